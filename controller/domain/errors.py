@@ -1,0 +1,70 @@
+"""The exception tree. Every message carries the offending value and the next step.
+
+    BallastError
+    ├── ConfigError            bad configuration: stops the start
+    ├── BadRecord              a record from outside that breaks a rule: goes to quarantine, never raised past the edge
+    ├── InvariantBroken        our own state contradicts itself: stops the process
+    ├── CommitError
+    │   ├── ForeignCommit      another controller wrote the journal: this instance loses
+    │   └── OutcomeUnknown     the table store does not say whether a commit happened
+    ├── AnotherController      a living controller holds the journal already
+    ├── IncompatibleTable      a Delta table uses features that agents cannot read
+    ├── JavaNotFit             no Java 17 or 21 with the modules Spark needs
+    └── StoreError
+        └── Fenced             a write with an epoch below the fence
+"""
+
+from __future__ import annotations
+
+
+class BallastError(Exception):
+    """Raised for everything Ballast itself refuses; catch this at the edge of a process."""
+
+
+class ConfigError(BallastError):
+    """Raised at start for an unknown key, a bad value or two names that contradict each other."""
+
+
+class BadRecord(BallastError):
+    """Raised while parsing one record from outside; `rule_id` names the rule for the quarantine row."""
+
+    def __init__(self, rule_id: str, text: str) -> None:
+        super().__init__(f"{rule_id}: {text}")
+        self.rule_id = rule_id
+        self.text = text
+
+
+class InvariantBroken(BallastError):
+    """Raised when a transition or fold would contradict what the journal says. Never caught."""
+
+
+class CommitError(BallastError):
+    """Raised when a journal commit did not happen as asked."""
+
+
+class ForeignCommit(CommitError):
+    """Raised when another instance committed data: the older instance stops."""
+
+
+class OutcomeUnknown(CommitError):
+    """Raised when the table store answers neither yes nor no; the caller blocks and asks again."""
+
+
+class AnotherController(BallastError):
+    """Raised at start when a living controller is heard; the message names the holder."""
+
+
+class IncompatibleTable(BallastError):
+    """Raised when a table's protocol has features outside the agents' allow-list."""
+
+
+class JavaNotFit(BallastError):
+    """Raised when JAVA_HOME and PATH offer no Java 17 or 21 with jdk.incubator.vector."""
+
+
+class StoreError(BallastError):
+    """Raised when the segment store refuses or cannot be reached."""
+
+
+class Fenced(StoreError):
+    """Raised when a write carries an epoch below the range's fence."""

@@ -1,0 +1,114 @@
+"""Names: sessions, bundles, topics.
+
+A bundle is `tenant/namespace/0xLLLLLLLL_0xUUUUUUUU` and holds the topics whose CRC-32 lies in [lower, upper);
+the last bundle of the ring is closed at 0xffffffff (Pulsar: NamespaceBundle, ConsistentHashingTopicBundleAssigner).
+Everything here is a value: immutable, ordered, printable, parsed back from what it prints.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from controller.domain.errors import BadRecord
+
+RING_END = 0xFFFFFFFF
+_BUNDLE = re.compile(r"^([^/\s]+/[^/\s]+)/0x([0-9a-fA-F]{8})_0x([0-9a-fA-F]{8})$")
+_TOPIC = re.compile(r"^(persistent|non-persistent)://([^/\s]+)/([^/\s]+)/(\S+)$")
+_BROKER = re.compile(r"^[A-Za-z0-9._\-\[\]:]{1,255}$")
+
+
+class Session(NamedTuple):
+    """One life of a broker's lease. Leases, grants, events and inventories name all four parts."""
+
+    broker: str
+    incarnation: int
+    nonce: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.broker}#{self.incarnation}.{self.nonce}.{self.number}"
+
+    @property
+    def process(self) -> tuple[str, int, str]:
+        """The process behind the session: broker id, incarnation, nonce."""
+        return (self.broker, self.incarnation, self.nonce)
+
+    @classmethod
+    def parse(cls, text: str) -> Session:
+        """Parse what `str` prints; raises BadRecord."""
+        broker, found, rest = text.rpartition("#")
+        parts = rest.split(".")
+        if not found or len(parts) != 3 or not parts[0].isdigit() or not parts[2].isdigit():
+            raise BadRecord("session", f"{text!r} is not broker#incarnation.nonce.number")
+        return cls(broker, int(parts[0]), parts[1], int(parts[2]))
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Bundle:
+    """A hash range of one namespace: [lower, upper), closed when upper is 0xffffffff."""
+
+    namespace: str
+    lower: int
+    upper: int
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/0x{self.lower:08x}_0x{self.upper:08x}"
+
+    @classmethod
+    @lru_cache(maxsize=200_000)
+    def parse(cls, text: str) -> Bundle:
+        """Parse a bundle's name; upper-case digits are accepted. Raises BadRecord."""
+        match = _BUNDLE.match(text)
+        if not match:
+            raise BadRecord("bundle_name", f"{text!r} is not tenant/namespace/0xLLLLLLLL_0xUUUUUUUU")
+        lower, upper = int(match[2], 16), int(match[3], 16)
+        if lower >= upper:
+            raise BadRecord("bundle_name", f"{text!r} is an empty range")
+        return cls(match[1], lower, upper)
+
+    def contains(self, hash_: int) -> bool:
+        """Whether a topic with this hash lives here."""
+        return self.lower <= hash_ and (hash_ < self.upper or self.upper == RING_END)
+
+    def overlaps(self, other: Bundle) -> bool:
+        """Whether the two ranges share a hash."""
+        return self.namespace == other.namespace and self.lower < other.upper and other.lower < self.upper
+
+    def middle(self) -> int:
+        """Pulsar's halving point, (upper - lower) / 2 above lower (range_equally_divide)."""
+        return self.lower + (self.upper - self.lower) // 2
+
+    def split_at(self, boundary: int) -> tuple[Bundle, Bundle]:
+        """The two children; raises BadRecord when the boundary is not strictly inside."""
+        if not self.lower < boundary < self.upper:
+            raise BadRecord("split_boundary", f"0x{boundary:08x} is not strictly inside {self}")
+        return Bundle(self.namespace, self.lower, boundary), Bundle(self.namespace, boundary, self.upper)
+
+
+def topic_hash(topic: str) -> int:
+    """CRC-32 of the full topic name (domain and partition suffix included), unsigned."""
+    return zlib.crc32(topic.encode())
+
+
+def namespace_of(topic: str) -> str:
+    """`tenant/namespace` of a full topic name; raises BadRecord."""
+    match = _TOPIC.match(topic)
+    if not match:
+        raise BadRecord("topic_name", f"{topic!r} is not persistent://tenant/namespace/topic")
+    return f"{match[2]}/{match[3]}"
+
+
+def partition_names(topic: str, partitions: int) -> list[str]:
+    """The topics behind a partitioned topic; a topic with 0 partitions is itself."""
+    return [f"{topic}-partition-{i}" for i in range(partitions)] if partitions else [topic]
+
+
+def check_broker_id(text: str) -> str:
+    """The id unchanged, or BadRecord: ids come from outside and end up in file names and logs."""
+    if not _BROKER.match(text):
+        raise BadRecord("broker_id", f"{text!r} is not a host:port of at most 255 plain characters")
+    return text
