@@ -1,17 +1,17 @@
 """The exception tree. Every message carries the offending value and the next step.
 
-    BallastError
-    ├── ConfigError            bad configuration: stops the start
-    ├── BadRecord              a record from outside that breaks a rule: goes to quarantine, never raised past the edge
-    ├── InvariantBroken        our own state contradicts itself: stops the process
-    ├── CommitError
-    │   ├── ForeignCommit      another controller wrote the journal: this instance loses
-    │   └── OutcomeUnknown     the table store does not say whether a commit happened
-    ├── AnotherController      a living controller holds the journal already
-    ├── IncompatibleTable      a Delta table uses features that agents cannot read
-    ├── JavaNotFit             no Java 17 or 21 with the modules Spark needs
-    └── StoreError
-        └── Fenced             a write with an epoch below the fence
+BallastError
+├── ConfigError            bad configuration: stops the start
+├── BadRecord              a record from outside that breaks a rule: goes to quarantine, never raised past the edge
+├── InvariantBroken        our own state contradicts itself: stops the process
+├── CommitError
+│   ├── ForeignCommit      another controller wrote the journal: this instance loses
+│   └── OutcomeUnknown     the table store does not say whether a commit happened
+├── AnotherController      a living controller holds the journal already
+├── IncompatibleTable      a Delta table uses features that agents cannot read
+├── JavaNotFit             no Java 17 or 21 with the modules Spark needs
+└── StoreError
+    └── Fenced             a write with an epoch below the fence
 """
 
 from __future__ import annotations

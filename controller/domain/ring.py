@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from controller.domain.errors import BadRecord, InvariantBroken
 from controller.domain.ids import RING_END, Bundle
@@ -20,7 +21,7 @@ def initial_bundles(namespace: str, count: int) -> list[Bundle]:
         raise BadRecord("bundle_count", f"{count} is not in 1..{MAX_BUNDLES_AT_CREATION}")
     step = 2**32 // count
     bounds = [i * step for i in range(count)] + [RING_END]
-    return [Bundle(namespace, a, b) for a, b in zip(bounds, bounds[1:], strict=False)]
+    return [Bundle(namespace, a, b) for a, b in pairwise(bounds)]
 
 
 def locate(bundles: Sequence[Bundle], hash_: int) -> Bundle:

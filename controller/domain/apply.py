@@ -1,0 +1,174 @@
+"""`fold(state, entries)`: the only way a cluster state changes. Pure: same state and entries, same result.
+
+Raises InvariantBroken when the journal contradicts itself (a gap in seq, an illegal transition, a broken ring):
+such a process must stop, whoever it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from controller.domain.entries import Entry, Kind
+from controller.domain.errors import InvariantBroken
+from controller.domain.ids import Bundle, Session
+from controller.domain.ownership import Ownership, State, check_transition
+from controller.domain.ring import check_cover
+from controller.domain.state import Broker, ClusterState
+
+COMMANDS_KEPT = 10_000
+
+
+def fold(state: ClusterState, entries: Iterable[Entry]) -> ClusterState:
+    """The state after the entries; the given state is left as it was."""
+    result = state.copy()
+    for entry in entries:
+        apply_in_place(result, entry)
+    return result
+
+
+def apply_in_place(state: ClusterState, entry: Entry) -> None:
+    """Apply one entry to a state that the caller owns (see `ClusterState.copy`)."""
+    if entry.seq != state.seq + 1:
+        raise InvariantBroken(f"entry {entry.seq} does not follow {state.seq}")
+    handler = _HANDLERS.get(entry.kind)
+    if handler is not None:
+        handler(state, entry)
+    state.seq = entry.seq
+
+
+def _started(state: ClusterState, entry: Entry) -> None:
+    state.instance, state.controller_running = entry.instance, True
+
+
+def _stopped(state: ClusterState, entry: Entry) -> None:
+    if entry.instance == state.instance:
+        state.controller_running = False
+
+
+def _offsets(state: ClusterState, entry: Entry) -> None:
+    for topic, partitions in entry.data["topics"].items():
+        state.offsets[topic] = {**state.offsets.get(topic, {}), **partitions}
+    state.kafka = {k: v for k, v in entry.data.items() if k != "topics"} or state.kafka
+
+
+def _registered(state: ClusterState, entry: Entry) -> None:
+    session = Session.parse(entry.session or "")
+    old = state.brokers.get(session.broker)
+    if old and (session.incarnation, session.number) <= (old.session.incarnation, old.session.number):
+        raise InvariantBroken(f"{session} registers after {old.session}")
+    same_process = old is not None and old.session.process == session.process
+    state.brokers[session.broker] = Broker(
+        session.broker,
+        session,
+        entry.data.get("info", {}),
+        drained=old.drained if old else False,
+        leaving=bool(old and old.leaving and same_process),
+        seq=entry.seq,
+    )
+    state.sessions[session] = entry.seq
+
+
+def _session_ended(state: ClusterState, entry: Entry) -> None:
+    session = Session.parse(entry.session or "")
+    if state.sessions.pop(session, None) is None:
+        raise InvariantBroken(f"{session} ends twice or never lived")
+    state.observed.pop(session.broker, None)
+
+
+def _drain(state: ClusterState, entry: Entry) -> None:
+    broker = state.brokers[entry.broker or ""]
+    state.brokers[broker.id] = replace(
+        broker,
+        drained=bool(entry.data.get("drained", broker.drained)),
+        leaving=bool(entry.data.get("leaving", broker.leaving)),
+    )
+
+
+def _namespace_created(state: ClusterState, entry: Entry) -> None:
+    namespace = entry.data["namespace"]
+    bundles = tuple(sorted(Bundle.parse(name) for name in entry.data["bundles"]))
+    check_cover(namespace, bundles)
+    state.namespaces[namespace] = bundles
+    for bundle in bundles:
+        state.bundles[str(bundle)] = Ownership(bundle, State.FREE, 0, seq=entry.seq)
+
+
+def _topic_created(state: ClusterState, entry: Entry) -> None:
+    state.topics[entry.data["topic"]] = int(entry.data["partitions"])
+
+
+def _ownership(state: ClusterState, entry: Entry) -> None:
+    old = state.bundles.get(entry.bundle or "")
+    if old is None:
+        raise InvariantBroken(f"entry {entry.seq} names {entry.bundle}, which no namespace has")
+    new = entry.ownership(old.moved_at_ms)
+    check_transition(old, new)
+    for party in (new.by, new.to):
+        if party is not None and party not in state.sessions:
+            raise InvariantBroken(f"entry {entry.seq}: {new.bundle} {new.state.value} names {party}, which has ended")
+    state.bundles[str(new.bundle)] = new
+
+
+def _split(state: ClusterState, entry: Entry) -> None:
+    parent = state.bundles[entry.bundle or ""]
+    if parent.state is not State.SPLITTING:
+        raise InvariantBroken(f"{parent.bundle} is split while {parent.state.value}")
+    retired = Ownership(parent.bundle, State.RETIRED, parent.epoch, seq=entry.seq, ever_owned=True)
+    state.bundles[str(parent.bundle)] = retired
+    children = {Bundle.parse(name): int(epoch) for name, epoch in entry.data["children"].items()}
+    for child, epoch in children.items():
+        if epoch <= parent.epoch:
+            raise InvariantBroken(f"I3: child {child} starts at epoch {epoch}, its parent had {parent.epoch}")
+        state.bundles[str(child)] = Ownership(
+            child, State.OWNED, epoch, by=parent.by, seq=entry.seq, ever_owned=True, cause=parent.cause
+        )
+    namespace = parent.bundle.namespace
+    living = tuple(sorted([b for b in state.namespaces[namespace] if b != parent.bundle] + list(children)))
+    check_cover(namespace, living)
+    state.namespaces[namespace] = living
+
+
+def _command(state: ClusterState, entry: Entry) -> None:
+    outcome = "accepted" if entry.kind is Kind.COMMAND_ACCEPTED else "rejected"
+    state.commands[entry.command_id or ""] = outcome
+    if len(state.commands) > COMMANDS_KEPT:
+        del state.commands[next(iter(state.commands))]
+
+
+def _mode(state: ClusterState, entry: Entry) -> None:
+    state.mode = entry.data["mode"]
+
+
+def _round(state: ClusterState, entry: Entry) -> None:
+    state.round_at_ms = int(entry.data["at_ms"])
+    state.round_memory = dict(entry.data.get("memory", {}))
+    state.rounds += 1
+
+
+def _guard(state: ClusterState, entry: Entry) -> None:
+    state.frozen = bool(entry.data["frozen"])
+
+
+def _observed(state: ClusterState, entry: Entry) -> None:
+    state.observed[entry.broker or ""] = tuple(entry.data["bundles"])
+
+
+_HANDLERS: dict[Kind, Callable[[ClusterState, Entry], None]] = {
+    Kind.CONTROLLER_STARTED: _started,
+    Kind.CONTROLLER_STOPPED: _stopped,
+    Kind.OFFSETS: _offsets,
+    Kind.REGISTERED: _registered,
+    Kind.SESSION_ENDED: _session_ended,
+    Kind.DRAIN: _drain,
+    Kind.NAMESPACE_CREATED: _namespace_created,
+    Kind.TOPIC_CREATED: _topic_created,
+    Kind.OWNERSHIP: _ownership,
+    Kind.SPLIT: _split,
+    Kind.COMMAND_ACCEPTED: _command,
+    Kind.COMMAND_REJECTED: _command,
+    Kind.MODE: _mode,
+    Kind.ROUND: _round,
+    Kind.GUARD: _guard,
+    Kind.OBSERVED: _observed,
+}

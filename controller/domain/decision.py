@@ -1,0 +1,118 @@
+"""Decisions as values: kind, label, reason code, evidence. A skip is a decision too.
+
+Reason codes come in severity bands as in TiKV PD's plan status catalogue:
+1xx normal, 2xx throttled, 3xx configured so, 4xx hard. `Reason.band` says which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+
+class DecisionKind(str, Enum):
+    """What is to be done."""
+
+    ASSIGN = "assign"
+    TRANSFER = "transfer"
+    UNLOAD = "unload"
+    SPLIT = "split"
+    SKIP = "skip"
+
+
+class Label(str, Enum):
+    """How it stands."""
+
+    SUCCESS = "success"
+    SKIP = "skip"
+    FAILURE = "failure"
+
+
+class Reason(str, Enum):
+    """Why. The number's hundred is the band."""
+
+    BALANCED = "100_balanced"
+    OVERLOADED = "101_overloaded"
+    ABOVE_MEAN = "102_above_mean"
+    UNDERLOADED = "103_underloaded"
+    ORPHANED = "104_orphaned"
+    FIRST_LOOKUP = "105_first_lookup"
+    COMMANDED = "106_commanded"
+    DRAINED = "107_drained"
+    SPLIT_TOPICS = "110_split_topics"
+    SPLIT_SESSIONS = "111_split_sessions"
+    SPLIT_MSG_RATE = "112_split_msg_rate"
+    SPLIT_BANDWIDTH = "113_split_bandwidth"
+    SPLIT_SEND_ON = "114_split_send_on"
+    HIT_COUNT = "200_hit_count"
+    GRACE_PERIOD = "201_grace_period"
+    BUDGET_SPENT = "202_budget_spent"
+    IN_FLIGHT = "203_in_flight"
+    SWITCHED_OFF = "300_switched_off"
+    SHADOW_MODE = "301_shadow_mode"
+    PAUSED_MODE = "302_paused_mode"
+    BUNDLE_LIMIT = "303_namespace_bundle_limit"
+    BROKER_CAP = "304_broker_cap"
+    BROKER_DRAINED = "305_broker_drained"
+    EXCLUDED = "306_excluded"
+    NO_LOAD_DATA = "400_no_load_data"
+    OUTDATED_LOAD_DATA = "401_outdated_load_data"
+    NO_BROKERS = "402_no_brokers"
+    NO_BUNDLES = "403_no_bundles"
+    NO_TARGET = "404_no_target"
+    WOULD_NOT_IMPROVE = "405_would_not_improve"
+    TARGET_ABOVE_MEAN = "406_target_above_mean"
+    UNSPLITTABLE = "407_unsplittable"
+    STALE_DECISION = "408_state_has_moved_on"
+    LAGGING = "409_lagging_broker"
+
+    @property
+    def band(self) -> str:
+        """normal, throttled, config or hard."""
+        return ("", "normal", "throttled", "config", "hard")[int(self.value[0])]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One decision of a round, or the skip of one broker.
+
+    `epoch` is the bundle's epoch the decision was made on: it is void when the bundle has moved on.
+    `evidence` holds what was seen (quantised numbers), `before`/`after` predicted scores by broker.
+    """
+
+    id: str
+    kind: DecisionKind
+    label: Label
+    reason: Reason
+    bundle: str | None = None
+    source: str | None = None
+    target: str | None = None
+    epoch: int | None = None
+    boundary: int | None = None
+    strategy: str = ""
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    before: Mapping[str, float] = field(default_factory=dict)
+    after: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RoundResult:
+    """What one evaluation of the whole cluster found. Comes back to the control step as an event.
+
+    `at_ms` is the round's time on the load reports' axis, `state_seq` the journal seq its ownership was read at.
+    `scores`: one row a broker: broker, score, mean, hits, eligible, source, reason, utilisations.
+    `memory` goes into the journal and comes back in the next round. `plan_hash` covers inputs and decisions.
+    """
+
+    round_id: str
+    at_ms: int
+    state_seq: int
+    strategy: str
+    decisions: tuple[Decision, ...]
+    scores: tuple[Mapping[str, Any], ...]
+    memory: Mapping[str, Any]
+    plan_hash: str
+    challenger: bool = False
+    inputs: Mapping[str, Any] = field(default_factory=dict)

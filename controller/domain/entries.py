@@ -1,0 +1,128 @@
+"""The journal entry: one flat record for everything decided and everything that happened.
+
+Entries are numbered densely by `seq`; agents apply exactly seq + 1. Fields that only some kinds use live in `data`
+(JSON). The wire form on the journal feed and the Delta row carry the same fields (schemas/journal.py).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from controller.domain.errors import InvariantBroken
+from controller.domain.ids import Bundle, Session
+from controller.domain.ownership import Ownership, State
+
+
+class Kind(str, Enum):
+    """What an entry tells."""
+
+    CONTROLLER_STARTED = "controller_started"  # data: version, config_version, lease_ms
+    CONTROLLER_STOPPED = "controller_stopped"
+    OFFSETS = "offsets"  # data: cluster_id, topics {name: {partition: next offset}}
+    REGISTERED = "registered"  # session; data: info
+    SESSION_ENDED = "session_ended"  # session, reason: lease, goodbye, superseded
+    DRAIN = "drain"  # broker; data: drained, leaving
+    NAMESPACE_CREATED = "namespace_created"  # data: namespace, bundles [names]
+    TOPIC_CREATED = "topic_created"  # data: topic, partitions
+    OWNERSHIP = "ownership"  # bundle, state, epoch, by, to; data: released, fence, fencer, boundary, ...
+    SPLIT = "split"  # bundle (parent), by; data: children {name: epoch}
+    TOPIC_UNLOAD = "topic_unload"  # bundle, by; data: topic
+    COMMAND_ACCEPTED = "command_accepted"  # command_id; data: kind, args, who, why
+    COMMAND_REJECTED = "command_rejected"  # same, reason says why
+    MODE = "mode"  # data: mode
+    ROUND = "round"  # attempt_id; data: round_id, at_ms, plan_hash, memory, counts, moved
+    GUARD = "guard"  # data: frozen, silent, alive
+    ALARM = "alarm"  # reason, bundle or broker; data
+    OBSERVED = "observed"  # broker, session; data: bundles {name: true}; the broker's own metadata decides
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the journal. `at_ms` is wall time for people; nothing is decided by it."""
+
+    seq: int
+    kind: Kind
+    instance: str
+    batch: int
+    at_ms: int
+    bundle: str | None = None
+    state: str | None = None
+    epoch: int | None = None
+    by: str | None = None
+    to: str | None = None
+    broker: str | None = None
+    session: str | None = None
+    reason: str | None = None
+    command_id: str | None = None
+    decision_id: str | None = None
+    attempt_id: str | None = None
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_row(self) -> dict[str, Any]:
+        """The flat row: every field a column, `data` as canonical JSON text."""
+        row = {name: getattr(self, name) for name in FIELDS}
+        row["kind"] = self.kind.value
+        row["data"] = json.dumps(self.data, sort_keys=True, separators=(",", ":")) if self.data else None
+        return row
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Entry:
+        """The entry of a table row or feed record; unknown columns are ignored (newer writers add some)."""
+        values: dict[str, Any] = {name: row.get(name) for name in FIELDS}
+        values["kind"] = Kind(row["kind"])
+        data = row.get("data")
+        values["data"] = json.loads(data) if isinstance(data, str) else (data or {})
+        return cls(**values)
+
+    def ownership(self, moved_at_ms: int = 0) -> Ownership:
+        """The record an OWNERSHIP entry states."""
+        if self.bundle is None or self.state is None or self.epoch is None:
+            raise InvariantBroken(f"entry {self.seq} of kind {self.kind.value} lacks bundle, state or epoch")
+        data = self.data
+        return Ownership(
+            bundle=Bundle.parse(self.bundle),
+            state=State(self.state),
+            epoch=self.epoch,
+            by=Session.parse(self.by) if self.by else None,
+            to=Session.parse(self.to) if self.to else None,
+            seq=self.seq,
+            released=bool(data.get("released")),
+            fence=bool(data.get("fence")),
+            fencer=Session.parse(data["fencer"]) if data.get("fencer") else None,
+            boundary=data.get("boundary"),
+            cause=self.decision_id or self.command_id or "",
+            ever_owned=bool(data.get("ever_owned")),
+            moved_at_ms=int(data.get("moved_at_ms") or moved_at_ms),
+        )
+
+
+FIELDS = tuple(Entry.__dataclass_fields__)
+
+
+def ownership_fields(record: Ownership) -> dict[str, Any]:
+    """The entry fields that state this record; the inverse of `Entry.ownership`."""
+    data: dict[str, Any] = {}
+    if record.released:
+        data["released"] = True
+    if record.fence:
+        data["fence"] = True
+    if record.fencer:
+        data["fencer"] = str(record.fencer)
+    if record.boundary is not None:
+        data["boundary"] = record.boundary
+    if record.ever_owned:
+        data["ever_owned"] = True
+    if record.moved_at_ms:
+        data["moved_at_ms"] = record.moved_at_ms
+    return {
+        "bundle": str(record.bundle),
+        "state": record.state.value,
+        "epoch": record.epoch,
+        "by": str(record.by) if record.by else None,
+        "to": str(record.to) if record.to else None,
+        "data": data,
+    }

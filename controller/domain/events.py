@@ -1,0 +1,206 @@
+"""What arrives from Kafka on the control topics, as values, parsed strictly.
+
+Every parser takes the raw bytes of one record and returns a value or raises BadRecord with the rule's id, which
+ends up in the quarantine table. Unknown fields are ignored; an unknown version `v` is a BadRecord: never guess.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from controller.domain.decision import RoundResult
+from controller.domain.errors import BadRecord
+from controller.domain.ids import RING_END, Bundle, Session, check_broker_id
+
+VERSION = 1
+MAX_CONTROL_BYTES = 1_048_576  # an inventory of 10,000 bundles is half of this
+EVENT_KINDS = frozenset(
+    {
+        "accepted", "rejected", "serving", "released", "fenced", "split_done", "split_proposed",
+        "inventory", "leaving", "goodbye", "observed",
+    }
+)  # fmt: skip
+COMMAND_KINDS = frozenset(
+    {
+        "create_namespace", "create_topic", "unload_bundle", "unload_namespace", "unload_topic", "split_bundle",
+        "drain", "undrain", "mode", "round_now", "thaw",
+    }
+)  # fmt: skip
+_NEEDS_BUNDLE = frozenset(["accepted", "rejected", "serving", "released", "fenced", "split_done", "split_proposed"])
+
+
+class Origin(NamedTuple):
+    """Where a record lay in Kafka."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """A session says that it lives; the first one registers it. `info`: addresses, runtime, capacity."""
+
+    session: Session
+    applied_seq: int
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """The controller's own beat on the heartbeats topic."""
+
+    instance: str
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerEvent:
+    """An agent's answer or observation; `kind` is one of EVENT_KINDS."""
+
+    kind: str
+    session: Session
+    applied_seq: int
+    bundle: Bundle | None = None
+    epoch: int | None = None
+    boundary: int | None = None
+    reason: str = ""
+    serving: Mapping[str, int] = field(default_factory=dict)  # inventory, observed: bundle -> epoch
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AssignRequest:
+    """Somebody looked up a topic whose bundle nobody owns."""
+
+    broker: str
+    bundle: Bundle
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """An operator's wish. `id` makes it happen once."""
+
+    id: str
+    kind: str
+    args: Mapping[str, Any]
+    who: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundFinished:
+    """A round came back from its worker process."""
+
+    result: RoundResult
+
+
+Event = Heartbeat | Tick | BrokerEvent | AssignRequest | Command | RoundFinished
+
+
+def parse_heartbeat(raw: bytes) -> Heartbeat | Tick:
+    """A record of the heartbeats topic."""
+    doc = _document(raw)
+    if doc.get("kind") == "tick":
+        return Tick(_text(doc, "instance", 64), _int(doc, "seq"))
+    info = doc.get("info") or {}
+    if not isinstance(info, dict):
+        raise BadRecord("heartbeat_info", f"info is {type(info).__name__}, not an object")
+    return Heartbeat(_session(doc), _int(doc, "applied_seq"), info)
+
+
+def parse_broker_event(raw: bytes) -> BrokerEvent:
+    """A record of the broker-events topic."""
+    doc = _document(raw)
+    kind = doc.get("kind")
+    if kind not in EVENT_KINDS:
+        raise BadRecord("event_kind", f"{kind!r} is none of {', '.join(sorted(EVENT_KINDS))}")
+    bundle = Bundle.parse(_text(doc, "bundle", 512)) if doc.get("bundle") is not None else None
+    if kind in _NEEDS_BUNDLE and (bundle is None or "epoch" not in doc):
+        raise BadRecord("event_bundle", f"{kind} without bundle and epoch")
+    serving = doc.get("serving") or {}
+    if not isinstance(serving, dict):
+        raise BadRecord("event_serving", "serving is not an object of bundle -> epoch")
+    for name, epoch in serving.items():
+        Bundle.parse(name)
+        if not isinstance(epoch, int) or isinstance(epoch, bool) or epoch < 0:
+            raise BadRecord("event_serving", f"epoch {epoch!r} of {name}")
+    boundary = _int(doc, "boundary") if doc.get("boundary") is not None else None
+    if boundary is not None and boundary > RING_END:
+        raise BadRecord("split_boundary", f"{boundary} is beyond the ring")
+    return BrokerEvent(
+        kind=kind,
+        session=_session(doc),
+        applied_seq=_int(doc, "applied_seq"),
+        bundle=bundle,
+        epoch=_int(doc, "epoch") if doc.get("epoch") is not None else None,
+        boundary=boundary,
+        reason=str(doc.get("reason") or "")[:256],
+        serving=serving,
+        data=doc["data"] if isinstance(doc.get("data"), dict) else {},
+    )
+
+
+def parse_assign_request(raw: bytes) -> AssignRequest:
+    """A record of the assign-requests topic: names the bundle it wants assigned."""
+    doc = _document(raw)
+    return AssignRequest(check_broker_id(_text(doc, "broker", 255)), Bundle.parse(_text(doc, "bundle", 512)))
+
+
+def parse_command(raw: bytes) -> Command:
+    """A record of the commands topic. What the arguments mean is judged by the step, with a rejected entry."""
+    doc = _document(raw)
+    args = doc.get("args") or {}
+    if not isinstance(args, dict):
+        raise BadRecord("command_args", f"args is {type(args).__name__}, not an object")
+    return Command(
+        id=_text(doc, "id", 64),
+        kind=_text(doc, "kind", 64),
+        args=args,
+        who=str(doc.get("who") or "")[:256],
+        why=str(doc.get("why") or "")[:1024],
+    )
+
+
+def _document(raw: bytes | None) -> dict[str, Any]:
+    if raw is None or not raw:
+        raise BadRecord("empty", "record without a value")
+    if len(raw) > MAX_CONTROL_BYTES:
+        raise BadRecord("too_large", f"{len(raw)} bytes, at most {MAX_CONTROL_BYTES}")
+    try:
+        doc = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise BadRecord("not_json", str(error)[:200]) from None
+    if not isinstance(doc, dict):
+        raise BadRecord("not_object", f"a JSON {type(doc).__name__}, not an object")
+    if doc.get("v") != VERSION:
+        raise BadRecord("version", f"schema version {doc.get('v')!r}, known: {VERSION}")
+    return doc
+
+
+def _session(doc: Mapping[str, Any]) -> Session:
+    nonce = _text(doc, "nonce", 64)
+    if not nonce.isalnum():
+        raise BadRecord("nonce", f"{nonce!r} is not alphanumeric")
+    broker = check_broker_id(_text(doc, "broker", 255))
+    return Session(broker, _int(doc, "incarnation", 1), nonce, _int(doc, "session", 1))
+
+
+def _text(doc: Mapping[str, Any], key: str, limit: int) -> str:
+    value = doc.get(key)
+    if not isinstance(value, str) or not 0 < len(value) <= limit or not value.isprintable():
+        raise BadRecord(f"field_{key}", f"{key} is {str(value)[:80]!r}, wanted printable text of 1..{limit}")
+    return value
+
+
+def _int(doc: Mapping[str, Any], key: str, least: int = 0) -> int:
+    value = doc.get(key)
+    if isinstance(value, float) and math.isfinite(value) and value == int(value):
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**53:
+        raise BadRecord(f"field_{key}", f"{key} is {str(value)[:80]!r}, wanted a whole number >= {least}")
+    return value

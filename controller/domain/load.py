@@ -1,0 +1,34 @@
+"""Resources and per-bundle load fields: their names, units and order everywhere.
+
+The order fixes the columns of every array in `controller.policy` and of the tables in `schemas/`.
+"""
+
+from __future__ import annotations
+
+import math
+
+# usage and limit: cpu in percent of one core, memory in bytes, bandwidth and disk in bytes/s
+RESOURCES = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out", "disk_io")
+
+# summed over bundles these make the broker's totals (top-k bundles plus one tail row)
+RATES = ("msg_rate_in", "msg_rate_out", "throughput_in", "throughput_out")  # messages/s, bytes/s
+COUNTS = (
+    "topics",
+    "partitions",
+    "producers",
+    "consumers",
+    "sessions",
+    "unacked",
+    "backlog_bytes",
+    "storage_bytes",
+    "cache_bytes",
+)
+BUNDLE_FIELDS = RATES + COUNTS
+
+TAIL = "tail"  # the bundle name of the aggregate of everything below the top k
+IMPOSSIBLE_FACTOR = 3.0  # with a known limit, usage above three times of it is a misreading
+
+
+def utilisation(usage: float, limit: float) -> float:
+    """Usage as a fraction of the limit; NaN when the limit is unknown (<= 0) or the usage is (< 0)."""
+    return usage / limit if limit > 0 and usage >= 0 else math.nan

@@ -1,0 +1,87 @@
+"""The cluster as the journal tells it. Changed only by `controller.domain.apply.fold`; values inside are immutable.
+
+Every dict is keyed by text (bundle names, broker ids), so that the state prints, diffs and serialises as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from controller.domain.ids import Bundle, Session
+from controller.domain.ownership import Ownership, State
+
+SHADOW, LIVE, PAUSED = "shadow", "live", "paused"
+MODES = (SHADOW, LIVE, PAUSED)
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A broker as registered. `session` is its newest; alive while `session in state.sessions`."""
+
+    id: str
+    session: Session
+    info: Mapping[str, Any] = field(default_factory=dict)
+    drained: bool = False
+    leaving: bool = False
+    seq: int = 0
+
+    @property
+    def runtime(self) -> str:
+        """`reference` or `pulsar`: who decides ownership there."""
+        return str(self.info.get("runtime", "reference"))
+
+    @property
+    def can_fence(self) -> bool:
+        """Whether an older owner can be shut out of this broker's store."""
+        return bool(self.info.get("can_fence", True))
+
+
+@dataclass(slots=True)
+class ClusterState:
+    """fold(journal[..seq])."""
+
+    seq: int = 0
+    instance: str = ""
+    controller_running: bool = False
+    mode: str = SHADOW
+    frozen: bool = False
+    brokers: dict[str, Broker] = field(default_factory=dict)
+    sessions: dict[Session, int] = field(default_factory=dict)  # living sessions -> seq of their registration
+    bundles: dict[str, Ownership] = field(default_factory=dict)
+    namespaces: dict[str, tuple[Bundle, ...]] = field(default_factory=dict)  # living bundles in ring order
+    topics: dict[str, int] = field(default_factory=dict)  # created topics -> partitions
+    commands: dict[str, str] = field(default_factory=dict)  # newest ids -> accepted | rejected
+    offsets: dict[str, dict[str, int]] = field(default_factory=dict)  # topic -> partition -> next offset
+    kafka: dict[str, Any] = field(default_factory=dict)  # cluster id, topic ids
+    observed: dict[str, tuple[str, ...]] = field(default_factory=dict)  # broker -> bundles its metadata says
+    round_at_ms: int = 0  # record time of the newest round
+    round_memory: dict[str, Any] = field(default_factory=dict)  # hits and other strategy memory
+    rounds: int = 0
+
+    def copy(self) -> ClusterState:
+        """A private copy to fold into: containers are copied, values are shared."""
+        result = ClusterState()
+        for name in self.__dataclass_fields__:
+            value = getattr(self, name)
+            setattr(result, name, dict(value) if isinstance(value, dict) else value)
+        return result
+
+    def alive(self, session: Session | None) -> bool:
+        """Whether the session's lease has not ended, as the journal says."""
+        return session is not None and session in self.sessions
+
+    def session_of(self, broker: str) -> Session | None:
+        """The broker's newest session if it lives."""
+        record = self.brokers.get(broker)
+        return record.session if record and record.session in self.sessions else None
+
+    def live_brokers(self) -> list[Broker]:
+        """Brokers whose newest session lives, by id."""
+        return [b for _, b in sorted(self.brokers.items()) if b.session in self.sessions]
+
+    def in_namespace(self, namespace: str) -> int:
+        """Living bundles of the namespace with splits in flight counted as done."""
+        bundles = self.namespaces.get(namespace, ())
+        return len(bundles) + sum(self.bundles[str(b)].state is State.SPLITTING for b in bundles)

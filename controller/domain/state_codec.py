@@ -1,0 +1,62 @@
+"""A cluster state as JSON and back: the base snapshot that the fold starts from (invariant I4)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from controller.domain.ids import Bundle, Session
+from controller.domain.ownership import Ownership, State
+from controller.domain.state import Broker, ClusterState
+
+_PLAIN = (
+    "seq", "instance", "controller_running", "mode", "frozen", "topics", "commands", "offsets", "kafka",
+    "round_at_ms", "round_memory", "rounds",
+)  # fmt: skip
+
+
+def encode(state: ClusterState) -> str:
+    """Canonical JSON: equal states give equal text."""
+    document: dict[str, Any] = {name: getattr(state, name) for name in _PLAIN}
+    document["brokers"] = {
+        b.id: [str(b.session), dict(b.info), b.drained, b.leaving, b.seq] for b in state.brokers.values()
+    }
+    document["sessions"] = {str(s): seq for s, seq in state.sessions.items()}
+    document["bundles"] = {name: _encode_ownership(record) for name, record in state.bundles.items()}
+    document["namespaces"] = {ns: [str(b) for b in bundles] for ns, bundles in state.namespaces.items()}
+    document["observed"] = {broker: list(names) for broker, names in state.observed.items()}
+    return json.dumps(document, sort_keys=True, separators=(",", ":"))
+
+
+def decode(text: str) -> ClusterState:
+    """The state that `encode` printed. The order of `commands` is lost; its bound is kept."""
+    document = json.loads(text)
+    state = ClusterState(**{name: document[name] for name in _PLAIN})
+    for broker, (session, info, drained, leaving, seq) in document["brokers"].items():
+        state.brokers[broker] = Broker(broker, Session.parse(session), info, drained, leaving, seq)
+    state.sessions = {Session.parse(s): seq for s, seq in document["sessions"].items()}
+    state.bundles = {name: _decode_ownership(name, row) for name, row in document["bundles"].items()}
+    state.namespaces = {ns: tuple(map(Bundle.parse, names)) for ns, names in document["namespaces"].items()}
+    state.observed = {broker: tuple(names) for broker, names in document["observed"].items()}
+    return state
+
+
+def _encode_ownership(record: Ownership) -> dict[str, Any]:
+    row = {k: v for k, v in asdict(record).items() if v not in (None, False, "", 0)}
+    row.pop("bundle")
+    row["state"] = record.state.value
+    for party in ("by", "to", "fencer"):
+        if getattr(record, party) is not None:
+            row[party] = str(getattr(record, party))
+    if record.boundary is not None:
+        row["boundary"] = record.boundary
+    return row
+
+
+def _decode_ownership(name: str, row: dict[str, Any]) -> Ownership:
+    values = {"epoch": 0, **row, "state": State(row["state"])}
+    for party in ("by", "to", "fencer"):
+        if party in values:
+            values[party] = Session.parse(values[party])
+    return Ownership(bundle=Bundle.parse(name), **values)
