@@ -1,0 +1,107 @@
+"""Frames on disk: `length u32, crc32 u32, body`, appended, scanned, and truncated where a crash tore the last one.
+
+Invariants: a frame is whole before its write is acknowledged; only the last frame of a file may be torn, and it is
+cut off at start; a damaged frame with whole frames after it is corruption and stops the start, it is never skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from controller.domain.errors import StoreError
+
+HEAD = struct.Struct(">II")
+
+
+def frame(body: bytes) -> bytes:
+    """One frame around the body."""
+    return HEAD.pack(len(body), zlib.crc32(body)) + body
+
+
+def scan(data: bytes, where: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield (position, body) of every whole frame; stops before a torn last one, raises StoreError on damage."""
+    at, size = 0, len(data)
+    while at + HEAD.size <= size:
+        length, crc = HEAD.unpack_from(data, at)
+        end = at + HEAD.size + length
+        if end > size or length == 0:
+            break
+        body = data[at + HEAD.size : end]
+        if zlib.crc32(body) != crc:
+            if end < size:
+                raise StoreError(f"{where} is damaged at byte {at}: restore the file or remove its topic")
+            return
+        yield at, body
+        at = end
+    if at + HEAD.size <= size and HEAD.unpack_from(data, at)[0] == 0 and any(data[at:]):
+        raise StoreError(f"{where} is damaged at byte {at}: an empty frame with data after it")
+
+
+def write_whole(fd: int, data: bytes, size: int, where: Path) -> None:
+    """Append `data` to a file that is `size` bytes long; on any error the file is cut back and StoreError raised."""
+    view, done = memoryview(data), 0
+    try:
+        while done < len(data):
+            done += os.write(fd, view[done:])
+    except OSError as error:
+        os.ftruncate(fd, size)
+        raise StoreError(f"cannot write {len(data)} bytes to {where}: {error}; free some space and retry") from error
+
+
+class FramedLog:
+    """A small append-only file of frames, rewritten as a whole when it is compacted."""
+
+    def __init__(self, path: Path, *, fsync: bool = False) -> None:
+        self._path = path
+        self._fsync = fsync
+        self._fd = -1
+        self.size_bytes = 0
+
+    def recover(self) -> list[bytes]:
+        """Read every frame's body, cut a torn tail off, and open for appending."""
+        data = self._path.read_bytes() if self._path.exists() else b""
+        bodies, good = [], 0
+        for at, body in scan(data, self._path):
+            bodies.append(body)
+            good = at + HEAD.size + len(body)
+        self._open()
+        if good != len(data):
+            os.ftruncate(self._fd, good)
+        self.size_bytes = good
+        return bodies
+
+    def append(self, body: bytes) -> None:
+        """Store one frame; when this returns it survives the end of the process."""
+        if self._fd < 0:
+            self._open()
+        data = frame(body)
+        write_whole(self._fd, data, self.size_bytes, self._path)
+        if self._fsync:
+            os.fsync(self._fd)
+        self.size_bytes += len(data)
+
+    def rewrite(self, bodies: Iterable[bytes]) -> None:
+        """Replace the content atomically (write beside, sync, rename)."""
+        self.close()
+        beside = self._path.with_suffix(".new")
+        data = b"".join(frame(body) for body in bodies)
+        with beside.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(self._path)
+        self._open()
+        self.size_bytes = len(data)
+
+    def close(self) -> None:
+        """Close the file; the next append opens it again."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _open(self) -> None:
+        self._fd = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
