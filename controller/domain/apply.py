@@ -141,6 +141,8 @@ def _mode(state: ClusterState, entry: Entry) -> None:
 
 
 def _round(state: ClusterState, entry: Entry) -> None:
+    if entry.data.get("challenger"):
+        return
     state.round_at_ms = int(entry.data["at_ms"])
     state.round_memory = dict(entry.data.get("memory", {}))
     state.rounds += 1

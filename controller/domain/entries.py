@@ -94,6 +94,7 @@ class Entry:
             fence=bool(data.get("fence")),
             fencer=Session.parse(data["fencer"]) if data.get("fencer") else None,
             boundary=data.get("boundary"),
+            send_on=bool(data.get("send_on")),
             cause=self.decision_id or self.command_id or "",
             ever_owned=bool(data.get("ever_owned")),
             moved_at_ms=int(data.get("moved_at_ms") or moved_at_ms),
@@ -114,6 +115,8 @@ def ownership_fields(record: Ownership) -> dict[str, Any]:
         data["fencer"] = str(record.fencer)
     if record.boundary is not None:
         data["boundary"] = record.boundary
+    if record.send_on:
+        data["send_on"] = True
     if record.ever_owned:
         data["ever_owned"] = True
     if record.moved_at_ms:

@@ -64,6 +64,7 @@ class Ownership:
     fence: bool = False  # RELEASING: `to` (or `fencer`) must raise the store's fence first, and need not wait
     fencer: Session | None = None  # RELEASING to nobody: who was asked to raise the fence
     boundary: int | None = None  # SPLITTING: where
+    send_on: bool = False  # SPLITTING: the quieter half moves on at once
     cause: str = ""  # decision or command id behind the newest transition
     ever_owned: bool = False  # a bundle that never was is assigned at its first lookup only
     moved_at_ms: int = 0  # record time of the last move by a round (grace counts from it)

@@ -1,0 +1,221 @@
+"""Operators' commands. Each ends in one `command_accepted` or `command_rejected` entry, once for its id.
+
+Commands are carried out in every mode. A handler raises BadRecord to reject; the text goes into the journal and tells
+the operator what is wrong and what would be right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from controller.control.context import Context
+from controller.control.splits import begin_split, split_refusal
+from controller.domain.entries import Kind
+from controller.domain.errors import BadRecord
+from controller.domain.events import COMMAND_KINDS, Command
+from controller.domain.ids import Bundle, namespace_of, partition_names, topic_hash
+from controller.domain.ownership import Ownership, State
+from controller.domain.ring import initial_bundles, locate
+from controller.domain.state import MODES
+
+MAX_PARTITIONS = 10_000
+
+
+def on_command(ctx: Context, command: Command) -> None:
+    """Accept and carry out, or reject with a reason; a known id changes nothing."""
+    if command.id in ctx.state.commands:
+        ctx.watch.refuse("command_repeated")
+        return
+    try:
+        handler = _HANDLERS.get(command.kind)
+        if handler is None:
+            raise BadRecord("command_kind", f"{command.kind!r} is none of {', '.join(sorted(COMMAND_KINDS))}")
+        effect = handler(ctx, command)
+    except BadRecord as error:
+        _record(ctx, Kind.COMMAND_REJECTED, command, error.text)
+        return
+    _record(ctx, Kind.COMMAND_ACCEPTED, command, None)
+    effect()
+
+
+def _record(ctx: Context, kind: Kind, command: Command, reason: str | None) -> None:
+    data = {"kind": command.kind, "args": dict(command.args), "who": command.who, "why": command.why}
+    ctx.emit(kind, command_id=command.id, reason=reason, data=data)
+
+
+Effect = Callable[[], Any]
+
+
+def _create_namespace(ctx: Context, command: Command) -> Effect:
+    namespace = _text(command, "namespace")
+    if namespace.count("/") != 1 or not all(namespace.split("/")) or " " in namespace:
+        raise BadRecord("namespace", f"{namespace!r} is not tenant/namespace")
+    if namespace in ctx.state.namespaces:
+        raise BadRecord("namespace", f"{namespace} exists already")
+    count = _number(command, "bundles", ctx.settings.split.default_number_of_namespace_bundles)
+    names = [str(b) for b in initial_bundles(namespace, count)]
+    return lambda: ctx.emit(Kind.NAMESPACE_CREATED, data={"namespace": namespace, "bundles": names})
+
+
+def _create_topic(ctx: Context, command: Command) -> Effect:
+    topic = _text(command, "topic")
+    namespace = namespace_of(topic)
+    if namespace not in ctx.state.namespaces:
+        raise BadRecord("namespace", f"{namespace} does not exist; create it first")
+    if topic in ctx.state.topics:
+        raise BadRecord("topic", f"{topic} exists already")
+    partitions = _number(command, "partitions", 0)
+    if not 0 <= partitions <= MAX_PARTITIONS:
+        raise BadRecord("partitions", f"{partitions} is not in 0..{MAX_PARTITIONS}")
+    return lambda: ctx.emit(Kind.TOPIC_CREATED, data={"topic": topic, "partitions": partitions})
+
+
+def _unload_bundle(ctx: Context, command: Command) -> Effect:
+    record = _living(ctx, _text(command, "bundle"))
+    _check_target(ctx, command)
+    if record.state is State.FREE:
+        raise BadRecord("bundle", f"{record.bundle} is owned by nobody")
+    if record.state is not State.OWNED:
+        raise BadRecord("bundle", f"{record.bundle} is {record.state.value}; try again when it is owned")
+    return lambda: _unload(ctx, command, record)
+
+
+def _unload_namespace(ctx: Context, command: Command) -> Effect:
+    namespace = _text(command, "namespace")
+    if namespace not in ctx.state.namespaces:
+        raise BadRecord("namespace", f"{namespace} does not exist")
+    _check_target(ctx, command)
+    owned = [r for b in ctx.state.namespaces[namespace] if (r := ctx.state.bundles[str(b)]).state is State.OWNED]
+
+    def effect() -> None:
+        for record in owned:
+            _unload(ctx, command, record)
+
+    return effect
+
+
+def _unload(ctx: Context, command: Command, record: Ownership) -> None:
+    """To a named broker by transfer; otherwise let go and let placement choose."""
+    target = ctx.state.session_of(str(command.args.get("to") or ""))
+    if target is not None and target == record.by:
+        return
+    if target is not None:
+        ctx.move(
+            record, State.TRANSFERRING, by=record.by, to=target, burn=True, reason="commanded", command_id=command.id
+        )
+    else:
+        ctx.move(record, State.RELEASING, by=record.by, burn=True, reason="commanded", command_id=command.id)
+
+
+def _unload_topic(ctx: Context, command: Command) -> Effect:
+    """Pulsar's `topics unload`: the owner closes and reopens it; owner and epoch stay."""
+    topic = _text(command, "topic")
+    bundles = ctx.state.namespaces.get(namespace_of(topic))
+    if not bundles:
+        raise BadRecord("namespace", f"{namespace_of(topic)} does not exist")
+    parts = partition_names(topic, ctx.state.topics.get(topic, 0))
+    places = [(part, ctx.state.bundles[str(locate(bundles, topic_hash(part)))]) for part in parts]
+    served = [(part, record) for part, record in places if record.by is not None]
+    if not served:
+        raise BadRecord("topic", f"{topic} is served by nobody")
+
+    def effect() -> None:
+        for part, record in served:
+            fields = {"bundle": str(record.bundle), "by": str(record.by), "data": {"topic": part}}
+            ctx.emit(Kind.TOPIC_UNLOAD, command_id=command.id, **fields)
+
+    return effect
+
+
+def _split_bundle(ctx: Context, command: Command) -> Effect:
+    record = _living(ctx, _text(command, "bundle"))
+    boundary = _number(command, "boundary", record.bundle.middle())
+    send_on = bool(command.args.get("unload", False))
+    refusal = split_refusal(ctx, record, boundary)
+    if refusal:
+        raise BadRecord("split", refusal[1])
+    return lambda: begin_split(ctx, record, boundary, "commanded", command_id=command.id, send_on=send_on)
+
+
+def _set_drained(drained: bool) -> Callable[[Context, Command], Effect]:
+    def handler(ctx: Context, command: Command) -> Effect:
+        broker = _text(command, "broker")
+        if broker not in ctx.state.brokers:
+            known = ", ".join(sorted(ctx.state.brokers)[:10]) or "none"
+            raise BadRecord("broker", f"{broker} is not registered; known: {known}")
+        return lambda: ctx.emit(Kind.DRAIN, broker=broker, command_id=command.id, data={"drained": drained})
+
+    return handler
+
+
+def _mode(ctx: Context, command: Command) -> Effect:
+    mode = _text(command, "mode")
+    if mode not in MODES:
+        raise BadRecord("mode", f"{mode!r} is none of {', '.join(MODES)}")
+    return lambda: ctx.emit(Kind.MODE, command_id=command.id, data={"mode": mode})
+
+
+def _round_now(ctx: Context, command: Command) -> Effect:
+    """Nothing to do here: the round worker reads the accepted entry."""
+    return lambda: None
+
+
+def _thaw(ctx: Context, command: Command) -> Effect:
+    if not ctx.state.frozen:
+        raise BadRecord("guard", "the mass-failure guard is not frozen")
+
+    def effect() -> None:
+        ctx.watch.guard_overruled = True
+
+    return effect
+
+
+_HANDLERS: dict[str, Callable[[Context, Command], Effect]] = {
+    "create_namespace": _create_namespace,
+    "create_topic": _create_topic,
+    "unload_bundle": _unload_bundle,
+    "unload_namespace": _unload_namespace,
+    "unload_topic": _unload_topic,
+    "split_bundle": _split_bundle,
+    "drain": _set_drained(True),
+    "undrain": _set_drained(False),
+    "mode": _mode,
+    "round_now": _round_now,
+    "thaw": _thaw,
+}
+
+
+def _living(ctx: Context, name: str) -> Ownership:
+    record = ctx.bundle(Bundle.parse(name))
+    if record is None or record.state is State.RETIRED:
+        what = "was split and is retired" if record else "is no bundle of any namespace"
+        raise BadRecord("bundle", f"{name} {what}")
+    return record
+
+
+def _check_target(ctx: Context, command: Command) -> None:
+    target = command.args.get("to")
+    if target is None:
+        return
+    if ctx.state.session_of(str(target)) is None:
+        alive = ", ".join(b.id for b in ctx.state.live_brokers()[:10]) or "none"
+        raise BadRecord("to", f"{target!r} is no living broker; alive: {alive}")
+    if ctx.state.brokers[str(target)].drained:
+        raise BadRecord("to", f"{target} is drained; undrain it first")
+
+
+def _text(command: Command, key: str) -> str:
+    value = command.args.get(key)
+    if not isinstance(value, str) or not 0 < len(value) <= 512:
+        raise BadRecord(key, f"{command.kind} needs {key} as text, got {str(value)[:80]!r}")
+    return value
+
+
+def _number(command: Command, key: str, default: int) -> int:
+    value = command.args.get(key)
+    if value is None:
+        return default
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise BadRecord(key, f"{command.kind} needs {key} as a whole number, got {str(value)[:80]!r}")
+    return value

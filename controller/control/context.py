@@ -1,0 +1,149 @@
+"""One batch in the making: a private copy of the state, and the entries emitted so far.
+
+Each emitted entry is folded in at once, so that whatever comes later in the batch sees its effect. The parts of the
+step (sessions, hand-over, commands, …) are functions of a `Context`; none of them reads a clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from controller.control.held import Held
+from controller.control.watch import Watch
+from controller.domain.apply import apply_in_place
+from controller.domain.decision import RoundResult
+from controller.domain.entries import Entry, Kind, ownership_fields
+from controller.domain.events import Event
+from controller.domain.ids import Bundle, Session
+from controller.domain.ownership import Ownership, State
+from controller.domain.settings import ControlSettings
+from controller.domain.state import ClusterState
+from controller.policy.placement import Candidate, choose
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one micro-batch brought. `events` are ordered by (topic, partition, offset).
+
+    `offsets`: topic -> partition -> next offset after this batch. `at_ms` is wall time, for people.
+    Leases and deadlines are judged only when `read_to_end` holds.
+    """
+
+    events: list[Event]
+    offsets: dict[str, dict[str, int]]
+    batch_id: int
+    instance: str
+    at_ms: int
+    read_to_end: bool = True
+    kafka: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Evidence:
+    """What a round saw and what became of each of its decisions (decision id -> outcome)."""
+
+    result: RoundResult
+    outcomes: dict[str, str]
+    attempt_id: str
+    mode: str
+
+
+class Context:
+    """The batch in the making."""
+
+    def __init__(self, state: ClusterState, watch: Watch, batch: Batch, now_ms: int, settings: ControlSettings) -> None:
+        self.state = state.copy()
+        self.watch = watch
+        self.batch = batch
+        self.now_ms = now_ms
+        self.settings = settings
+        self.entries: list[Entry] = []
+        self.evidence: list[Evidence] = []
+        self._held: Held | None = None
+
+    def emit(self, kind: Kind, **fields: Any) -> Entry:
+        """Append an entry and fold it in."""
+        entry = Entry(
+            seq=self.state.seq + 1,
+            kind=kind,
+            instance=self.batch.instance,
+            batch=self.batch.batch_id,
+            at_ms=self.batch.at_ms,
+            **fields,
+        )
+        apply_in_place(self.state, entry)
+        self.entries.append(entry)
+        if kind is Kind.SPLIT or kind is Kind.NAMESPACE_CREATED:
+            self._held = None
+        return entry
+
+    def move(
+        self,
+        record: Ownership,
+        state: State,
+        *,
+        by: Session | None = None,
+        to: Session | None = None,
+        burn: bool = False,
+        reason: str = "",
+        decision_id: str | None = None,
+        command_id: str | None = None,
+        **more: Any,
+    ) -> Ownership:
+        """Emit the bundle's next ownership entry; `burn` takes the next epoch. Returns the new record."""
+        wanted = replace(
+            record,
+            state=state,
+            epoch=record.epoch + burn,
+            by=by,
+            to=to,
+            released=bool(more.pop("released", False)),
+            fence=bool(more.pop("fence", False)),
+            fencer=more.pop("fencer", None),
+            boundary=more.pop("boundary", None),
+            send_on=bool(more.pop("send_on", False)),
+            ever_owned=record.ever_owned or state is State.OWNED,
+            moved_at_ms=more.pop("moved_at_ms", record.moved_at_ms),
+        )
+        fields = ownership_fields(wanted)
+        fields["data"].update(more)
+        keeps_cause = state in (State.RELEASING, State.TRANSFERRING, State.SPLITTING, State.ASSIGNING)
+        if decision_id is None and command_id is None and keeps_cause and record.cause:
+            decision_id = record.cause
+        self.emit(Kind.OWNERSHIP, reason=reason or None, decision_id=decision_id, command_id=command_id, **fields)
+        result = self.state.bundles[str(record.bundle)]
+        if self._held is not None:
+            self._held.replace(record, result)
+        self.watch.follow(result, self.now_ms, self.settings)
+        return result
+
+    def bundle(self, name: str | Bundle | None) -> Ownership | None:
+        """The newest record of a bundle that some namespace has, or None."""
+        return self.state.bundles.get(str(name)) if name is not None else None
+
+    def candidates(self, namespace: str) -> list[Candidate]:
+        """Every broker that may be granted a bundle of this namespace now, with what it already holds."""
+        if self._held is None:
+            self._held = Held(self.state.bundles.values())
+        held = self._held
+        return [
+            Candidate(b.id, held.of_namespace(b.id, namespace), held.total(b.id), self._score(b.id))
+            for b in self.state.live_brokers()
+            if b.runtime == "reference" and not (b.drained or b.leaving or self.lags(b.session))
+        ]
+
+    def choose_target(self, bundle: Bundle, *without: Session | None) -> Session | None:
+        """The session that should get the bundle, or None when no broker is eligible."""
+        barred = {session.broker for session in without if session is not None}
+        found = choose([c for c in self.candidates(bundle.namespace) if c.broker not in barred])
+        return self.state.session_of(found) if found else None
+
+    def lags(self, session: Session) -> bool:
+        """Whether the session is so far behind the journal that nothing should be granted to it."""
+        applied = self.watch.applied.get(session)
+        return applied is not None and self.state.seq - applied > self.settings.lag_limit_entries
+
+    def _score(self, broker: str) -> float:
+        scores = self.state.round_memory.get("scores", {})
+        return float(scores.get(broker, 0.0)) if isinstance(scores, dict) else 0.0

@@ -1,0 +1,40 @@
+"""What happens to a bundle whose in-flight state lasted too long (invariant I6: nothing stays in between)."""
+
+from __future__ import annotations
+
+from controller.control.context import Context
+from controller.control.handover import next_target, regrant, wait_longer
+from controller.domain.ownership import Ownership, State
+
+
+def judge_deadlines(ctx: Context) -> None:
+    """Drive every overdue bundle to its next state."""
+    for name in ctx.watch.overdue(ctx.now_ms):
+        record = ctx.state.bundles[name]
+        if record.state is State.ASSIGNING:
+            _silent_grantee(ctx, record)
+        elif record.state in (State.TRANSFERRING, State.SPLITTING):
+            ctx.move(record, State.OWNED, by=record.by, burn=True, reason="deadline")
+        elif record.to is None:
+            _order_fence(ctx, record)
+        else:
+            regrant(ctx, record, "deadline")
+
+
+def _silent_grantee(ctx: Context, record: Ownership) -> None:
+    """A grantee that says nothing may serve all the same, so it must release first."""
+    target = next_target(ctx, record, record.to)
+    if target is None:
+        wait_longer(ctx, record, "no_eligible_broker")
+    else:
+        ctx.move(record, State.RELEASING, by=record.to, to=target, burn=True, reason="deadline")
+
+
+def _order_fence(ctx: Context, record: Ownership) -> None:
+    """The owner does not answer and nobody waits for the bundle: somebody raises the store's fence."""
+    able = [b.session for b in ctx.state.live_brokers() if b.can_fence and b.session != record.by]
+    if not able:
+        wait_longer(ctx, record, "cannot_fence")
+        return
+    fencer = able[record.epoch % len(able)]  # another one at each attempt
+    ctx.move(record, State.RELEASING, by=record.by, burn=True, fencer=fencer, reason="deadline")

@@ -1,0 +1,38 @@
+"""What agents say they serve, against what the journal says (level-triggered reconciliation).
+
+An inventory older than the entry in question proves nothing. A bundle missing from a newer one may still be served
+by a process that merely forgot to list it, so it is released first, never freed outright.
+"""
+
+from __future__ import annotations
+
+from controller.control.context import Context
+from controller.domain.entries import Kind
+from controller.domain.events import BrokerEvent
+from controller.domain.ownership import State
+
+
+def on_inventory(ctx: Context, event: BrokerEvent) -> None:
+    """Order `releasing(by -> nobody)` for what the session owns and does not serve."""
+    session = event.session
+    ctx.watch.applied[session] = max(event.applied_seq, ctx.watch.applied.get(session, 0))
+    missing = [
+        record
+        for name, record in ctx.state.bundles.items()
+        if record.by == session
+        and record.state is State.OWNED
+        and record.seq <= event.applied_seq
+        and name not in event.serving
+    ]
+    for record in sorted(missing, key=lambda r: r.bundle):
+        ctx.move(record, State.RELEASING, by=session, burn=True, reason="missing_from_inventory")
+
+
+def on_observed(ctx: Context, event: BrokerEvent) -> None:
+    """A broker whose own metadata decides (Pulsar): journal what it serves when that changed."""
+    broker = ctx.state.brokers.get(event.session.broker)
+    names = sorted(event.serving)
+    if broker is None or broker.runtime == "reference":
+        ctx.watch.refuse("observed_from_reference_broker")
+    elif list(ctx.state.observed.get(broker.id, ())) != names:
+        ctx.emit(Kind.OBSERVED, broker=broker.id, session=str(event.session), data={"bundles": names})

@@ -1,0 +1,98 @@
+"""A finished round: its decisions are checked against the state as it is now, executed or not, and recorded.
+
+The round was computed in another process on an older state; a decision whose bundle has moved on is void. In shadow
+and paused mode nothing is executed, and the record says so.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from controller.control.context import Context, Evidence
+from controller.control.splits import begin_split
+from controller.domain.decision import Decision, DecisionKind, Reason, RoundResult
+from controller.domain.entries import Kind
+from controller.domain.ownership import State
+from controller.domain.state import LIVE, SHADOW
+
+EXECUTED = "executed"
+
+
+def on_round(ctx: Context, result: RoundResult) -> None:
+    """Journal the round, then carry out what still holds."""
+    ctx.watch.evidence_serial += 1
+    attempt_id = f"{ctx.batch.instance}-{ctx.batch.batch_id}-{ctx.watch.evidence_serial}"
+    mode = ctx.state.mode
+    ctx.emit(Kind.ROUND, attempt_id=attempt_id, data=_summary(result, mode))
+    outcomes = {d.id: _carry_out(ctx, result, d) for d in result.decisions if d.kind is not DecisionKind.SKIP}
+    ctx.evidence.append(Evidence(result, outcomes, attempt_id, mode))
+
+
+def _summary(result: RoundResult, mode: str) -> dict[str, object]:
+    kinds = Counter(d.kind.value for d in result.decisions)
+    scores = {str(row["broker"]): row["score"] for row in result.scores if row.get("score") is not None}
+    summary: dict[str, object] = {
+        "round_id": result.round_id,
+        "at_ms": result.at_ms,
+        "state_seq": result.state_seq,
+        "strategy": result.strategy,
+        "mode": mode,
+        "plan_hash": result.plan_hash,
+        "counts": dict(sorted(kinds.items())),
+        "memory": {**result.memory, "scores": scores},
+    }
+    if result.challenger:
+        summary["challenger"] = True
+    return summary
+
+
+def _carry_out(ctx: Context, result: RoundResult, decision: Decision) -> str:
+    """Execute one decision; returns its outcome for the evidence."""
+    if result.challenger:
+        return "challenger"
+    if ctx.state.mode != LIVE:
+        reason = Reason.SHADOW_MODE if ctx.state.mode == SHADOW else Reason.PAUSED_MODE
+        return reason.value
+    record = ctx.bundle(decision.bundle)
+    if record is None or record.state is not State.OWNED or record.epoch != decision.epoch:
+        return Reason.STALE_DECISION.value
+    if decision.kind is DecisionKind.SPLIT:
+        boundary = decision.boundary if decision.boundary is not None else record.bundle.middle()
+        refusal = begin_split(
+            ctx,
+            record,
+            boundary,
+            decision.reason.value,
+            decision_id=decision.id,
+            send_on=ctx.settings.split.auto_unload,
+        )
+        return str(refusal[0].value) if refusal else EXECUTED
+    if decision.kind in (DecisionKind.TRANSFER, DecisionKind.UNLOAD):
+        return _transfer(ctx, result, decision)
+    return Reason.STALE_DECISION.value
+
+
+def _transfer(ctx: Context, result: RoundResult, decision: Decision) -> str:
+    record = ctx.state.bundles[str(decision.bundle)]
+    grace_ends_ms = record.moved_at_ms + ctx.settings.grace_period_ms
+    if record.moved_at_ms and result.at_ms < grace_ends_ms:
+        return Reason.GRACE_PERIOD.value
+    target = ctx.state.session_of(decision.target or "")
+    if target is None or target == record.by:
+        return Reason.STALE_DECISION.value
+    broker = ctx.state.brokers[target.broker]
+    if broker.drained or broker.leaving:
+        return Reason.BROKER_DRAINED.value
+    if ctx.lags(target):
+        return Reason.LAGGING.value
+    ctx.move(
+        record,
+        State.TRANSFERRING,
+        by=record.by,
+        to=target,
+        burn=True,
+        moved_at_ms=result.at_ms,
+        reason=decision.reason.value,
+        decision_id=decision.id,
+    )
+    return EXECUTED

@@ -1,0 +1,71 @@
+"""The controller's volatile memory: when sessions were heard, and until when in-flight states may last.
+
+Nothing here is journaled and nothing here is trusted across a restart: a new controller gives every living session
+one fresh lease and restarts every deadline ("slower by one lease, never wrong"). All times are CLOCK_BOOTTIME ms.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from controller.domain.ids import Session
+from controller.domain.ownership import IN_FLIGHT, Ownership, State
+from controller.domain.settings import ControlSettings
+from controller.domain.state import ClusterState
+
+
+@dataclass(slots=True)
+class Watch:
+    """Mutated by `step`; owned by one controller process."""
+
+    heard: dict[Session, int] = field(default_factory=dict)
+    applied: dict[Session, int] = field(default_factory=dict)  # newest journal seq each session says it applied
+    deadlines: dict[str, int] = field(default_factory=dict)  # bundle in flight -> when it is too late
+    lapsed: list[tuple[int, str]] = field(default_factory=list)  # (when, broker) of leases that ended
+    frozen_since_ms: int | None = None
+    guard_overruled: bool = False  # thaw by command or by time: the next judgement ends what has lapsed
+    orphans: set[str] = field(default_factory=set)  # free bundles that were owned before: assigned at once
+    rejections: dict[str, dict[str, int]] = field(default_factory=dict)  # bundle -> broker that said no -> when
+    alarmed: set[tuple[str, int]] = field(default_factory=set)  # (bundle, epoch) already complained about
+    refused: dict[str, int] = field(default_factory=dict)  # reason -> count of events without effect, for metrics
+    evidence_serial: int = 0
+
+    @classmethod
+    def fresh(cls, state: ClusterState, now_ms: int, settings: ControlSettings) -> Watch:
+        """What a starting controller knows: everybody alive in the journal was heard just now."""
+        watch = cls(heard=dict.fromkeys(state.sessions, now_ms))
+        watch.frozen_since_ms = now_ms if state.frozen else None
+        for record in state.bundles.values():
+            watch.follow(record, now_ms, settings)
+        return watch
+
+    def follow(self, record: Ownership, now_ms: int, settings: ControlSettings) -> None:
+        """Start or clear the bundle's clock and marks, as its newest record demands."""
+        name = str(record.bundle)
+        if record.state in IN_FLIGHT:
+            self.deadlines[name] = now_ms + _allowance_ms(record.state, settings)
+        else:
+            self.deadlines.pop(name, None)
+        if record.state is State.FREE and record.ever_owned:
+            self.orphans.add(name)
+        else:
+            self.orphans.discard(name)
+        if record.state is State.OWNED:
+            self.rejections.pop(name, None)
+
+    def overdue(self, now_ms: int) -> list[str]:
+        """Bundles whose in-flight state lasted too long, in a stable order."""
+        return sorted(name for name, at in self.deadlines.items() if now_ms > at)
+
+    def refuse(self, reason: str) -> None:
+        """Count an event that changed nothing."""
+        self.refused[reason] = self.refused.get(reason, 0) + 1
+
+
+def _allowance_ms(state: State, settings: ControlSettings) -> int:
+    return {
+        State.ASSIGNING: settings.assign_deadline_ms,
+        State.TRANSFERRING: settings.accept_deadline_ms,
+        State.RELEASING: settings.release_deadline_ms,
+        State.SPLITTING: settings.split_deadline_ms,
+    }[state]
