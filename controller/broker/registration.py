@@ -1,0 +1,64 @@
+"""Who this process is: incarnation, nonce, session number. Pure: judged from the journal's state alone.
+
+Invariants: the incarnation is one above the largest the journal knew at start; of two processes with the same
+incarnation the first nonce journaled wins; a session that is not registered says nothing but heartbeats.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from controller.domain.ids import Session
+from controller.domain.state import ClusterState
+
+
+class Standing(str, Enum):
+    """What the journal says of the own session."""
+
+    WAITING = "waiting"  # not registered yet: heartbeats only
+    REGISTERED = "registered"  # may answer, and serve what is granted from now on
+    ENDED = "ended"  # was registered and has ended: the next session is due
+    LOST = "lost"  # another process is this broker: drop all and exit
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A standing, with a sentence for the log and the exit message."""
+
+    standing: Standing
+    text: str = ""
+
+
+def first_session(state: ClusterState, broker: str, nonce: str) -> Session:
+    """The first session of a starting process; `nonce` is random and alphanumeric."""
+    known = state.brokers.get(broker)
+    return Session(broker, (known.session.incarnation if known else 0) + 1, nonce, 1)
+
+
+def next_session(session: Session) -> Session:
+    """The session after a lapse: same process, next number."""
+    return session._replace(number=session.number + 1)
+
+
+def judge(state: ClusterState, session: Session) -> Verdict:
+    """Where the session stands in the journal."""
+    known = state.brokers.get(session.broker)
+    if known is None or known.session.incarnation < session.incarnation:
+        return Verdict(Standing.WAITING)
+    theirs = known.session
+    if theirs.incarnation > session.incarnation:
+        return Verdict(Standing.LOST, f"{session} has been replaced by the newer process {theirs}")
+    if theirs.nonce != session.nonce:
+        return Verdict(
+            Standing.LOST,
+            f"{theirs} registered incarnation {session.incarnation} of {session.broker} before this process "
+            f"({session}) did; start again to take the next incarnation, or stop the other process",
+        )
+    if theirs.number < session.number:
+        return Verdict(Standing.WAITING)
+    if theirs.number > session.number:
+        return Verdict(Standing.ENDED, f"the journal knows {theirs} already, {session} is over")
+    if session not in state.sessions:
+        return Verdict(Standing.ENDED, f"the journal ended {session}")
+    return Verdict(Standing.REGISTERED)
