@@ -1,0 +1,77 @@
+"""The invariants I1–I9 by name. Every scenario, fault test and benchmark asserts them from here.
+
+A check raises InvariantBroken with the invariant's name and the offending values; it never returns False.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+
+from controller.domain.apply import fold
+from controller.domain.entries import Entry
+from controller.domain.errors import InvariantBroken
+from controller.domain.ids import Bundle, Session
+from controller.domain.ownership import State
+from controller.domain.ring import check_cover
+from controller.domain.state import ClusterState
+
+
+def check_one_server(serving: Mapping[Session, Iterable[Bundle]]) -> None:
+    """I1: at most one session serves a hash at any moment. `serving`: living, unlapsed sessions only."""
+    by_namespace: dict[str, list[tuple[Bundle, Session]]] = {}
+    for session, bundles in serving.items():
+        for bundle in bundles:
+            by_namespace.setdefault(bundle.namespace, []).append((bundle, session))
+    for places in by_namespace.values():
+        places.sort()
+        for (one, first), (other, second) in pairwise(places):
+            if one.overlaps(other):
+                raise InvariantBroken(f"I1: {first} serves {one} while {second} serves {other}")
+
+
+def check_rings(state: ClusterState) -> None:
+    """I2: the living bundles of every namespace cover its ring exactly."""
+    for namespace, bundles in state.namespaces.items():
+        check_cover(namespace, bundles)
+        for bundle in bundles:
+            if state.bundles[str(bundle)].state is State.RETIRED:
+                raise InvariantBroken(f"I2: {bundle} is retired and still in the ring")
+
+
+def check_epochs_grow(before: ClusterState, after: ClusterState) -> None:
+    """I3: no bundle's epoch falls, and no change of grantee keeps the epoch."""
+    for name, old in before.bundles.items():
+        new = after.bundles.get(name)
+        if new is None or new.epoch < old.epoch:
+            raise InvariantBroken(f"I3: {name} had epoch {old.epoch}, now {new and new.epoch}")
+
+
+def check_fold(base: ClusterState, journal: Sequence[Entry], projection: ClusterState) -> None:
+    """I4: folding the journal from its base gives the projection."""
+    if fold(base, journal) != projection:
+        raise InvariantBroken("I4: the fold of the journal differs from the projection")
+
+
+def check_parties_live(state: ClusterState) -> None:
+    """Nobody is granted anything who is not alive: the guard of I6 (a dead grantee would never answer)."""
+    for name, record in state.bundles.items():
+        if record.to is not None and record.to not in state.sessions:
+            raise InvariantBroken(f"I6: {name} is {record.state.value} to {record.to}, which has ended")
+        if record.by is not None and record.by not in state.sessions:
+            raise InvariantBroken(f"I6: {name} is {record.state.value} by {record.by}, which has ended")
+
+
+def check_settled(state: ClusterState) -> None:
+    """I6, after the deadlines with an eligible broker alive: nothing is in between and no orphan is left."""
+    for name, record in state.bundles.items():
+        if record.state in (State.OWNED, State.RETIRED) or not record.ever_owned:
+            continue
+        raise InvariantBroken(f"I6: {name} is still {record.state.value} at epoch {record.epoch}")
+
+
+def check_state(before: ClusterState, after: ClusterState) -> None:
+    """What must hold after every batch: I2, I3 and living parties."""
+    check_rings(after)
+    check_epochs_grow(before, after)
+    check_parties_live(after)

@@ -1,0 +1,206 @@
+"""Commands, splits, modes and rounds."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.domain.decision import Decision, DecisionKind, Label, Reason, RoundResult
+from controller.domain.entries import Kind
+from controller.domain.events import Command
+from controller.domain.ids import Bundle, Session
+from controller.domain.ownership import State
+from controller.domain.settings import SplitSettings
+from tests.unit.step_driver import StepDriver, with_settings
+
+WHOLE = Bundle("t/n", 0, 0xFFFFFFFF)
+LOWER, UPPER = WHOLE.split_at(WHOLE.middle())
+
+
+def two(mode: str = "live", **settings: object) -> tuple[StepDriver, Session, Session]:
+    driver = StepDriver(with_settings(**settings), mode=mode)
+    a, b = driver.join("a:1"), driver.join("b:1")
+    driver.command("create_namespace", namespace="t/n", bundles=1)
+    driver.own(a, WHOLE)
+    return driver, a, b
+
+
+def rejection(driver: StepDriver, kind: str, **args: object) -> str:
+    entries = driver.command(kind, **args)
+    assert [e.kind for e in entries] == [Kind.COMMAND_REJECTED]
+    return str(entries[0].reason)
+
+
+def transfer(driver: StepDriver, target: str, at_ms: int = 60_000, **changes: object) -> RoundResult:
+    fields = {"epoch": driver.of(WHOLE).epoch, **changes}
+    decision = Decision(
+        "r1-1", DecisionKind.TRANSFER, Label.SUCCESS, Reason.OVERLOADED, str(WHOLE), "a:1", target, **fields
+    )
+    return RoundResult("r1", at_ms, driver.state.seq, "test", (decision,), (), {}, "hash")
+
+
+@pytest.mark.parametrize(
+    ("kind", "args", "needle"),
+    [
+        ("create_namespace", {"namespace": "no-slash"}, "tenant/namespace"),
+        ("create_namespace", {"namespace": "t/n"}, "exists already"),
+        ("create_namespace", {"namespace": "t/m", "bundles": 0}, "1..65536"),
+        ("create_namespace", {"namespace": "t/m", "bundles": "four"}, "whole number"),
+        ("create_topic", {"topic": "persistent://t/none/x"}, "does not exist"),
+        ("create_topic", {"topic": "x"}, "persistent://"),
+        ("unload_bundle", {"bundle": "t/n/0x0_0x1"}, "0xLLLLLLLL"),
+        ("unload_bundle", {"bundle": "t/n/0x00000000_0x80000000"}, "no bundle"),
+        ("unload_bundle", {"bundle": str(WHOLE), "to": "z:1"}, "alive: a:1, b:1"),
+        ("unload_namespace", {"namespace": "t/none"}, "does not exist"),
+        ("unload_topic", {"topic": "persistent://t/none/x"}, "does not exist"),
+        ("split_bundle", {"bundle": str(WHOLE), "boundary": 0}, "strictly inside"),
+        ("drain", {"broker": "z:1"}, "known: a:1, b:1"),
+        ("mode", {"mode": "fast"}, "shadow, live, paused"),
+        ("thaw", {}, "not frozen"),
+        ("fly", {}, "none of"),
+    ],
+)
+def test_commands_that_cannot_be_carried_out_say_why(kind: str, args: dict, needle: str) -> None:
+    driver, _, _ = two()
+    assert needle in rejection(driver, kind, **args)
+
+
+def test_a_command_happens_once_for_its_id() -> None:
+    driver, _, _ = two()
+    command = Command("same", "create_namespace", {"namespace": "t/m", "bundles": 2})
+    first = driver.run(command)
+    assert [e.kind for e in first] == [Kind.COMMAND_ACCEPTED, Kind.NAMESPACE_CREATED]
+    assert driver.run(command, command) == []
+
+
+def test_topic_unload_keeps_owner_and_epoch() -> None:
+    driver, a, _ = two()
+    topic = "persistent://t/n/x"
+    driver.command("create_topic", topic=topic, partitions=3)
+    before = driver.of(WHOLE)
+    entries = driver.command("unload_topic", topic=topic)
+    unloads = [e for e in entries if e.kind is Kind.TOPIC_UNLOAD]
+    assert [e.data["topic"] for e in unloads] == [f"{topic}-partition-{i}" for i in range(3)]
+    assert {e.by for e in unloads} == {str(a)}
+    assert driver.of(WHOLE) == before
+
+
+def test_split_by_command_retires_the_parent_and_leaves_both_halves_with_the_owner() -> None:
+    driver, a, _ = two()
+    epoch = driver.of(WHOLE).epoch
+    driver.command("split_bundle", bundle=str(WHOLE))
+    assert driver.of(WHOLE).state is State.SPLITTING
+    driver.say(a, "split_done", WHOLE)
+    assert driver.of(WHOLE).state is State.RETIRED
+    for child in (LOWER, UPPER):
+        assert (driver.of(child).state, driver.of(child).by) == (State.OWNED, a)
+        assert driver.of(child).epoch > epoch
+    assert driver.say(a, "split_done", WHOLE) == []
+
+
+@pytest.mark.parametrize(("loads", "moved"), [((5, 9), LOWER), ((9, 5), UPPER)])
+@pytest.mark.parametrize("auto_unload", [True, False])
+def test_proposed_split_sends_the_quieter_half_on(loads: tuple[int, int], moved: Bundle, auto_unload: bool) -> None:
+    driver, a, b = two(split=SplitSettings(auto_unload=auto_unload))
+    driver.say(a, "split_proposed", WHOLE, reason=Reason.SPLIT_MSG_RATE.value)
+    driver.say(a, "split_done", WHOLE, data={"lower_load": loads[0], "upper_load": loads[1]})
+    stays = LOWER if moved == UPPER else UPPER
+    assert driver.of(stays).state is State.OWNED
+    expected = (State.TRANSFERRING, b) if auto_unload else (State.OWNED, None)
+    assert (driver.of(moved).state, driver.of(moved).to) == expected
+
+
+@pytest.mark.parametrize(
+    ("mode", "enabled", "splits"), [("live", True, True), ("live", False, False), ("shadow", True, False)]
+)
+def test_proposals_need_live_mode_and_the_switch(mode: str, enabled: bool, splits: bool) -> None:
+    driver, a, _ = two(mode, split=SplitSettings(enabled=enabled))
+    driver.say(a, "split_proposed", WHOLE)
+    assert (driver.of(WHOLE).state is State.SPLITTING) is splits
+
+
+def test_bundle_limit_counts_splits_in_flight() -> None:
+    driver, a, _ = two(split=SplitSettings(namespace_maximum_bundles=3, auto_unload=False))
+    driver.command("split_bundle", bundle=str(WHOLE))
+    driver.say(a, "split_done", WHOLE)
+    driver.say(a, "split_proposed", LOWER)
+    assert driver.of(LOWER).state is State.SPLITTING
+    assert driver.say(a, "split_proposed", UPPER) == []
+    assert "maximum of 3" in rejection(driver, "split_bundle", bundle=str(UPPER))
+
+
+def test_split_that_is_rejected_or_late_leaves_the_owner() -> None:
+    driver, a, _ = two()
+    driver.command("split_bundle", bundle=str(WHOLE))
+    driver.say(a, "rejected", WHOLE, reason="busy")
+    assert driver.of(WHOLE).state is State.OWNED
+    driver.command("split_bundle", bundle=str(WHOLE))
+    late = driver.of(WHOLE).epoch
+    driver.wait(16_000)
+    assert driver.of(WHOLE).state is State.OWNED
+    assert driver.say(a, "split_done", WHOLE, epoch=late) == []
+
+
+def test_round_moves_in_live_mode_and_only_tells_in_shadow_and_paused() -> None:
+    for mode, outcome in (("live", "executed"), ("shadow", "301_shadow_mode"), ("paused", "302_paused_mode")):
+        driver, _, _ = two(mode)
+        driver.round(transfer(driver, "b:1"))
+        assert driver.evidence[0].outcomes == {"r1-1": outcome}
+        assert (driver.of(WHOLE).state is State.TRANSFERRING) is (mode == "live")
+        round_entry = next(e for e in reversed(driver.journal) if e.kind is Kind.ROUND)
+        assert round_entry.attempt_id == driver.evidence[0].attempt_id
+
+
+def test_round_decisions_on_a_state_that_moved_on_are_void() -> None:
+    driver, _, _ = two()
+    for result, outcome in (
+        (transfer(driver, "b:1", epoch=99), "408_state_has_moved_on"),
+        (transfer(driver, "z:9"), "408_state_has_moved_on"),
+        (transfer(driver, "a:1"), "408_state_has_moved_on"),
+    ):
+        driver.round(result)
+        assert driver.evidence[0].outcomes == {"r1-1": outcome}
+    driver.command("drain", broker="b:1")
+    driver.round(transfer(driver, "b:1"))
+    assert driver.evidence[0].outcomes == {"r1-1": "305_broker_drained"}
+
+
+def test_a_moved_bundle_stays_through_its_grace_period() -> None:
+    driver, a, b = two()
+    driver.round(transfer(driver, "b:1", at_ms=60_000))
+    driver.say(b, "accepted", WHOLE)
+    driver.say(a, "released", WHOLE)
+    driver.say(b, "serving", WHOLE)
+    driver.round(transfer(driver, "a:1", at_ms=60_000 + 30 * 60_000 - 1))
+    assert driver.evidence[0].outcomes == {"r1-1": "201_grace_period"}
+    driver.round(transfer(driver, "a:1", at_ms=60_000 + 30 * 60_000))
+    assert driver.evidence[0].outcomes == {"r1-1": "executed"}
+
+
+def test_challengers_are_recorded_and_never_carried_out() -> None:
+    driver, _, _ = two()
+    result = transfer(driver, "b:1")
+    object.__setattr__(result, "challenger", True)
+    driver.round(result)
+    assert driver.evidence[0].outcomes == {"r1-1": "challenger"}
+    assert driver.state.rounds == 0
+
+
+def test_sixteen_bundles_spread_to_sixteen_brokers() -> None:
+    driver = StepDriver()
+    for i in range(16):
+        driver.join(f"b{i:02}:1")
+    driver.command("create_namespace", namespace="t/n", bundles=16)
+    for bundle in driver.state.namespaces["t/n"]:
+        driver.lookup(bundle)
+    assert len({r.to.broker for r in driver.state.bundles.values() if r.to}) == 16
+
+
+def test_offsets_are_journaled_with_whatever_counts_and_not_with_heartbeats_alone() -> None:
+    driver, a, _ = two()
+    seq = driver.state.seq
+    driver.run()
+    driver.say(a, "inventory", serving={str(WHOLE): 1})
+    assert driver.state.seq == seq
+    driver.say(a, "accepted", WHOLE, epoch=0)
+    assert driver.state.seq == seq + 1
+    assert driver.state.offsets["t"]["0"] == driver.batches
