@@ -1,0 +1,215 @@
+"""Reading topics in a thread of its own, from their end, their beginning, or given offsets.
+
+The reader has no consumer group: every reader sees every record of its topics' partitions, in order per partition.
+It keeps its own positions, so a lost connection, or a broker's restart, costs time but no record. A gap is counted,
+never hidden.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import OffsetOutOfRangeError
+
+from controller.bus.cluster import NO_SETTINGS, KafkaUnavailable
+from controller.bus.security import check_client_settings
+from controller.bus.topics import MAX_RECORD_BYTES
+from controller.domain.errors import BallastError, ConfigError
+
+log = logging.getLogger(__name__)
+
+Start = Literal["end", "beginning"] | Mapping[tuple[str, int], int]
+POLL_MS = 200
+BACKOFF_S = (0.1, 0.2, 0.5, 1.0)
+
+
+class Record(NamedTuple):
+    """One record as read. `timestamp_ms` is Kafka's append time, or the recording's on CreateTime topics."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    value: bytes
+
+
+class TopicReader:
+    """Hands batches of records to `on_batch`, called in the reader's thread. New partitions are not followed: ours
+    never change."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        topics: Sequence[str],
+        on_batch: Callable[[list[Record]], None],
+        *,
+        start: Start = "end",
+        settings: Mapping[str, object] = NO_SETTINGS,
+        name: str = "topic-reader",
+        on_failure: Callable[[Exception], None] | None = None,
+    ) -> None:
+        """`start` offsets are the next to read; partitions they leave out are read from the beginning.
+
+        An exception in `on_batch` ends the reader: it is kept in `failure`, logged and handed to `on_failure`.
+        """
+        check_client_settings(settings)
+        self.failure: Exception | None = None
+        self.gaps = 0
+        self.reconnects = 0
+        self._bootstrap = bootstrap
+        self._topics = list(topics)
+        self._on_batch = on_batch
+        self._start_from = start
+        self._settings = dict(settings)
+        self._name = name
+        self._on_failure = on_failure
+        self._positions: dict[TopicPartition, int] = {}
+        self._stopping = threading.Event()
+        self._connected = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self, timeout_ms: int = 30_000) -> None:
+        """Settles where to begin, then starts the thread: every record appended after this returns will be handed over.
+
+        Raises KafkaUnavailable when nobody answers in time, ConfigError for a topic that does not exist.
+        """
+        try:
+            consumer = self._connect(timeout_ms)
+        except Exception as error:
+            raise KafkaUnavailable(
+                f"no Kafka answers at {self._bootstrap} ({type(error).__name__}: {error}): is it up?"
+            ) from error
+        try:
+            self._positions = self._first_positions(consumer)
+        finally:
+            consumer.close()
+        self._thread.start()
+
+    def stop(self, timeout_s: float = 5.0) -> None:
+        """Ends the thread after the batch in hand; returns at once when called from it."""
+        self._stopping.set()
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join(timeout_s)
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    @property
+    def connected(self) -> bool:
+        """Whether the last poll went well. A quiet topic is connected too."""
+        return self._connected.is_set()
+
+    def positions(self) -> dict[tuple[str, int], int]:
+        """The next offset per (topic, partition): everything below was handed over and `on_batch` had returned."""
+        return {(tp.topic, tp.partition): offset for tp, offset in self._positions.items()}
+
+    def _connect(self, timeout_ms: int) -> Any:
+        return KafkaConsumer(
+            bootstrap_servers=self._bootstrap,
+            client_id=self._name,
+            group_id=None,
+            enable_auto_commit=False,
+            auto_offset_reset="none",  # a lost position is a gap to be counted, not to be jumped over silently
+            bootstrap_timeout_ms=timeout_ms,
+            max_poll_records=5_000,
+            max_partition_fetch_bytes=MAX_RECORD_BYTES,
+            reconnect_backoff_max_ms=1_000,
+            allow_auto_create_topics=False,
+            **self._settings,
+        )
+
+    def _first_positions(self, consumer: Any) -> dict[TopicPartition, int]:
+        partitions = [
+            TopicPartition(topic, number)
+            for topic in self._topics
+            for number in sorted(consumer.partitions_for_topic(topic) or ())
+        ]
+        absent = set(self._topics) - {tp.topic for tp in partitions}
+        if absent:
+            raise ConfigError(
+                f"topic {', '.join(sorted(absent))} does not exist at {self._bootstrap}: create the topics first"
+            )
+        if self._start_from == "end":
+            return dict(consumer.end_offsets(partitions))
+        beginning = dict(consumer.beginning_offsets(partitions))
+        if isinstance(self._start_from, str):
+            return beginning
+        return {tp: self._start_from.get((tp.topic, tp.partition), beginning[tp]) for tp in partitions}
+
+    def _run(self) -> None:
+        failures = 0
+        while not self._stopping.is_set():
+            consumer = None
+            try:
+                consumer = self._connect(10_000)
+                consumer.assign(list(self._positions))
+                for tp, offset in self._positions.items():
+                    consumer.seek(tp, offset)
+                failures = 0
+                self._poll_until_stopped(consumer)
+            except _CallbackFailed as failed:
+                self._fail(failed.cause)
+                return
+            except Exception as error:
+                self._connected.clear()
+                self.reconnects += 1
+                log.warning("%s: %s: %s; connecting again", self._name, type(error).__name__, error)
+                self._stopping.wait(BACKOFF_S[min(failures, len(BACKOFF_S) - 1)])
+                failures += 1
+            finally:
+                if consumer is not None:
+                    consumer.close()
+        self._connected.clear()
+
+    def _poll_until_stopped(self, consumer: Any) -> None:
+        while not self._stopping.is_set():
+            try:
+                polled = consumer.poll(timeout_ms=POLL_MS)
+            except OffsetOutOfRangeError:
+                self._step_over_gap(consumer)
+                continue
+            self._connected.set()
+            if polled:
+                self._hand_over(polled)
+
+    def _hand_over(self, polled: Mapping[TopicPartition, list[Any]]) -> None:
+        batch = [
+            Record(r.topic, r.partition, r.offset, r.timestamp, r.value) for records in polled.values() for r in records
+        ]
+        try:
+            self._on_batch(batch)
+        except Exception as error:
+            raise _CallbackFailed(error) from error
+        for tp, records in polled.items():
+            self._positions[tp] = records[-1].offset + 1
+
+    def _step_over_gap(self, consumer: Any) -> None:
+        """Records were removed by retention, or Kafka was wiped: go on at the oldest that is left (or at a shorter
+        log's start)."""
+        beginning, end = consumer.beginning_offsets(list(self._positions)), consumer.end_offsets(list(self._positions))
+        for tp, offset in self._positions.items():
+            if not beginning[tp] <= offset <= end[tp]:
+                self.gaps += 1
+                log.warning("%s: offset %d of %s-%d is gone, going on at %d", self._name, offset, *tp, beginning[tp])
+                self._positions[tp] = beginning[tp]
+                consumer.seek(tp, beginning[tp])
+
+    def _fail(self, error: Exception) -> None:
+        self.failure = error
+        self._connected.clear()
+        log.error("%s: its batch callback failed, the reader ends", self._name, exc_info=error)
+        if self._on_failure is not None:
+            self._on_failure(error)
+
+
+class _CallbackFailed(BallastError):
+    """Carries an exception of `on_batch` past the reconnect logic."""
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(str(cause))
+        self.cause = cause

@@ -1,0 +1,117 @@
+"""Sending JSON records: acknowledged by all replicas, idempotent, without waiting for company.
+
+A record that could not be delivered is never silent: its future fails, it is counted, logged and handed to `on_error`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from functools import partial
+from typing import Any
+
+from kafka import KafkaProducer
+
+from controller.bus.cluster import NO_SETTINGS, KafkaUnavailable
+from controller.bus.security import check_client_settings
+from controller.bus.topics import MAX_RECORD_BYTES
+
+log = logging.getLogger(__name__)
+
+
+def to_json(value: Mapping[str, Any]) -> bytes:
+    """Compact UTF-8 JSON. NaN and infinities are refused: they are no JSON, and Spark would quarantine them."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+class JsonProducer:
+    """A producer for one process; may be shared by its threads."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        client_id: str,
+        settings: Mapping[str, object] = NO_SETTINGS,
+        *,
+        delivery_timeout_ms: int = 120_000,
+        max_block_ms: int = 10_000,
+        connect_timeout_ms: int = 30_000,
+        on_error: Callable[[str, Exception], None] | None = None,
+    ) -> None:
+        """`delivery_timeout_ms`: a record not acknowledged by then fails. `max_block_ms`: longest wait inside
+        `send`, for metadata or a free buffer. Raises KafkaUnavailable when nobody answers within
+        `connect_timeout_ms`."""
+        check_client_settings(settings)
+        self.failed = 0
+        self.last_error: Exception | None = None
+        self._on_error = on_error
+        try:
+            self._producer = KafkaProducer(
+                bootstrap_servers=bootstrap,
+                client_id=client_id,
+                acks="all",
+                enable_idempotence=True,
+                linger_ms=0,
+                max_request_size=MAX_RECORD_BYTES,
+                delivery_timeout_ms=delivery_timeout_ms,
+                request_timeout_ms=min(30_000, delivery_timeout_ms),
+                bootstrap_timeout_ms=connect_timeout_ms,
+                max_block_ms=max_block_ms,
+                retry_backoff_ms=50,
+                # The default grows to 30 s: a broker back from a restart must be noticed within a second.
+                reconnect_backoff_max_ms=1_000,
+                allow_auto_create_topics=False,
+                **settings,
+            )
+        except Exception as error:
+            raise KafkaUnavailable(
+                f"no Kafka answers at {bootstrap} ({type(error).__name__}: {error}): is it up? (`ballast kafka up`)"
+            ) from error
+
+    def send(
+        self, topic: str, value: Mapping[str, Any], key: str | None = None, timestamp_ms: int | None = None
+    ) -> Future[tuple[int, int]]:
+        """Sends one JSON record; the future gives (partition, offset) once all replicas have it.
+
+        `timestamp_ms` counts on CreateTime topics only. A record that cannot even be queued fails its future;
+        nothing is raised here, except for a value that is no JSON.
+        """
+        return self.send_bytes(topic, to_json(value), key, timestamp_ms)
+
+    def send_bytes(
+        self, topic: str, value: bytes, key: str | None = None, timestamp_ms: int | None = None
+    ) -> Future[tuple[int, int]]:
+        """As `send`, with the record's bytes as they are."""
+        result: Future[tuple[int, int]] = Future()
+        try:
+            sent = self._producer.send(
+                topic, value, key=key.encode() if key is not None else None, timestamp_ms=timestamp_ms
+            )
+        except Exception as error:
+            self._failure(topic, result, error)
+            return result
+        sent.add_callback(partial(_success, result))
+        sent.add_errback(partial(self._failure, topic, result))
+        return result
+
+    def flush(self, timeout_s: float = 30.0) -> None:
+        """Waits until everything sent so far is acknowledged or has failed; raises on time-out."""
+        self._producer.flush(timeout=timeout_s)
+
+    def close(self, timeout_s: float = 5.0) -> None:
+        """Sends what is queued, at most `timeout_s` long, then disconnects."""
+        self._producer.close(timeout=timeout_s)
+
+    def _failure(self, topic: str, result: Future[tuple[int, int]], error: Exception) -> None:
+        self.failed += 1
+        self.last_error = error
+        log.warning("record for %s not delivered: %s: %s", topic, type(error).__name__, error)
+        if self._on_error is not None:
+            self._on_error(topic, error)
+        result.set_exception(error)
+
+
+def _success(result: Future[tuple[int, int]], metadata: Any) -> None:
+    result.set_result((metadata.partition, metadata.offset))

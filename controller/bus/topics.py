@@ -1,0 +1,197 @@
+"""The Kafka topics: names, partitions, retention, which clock stamps their records; creating and checking them.
+
+Every topic is stamped by Kafka itself (LogAppendTime: one clock for all). A replay's load reports are the one
+exception: they keep the time of the recording (CreateTime), so that the speed of the replay changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.errors import TopicAlreadyExistsError
+
+from controller.bus.cluster import NO_SETTINGS, admin_client
+from controller.domain.errors import ConfigError
+
+LOG_APPEND_TIME = "LogAppendTime"
+CREATE_TIME = "CreateTime"
+HOUR_MS = 3_600_000
+# Largest record: a load report of a thousand bundles is about 300 KB, the feed of a mass failover's entries some MB.
+MAX_RECORD_BYTES = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class TopicNames:
+    """The topics' names. A prefix such as `t42.` gives tests and the replayer topics of their own."""
+
+    prefix: str = ""
+
+    @property
+    def load_reports(self) -> str:
+        return f"{self.prefix}load-reports"
+
+    @property
+    def heartbeats(self) -> str:
+        return f"{self.prefix}heartbeats"
+
+    @property
+    def broker_events(self) -> str:
+        return f"{self.prefix}broker-events"
+
+    @property
+    def assign_requests(self) -> str:
+        return f"{self.prefix}assign-requests"
+
+    @property
+    def commands(self) -> str:
+        return f"{self.prefix}commands"
+
+    @property
+    def journal_feed(self) -> str:
+        return f"{self.prefix}journal-feed"
+
+    @property
+    def control(self) -> tuple[str, ...]:
+        """What the control query reads."""
+        return (self.heartbeats, self.broker_events, self.assign_requests, self.commands)
+
+
+@dataclass(frozen=True)
+class TopicSpec:
+    """One topic as it must be. `retention_ms` -1 keeps records for ever."""
+
+    name: str
+    partitions: int
+    retention_ms: int
+    timestamp_type: str = LOG_APPEND_TIME
+
+    @property
+    def settings(self) -> dict[str, str]:
+        # Retention removes whole closed segments only, so a segment closes after a quarter of the retention time.
+        segment_ms = self.retention_ms // 4 if self.retention_ms > 0 else 24 * HOUR_MS
+        settings = {
+            "message.timestamp.type": self.timestamp_type,
+            "retention.ms": str(self.retention_ms),
+            "segment.ms": str(segment_ms),
+            "segment.bytes": str(128 * 1024 * 1024),
+            "max.message.bytes": str(MAX_RECORD_BYTES),
+        }
+        if self.timestamp_type == CREATE_TIME:
+            # Recordings come from other clocks; Kafka refuses stamps more than an hour ahead of its own by default.
+            settings["message.timestamp.after.max.ms"] = str(2**63 - 1)
+        return settings
+
+
+@dataclass(frozen=True)
+class TopicFacts:
+    """One topic as Kafka has it."""
+
+    name: str
+    topic_id: str
+    partitions: int
+    timestamp_type: str
+    retention_ms: int
+    min_insync_replicas: int
+    replication_factor: int
+
+
+def live_topics(names: TopicNames) -> list[TopicSpec]:
+    """The six topics of a running cluster."""
+    return [
+        TopicSpec(names.load_reports, 4, 6 * HOUR_MS),  # perishable: a round looks back minutes
+        TopicSpec(names.heartbeats, 1, HOUR_MS),
+        TopicSpec(names.broker_events, 1, 72 * HOUR_MS),  # a controller may be down over a weekend
+        TopicSpec(names.assign_requests, 1, HOUR_MS),  # asked again as long as someone needs the bundle
+        TopicSpec(names.commands, 1, 168 * HOUR_MS),  # an operator's word is never lost to a long stop
+        TopicSpec(names.journal_feed, 1, HOUR_MS),  # only a hint: the journal is the truth
+    ]
+
+
+def replay_topics(names: TopicNames) -> list[TopicSpec]:
+    """A replay's topics: load reports in one partition, stamped by the recording and never retired by its old
+    stamps."""
+    load = TopicSpec(names.load_reports, 1, -1, CREATE_TIME)
+    return [load, *(spec for spec in live_topics(names) if spec.name != names.load_reports)]
+
+
+def ensure_topics(
+    bootstrap: str,
+    specs: Iterable[TopicSpec],
+    settings: Mapping[str, object] = NO_SETTINGS,
+    replication_factor: int = -1,
+) -> dict[str, TopicFacts]:
+    """Creates what is missing and checks what is there; returns all of them as Kafka has them.
+
+    May be called by several processes at once. `replication_factor` -1 takes the cluster's default. An existing
+    topic with another timestamp type or fewer partitions is a ConfigError that names the command to mend it:
+    silently wrong timestamps would shift every pane.
+    """
+    wanted = {spec.name: spec for spec in specs}
+    with admin_client(bootstrap, settings) as admin:
+        known = set(admin.list_topics())
+        missing = [spec for name, spec in wanted.items() if name not in known]
+        if missing:
+            _create(admin, missing, replication_factor)
+        facts = _describe(admin, list(wanted))
+    for name, spec in wanted.items():
+        _check(spec, facts[name])
+    return facts
+
+
+def delete_topics(bootstrap: str, names: Iterable[str], settings: Mapping[str, object] = NO_SETTINGS) -> None:
+    """Deletes those that exist: the replayer and the tests clean up after themselves."""
+    with admin_client(bootstrap, settings) as admin:
+        known = set(admin.list_topics())
+        there = [name for name in names if name in known]
+        if there:
+            admin.delete_topics(there)
+
+
+def _create(admin: Any, missing: list[TopicSpec], replication_factor: int) -> None:
+    for spec in missing:  # one by one: a race with another process then costs only that topic
+        request = {
+            "num_partitions": spec.partitions,
+            "replication_factor": replication_factor,
+            "configs": spec.settings,
+        }
+        try:
+            admin.create_topics({spec.name: request})
+        except TopicAlreadyExistsError:
+            continue
+    admin.wait_for_topics([spec.name for spec in missing])
+
+
+def _describe(admin: Any, names: list[str]) -> dict[str, TopicFacts]:
+    resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
+    configs = admin.describe_configs(resources, config_filter="all")["topic"]
+    facts = {}
+    for topic in admin.describe_topics(names):
+        config = {key: entry["value"] for key, entry in configs[topic["name"]].items()}
+        facts[topic["name"]] = TopicFacts(
+            name=topic["name"],
+            topic_id=str(topic["topic_id"]),
+            partitions=len(topic["partitions"]),
+            timestamp_type=config["message.timestamp.type"],
+            retention_ms=int(config["retention.ms"]),
+            min_insync_replicas=int(config["min.insync.replicas"]),
+            replication_factor=min(len(each["replica_nodes"]) for each in topic["partitions"]),
+        )
+    return facts
+
+
+def _check(spec: TopicSpec, found: TopicFacts) -> None:
+    if found.timestamp_type != spec.timestamp_type:
+        raise ConfigError(
+            f"topic {spec.name} has message.timestamp.type={found.timestamp_type}, needed is {spec.timestamp_type}:"
+            f" set it with `kafka-configs --alter --entity-type topics --entity-name {spec.name}"
+            f" --add-config message.timestamp.type={spec.timestamp_type}`, or name another prefix"
+        )
+    if found.partitions < spec.partitions or (spec.partitions == 1 and found.partitions != 1):
+        raise ConfigError(
+            f"topic {spec.name} has {found.partitions} partitions, needed"
+            f" {'is exactly 1, as its order matters' if spec.partitions == 1 else f'are at least {spec.partitions}'}:"
+            " create it anew, or name another prefix"
+        )

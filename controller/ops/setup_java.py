@@ -1,0 +1,92 @@
+"""Finds a Java that can run Spark and Kafka: version 17 or 21 with the module jdk.incubator.vector.
+
+JAVA_HOME comes first, then `java` on PATH, then the usual folders. PySpark's launcher always passes
+`--add-modules=jdk.incubator.vector`, so a reduced runtime without that module does not start it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from controller.domain.errors import JavaNotFit
+
+FIT_VERSIONS = (17, 21)
+NEEDED_MODULE = "jdk.incubator.vector"
+USUAL_PLACES = (
+    "/usr/lib/jvm/*",
+    "/opt/java/*",
+    "/opt/homebrew/opt/openjdk@*/libexec/openjdk.jdk/Contents/Home",
+    "/Library/Java/JavaVirtualMachines/*/Contents/Home",
+    "~/.sdkman/candidates/java/*",
+)
+
+
+@dataclass(frozen=True)
+class Java:
+    """A Java home that fits, and why it was taken."""
+
+    home: Path
+    version: int
+    found_by: str
+
+    @property
+    def binary(self) -> str:
+        return str(self.home / "bin" / "java")
+
+
+def find_java(environ: Mapping[str, str] | None = None, places: tuple[str, ...] = USUAL_PLACES) -> Java:
+    """The first fit Java; raises JavaNotFit with one line that lists what was looked at and what to do."""
+    seen: dict[Path, str] = {}
+    for home, found_by in _candidates(os.environ if environ is None else environ, places):
+        resolved = home.resolve()
+        if resolved in seen:
+            continue
+        version, fault = _examine(resolved)
+        if version is not None and fault is None:
+            return Java(resolved, version, found_by)
+        seen[resolved] = f"{found_by} {home}: {fault}"
+    raise JavaNotFit(
+        f"no Java 17 or 21 with the module {NEEDED_MODULE} found ({'; '.join(seen.values()) or 'no Java at all'})."
+        " Install a full JDK 17 (Debian: apt-get install openjdk-17-jdk-headless) or set JAVA_HOME to one."
+    )
+
+
+def _candidates(environ: Mapping[str, str], places: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
+    if environ.get("JAVA_HOME"):
+        yield Path(environ["JAVA_HOME"]), "JAVA_HOME"
+    on_path = shutil.which("java", path=environ.get("PATH"))
+    if on_path:
+        yield Path(on_path).resolve().parents[1], "PATH"
+    for pattern in places:
+        expanded = Path(pattern).expanduser()
+        for home in sorted(Path(expanded.anchor).glob(str(expanded.relative_to(expanded.anchor)))):
+            if (home / "bin" / "java").exists():
+                yield home, "found"
+
+
+@lru_cache(maxsize=32)
+def _examine(home: Path) -> tuple[int | None, str | None]:
+    """(version, fault): one `java --list-modules` tells both the version and the modules (0.1 s)."""
+    binary = home / "bin" / "java"
+    if not binary.exists():
+        return None, f"{binary} does not exist"
+    try:
+        done = subprocess.run([binary, "--list-modules"], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return None, f"does not run ({error})"
+    version = re.search(r"^java\.base@(\d+)", done.stdout, re.MULTILINE)
+    if version is None:
+        return None, "older than Java 9 or not a Java"
+    number = int(version[1])
+    if number not in FIT_VERSIONS:
+        return number, f"version {number}, needed is 17 or 21"
+    if not re.search(rf"^{re.escape(NEEDED_MODULE)}(@|$)", done.stdout, re.MULTILINE):
+        return number, f"version {number} lacks the module {NEEDED_MODULE}"
+    return number, None
