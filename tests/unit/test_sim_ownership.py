@@ -1,0 +1,110 @@
+"""The whole state table under disorder: random delays, pauses, crashes, hung owners, restarts, splits, drains.
+
+I1 is checked after every simulated event, I2 and I3 after every batch, I6 and I4 once the faults end.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from controller.domain.errors import InvariantBroken
+from controller.domain.ids import Bundle
+from controller.domain.ownership import State
+from controller.sim.cluster import SimCluster
+from controller.sim.invariants import check_one_server
+
+BROKERS = ["a:1", "b:1", "c:1", "d:1"]
+
+
+def begin(seed: int, slow: float = 1.0) -> SimCluster:
+    cluster = SimCluster(seed, slow=slow)
+    for broker in BROKERS:
+        cluster.start(broker)
+    cluster.command("create_namespace", namespace="t/n", bundles=4)
+    cluster.command("mode", mode="live")
+    cluster.run(5_000)
+    for bundle in cluster.state.namespaces["t/n"]:
+        cluster.lookup(bundle)
+    cluster.run(5_000)
+    return cluster
+
+
+def disturb(cluster: SimCluster, choice: random.Random) -> None:
+    agents = [a for a in cluster.agents if a.alive]
+    agent = choice.choice(agents)
+    bundle = choice.choice(cluster.state.namespaces["t/n"])
+    what = choice.choice(
+        ["transfer"] * 6 + ["unload", "split", "pause", "crash", "hang", "cut", "restart", "refuse", "drain", "ctl"]
+    )
+    if what == "transfer":
+        cluster.command("unload_bundle", bundle=str(bundle), to=choice.choice(BROKERS))
+    elif what == "unload":
+        cluster.command("unload_bundle", bundle=str(bundle))
+    elif what == "split":
+        cluster.command("split_bundle", bundle=str(bundle), unload=choice.random() < 0.5)
+    elif what == "pause":
+        agent.paused_until_ms = cluster.now_ms + choice.choice([500, 3_000, 9_000, 20_000])
+    elif what == "crash" and len(agents) > 2:
+        agent.crash()
+    elif what == "hang":
+        agent.hung_until_ms = cluster.now_ms + choice.choice([2_000, 15_000, 40_000])
+    elif what == "cut":
+        cluster.cut[agent.broker] = cluster.now_ms + choice.choice([2_000, 9_000, 25_000])
+    elif what == "restart":
+        cluster.start(agent.broker)
+    elif what == "refuse":
+        agent.refusing = not agent.refusing
+    elif what == "drain":
+        cluster.command(choice.choice(["drain", "undrain"]), broker=agent.broker)
+    else:
+        cluster.restart_controller()
+
+
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 2**32), slow=st.sampled_from([0.2, 1.0, 5.0]))
+def test_one_server_whatever_happens_and_everything_is_served_in_the_end(seed: int, slow: float) -> None:
+    cluster = begin(seed, slow)
+    choice = random.Random(seed + 1)
+    for _ in range(25):
+        disturb(cluster, choice)
+        cluster.run(choice.choice([50, 200, 500, 2_000, 5_000]))
+    for broker in BROKERS:
+        cluster.command("undrain", broker=broker)
+        if not any(a.alive and a.broker == broker for a in cluster.agents):
+            cluster.start(broker)
+    cluster.command("thaw")
+    cluster.slow = 1.0
+    cluster.settle()
+
+
+def test_quiet_cluster_spreads_its_bundles_and_writes_nothing_more() -> None:
+    cluster = begin(7)
+    owners = {r.by.broker for r in cluster.state.bundles.values() if r.by}
+    assert owners == set(BROKERS)
+    seq = cluster.state.seq
+    cluster.run(60_000)
+    assert cluster.state.seq == seq
+
+
+def test_dead_brokers_bundles_are_served_within_lease_margin_and_two_seconds() -> None:
+    cluster = begin(11)
+    victim = next(a for a in cluster.agents if a.serves)
+    lost = [b for b, r in cluster.state.bundles.items() if r.by == victim.session]
+    victim.crash()
+    allowance = cluster.settings.lease_ms + cluster.settings.margin_ms + 2_000
+    cluster.run(allowance)
+    assert lost
+    for name in lost:
+        assert cluster.state.bundles[name].state is State.OWNED
+        assert cluster.state.bundles[name].by != victim.session
+
+
+def test_the_check_itself_notices_two_servers() -> None:
+    cluster = begin(3)
+    one, other = cluster.agents[0], cluster.agents[1]
+    with pytest.raises(InvariantBroken, match="I1"):
+        check_one_server({one.session: [Bundle("t/n", 0, 10)], other.session: [Bundle("t/n", 5, 15)]})
