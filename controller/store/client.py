@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 
@@ -33,6 +33,13 @@ class Appended:
     duplicates: frozenset[int]
 
 
+class _Request(NamedTuple):
+    frame: bytes
+    future: asyncio.Future[Answer]
+    timer: asyncio.TimerHandle
+    sent_s: float
+
+
 class StoreClient:
     """One connection to the store. Use it from one event loop."""
 
@@ -40,11 +47,13 @@ class StoreClient:
         host, _, port = address.rpartition(":")
         self._host, self._port = host, int(port)
         self._timeout_s = timeout_s
-        self._unanswered: dict[int, tuple[bytes, asyncio.Future[Answer], asyncio.TimerHandle]] = {}
+        self._unanswered: dict[int, _Request] = {}
         self._connection: FrameConnection | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._lost = asyncio.Event()
         self._last_id = 0
+        self._answers = 0
+        self._latency_s = 0.0
 
     async def start(self) -> None:
         """Connect; raises StoreError when the store does not answer within `timeout_s`."""
@@ -58,10 +67,10 @@ class StoreClient:
             await asyncio.gather(self._keeper, return_exceptions=True)
         if self._connection is not None:
             self._connection.close()
-        for _, future, timer in self._unanswered.values():
-            timer.cancel()
-            if not future.done():
-                future.set_exception(StoreError("the store's client was stopped"))
+        for request in self._unanswered.values():
+            request.timer.cancel()
+            if not request.future.done():
+                request.future.set_exception(StoreError("the store's client was stopped"))
         self._unanswered.clear()
 
     def call(self, header: Header, body: bytes = b"") -> asyncio.Future[Answer]:
@@ -72,18 +81,20 @@ class StoreClient:
         frame = encode({"id": request, **header}, body)
         future: asyncio.Future[Answer] = loop.create_future()
         timer = loop.call_later(self._timeout_s, self._expire, request, header["op"])
-        self._unanswered[request] = (frame, future, timer)
+        self._unanswered[request] = _Request(frame, future, timer, loop.time())
         if self._connection is not None:
             self._connection.write(frame)
         return future
 
     async def acquire(self, bundle: Bundle, epoch: int, owner: str, *, tails: bool = True) -> dict[str, dict[str, Any]]:
         """Raise the fence over the bundle; the tails of its topics by name (`StoredTopic.tail`)."""
-        header, _ = await self.call(
-            {"op": "acquire", "bundle": str(bundle), "epoch": epoch, "owner": owner, "tails": tails}
-        )
+        header, _ = await self.send_acquire(bundle, epoch, owner, tails=tails)
         topics: dict[str, dict[str, Any]] = header["topics"]
         return topics
+
+    def send_acquire(self, bundle: Bundle, epoch: int, owner: str, *, tails: bool) -> asyncio.Future[Answer]:
+        """As `acquire`, sent at once: whatever is called next on this client comes after it in the store."""
+        return self.call({"op": "acquire", "bundle": str(bundle), "epoch": epoch, "owner": owner, "tails": tails})
 
     async def append(self, topic: str, epoch: int, owner: str, messages: list[Message]) -> Appended:
         """Store messages of one topic, all or nothing."""
@@ -155,6 +166,12 @@ class StoreClient:
         found: dict[str, dict[str, Any]] = (await self.call({"op": "stats"}))[0]["topics"]
         return found
 
+    def take_mean_latency_ms(self) -> float:
+        """Mean time from call to answer since the previous call of this; 0 when nothing was answered."""
+        mean_ms = 1000.0 * self._latency_s / self._answers if self._answers else 0.0
+        self._answers, self._latency_s = 0, 0.0
+        return mean_ms
+
     async def _keep_connected(self) -> None:
         backoff_s = FIRST_BACKOFF_S
         loop = asyncio.get_running_loop()
@@ -171,7 +188,7 @@ class StoreClient:
                 continue
             backoff_s = FIRST_BACKOFF_S
             self._connection = connection
-            connection.write(b"".join(frame for frame, _, _ in self._unanswered.values()))
+            connection.write(b"".join(request.frame for request in self._unanswered.values()))
             await self._lost.wait()
 
     def _on_lost(self, connection: FrameConnection) -> None:
@@ -179,20 +196,22 @@ class StoreClient:
         self._lost.set()
 
     def _on_frame(self, connection: FrameConnection, header: Header, body: bytes) -> None:
-        _, future, timer = self._unanswered.pop(header["id"], (b"", None, None))
-        if future is None or timer is None:
+        request = self._unanswered.pop(header["id"], None)
+        if request is None:
             return
-        timer.cancel()
-        if future.done():
+        request.timer.cancel()
+        self._answers += 1
+        self._latency_s += asyncio.get_running_loop().time() - request.sent_s
+        if request.future.done():
             return
         if "error" in header:
-            future.set_exception(raised(header))
+            request.future.set_exception(raised(header))
         else:
-            future.set_result((header, body))
+            request.future.set_result((header, body))
 
     def _expire(self, request: int, operation: str) -> None:
         found = self._unanswered.pop(request, None)
-        if found is not None and not found[1].done():
-            found[1].set_exception(
+        if found is not None and not found.future.done():
+            found.future.set_exception(
                 StoreError(f"the store did not answer {operation} within {self._timeout_s} s: outcome unknown")
             )

@@ -1,0 +1,168 @@
+"""The broker's configured capacity, enforced: requests and deliveries are served no faster than it allows.
+
+CPU is modelled: each message and each KiB costs cpu time, and one server works it off at `cpu_pct` percent of one
+core. Bandwidth in each direction and the message rate are limited in the same way. What cannot be served yet waits
+in a first-in-first-out queue per direction; beyond capacity the wait grows and throughput stays at the limit.
+Invariants: order within a direction is kept; work whose owner went away (`alive` says no) costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """Limits of one reference broker. 0 or less means unlimited, and is reported as unknown."""
+
+    cpu_pct: float = 200.0  # of one core
+    bandwidth_in_bytes_per_s: float = 125e6
+    bandwidth_out_bytes_per_s: float = 125e6
+    msg_per_s: float = 0.0  # both directions together
+    memory_bytes: float = 512 << 20
+    disk_bytes_per_s: float = 200e6
+    cpu_us_per_message: float = 100.0
+    cpu_us_per_kib: float = 10.0
+    burst_ms: float = 20.0  # how far service may run ahead of the rate
+
+
+class Timer(Protocol):
+    """What `loop.call_at` returns."""
+
+    def cancel(self) -> None:
+        """Forget the call."""
+
+
+class _Job(NamedTuple):
+    arrived_s: float
+    messages: float
+    bytes: int
+    alive: Callable[[], bool]
+    run: Callable[[], None]
+
+
+@dataclass(slots=True)
+class Lane:
+    """One direction: its queue, its byte clock, and what it served since the last sample."""
+
+    rate_bytes_per_s: float
+    jobs: deque[_Job] = field(default_factory=deque)
+    free_at_s: float = 0.0
+    queued_bytes: int = 0
+    served_bytes: int = 0
+    draining: bool = False
+    timer: Timer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What was served since the previous sample."""
+
+    cpu_s: float
+    messages: float
+    bytes_in: int
+    bytes_out: int
+    mean_queue_ms: float
+    queued_bytes: int
+
+
+class Throttle:
+    """Serves work at the configured capacity. `now_s` and `call_at` are the event loop's."""
+
+    def __init__(
+        self,
+        capacity: Capacity,
+        now_s: Callable[[], float],
+        call_at: Callable[[float, Callable[[], None]], Timer],
+    ) -> None:
+        self.capacity = capacity
+        self._now_s = now_s
+        self._call_at = call_at
+        self._inward = Lane(capacity.bandwidth_in_bytes_per_s)
+        self._outward = Lane(capacity.bandwidth_out_bytes_per_s)
+        self._cpu_free_at_s = 0.0
+        self._messages_free_at_s = 0.0
+        self._cpu_s = 0.0
+        self._messages = 0.0
+        self._waits = 0
+        self._waited_s = 0.0
+
+    def inward(self, messages: float, size: int, alive: Callable[[], bool], run: Callable[[], None]) -> None:
+        """Serve a request: `run` is called now or when its turn comes, never when `alive` says no by then."""
+        self._submit(self._inward, _Job(self._now_s(), messages, size, alive, run))
+
+    def outward(self, messages: float, size: int, alive: Callable[[], bool], run: Callable[[], None]) -> None:
+        """Serve a delivery, as `inward`."""
+        self._submit(self._outward, _Job(self._now_s(), messages, size, alive, run))
+
+    def charge(self, messages: float) -> None:
+        """Count small work (an acknowledgement) that is not worth queueing; it delays what comes after it."""
+        self._account(self._inward, self._now_s(), messages, 0)
+
+    def sample(self) -> Served:
+        """What was served since the previous call; waiting work counts with the time it has waited so far."""
+        now = self._now_s()
+        waiting = [now - job.arrived_s for lane in (self._inward, self._outward) for job in lane.jobs]
+        waits, waited = self._waits + len(waiting), self._waited_s + sum(waiting)
+        served = Served(
+            self._cpu_s,
+            self._messages,
+            self._inward.served_bytes,
+            self._outward.served_bytes,
+            1000.0 * waited / waits if waits else 0.0,
+            self._inward.queued_bytes + self._outward.queued_bytes,
+        )
+        self._cpu_s = self._messages = self._waited_s = 0.0
+        self._waits = self._inward.served_bytes = self._outward.served_bytes = 0
+        return served
+
+    def close(self) -> None:
+        """Forget all waiting work."""
+        for lane in (self._inward, self._outward):
+            lane.jobs.clear()
+            if lane.timer is not None:
+                lane.timer.cancel()
+
+    def _submit(self, lane: Lane, job: _Job) -> None:
+        lane.jobs.append(job)
+        lane.queued_bytes += job.bytes
+        if lane.timer is None and not lane.draining:
+            self._drain(lane)
+
+    def _drain(self, lane: Lane) -> None:
+        lane.timer = None
+        lane.draining = True  # a job may submit more; it must not overtake
+        try:
+            while lane.jobs:
+                job = lane.jobs[0]
+                now = self._now_s()
+                if job.alive():
+                    due = max(self._cpu_free_at_s, self._messages_free_at_s, lane.free_at_s)
+                    if due - self.capacity.burst_ms / 1000.0 > now:
+                        lane.timer = self._call_at(due - self.capacity.burst_ms / 1000.0, lambda: self._drain(lane))
+                        return
+                    self._account(lane, now, job.messages, job.bytes)
+                    self._waits += 1
+                    self._waited_s += now - job.arrived_s
+                lane.jobs.popleft()
+                lane.queued_bytes -= job.bytes
+                if job.alive():
+                    job.run()
+        finally:
+            lane.draining = False
+
+    def _account(self, lane: Lane, now: float, messages: float, size: int) -> None:
+        limits = self.capacity
+        work_s = (messages * limits.cpu_us_per_message + size / 1024.0 * limits.cpu_us_per_kib) / 1e6
+        self._cpu_s += work_s
+        self._messages += messages
+        lane.served_bytes += size
+        if limits.cpu_pct > 0:
+            self._cpu_free_at_s = max(now, self._cpu_free_at_s) + work_s * 100.0 / limits.cpu_pct
+        if limits.msg_per_s > 0:
+            self._messages_free_at_s = max(now, self._messages_free_at_s) + messages / limits.msg_per_s
+        if lane.rate_bytes_per_s > 0:
+            lane.free_at_s = max(now, lane.free_at_s) + size / lane.rate_bytes_per_s
