@@ -67,6 +67,7 @@ class Reason(str, Enum):
     UNSPLITTABLE = "407_unsplittable"
     STALE_DECISION = "408_state_has_moved_on"
     LAGGING = "409_lagging_broker"
+    BROKER_GONE = "410_broker_gone"
 
     @property
     def band(self) -> str:

@@ -1,0 +1,156 @@
+"""The whole round, pure: snapshot -> sufficiency -> constraints -> strategy -> split -> pacing -> decisions.
+
+The same inputs give the same result on any machine and in any mode: whether decisions are carried out is the control
+step's business, `inputs.mode` only records it. What could have changed the plan is stored, quantised, in
+`RoundResult.inputs`; `replay_round` computes the plan hash again from that alone (invariant I4).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from controller.domain.decision import Decision, DecisionKind, Reason, RoundResult
+from controller.domain.settings import BrokerCaps, PolicySettings, ResourceWeights, ShedSettings, SplitSettings
+from controller.domain.state import ClusterState
+from controller.policy.constraints import constrain
+from controller.policy.frame import Columns, Frame, tabulate
+from controller.policy.pacing import pace, skipped
+from controller.policy.snapshot import ALLOWED, Snapshot, from_frame
+from controller.policy.split import oversized_codes, propose
+from controller.policy.strategies import StrategyOutcome, get
+from controller.policy.sufficiency import assess
+
+INPUTS_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RoundInputs:
+    """All that a round is told. `brokers` and `bundles`: columns of broker_load and bundle_load at one version.
+
+    `at_ms` is the round's time on the load reports' axis. `lagging`: brokers that must be granted nothing.
+    """
+
+    round_id: str
+    at_ms: int
+    state: ClusterState
+    brokers: Columns
+    bundles: Columns
+    settings: PolicySettings = field(default_factory=PolicySettings)
+    config_version: str = ""
+    code_version: str = ""
+    lagging: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """One strategy's decisions on one frame, and which bundles' rows they hung on."""
+
+    snapshot: Snapshot
+    outcome: StrategyOutcome
+    decisions: tuple[Decision, ...]
+
+
+def run_round(inputs: RoundInputs) -> RoundResult:
+    """Decide one round with the configured strategy."""
+    frame = tabulate(inputs.state, inputs.brokers, inputs.bundles, inputs.at_ms, inputs.lagging)
+    return _result(inputs, frame, inputs.settings.strategy, challenger=False)
+
+
+def run_with_challengers(inputs: RoundInputs) -> tuple[RoundResult, ...]:
+    """The configured strategy's result first, then the challengers', all on one frame.
+
+    Each strategy keeps its memory under its own name, and the first result carries the memory of all of them: only
+    that one goes into the journal.
+    """
+    frame = tabulate(inputs.state, inputs.brokers, inputs.bundles, inputs.at_ms, inputs.lagging)
+    others = [_result(inputs, frame, name, challenger=True) for name in inputs.settings.challengers]
+    first = _result(inputs, frame, inputs.settings.strategy, challenger=False)
+    memory = {name: kept for result in (*others, first) for name, kept in result.memory.items()}
+    return (replace(first, memory=memory), *others)
+
+
+def replay_round(stored: Mapping[str, Any]) -> str:
+    """The plan hash, computed from the stored `RoundResult.inputs` alone. Raises BadRecord for another version's."""
+    inputs = json.loads(json.dumps(stored))
+    frame = Frame.from_json(inputs["frame"])
+    plan = _plan(frame, inputs["strategy"], inputs["memory"], _settings(inputs["settings"]))
+    return _hash({**inputs, "frame": frame.to_json()}, plan.decisions)
+
+
+def _result(inputs: RoundInputs, frame: Frame, strategy: str, challenger: bool) -> RoundResult:
+    name = get(strategy).name
+    memory = dict(inputs.state.round_memory.get(name, {}))
+    plan = _plan(frame, name, memory, inputs.settings)
+    snapshot = plan.snapshot
+    oversized = oversized_codes(snapshot.fields, inputs.settings.split) != ALLOWED
+    stored = {
+        "v": INPUTS_VERSION,
+        "strategy": name,
+        "config_version": inputs.config_version,
+        "code_version": inputs.code_version,
+        "settings": asdict(inputs.settings),
+        "memory": memory,
+        "frame": frame.select(plan.outcome.considered | snapshot.displaced | oversized).to_json(),
+    }
+    decisions = tuple(
+        replace(decision, id=f"{inputs.round_id}-{'c' if challenger else ''}{at:04d}")
+        for at, decision in enumerate(plan.decisions)
+    )
+    return RoundResult(
+        round_id=inputs.round_id,
+        at_ms=inputs.at_ms,
+        state_seq=inputs.state.seq,
+        strategy=name,
+        decisions=decisions,
+        scores=plan.outcome.scores,
+        memory={name: dict(plan.outcome.memory)},
+        plan_hash=_hash(stored, plan.decisions),
+        challenger=challenger,
+        inputs=stored,
+    )
+
+
+def _plan(frame: Frame, strategy: str, memory: Mapping[str, Any], settings: PolicySettings) -> _Plan:
+    snapshot = constrain(assess(from_frame(frame, settings), settings), settings)
+    outcome = get(strategy).decide(snapshot, memory, settings)
+    shed = outcome.decisions if settings.shed.enabled else _switched_off(outcome.decisions)
+    taken = {d.bundle for d in shed if d.kind is not DecisionKind.SKIP and d.bundle is not None}
+    splits = propose(snapshot, settings.split, taken)
+    return _Plan(snapshot, outcome, tuple(pace([*shed, *splits], settings.shed.max_moves_per_round)))
+
+
+def _switched_off(decisions: tuple[Decision, ...]) -> tuple[Decision, ...]:
+    """What shedding would have done, as skips: scores and hits go on, so that switching on acts on fresh knowledge."""
+    return tuple(d if d.kind is DecisionKind.SKIP else skipped(d, Reason.SWITCHED_OFF) for d in decisions)
+
+
+def _hash(stored: Mapping[str, Any], decisions: tuple[Decision, ...]) -> str:
+    """SHA-256 over canonical JSON of what was read and what was decided; ids and round ids are not part of a plan."""
+    document = {"inputs": stored, "decisions": [_decision_row(d) for d in decisions]}
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), default=_plain, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _decision_row(decision: Decision) -> dict[str, Any]:
+    row = {name: getattr(decision, name) for name in Decision.__dataclass_fields__ if name != "id"}
+    return {**row, "kind": decision.kind.value, "label": decision.label.value, "reason": decision.reason.value}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{value!r} of type {type(value).__name__} in a round's inputs: store plain numbers and text")
+
+
+def _settings(stored: Mapping[str, Any]) -> PolicySettings:
+    parts = {"shed": ShedSettings, "split": SplitSettings, "weights": ResourceWeights, "caps": BrokerCaps}
+    values: dict[str, Any] = {}
+    for name, value in stored.items():
+        values[name] = parts[name](**value) if name in parts else tuple(value) if isinstance(value, list) else value
+    return PolicySettings(**values)

@@ -1,0 +1,121 @@
+"""Which bundles are too big, and where to cut them. Used by the agent for its own bundles and by a round for all.
+
+The four limits are Pulsar's (BundleSplitterTask); a bundle over one of them is named by the first in that order.
+Cutting needs two topics to part, two hashes to cut between, and room below the namespace's maximum.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controller.domain.decision import Decision, DecisionKind, Label, Reason
+from controller.domain.ids import Bundle
+from controller.domain.load import BUNDLE_FIELDS
+from controller.domain.settings import SplitSettings
+from controller.policy.costs import Floats
+from controller.policy.frame import Ints, namespace_of_bundle
+from controller.policy.snapshot import ALLOWED, CODES, REASONS, Snapshot
+
+_F = {name: i for i, name in enumerate(BUNDLE_FIELDS)}
+LIMITS = (Reason.SPLIT_TOPICS, Reason.SPLIT_SESSIONS, Reason.SPLIT_MSG_RATE, Reason.SPLIT_BANDWIDTH)
+
+
+def oversized(bundle_stats: Mapping[str, float], settings: SplitSettings) -> Reason | None:
+    """Which limit the bundle exceeds, if any. `bundle_stats`: by the names of BUNDLE_FIELDS; absent ones count 0."""
+    fields = np.array([[float(bundle_stats.get(name, 0.0)) for name in BUNDLE_FIELDS]])
+    code = int(oversized_codes(fields, settings)[0])
+    return None if code == ALLOWED else REASONS[code]
+
+
+def unsplittable(bundle: Bundle, topics: float) -> bool:
+    """Whether no cut can part its load: a single topic, or a range of a single hash."""
+    return topics <= 1 or bundle.upper - bundle.lower <= 1
+
+
+def excess(fields: Floats, settings: SplitSettings) -> Floats:
+    """[N x 4] value / limit for each of LIMITS; above 1 is exceeded, 0 where the limit is off."""
+    measured = (
+        (fields[:, _F["topics"]], settings.max_topics),
+        (fields[:, _F["producers"]] + fields[:, _F["consumers"]], settings.max_sessions),
+        (fields[:, _F["msg_rate_in"]] + fields[:, _F["msg_rate_out"]], settings.max_msg_rate_per_s),
+        (fields[:, _F["throughput_in"]] + fields[:, _F["throughput_out"]], settings.max_bandwidth_bytes_per_s),
+    )
+    off = np.zeros(len(fields))
+    return np.column_stack([value / limit if limit is not None and limit > 0 else off for value, limit in measured])
+
+
+def oversized_codes(fields: Floats, settings: SplitSettings) -> Ints:
+    """[N] the first exceeded limit as an index into REASONS, or ALLOWED."""
+    over = excess(fields, settings) > 1
+    return np.select([over[:, i] for i in range(len(LIMITS))], [CODES[reason] for reason in LIMITS], ALLOWED)
+
+
+def propose(snapshot: Snapshot, settings: SplitSettings, taken: Collection[str]) -> list[Decision]:
+    """One decision for every oversized bundle that has an owner: a split, or the skip that says why not.
+
+    The most exceeded first, then by name. `taken`: bundles that another decision of the round names already.
+    """
+    codes = oversized_codes(snapshot.fields, settings)
+    wanted = np.flatnonzero((codes != ALLOWED) & _held_by_the_living(snapshot))
+    ratio = np.rint(excess(snapshot.fields[wanted], settings).max(axis=1, initial=0.0) * 1000).astype(np.int64)
+    room = Counter({ns: settings.namespace_maximum_bundles - n for ns, n in snapshot.frame.namespace_bundles.items()})
+    decisions = []
+    for at in wanted[np.argsort(-ratio, kind="stable")].tolist():
+        obstacle = _obstacle(snapshot, settings, at, room, taken)
+        decisions.append(_decision(snapshot, settings, at, REASONS[codes[at]], obstacle))
+        if obstacle is None:
+            room[namespace_of_bundle(snapshot.bundles[at])] -= 1
+    return decisions
+
+
+def _held_by_the_living(snapshot: Snapshot) -> NDArray[np.bool_]:
+    able = snapshot.known & snapshot.alive
+    return np.asarray((snapshot.owner >= 0) & ~snapshot.unowned & np.append(able, False)[snapshot.owner])
+
+
+def _obstacle(
+    snapshot: Snapshot, settings: SplitSettings, at: int, room: Mapping[str, int], taken: Collection[str]
+) -> Reason | None:
+    """Why this bundle cannot be split now; None when it can. A grace period does not stop a split."""
+    name = snapshot.bundles[at]
+    block = int(snapshot.bundle_block[at])
+    if block == CODES[Reason.EXCLUDED]:
+        return Reason.EXCLUDED
+    if snapshot.in_flight[at] or name in taken:
+        return Reason.IN_FLIGHT
+    if not settings.enabled:
+        return Reason.SWITCHED_OFF
+    if unsplittable(Bundle.parse(name), float(snapshot.fields[at, _F["topics"]])):
+        return Reason.UNSPLITTABLE
+    if room[namespace_of_bundle(name)] <= 0:
+        return Reason.BUNDLE_LIMIT
+    return None
+
+
+def _decision(
+    snapshot: Snapshot, settings: SplitSettings, at: int, reason: Reason, obstacle: Reason | None
+) -> Decision:
+    name = snapshot.bundles[at]
+    ratios = np.rint(excess(snapshot.fields[at : at + 1], settings)[0] * 1000).astype(np.int64).tolist()
+    evidence: dict[str, Any] = {
+        "exceeded": reason.value,
+        "permille_of_limit": dict(zip((limit.value for limit in LIMITS), ratios, strict=True)),
+        "namespace_bundles": int(snapshot.frame.namespace_bundles[namespace_of_bundle(name)]),
+    }
+    return Decision(
+        id="",
+        kind=DecisionKind.SPLIT if obstacle is None else DecisionKind.SKIP,
+        label=Label.SUCCESS if obstacle is None else Label.SKIP,
+        reason=reason if obstacle is None else obstacle,
+        bundle=name,
+        source=snapshot.brokers[snapshot.owner[at]],
+        epoch=int(snapshot.epoch[at]),
+        boundary=Bundle.parse(name).middle() if obstacle is None else None,
+        strategy="split",
+        evidence=evidence,
+    )

@@ -1,0 +1,207 @@
+"""The first strategy: relieve brokers that are full or well above the mean, one bundle at a time, where there is room.
+
+A broker is *hot* when its score is >= overloaded_threshold or >= the mean of the eligible brokers + difference, and a
+*source* when it is so in `consecutive_rounds` rounds running. A round without data on a broker neither adds a hit nor
+takes one; acting takes none either. The hottest source comes first; its best pair of bundle and target (pairs.py) is
+moved in the model, and so on, until the source is below the threshold and below the mean + target_margin, or nothing
+helps, or the round's budget is spent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controller.domain.decision import Decision, DecisionKind, Label, Reason
+from controller.domain.load import RESOURCE_SCALES, RESOURCES, SCORE_UNIT
+from controller.domain.settings import PolicySettings
+from controller.policy.frame import Ints
+from controller.policy.model import Model
+from controller.policy.pairs import Pairs, evaluate, plausible_targets
+from controller.policy.snapshot import ALLOWED, CODES, REASONS, Snapshot
+from controller.policy.strategies.base import StrategyOutcome, score_rows
+
+_SILENT = (CODES[Reason.NO_LOAD_DATA], CODES[Reason.OUTDATED_LOAD_DATA])
+
+
+class Headroom:
+    """See the module's text."""
+
+    name = "headroom"
+
+    def decide(self, snapshot: Snapshot, memory: Mapping[str, Any], settings: PolicySettings) -> StrategyOutcome:
+        """Memory: `hits`, broker id -> [incarnation, rounds running]."""
+        run = _Run(snapshot, settings, count_hits(snapshot, memory, settings))
+        moves = run.choose_moves()
+        rows = score_rows(snapshot, run.mean, run.hits, run.sources, run.reasons)
+        kept = {
+            broker: [int(snapshot.incarnation[at]), int(run.hits[at])]
+            for at, broker in enumerate(snapshot.brokers)
+            if run.hits[at] > 0
+        }
+        considered = np.append(run.sources, False)[snapshot.owner]
+        return StrategyOutcome((*moves, *run.skips()), rows, {"hits": kept}, considered)
+
+
+def hot(snapshot: Snapshot, mean: int, settings: PolicySettings) -> NDArray[np.bool_]:
+    """[B] whose score is a hit in this round."""
+    shed = settings.shed
+    full = snapshot.score >= round(shed.overloaded_threshold * SCORE_UNIT)
+    return np.asarray(snapshot.eligible & (full | (snapshot.score >= mean + round(shed.difference * SCORE_UNIT))))
+
+
+def count_hits(snapshot: Snapshot, memory: Mapping[str, Any], settings: PolicySettings) -> Ints:
+    """[B] rounds running in which each broker was hot, this one included. A new incarnation starts at none."""
+    before = np.zeros(len(snapshot.brokers), np.int64)
+    kept: Mapping[str, Any] = memory.get("hits", {})
+    for at, broker in enumerate(snapshot.brokers):
+        incarnation, count = kept.get(broker, (0, 0))
+        before[at] = count if incarnation == snapshot.incarnation[at] else 0
+    silent = np.isin(snapshot.source_block, _SILENT)
+    mean = Model(snapshot).mean()
+    return np.where(hot(snapshot, mean, settings), before + 1, np.where(silent, before, 0))
+
+
+class _Run:
+    """One round of this strategy: the model and why each broker ended as it did."""
+
+    def __init__(self, snapshot: Snapshot, settings: PolicySettings, hits: Ints) -> None:
+        self.snapshot, self.settings, self.hits = snapshot, settings, hits
+        self.model = Model(snapshot)
+        self.mean = self.model.mean()
+        self.sources = np.asarray(snapshot.eligible & (hits >= settings.shed.consecutive_rounds))
+        self.reasons = {at: self._reason_at_first(at) for at in range(len(snapshot.brokers))}
+        self.evidence: dict[int, dict[str, Any]] = {}
+        self.moved_from: set[int] = set()
+
+    def _reason_at_first(self, at: int) -> Reason:
+        block = int(self.snapshot.source_block[at])
+        if block != ALLOWED:
+            return REASONS[block]
+        return Reason.HIT_COUNT if self.hits[at] > 0 else Reason.BALANCED
+
+    def choose_moves(self) -> list[Decision]:
+        """Moves in the order they were chosen; what each source was denied goes into `reasons` and `evidence`."""
+        moves: list[Decision] = []
+        active = self.sources.copy()
+        while active.any():
+            source = int(np.argmax(np.where(active, self.model.score, -1)))  # the first of equals: the smaller id
+            if len(moves) >= self.settings.shed.max_moves_per_round:
+                self._deny(np.flatnonzero(active), Reason.BUDGET_SPENT)
+                break
+            move = self._best_move(source)
+            if move is None:
+                active[source] = False
+                continue
+            moves.append(move)
+            self.moved_from.add(source)
+            active[source] = self._wants_relief(source)
+        return moves
+
+    def skips(self) -> list[Decision]:
+        """One skip for every broker that gave nothing away, with the reason."""
+        return [
+            Decision(
+                id="",
+                kind=DecisionKind.SKIP,
+                label=Label.SKIP,
+                reason=self.reasons[at],
+                source=broker,
+                strategy=Headroom.name,
+                evidence=self.evidence.get(at) or self._seen(at),
+            )
+            for at, broker in enumerate(self.snapshot.brokers)
+            if at not in self.moved_from
+        ]
+
+    def _wants_relief(self, source: int) -> bool:
+        shed = self.settings.shed
+        score = int(self.model.score[source])
+        above = self.model.mean() + round(shed.target_margin * SCORE_UNIT)
+        return score >= round(shed.overloaded_threshold * SCORE_UNIT) or score >= above
+
+    def _deny(self, sources: Ints, reason: Reason, evidence: Mapping[str, Any] | None = None) -> None:
+        """Note why sources get nothing (more). One that has moved already keeps the reason it moved for."""
+        for at in sources.tolist():
+            if at not in self.moved_from:
+                self.reasons[at] = reason
+                self.evidence[at] = {**self._seen(at), **(evidence or {})}
+
+    def _best_move(self, source: int) -> Decision | None:
+        """The source's best move, done in the model; None when there is none, with the reason noted."""
+        here = np.array([source])
+        held = np.flatnonzero(self.model.owner == source)
+        if not len(held):
+            self._deny(here, Reason.NO_BUNDLES)
+            return None
+        block = self.model.bundle_block[held]
+        movable = held[block == ALLOWED]
+        evidence: dict[str, Any] = {"bundles": len(held), "bundles_lost": _counted(block[block != ALLOWED])}
+        targets, evidence["targets_lost"] = plausible_targets(self.model, source, self.settings)
+        if not len(targets):
+            self._deny(here, _no_target(evidence["targets_lost"]), evidence)
+            return None
+        if not len(movable):
+            self._deny(here, _most_common(block), evidence)
+            return None
+        pairs = evaluate(self.model, source, movable, targets, self.settings)
+        best = pairs.best()
+        evidence["pairs"] = pairs.shown(self.snapshot.bundles, self.snapshot.brokers)
+        if best is None:
+            self._deny(here, pairs.obstacle(), evidence)
+            return None
+        return self._move(source, pairs, best, evidence)
+
+    def _move(self, source: int, pairs: Pairs, best: tuple[int, int], evidence: Mapping[str, Any]) -> Decision:
+        bundle, target = int(pairs.bundles[best[0]]), int(pairs.targets[best[1]])
+        before = int(self.model.score[source]), int(self.model.score[target])
+        full = before[0] >= round(self.settings.shed.overloaded_threshold * SCORE_UNIT)
+        reason = Reason.OVERLOADED if full else Reason.ABOVE_MEAN
+        evidence = {**self._seen(source), **evidence, "cost": self._cost(bundle)}
+        self.model.move(bundle, target)
+        after = int(self.model.score[source]), int(self.model.score[target])
+        self.reasons[source] = self.reasons[source] if source in self.moved_from else reason
+        names = self.snapshot.brokers[source], self.snapshot.brokers[target]
+        return Decision(
+            id="",
+            kind=DecisionKind.TRANSFER,
+            label=Label.SUCCESS,
+            reason=reason,
+            bundle=self.snapshot.bundles[bundle],
+            source=names[0],
+            target=names[1],
+            epoch=int(self.snapshot.epoch[bundle]),
+            strategy=Headroom.name,
+            evidence=evidence,
+            before={name: score / SCORE_UNIT for name, score in zip(names, before, strict=True)},
+            after={name: score / SCORE_UNIT for name, score in zip(names, after, strict=True)},
+        )
+
+    def _seen(self, at: int) -> dict[str, Any]:
+        """What the strategy judged this broker by, in 1 / SCORE_UNIT: the model's mean and score at this point."""
+        return {"score": int(self.model.score[at]), "mean": self.model.mean(), "hits": int(self.hits[at])}
+
+    def _cost(self, bundle: int) -> dict[str, int]:
+        """What the bundle was reckoned to use, quantised as in RESOURCE_SCALES."""
+        cost = np.rint(self.snapshot.cost[bundle] * np.array(RESOURCE_SCALES))
+        return {name: int(value) for name, value in zip(RESOURCES, cost.tolist(), strict=True)}
+
+
+def _counted(codes: Ints) -> dict[str, int]:
+    found, counts = np.unique(codes, return_counts=True)
+    return {REASONS[code].value: n for code, n in zip(found.tolist(), counts.tolist(), strict=True)}
+
+
+def _most_common(codes: Ints) -> Reason:
+    found, counts = np.unique(codes, return_counts=True)
+    return REASONS[int(found[int(np.argmax(counts))])]
+
+
+def _no_target(lost: Mapping[str, int]) -> Reason:
+    """Why no broker can take anything: a soft rule where one alone stood in the way, else that there is none."""
+    soft = (Reason.TARGET_ABOVE_MEAN.value, Reason.WOULD_NOT_IMPROVE.value, Reason.BROKER_CAP.value)
+    standing = [name for name in soft if lost.get(name)]
+    return Reason(standing[0]) if standing else Reason.NO_TARGET
