@@ -59,6 +59,7 @@ class SimCluster:
         self._serial = 0
         self._feed_at: dict[int, int] = {}  # agent -> when its newest feed message arrives: order is kept
         self._batches = 0
+        self._in_flight: tuple[list[Event], list[Entry]] | None = None
         self._journal([Entry(1, Kind.CONTROLLER_STARTED, "i", 0, 0)])
         self._watch = Watch.fresh(self.state, self.now_ms, self.settings)
         self._noted_ms = self.now_ms
@@ -85,7 +86,14 @@ class SimCluster:
         self.pending.append(AssignRequest("any:1", bundle))
 
     def restart_controller(self) -> None:
-        """The controller forgets all that is not journaled."""
+        """SIGKILL and start: a batch in the making was committed or was not; if not, its input is read again."""
+        if self._in_flight is not None:
+            events, entries = self._in_flight
+            self._in_flight = None
+            if self.random.random() < 0.5:
+                self._publish(entries)
+            else:
+                self.pending = events + self.pending
         self._watch = Watch.fresh(self.state, self.now_ms, self.settings)
         self._noted_ms = self.now_ms
 
@@ -169,18 +177,23 @@ class SimCluster:
         before = self.state
         result = step(before, self._watch, batch, self._noted_ms, self.settings)
         check_state(before, result.state)
-        self._noted_ms = self.now_ms
-        self.after(self.random.randint(0, 300), lambda: self._commit(result.entries))
+        self._in_flight = events, result.entries
+        self.after(self.random.randint(0, 300), self._commit)
 
-    def _commit(self, entries: list[Entry]) -> None:
+    def _commit(self) -> None:
+        if self._in_flight is not None:
+            self._publish(self._in_flight[1])
+            self._in_flight = None
+        self._noted_ms = self.now_ms
+        self.after(self.random.randint(50, 400), self._batch)
+
+    def _publish(self, entries: list[Entry]) -> None:
         self._journal(entries)
         for index, agent in enumerate(self.agents):
             if entries and agent.alive:
                 at = max(self._feed_at.get(index, 0), self.now_ms + self.random_ms(1, 700))
                 self._feed_at[index] = at
                 self.after(at - self.now_ms, lambda a=agent: a.receive(entries))  # type: ignore[misc]
-        self._noted_ms = self.now_ms
-        self.after(self.random.randint(50, 400), self._batch)
 
     def _journal(self, entries: list[Entry]) -> None:
         self.state = fold(self.state, entries)
