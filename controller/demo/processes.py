@@ -1,0 +1,100 @@
+"""Child processes of a local cluster: started with a log file each, ended by their own pid, never by name.
+
+Every child gets a session (process group) of its own, so that Ctrl-C in a terminal reaches only the parent, which
+then ends the children in order.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from controller.domain.errors import BallastError
+
+
+class ProcessFailed(BallastError):
+    """Raised when a child ended or said nothing in time; the message ends with its last words."""
+
+
+class Child:
+    """One process and its log."""
+
+    def __init__(
+        self, name: str, argv: Sequence[str], log: Path, env: Mapping[str, str] | None = None, stdin: bool = False
+    ) -> None:
+        self.name = name
+        self.argv = list(argv)
+        self.log = log
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as out:
+            self.process = subprocess.Popen(
+                self.argv,
+                stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **(env or {})},
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self.process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        return self.process.poll() is None
+
+    def tell(self, line: str) -> None:
+        """One line to its standard input."""
+        if self.process.stdin is None:
+            raise ProcessFailed(f"{self.name} was started without an input")
+        self.process.stdin.write(line.encode() + b"\n")
+        self.process.stdin.flush()
+
+    def terminate(self) -> None:
+        """SIGTERM to the process itself; its children are its own business."""
+        if self.alive:
+            self.process.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """SIGKILL to the whole group: nothing of it stays behind."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(10)
+
+    def wait(self, timeout_s: float) -> int:
+        """Its exit code; SIGKILL when it takes longer than that."""
+        try:
+            return self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return self.process.wait(10)
+
+    def stop(self, timeout_s: float = 20.0) -> int:
+        """SIGTERM, wait, and SIGKILL if need be."""
+        self.terminate()
+        return self.wait(timeout_s)
+
+    def wait_for_line(self, needle: str, timeout_s: float) -> str:
+        """The first log line that holds the text; raises ProcessFailed with the last words when it does not come."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            for line in self.log.read_text(errors="replace").splitlines():
+                if needle in line:
+                    return line
+            if not self.alive:
+                raise ProcessFailed(f"{self.name} ended with {self.process.returncode}: {self.last_words()}")
+            if time.monotonic() > deadline:
+                raise ProcessFailed(f"{self.name} did not say {needle!r} in {timeout_s:g} s: {self.last_words()}")
+            time.sleep(0.05)
+
+    def last_words(self, lines: int = 12) -> str:
+        """The end of its log."""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
