@@ -18,12 +18,16 @@ from kafka.errors import OffsetOutOfRangeError
 from controller.bus.cluster import NO_SETTINGS, KafkaUnavailable
 from controller.bus.security import check_client_settings
 from controller.bus.topics import MAX_RECORD_BYTES
+from controller.clock import boot_ms
 from controller.domain.errors import BallastError, ConfigError
 
 log = logging.getLogger(__name__)
 
 Start = Literal["end", "beginning"] | Mapping[tuple[str, int], int]
 POLL_MS = 200
+# How often the reader asks for the ends of its logs: the proof that every partition's leader answers, records or not.
+PROBE_EVERY_MS = 1_000
+PROBE_TIMEOUT_MS = 5_000
 BACKOFF_S = (0.1, 0.2, 0.5, 1.0)
 
 
@@ -51,6 +55,7 @@ class TopicReader:
         settings: Mapping[str, object] = NO_SETTINGS,
         name: str = "topic-reader",
         on_failure: Callable[[Exception], None] | None = None,
+        clock_ms: Callable[[], int] = boot_ms,
     ) -> None:
         """`start` offsets are the next to read; partitions they leave out are read from the beginning.
 
@@ -68,8 +73,10 @@ class TopicReader:
         self._name = name
         self._on_failure = on_failure
         self._positions: dict[TopicPartition, int] = {}
+        self._ends: dict[TopicPartition, int] = {}
+        self._clock_ms = clock_ms
+        self._last_contact_ms = 0
         self._stopping = threading.Event()
-        self._connected = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self, timeout_ms: int = 30_000) -> None:
@@ -84,7 +91,9 @@ class TopicReader:
                 f"no Kafka answers at {self._bootstrap} ({type(error).__name__}: {error}): is it up?"
             ) from error
         try:
+            asked_ms = self._clock_ms()
             self._positions = self._first_positions(consumer)
+            self._last_contact_ms = asked_ms
         finally:
             consumer.close()
         self._thread.start()
@@ -100,9 +109,13 @@ class TopicReader:
         return self._thread.is_alive()
 
     @property
-    def connected(self) -> bool:
-        """Whether the last poll went well. A quiet topic is connected too."""
-        return self._connected.is_set()
+    def last_contact_ms(self) -> int:
+        """When (CLOCK_BOOTTIME) the newest answer of all leaders was asked for; a quiet topic answers too."""
+        return self._last_contact_ms
+
+    def behind(self) -> int:
+        """Records not handed over yet, as of the last contact."""
+        return sum(max(0, end - self._positions.get(tp, end)) for tp, end in self._ends.items())
 
     def positions(self) -> dict[tuple[str, int], int]:
         """The next offset per (topic, partition): everything below was handed over and `on_batch` had returned."""
@@ -118,6 +131,8 @@ class TopicReader:
             bootstrap_timeout_ms=timeout_ms,
             max_poll_records=5_000,
             max_partition_fetch_bytes=MAX_RECORD_BYTES,
+            # Also the pause of a poll that has nothing to fetch yet, as right after a seek.
+            retry_backoff_ms=20,
             reconnect_backoff_max_ms=1_000,
             allow_auto_create_topics=False,
             **self._settings,
@@ -156,7 +171,6 @@ class TopicReader:
                 self._fail(failed.cause)
                 return
             except Exception as error:
-                self._connected.clear()
                 self.reconnects += 1
                 log.warning("%s: %s: %s; connecting again", self._name, type(error).__name__, error)
                 self._stopping.wait(BACKOFF_S[min(failures, len(BACKOFF_S) - 1)])
@@ -164,18 +178,23 @@ class TopicReader:
             finally:
                 if consumer is not None:
                     consumer.close()
-        self._connected.clear()
 
     def _poll_until_stopped(self, consumer: Any) -> None:
         while not self._stopping.is_set():
+            if self._clock_ms() - self._last_contact_ms >= PROBE_EVERY_MS:
+                self._probe(consumer)
             try:
                 polled = consumer.poll(timeout_ms=POLL_MS)
             except OffsetOutOfRangeError:
                 self._step_over_gap(consumer)
                 continue
-            self._connected.set()
             if polled:
                 self._hand_over(polled)
+
+    def _probe(self, consumer: Any) -> None:
+        asked_ms = self._clock_ms()
+        self._ends = consumer.end_offsets(list(self._positions), timeout_ms=PROBE_TIMEOUT_MS)
+        self._last_contact_ms = asked_ms
 
     def _hand_over(self, polled: Mapping[TopicPartition, list[Any]]) -> None:
         batch = [
@@ -201,7 +220,6 @@ class TopicReader:
 
     def _fail(self, error: Exception) -> None:
         self.failure = error
-        self._connected.clear()
         log.error("%s: its batch callback failed, the reader ends", self._name, exc_info=error)
         if self._on_failure is not None:
             self._on_failure(error)

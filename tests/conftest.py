@@ -1,0 +1,63 @@
+"""Fixtures of the whole run: one Kafka, one Spark session, and topic names of its own for every test."""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.bus.topics import TopicNames, ensure_topics, live_topics
+from controller.demo.kafka import EmbeddedKafka
+from controller.ops.paths import CONF, jars_of
+from controller.ops.setup_java import find_java
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
+    """A real Kafka on free ports for the whole run. Tests that stop or kill one start their own."""
+    with EmbeddedKafka(tmp_path_factory.mktemp("kafka")) as server:
+        yield server
+
+
+@pytest.fixture
+def topics(kafka: EmbeddedKafka) -> TopicNames:
+    """The six topics under a prefix that no other test has."""
+    names = TopicNames(f"t{uuid.uuid4().hex[:8]}.")
+    ensure_topics(kafka.bootstrap, live_topics(names))
+    return names
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """One session for the whole run, with the settings of conf/spark/local.conf and the JARs of the cache."""
+    from pyspark.sql import SparkSession
+
+    os.environ["JAVA_HOME"] = str(find_java().home)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    folder = tmp_path_factory.mktemp("spark")
+    jars = jars_of("spark")
+    assert jars, "the JARs of Spark's connectors are not in the cache: run `make setup`"
+    builder = SparkSession.builder.appName("ballast-tests")
+    for key, value in properties(CONF / "spark" / "local.conf").items():
+        builder = builder.config(key, value)
+    builder = (
+        builder.config("spark.jars", ",".join(map(str, jars)))
+        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+        .config("spark.driver.extraJavaOptions", f"-XX:+UseSerialGC -Dderby.system.home={folder}")
+    )
+    session = builder.getOrCreate()
+    yield session
+    session.stop()
+
+
+def properties(file: Path) -> dict[str, str]:
+    """Key and value of every line of a Spark properties file."""
+    lines = (line.strip() for line in file.read_text().splitlines())
+    pairs = (line.split(None, 1) for line in lines if line and not line.startswith("#"))
+    return {key: value for key, value in pairs}
