@@ -1,0 +1,74 @@
+"""Finding a topic's owner: HTTP lookup at any agent, with back-off.
+
+`at_least` is the newest journal seq the client has heard of; an agent that lags behind it waits or fails, so a client
+never runs in circles between a broker that gave a bundle away and an agent that has not heard of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+import httpx
+
+FIRST_BACKOFF_S = 0.02
+MAX_BACKOFF_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who serves a topic, and the journal seq that says so."""
+
+    broker: str
+    address: str
+    seq: int
+
+
+class Lookup:
+    """Asks the agents in turn until one knows. Shared by all clients of a process."""
+
+    def __init__(self, urls: list[str], *, timeout_s: float = 12.0, parallel: int = 32) -> None:
+        self._urls = [url.rstrip("/") for url in urls]
+        self._next = 0
+        self._http = httpx.AsyncClient(timeout=timeout_s, trust_env=False)
+        self._slots = asyncio.Semaphore(parallel)  # a broker's end sends all its clients here at once
+        self.asked = 0
+
+    async def find(self, topic: str, at_least: int = 0) -> Owner:
+        """The owner; waits as long as nobody owns the topic or no agent answers."""
+        backoff_s = FIRST_BACKOFF_S
+        while True:
+            async with self._slots:
+                found, wait_s = await self._ask(topic, at_least)
+            if found is not None:
+                return found
+            await asyncio.sleep(wait_s if wait_s is not None else backoff_s)
+            backoff_s = min(MAX_BACKOFF_S, 2 * backoff_s)
+
+    async def close(self) -> None:
+        """Close the HTTP connections."""
+        await self._http.aclose()
+
+    async def _ask(self, topic: str, at_least: int) -> tuple[Owner | None, float | None]:
+        url = self._urls[self._next % len(self._urls)]
+        params: dict[str, str | int] = {"topic": topic}
+        if at_least > 0:
+            params["at_least"] = at_least
+        self.asked += 1
+        try:
+            answer = await self._http.get(f"{url}/lookup", params=params)
+            if answer.status_code == 200:
+                body = answer.json()
+                return Owner(str(body["broker"]), str(body["address"]), int(body["seq"])), None
+        except (httpx.HTTPError, KeyError, TypeError, ValueError):
+            self._next += 1  # this agent is gone or talks nonsense: the next one may not
+            return None, None
+        self._next += 1
+        return None, _retry_after_s(answer)
+
+
+def _retry_after_s(answer: httpx.Response) -> float | None:
+    try:
+        return min(MAX_BACKOFF_S, max(FIRST_BACKOFF_S, float(answer.headers.get("Retry-After", ""))))
+    except ValueError:
+        return None
