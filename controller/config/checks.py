@@ -1,0 +1,99 @@
+"""Rules between keys. Each raises ConfigError in one line that names the keys, their values and the way out."""
+
+from __future__ import annotations
+
+from controller.bus.security import check_client_settings
+from controller.config.layers import shown
+from controller.config.settings import Settings
+from controller.domain.errors import ConfigError
+
+LEASE_ABOVE_KAFKA_SESSION_MS = 3_000
+POLLS_PER_DEADLINE = 3
+HEARTBEATS_PER_LEASE = 3
+DEADLINES = tuple(f"control.{name}_deadline_ms" for name in ("assign", "accept", "release", "split"))
+
+
+def check_all(settings: Settings) -> None:
+    """Every rule that needs nothing but the settings."""
+    for rule in (_whole_panes, _poll, _heartbeat, _report_age, _bundles, _replicas, _strategies, _weights, _client):
+        rule(settings)
+
+
+def check_lease(settings: Settings, kafka_session_timeout_ms: int, single_node: bool) -> None:
+    """A lease must outlast Kafka's own session timeout by 3 s, or a lost Kafka broker ends every lease at once.
+
+    A single node is excepted: with it everything stands still anyway. Called at start with what Kafka tells.
+    """
+    least_ms = kafka_session_timeout_ms + LEASE_ABOVE_KAFKA_SESSION_MS
+    if not single_node and settings.control.lease_ms <= least_ms:
+        raise ConfigError(
+            f"control.lease_ms = {settings.control.lease_ms} is not allowed with Kafka's session timeout of "
+            f"{kafka_session_timeout_ms} ms: give more than {least_ms} (profile cluster has 15000)"
+        )
+
+
+def _refuse(settings: Settings, path: str, against: str, allowed: str) -> None:
+    value, other = shown(settings.value(path)), shown(settings.value(against))
+    raise ConfigError(
+        f"{path} = {value} ({settings.origin(path)}) does not fit {against} = {other} ({settings.origin(against)}): "
+        f"give {allowed}"
+    )
+
+
+def _whole_panes(settings: Settings) -> None:
+    pane_s = settings.loads.pane_s
+    for path in ("loads.short_horizon_s", "rounds.round_interval_s"):
+        if settings.value(path) % pane_s:
+            _refuse(settings, path, "loads.pane_s", f"a multiple of {pane_s}")
+
+
+def _poll(settings: Settings) -> None:
+    shortest = min(DEADLINES, key=settings.value)
+    most_ms = settings.value(shortest) // POLLS_PER_DEADLINE
+    if settings.agent.journal_poll_ms > most_ms:
+        _refuse(settings, "agent.journal_poll_ms", shortest, f"at most a third of the shortest deadline, {most_ms}")
+
+
+def _heartbeat(settings: Settings) -> None:
+    most_ms = settings.control.lease_ms // HEARTBEATS_PER_LEASE
+    if settings.control.heartbeat_ms > most_ms:
+        _refuse(settings, "control.heartbeat_ms", "control.lease_ms", f"at most a third of the lease, {most_ms}")
+
+
+def _report_age(settings: Settings) -> None:
+    least_s = 2 * settings.agent.report_interval_ms / 1000
+    if settings.rounds.max_report_age_s < least_s:
+        _refuse(
+            settings, "rounds.max_report_age_s", "agent.report_interval_ms", f"at least two intervals, {least_s:g} s"
+        )
+
+
+def _bundles(settings: Settings) -> None:
+    path, against = "split.default_number_of_namespace_bundles", "split.namespace_maximum_bundles"
+    if settings.value(path) > settings.value(against):
+        _refuse(settings, path, against, f"at most {settings.value(against)}")
+
+
+def _replicas(settings: Settings) -> None:
+    path, against = "kafka.min_insync_replicas", "kafka.replication_factor"
+    if settings.value(path) > settings.value(against):
+        _refuse(settings, path, against, f"at most {settings.value(against)}")
+
+
+def _strategies(settings: Settings) -> None:
+    rounds = settings.rounds
+    if rounds.strategy in rounds.challengers or len(set(rounds.challengers)) < len(rounds.challengers):
+        _refuse(settings, "rounds.challengers", "rounds.strategy", "each strategy once")
+
+
+def _weights(settings: Settings) -> None:
+    weights = [name for name in type(settings.shedding).model_fields if name.endswith("_weight")]
+    if not any(getattr(settings.shedding, name) for name in weights):
+        raise ConfigError(f"shedding: {', '.join(weights)} are all 0: give at least one of them a number above 0")
+
+
+def _client(settings: Settings) -> None:
+    try:
+        check_client_settings(settings.kafka.client)
+    except ConfigError as error:
+        raise ConfigError(f"kafka.client ({settings.origin('kafka.client')}): {error}") from None

@@ -1,0 +1,155 @@
+"""One layer of the configuration: what a file, the environment or the command line says, in our keys and units.
+
+Within a layer nothing may be said twice in different words: `rounds.round_interval_s` and Pulsar's
+`loadBalancerSheddingIntervalMinutes` with different values are refused, naming both. A later layer may override an
+earlier one under any name. Every complaint is one line: key, value, where, what is allowed.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from controller.config.definition import Definition, PulsarName, yaml_value
+from controller.config.pulsar_names import PULSAR_NAMES, to_our_unit, with_spelling_rule
+from controller.config.settings import DEFINITIONS, HIDDEN, Settings, is_secret
+from controller.domain.errors import ConfigError
+
+PULSAR_SECTION = "pulsar"
+SECTIONS = tuple(Settings.model_fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A value as a layer gives it: `spelled` and `raw` as written, `value` in our type and unit."""
+
+    path: str
+    value: Any
+    spelled: str
+    raw: object
+    origin: str
+
+    def __str__(self) -> str:
+        return f"{self.spelled} = {shown(self.raw, self.spelled)}"
+
+
+Layer = dict[str, Given]
+
+
+def layer_of_tree(tree: Mapping[Any, object], origin: str) -> Layer:
+    """The layer of a parsed file: sections of keys, Pulsar's names at the top or under `pulsar:`."""
+    flat: list[tuple[str, object, str]] = []
+    for top, inner in tree.items():
+        if top in SECTIONS or top == PULSAR_SECTION:
+            if inner is None:  # a section with all its keys commented out
+                continue
+            if not isinstance(inner, Mapping):
+                raise ConfigError(f"{top} = {shown(inner)} in {origin} is a section: give its keys below it, indented")
+            flat += [(f"{top}.{name}", value, origin) for name, value in inner.items()]
+        else:
+            flat.append((str(top), inner, origin))
+    return layer_of_names(flat)
+
+
+def layer_of_names(named: Iterable[tuple[str, object, str]]) -> Layer:
+    """The layer of (name, value, origin) triples; a name is `section.key`, Pulsar's, or `pulsar.` and Pulsar's."""
+    ours: list[Given] = []
+    pulsar: dict[str, tuple[str, object, str]] = {}
+    for spelled, raw, origin in named:
+        bare = spelled.removeprefix(f"{PULSAR_SECTION}.")
+        if bare in PULSAR_NAMES:
+            _agree(pulsar.get(bare), (spelled, raw, origin))
+            pulsar[bare] = (spelled, raw, origin)
+        elif spelled in DEFINITIONS:
+            definition = DEFINITIONS[spelled]
+            ours.append(Given(spelled, validated(definition, raw, spelled, origin), spelled, raw, origin))
+        else:
+            raise ConfigError(unknown(spelled, raw, origin))
+    return _merged(ours + _from_pulsar(pulsar))
+
+
+def _agree(first: tuple[str, object, str] | None, second: tuple[str, object, str]) -> None:
+    if first is not None and first[1] != second[1]:
+        raise ConfigError(_contradiction(*(Given("", None, *said) for said in (first, second))))
+
+
+def _from_pulsar(said: Mapping[str, tuple[str, object, str]]) -> list[Given]:
+    checked = {}
+    for name, (spelled, raw, origin) in said.items():
+        alias, definition = PULSAR_NAMES[name]
+        checked[name] = validated(definition, to_our_unit(alias, raw), spelled, origin, alias, raw)
+    kept = with_spelling_rule(checked)
+    return [Given(PULSAR_NAMES[name][1].path, value, *said[name]) for name, value in kept.items()]
+
+
+def _merged(given: Iterable[Given]) -> Layer:
+    layer: Layer = {}
+    for one in given:
+        other = layer.get(one.path)
+        if other is not None and other.value != one.value:
+            raise ConfigError(_contradiction(other, one))
+        layer.setdefault(one.path, one)
+    return layer
+
+
+def validated(
+    definition: Definition,
+    value: object,
+    spelled: str,
+    origin: str,
+    alias: PulsarName | None = None,
+    raw: object = None,
+) -> Any:
+    """The value in the key's type, or ConfigError saying what is allowed under the name that was used."""
+    try:
+        return definition.validate(value)
+    except ValidationError:
+        allowed = definition.allowed(alias.factor, alias.unit) if alias else definition.allowed()
+        written = value if alias is None else raw
+        also = f"; in Ballast's words {definition.path}" if alias else ""
+        message = f"{spelled} = {shown(written, spelled)} in {origin} is not allowed: give {allowed}{also}"
+        raise ConfigError(message) from None
+
+
+def unknown(spelled: str, raw: object, origin: str) -> str:
+    """The line for a key that nobody knows, with the nearest one that is known."""
+    near = nearest(spelled)
+    advice = f"the nearest known key is {near}" if near else "docs/configuration.md lists all keys"
+    return f"unknown key {spelled} = {shown(raw, spelled)} in {origin}; {advice}"
+
+
+def nearest(spelled: str) -> str | None:
+    """The known key that a mistyped one most likely means: by full path, by bare name, by Pulsar's name."""
+    names = {path.lower(): path for path in (*DEFINITIONS, *SECTIONS, *PULSAR_NAMES)}
+    found = difflib.get_close_matches(spelled.lower(), names, n=1, cutoff=0.75)
+    if not found:  # the right key in the wrong section, or in none
+        names = {d.name.lower(): d.path for d in DEFINITIONS.values()} | {n.lower(): n for n in PULSAR_NAMES}
+        found = difflib.get_close_matches(spelled.lower().split(".", 1)[-1], names, n=1, cutoff=0.75)
+    return names[found[0]] if found else None
+
+
+def shown(value: object, name: str = "") -> str:
+    """A value in one short line, as YAML would have it; the values of secret names hidden."""
+    if is_secret(name):
+        return HIDDEN
+    if isinstance(value, Mapping):
+        value = {inner: HIDDEN if is_secret(str(inner)) else one for inner, one in value.items()}
+    if value is None or isinstance(value, bool):
+        text = "empty" if value is None else str(value).lower()
+    elif isinstance(value, str) and yaml_value(value) != value:
+        text = repr(value)  # the text '85', not the number
+    elif isinstance(value, (list, tuple)):
+        text = f"[{', '.join(map(str, value))}]"
+    else:
+        text = str(value)
+    text = " ".join(text.split())
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _contradiction(first: Given, second: Given) -> str:
+    where = first.origin if first.origin == second.origin else f"{first.origin} and {second.origin}"
+    return f"{first} and {second} in {where} name the same setting with different values: keep one of them"

@@ -1,0 +1,106 @@
+"""The edge between configuration and code: percent to fractions, minutes to ms, MiB to bytes.
+
+Step and policies get plain dataclasses (`controller.domain.settings`) and never import pydantic.
+"""
+
+from __future__ import annotations
+
+from controller.config.settings import Settings
+from controller.domain.settings import (
+    MIB,
+    BrokerCaps,
+    ControlSettings,
+    PolicySettings,
+    ResourceWeights,
+    ShedSettings,
+    SplitSettings,
+)
+
+
+def resource_weights(settings: Settings) -> ResourceWeights:
+    """Weights of the score."""
+    s = settings.shedding
+    return ResourceWeights(
+        cpu=s.cpu_weight,
+        memory=s.memory_weight,
+        direct_memory=s.direct_memory_weight,
+        bandwidth_in=s.bandwidth_in_weight,
+        bandwidth_out=s.bandwidth_out_weight,
+        disk_io=s.disk_io_weight,
+    )
+
+
+def broker_caps(settings: Settings) -> BrokerCaps:
+    """Caps on what a broker holds."""
+    b = settings.broker
+    return BrokerCaps(b.max_topics, b.max_memory, b.max_net_usage)
+
+
+def shed_settings(settings: Settings) -> ShedSettings:
+    """When a broker is a source, and how many moves a round makes."""
+    s = settings.shedding
+    return ShedSettings(
+        enabled=s.enabled,
+        overloaded_threshold=s.overloaded_threshold_pct / 100,
+        difference=s.difference_points / 100,
+        consecutive_rounds=s.consecutive_rounds,
+        grace_period_ms=_minutes_to_ms(s.grace_period_minutes),
+        max_moves_per_round=s.max_moves_per_round,
+        target_margin=s.target_margin_pct / 100,
+    )
+
+
+def split_settings(settings: Settings) -> SplitSettings:
+    """When a bundle is too big. A session limit of 0 or below is none, as in Pulsar."""
+    s = settings.split
+    return SplitSettings(
+        enabled=s.enabled,
+        auto_unload=s.auto_unload,
+        max_topics=s.max_topics,
+        max_sessions=s.max_sessions if s.max_sessions and s.max_sessions > 0 else None,
+        max_msg_rate_per_s=s.max_msg_rate_per_s,
+        max_bandwidth_bytes_per_s=None if s.max_bandwidth_mbytes is None else s.max_bandwidth_mbytes * MIB,
+        namespace_maximum_bundles=s.namespace_maximum_bundles,
+        default_number_of_namespace_bundles=s.default_number_of_namespace_bundles,
+    )
+
+
+def policy_settings(settings: Settings) -> PolicySettings:
+    """All that a round is told."""
+    return PolicySettings(
+        strategy=settings.rounds.strategy,
+        challengers=settings.rounds.challengers,
+        max_report_age_ms=round(settings.rounds.max_report_age_s * 1000),
+        shed=shed_settings(settings),
+        split=split_settings(settings),
+        weights=resource_weights(settings),
+        caps=broker_caps(settings),
+    )
+
+
+def control_settings(settings: Settings) -> ControlSettings:
+    """All that the control step is told."""
+    c, g, r = settings.control, settings.guard, settings.rounds
+    return ControlSettings(
+        lease_ms=c.lease_ms,
+        margin_ms=c.margin_ms,
+        assign_deadline_ms=c.assign_deadline_ms,
+        accept_deadline_ms=c.accept_deadline_ms,
+        release_deadline_ms=c.release_deadline_ms,
+        split_deadline_ms=c.split_deadline_ms,
+        lag_limit_entries=c.lag_limit_entries,
+        guard_min_brokers=g.min_brokers,
+        guard_silent_fraction=g.silent_fraction,
+        guard_window_ms=round(g.window_s * 1000),
+        guard_thaw_after_ms=round(g.thaw_after_s * 1000),
+        round_interval_ms=r.round_interval_s * 1000,
+        round_late_allowance_ms=r.late_allowance_ms,
+        initial_mode=r.mode,
+        split=split_settings(settings),
+        grace_period_ms=_minutes_to_ms(settings.shedding.grace_period_minutes),
+        config_version=settings.version,
+    )
+
+
+def _minutes_to_ms(minutes: float) -> int:
+    return round(minutes * 60_000)

@@ -1,0 +1,3 @@
+"""The sections of the configuration file, a model each; their fields are the keys, declared with `key(...)`."""
+
+from __future__ import annotations

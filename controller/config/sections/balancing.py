@@ -1,0 +1,196 @@
+"""What is too much: shedding, weights, splits, caps. Here most keys are Pulsar's and keep Pulsar's units."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BeforeValidator
+
+from controller.config.definition import DESIGN, PULSAR, PulsarName, Section, key
+from controller.config.units import parse_rate_bytes_per_s, parse_size_bytes
+
+SizeBytes = Annotated[int, BeforeValidator(parse_size_bytes)]
+RateBytesPerS = Annotated[int, BeforeValidator(parse_rate_bytes_per_s)]
+
+
+def _weight(default: float, doc: str, source: str, *pulsar: PulsarName) -> float:
+    declared: float = key(default, doc, source=source, lo=0, hi=100, pulsar=pulsar)
+    return declared
+
+
+class Shedding(Section):
+    """When a broker is a source of moves, and how many."""
+
+    enabled: bool = key(
+        True,
+        "Whether rounds move bundles. Orphans are assigned and commands carried out either way.",
+        source=PULSAR,
+        pulsar=(PulsarName("loadBalancerSheddingEnabled"),),
+    )
+    overloaded_threshold_pct: float = key(
+        85,
+        "A broker whose score is at least this is a source.",
+        source=PULSAR,
+        unit="percent",
+        lo=1,
+        hi=100,
+        pulsar=(PulsarName("loadBalancerBrokerOverloadedThresholdPercentage"),),
+    )
+    difference_points: float = key(
+        10,
+        "So is one whose score is at least this far above the mean of the eligible brokers.",
+        source=PULSAR,
+        unit="percentage points",
+        lo=0,
+        hi=100,
+        pulsar=(PulsarName("loadBalancerBrokerThresholdShedderPercentage"),),
+    )
+    consecutive_rounds: int = key(
+        2, "Rounds in a row in which that must hold.", source=DESIGN, unit="rounds", lo=1, hi=1_000
+    )
+    grace_period_minutes: float = key(
+        30,
+        "A bundle moved by a round is not moved again by one within this time.",
+        source=PULSAR,
+        unit="minutes",
+        lo=0,
+        hi=10_080,
+        pulsar=(PulsarName("loadBalancerSheddingGracePeriodMinutes"),),
+    )
+    max_moves_per_round: int = key(8, "Most moves of one round.", source=DESIGN, unit="moves", lo=0, hi=10_000)
+    target_margin_pct: float = key(
+        5,
+        "After a move its target must stay below the mean plus this.",
+        source=DESIGN,
+        unit="percentage points",
+        lo=0,
+        hi=100,
+    )
+    cpu_weight: float = _weight(
+        1.0, "Weight of CPU in a broker's score; 0 leaves it out.", PULSAR, PulsarName("loadBalancerCPUResourceWeight")
+    )
+    memory_weight: float = _weight(
+        0.0,
+        "Weight of heap memory, whose fill says more about garbage collection than about load.",
+        PULSAR,
+        PulsarName("loadBalancerMemoryResourceWeight"),
+    )
+    direct_memory_weight: float = _weight(
+        0.0, "Weight of direct memory.", PULSAR, PulsarName("loadBalancerDirectMemoryResourceWeight")
+    )
+    bandwidth_in_weight: float = _weight(
+        1.0,
+        "Weight of inbound bandwidth.",
+        PULSAR,
+        PulsarName("loadBalancerBandwidthInResourceWeight"),
+        PulsarName("loadBalancerBandwithInResourceWeight", misspelling_of="loadBalancerBandwidthInResourceWeight"),
+    )
+    bandwidth_out_weight: float = _weight(
+        1.0,
+        "Weight of outbound bandwidth.",
+        PULSAR,
+        PulsarName("loadBalancerBandwidthOutResourceWeight"),
+        PulsarName("loadBalancerBandwithOutResourceWeight", misspelling_of="loadBalancerBandwidthOutResourceWeight"),
+    )
+    disk_io_weight: float = _weight(1.0, "Weight of disk I/O, which Pulsar does not report.", DESIGN)
+
+
+class Split(Section):
+    """When a bundle is too big. Rates and bandwidth are in + out; above the limit it is split."""
+
+    enabled: bool = key(
+        True,
+        "Whether oversized bundles are split; `ballast split` works either way.",
+        source=PULSAR,
+        pulsar=(PulsarName("loadBalancerAutoBundleSplitEnabled"),),
+    )
+    auto_unload: bool = key(
+        True,
+        "Whether one half is sent on after an automatic split; the busier one stays.",
+        source=PULSAR,
+        pulsar=(PulsarName("loadBalancerAutoUnloadSplitBundlesEnabled"),),
+    )
+    max_topics: int | None = key(
+        1_000,
+        "Topics a bundle may hold; empty: no limit.",
+        source=PULSAR,
+        unit="topics",
+        lo=1,
+        hi=100_000_000,
+        pulsar=(PulsarName("loadBalancerNamespaceBundleMaxTopics"),),
+    )
+    max_sessions: int | None = key(
+        1_000,
+        "Producers plus consumers a bundle may have; empty, 0 or -1: no limit.",
+        source=PULSAR,
+        unit="sessions",
+        lo=-1,
+        hi=100_000_000,
+        pulsar=(PulsarName("loadBalancerNamespaceBundleMaxSessions"),),
+    )
+    max_msg_rate_per_s: float | None = key(
+        30_000,
+        "Message rate a bundle may have; empty: no limit.",
+        source=PULSAR,
+        unit="messages/s",
+        lo=1,
+        hi=1_000_000_000,
+        pulsar=(PulsarName("loadBalancerNamespaceBundleMaxMsgRate"),),
+    )
+    max_bandwidth_mbytes: float | None = key(
+        100,
+        "Throughput a bundle may have; empty: no limit.",
+        source=PULSAR,
+        unit="MiB/s",
+        lo=0.001,
+        hi=1_000_000,
+        pulsar=(PulsarName("loadBalancerNamespaceBundleMaxBandwidthMbytes"),),
+    )
+    namespace_maximum_bundles: int = key(
+        128,
+        "Bundles a namespace may have, splits in flight counted; there the splitting ends.",
+        source=PULSAR,
+        unit="bundles",
+        lo=1,
+        hi=65_536,
+        pulsar=(PulsarName("loadBalancerNamespaceMaximumBundles"),),
+    )
+    default_number_of_namespace_bundles: int = key(
+        4,
+        "Bundles of a new namespace that asks for no number.",
+        source=PULSAR,
+        unit="bundles",
+        lo=1,
+        hi=65_536,
+        pulsar=(PulsarName("defaultNumberOfNamespaceBundles"),),
+    )
+
+
+class Broker(Section):
+    """Caps on what one broker holds; a broker at a cap is no target."""
+
+    max_topics: int | None = key(
+        50_000,
+        "Topics a broker may hold; empty: no cap.",
+        source=PULSAR,
+        unit="topics",
+        lo=1,
+        hi=1_000_000_000,
+        pulsar=(PulsarName("loadBalancerBrokerMaxTopics"),),
+    )
+    max_memory: SizeBytes | None = key(
+        None,
+        "Summed memory of a broker's bundles, storage and cache bytes; empty: no cap.",
+        source=DESIGN,
+        unit="bytes",
+        allowed="a size such as 512kB, 100MB or 1GiB (M means 1024 x 1024, as in Pulsar)",
+        pulsar=(PulsarName("loadBalancerBrokerMaxMemory"),),
+    )
+    max_net_usage: RateBytesPerS | None = key(
+        None,
+        "Summed throughput of a broker's bundles, in and out; empty: no cap.",
+        source=DESIGN,
+        unit="bytes/s",
+        allowed="a rate such as 100MB/s (M means 1024 x 1024, as in Pulsar)",
+        pulsar=(PulsarName("loadBalancerBrokerMaxNetUsage"),),
+    )

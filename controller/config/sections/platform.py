@@ -1,0 +1,152 @@
+"""What Ballast stands on: the cluster's name, Kafka, the tables, the segment store, HTTP, logs."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from controller.config.definition import DESIGN, Section, key
+
+HOST_PORT = r"[A-Za-z0-9._\-]+:\d{1,5}"
+
+
+class Cluster(Section):
+    """Which cluster this is."""
+
+    name: str = key(
+        "ballast",
+        "Name of the cluster, in logs, metrics and the controller's entries.",
+        source=DESIGN,
+        pattern=r"^[a-z0-9][a-z0-9\-]{0,62}$",
+        allowed="1 to 63 lower-case letters, digits and hyphens",
+    )
+
+
+class Kafka(Section):
+    """The Kafka that carries reports, heartbeats, events, commands and the journal feed."""
+
+    bootstrap_servers: str = key(
+        "127.0.0.1:9092",
+        "Where to find Kafka.",
+        source="Kafka's own port, on this machine",
+        pattern=rf"^{HOST_PORT}(,{HOST_PORT})*$",
+        allowed="host:port, several separated by commas without spaces",
+    )
+    topic_prefix: str = key(
+        "",
+        "Put before every topic name, so that several clusters can share one Kafka.",
+        source=DESIGN,
+        pattern=r"^[A-Za-z0-9._\-]{0,100}$",
+        allowed="up to 100 letters, digits, dots, underscores and hyphens",
+    )
+    client: dict[str, str | int | float | bool] = key(
+        {},
+        "SASL and TLS, in kafka-python's names, handed to every Kafka client, Spark's included.",
+        source=DESIGN,
+        allowed="names and values, such as {security_protocol: SSL, ssl_cafile: /etc/kafka/ca.pem}",
+    )
+    session_timeout_ms: int = key(
+        9_000,
+        "broker.session.timeout.ms of the Kafka brokers, used where they do not tell it: "
+        "a lease must outlast it by 3 s, so that a lost Kafka broker costs no lease.",
+        source="Kafka's default (KRaft)",
+        unit="ms",
+        lo=1_000,
+        hi=600_000,
+    )
+    replication_factor: int = key(
+        1, "Copies of each topic that Ballast creates.", source=DESIGN, unit="copies", lo=1, hi=9
+    )
+    min_insync_replicas: int = key(
+        1, "Copies that must have a record before it is acknowledged.", source=DESIGN, unit="copies", lo=1, hi=9
+    )
+    load_report_partitions: int = key(
+        2,
+        "Partitions of the topic load-reports, read side by side by the loads query.",
+        source="design: one a core of a small machine",
+        unit="partitions",
+        lo=1,
+        hi=1_000,
+    )
+    retention_hours: float = key(
+        24, "How long Kafka keeps the records of Ballast's topics.", source=DESIGN, unit="hours", lo=0.1, hi=8_760
+    )
+
+
+class Tables(Section):
+    """The Delta tables and the checkpoints of the two queries."""
+
+    root: str = key(
+        "run/tables",
+        "Folder or object-store address of the Delta tables; relative to the working directory.",
+        source=DESIGN,
+        pattern=r"^\S(.*\S)?$",
+        allowed="a path or an address such as s3://bucket/ballast",
+    )
+    checkpoints: str = key(
+        "run/checkpoints",
+        "Folder or object-store address of the streaming checkpoints.",
+        source=DESIGN,
+        pattern=r"^\S(.*\S)?$",
+        allowed="a path or an address such as s3://bucket/ballast",
+    )
+    journal_retention_days: float = key(
+        30,
+        "How long journal entries stay below the base snapshot before maintenance removes them.",
+        source=DESIGN,
+        unit="days",
+        lo=1,
+        hi=3_650,
+    )
+    evidence_retention_days: float = key(
+        7,
+        "How long rounds, decisions, scores and quarantined rows are kept; as long as that a round can be replayed.",
+        source=DESIGN,
+        unit="days",
+        lo=1,
+        hi=3_650,
+    )
+
+
+class Store(Section):
+    """The segment store of the reference brokers."""
+
+    address: str = key(
+        "127.0.0.1:7650",
+        "Where the segment store listens and brokers find it; port 0 takes a free one.",
+        source=DESIGN,
+        pattern=rf"^{HOST_PORT}$",
+        allowed="host:port",
+    )
+    fsync: bool = key(
+        False,
+        "Force each append to the disk before it is acknowledged. "
+        "Without it an acknowledged message survives a killed process, but not a power cut.",
+        source=DESIGN,
+    )
+
+
+class Http(Section):
+    """The controller job's /healthz and /metrics."""
+
+    bind_host: str = key(
+        "127.0.0.1",
+        "Address the job's health and metrics listen on.",
+        source="nothing is opened to the network unasked",
+        pattern=r"^\S+$",
+        allowed="a host name or address",
+    )
+    job_port: int = key(0, "Port of the job; 0 takes a free one and logs it.", source=DESIGN, lo=0, hi=65_535)
+    agent_port: int = key(
+        0,
+        "Port of each agent (lookup, health, metrics); 0 takes a free one and registers it.",
+        source=DESIGN,
+        lo=0,
+        hi=65_535,
+    )
+
+
+class Logging(Section):
+    """Logs of every process."""
+
+    level: Literal["debug", "info", "warning", "error"] = key("info", "What is worth a line.", source=DESIGN)
+    json_lines: bool = key(True, "One JSON object a line; off: text for a terminal.", source=DESIGN)

@@ -1,0 +1,99 @@
+"""`Settings`: every effective value of a process, frozen, with the origin of each.
+
+Made by `controller.config.load.load_settings`; `Settings()` is the defaults. Picklable, so that the round worker gets
+the very same values. Secrets never leave it by `dump` or `version`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, PrivateAttr
+
+from controller.config.definition import STRICT, Definition, definitions_of
+from controller.config.sections.agent import Agent
+from controller.config.sections.balancing import Broker, Shedding, Split
+from controller.config.sections.control import Control, Guard, Rounds
+from controller.config.sections.loads import Loads
+from controller.config.sections.platform import Cluster, Http, Kafka, Logging, Store, Tables
+
+HIDDEN = "(hidden)"
+_SECRET_WORDS = ("password", "secret", "jaas", "token")
+
+
+class Settings(BaseModel):
+    """All sections. `settings.shedding.grace_period_minutes` is the key `shedding.grace_period_minutes`."""
+
+    model_config = STRICT
+
+    cluster: Cluster = Cluster()
+    kafka: Kafka = Kafka()
+    tables: Tables = Tables()
+    loads: Loads = Loads()
+    control: Control = Control()
+    guard: Guard = Guard()
+    rounds: Rounds = Rounds()
+    shedding: Shedding = Shedding()
+    split: Split = Split()
+    broker: Broker = Broker()
+    agent: Agent = Agent()
+    store: Store = Store()
+    http: Http = Http()
+    logging: Logging = Logging()
+
+    _profile: str = PrivateAttr("")
+    _origins: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    @classmethod
+    def made_of(cls, values: Mapping[str, Any], origins: Mapping[str, str], profile: str) -> Settings:
+        """Settings of validated values by path; what is not named keeps its default."""
+        sections: dict[str, dict[str, Any]] = {}
+        for path, value in values.items():
+            section, name = path.split(".", 1)
+            sections.setdefault(section, {})[name] = value
+        models = {name: cls.model_fields[name].annotation(**given) for name, given in sections.items()}  # type: ignore[misc]
+        settings = cls(**models)
+        settings._profile = profile
+        settings._origins = dict(origins)
+        return settings
+
+    @property
+    def profile(self) -> str:
+        """The profile they were loaded with; empty for the bare defaults."""
+        return self._profile
+
+    def value(self, path: str) -> Any:
+        """The value of a key by its path, such as `loads.pane_s`."""
+        section, name = path.split(".", 1)
+        return getattr(getattr(self, section), name)
+
+    def origin(self, path: str) -> str:
+        """Where the value comes from: default, profile, file, environment variable or override."""
+        return self._origins.get(path, "default")
+
+    def dump(self) -> dict[str, dict[str, Any]]:
+        """Every key with its effective value and origin, in order of declaration; secrets hidden."""
+        return {path: {"value": _shown(self.value(path)), "origin": self.origin(path)} for path in DEFINITIONS}
+
+    @property
+    def version(self) -> str:
+        """12 hex digits over the effective values (not their origins, not the secrets): equal values, equal version."""
+        text = json.dumps({path: _shown(self.value(path)) for path in DEFINITIONS}, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+DEFINITIONS: dict[str, Definition] = definitions_of(Settings)
+
+
+def is_secret(name: str) -> bool:
+    """Whether a passed-through setting of this name must not be shown."""
+    return any(word in name.lower() for word in _SECRET_WORDS)
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: HIDDEN if is_secret(name) else inner for name, inner in value.items()}
+    return list(value) if isinstance(value, tuple) else value

@@ -1,0 +1,103 @@
+"""Where layers are read from: YAML files, the environment, `--set` options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from controller.config.definition import yaml_value
+from controller.config.layers import PULSAR_SECTION, SECTIONS, Layer, layer_of_names, unknown
+from controller.config.pulsar_names import PULSAR_NAMES
+from controller.config.settings import DEFINITIONS
+from controller.domain.errors import ConfigError
+
+ENV_PREFIX = "BALLAST_"
+ENV_PROFILE = "BALLAST_PROFILE"
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    """YAML keeps the last of two equal keys in silence; here that is an error."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key_node, _ in node.value:
+            if key_node.value in seen:
+                problem = f"{key_node.value} is given twice"
+                raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
+            seen.add(key_node.value)
+        return super().construct_mapping(node, deep)
+
+
+def read_yaml(path: Path) -> dict[Any, object]:
+    """The mapping of a YAML file; ConfigError with file and line for anything else. Empty: {}."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "is no UTF-8 text"
+        raise ConfigError(f"cannot read configuration file {path}: {reason}") from None
+    try:
+        tree = yaml.load(text, _UniqueKeys)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" line {mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or "cannot be parsed"
+        raise ConfigError(f"configuration file {path}{line} is no YAML that Ballast reads: {problem}") from None
+    if tree is None:
+        return {}
+    if not isinstance(tree, dict):
+        raise ConfigError(f"configuration file {path} holds {type(tree).__name__}, not sections of keys")
+    return tree
+
+
+def layer_of_environment(env: Mapping[str, str]) -> Layer:
+    """`BALLAST_<SECTION>__<KEY>`, in any case; Pulsar's names as `BALLAST_PULSAR__<NAME>`. Others are left alone."""
+    known = {path.lower(): path for path in DEFINITIONS}
+    known |= {f"{PULSAR_SECTION}.{name.lower()}": f"{PULSAR_SECTION}.{name}" for name in PULSAR_NAMES}
+    named: list[tuple[str, object, str]] = []
+    for variable, text in sorted(env.items()):
+        if not variable.upper().startswith(ENV_PREFIX):
+            continue
+        rest = variable[len(ENV_PREFIX) :].lower()
+        if "__" in rest:
+            wanted = rest.replace("__", ".", 1)
+            if wanted not in known:
+                raise ConfigError(unknown(wanted, text, f"environment variable {variable}"))
+            named.append(_from_text(known[wanted], text, f"environment variable {variable}"))
+        else:
+            _check_single_underscore(variable, rest)
+    return layer_of_names(named)
+
+
+def _check_single_underscore(variable: str, rest: str) -> None:
+    # BALLAST_CONTROL_LEASE_MS would otherwise be ignored in silence
+    for section in SECTIONS:
+        if f"{section}.{rest.removeprefix(section + '_')}" in DEFINITIONS:
+            right = f"{ENV_PREFIX}{section}__{rest.removeprefix(section + '_')}".upper()
+            raise ConfigError(f"unknown environment variable {variable}: write {right}")
+
+
+def layer_of_overrides(overrides: Sequence[str]) -> Layer:
+    """`section.key=value`, or `Pulsar's name=value`; `kafka.client.NAME=value` sets one passed-through setting."""
+    named: dict[str, tuple[str, object, str]] = {}
+    entries: dict[str, dict[str, object]] = {}
+    for override in overrides:
+        name, equals, text = override.partition("=")
+        name = name.strip()
+        if not equals or not name:
+            raise ConfigError(f"override {override!r} is not allowed: give section.key=value")
+        parent = next((p for p, d in DEFINITIONS.items() if d.is_mapping and name.startswith(p + ".")), None)
+        if parent:
+            entries.setdefault(parent, {})[name[len(parent) + 1 :]] = yaml_value(text)
+        else:
+            named[name] = _from_text(name, text, "override")  # the last of two equal names wins, as in a shell
+    whole: Iterable[tuple[str, object, str]] = [(path, inner, "override") for path, inner in entries.items()]
+    return layer_of_names([*named.values(), *whole])
+
+
+def _from_text(name: str, text: str, origin: str) -> tuple[str, object, str]:
+    bare = name.removeprefix(f"{PULSAR_SECTION}.")
+    definition = PULSAR_NAMES[bare][1] if bare in PULSAR_NAMES else DEFINITIONS.get(name)
+    return name, definition.from_text(text) if definition else text, origin
