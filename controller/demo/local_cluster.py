@@ -1,0 +1,174 @@
+"""A whole cluster on this machine: Kafka, store, Spark job and agents as processes, in one folder.
+
+The demo, the end-to-end tests and the benchmarks run on it. Everything listens on loopback, on ports of its own, so
+several can run beside each other. `stop` ends what was started, in order, by pid.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+
+import yaml
+
+from controller.bus.topics import TopicNames, ensure_topics, live_topics
+from controller.config.load import load_settings
+from controller.config.settings import Settings
+from controller.demo.kafka import EmbeddedKafka
+from controller.demo.processes import Child, ProcessFailed
+from controller.domain.state import ClusterState
+from controller.ledger.tables import TableRoot
+from controller.ops.operator import Operator, Outcome
+
+BALLAST = (sys.executable, "-m", "controller.ops.cli")
+
+
+class LocalCluster:
+    """Processes by name: `store`, `job`, and one per broker. The journal is followed without asking any of them."""
+
+    def __init__(self, folder: Path, profile: str = "demo", overrides: Sequence[str] = ()) -> None:
+        self.folder = folder.resolve()
+        self.profile = profile
+        self.overrides = tuple(overrides)
+        self.config_file = self.folder / "ballast.yaml"
+        self.kafka = EmbeddedKafka(self.folder / "kafka")
+        self.children: dict[str, Child] = {}
+        self.operator: Operator | None = None
+        self._settings: Settings | None = None
+
+    def __enter__(self) -> LocalCluster:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def settings(self) -> Settings:
+        """What every process of the cluster was started with."""
+        if self._settings is None:
+            raise ProcessFailed("the cluster is not up; call start_kafka_and_store first")
+        return self._settings
+
+    @property
+    def state(self) -> ClusterState:
+        """The journal's newest word, read from the table now."""
+        follower = self._operator().follower
+        follower.catch_up()
+        return follower.state
+
+    # ------------------------------------------------------------ up
+
+    def up(self, brokers: Sequence[str], job_only: str | None = None) -> None:
+        """Everything, in the order that costs least time: the job's JVM starts while the rest comes up."""
+        self.start_kafka_and_store()
+        self.start_job(only=job_only)
+        for broker in brokers:
+            self.start_agent(broker)
+        self.wait_for_job()
+        self.wait_until(
+            lambda state: {b.id for b in state.live_brokers()} >= set(brokers), 90, f"registration of {list(brokers)}"
+        )
+
+    def start_kafka_and_store(self) -> None:
+        """Kafka with its topics, the segment store, the tables, and the configuration file all others read."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.kafka.start()
+        store = self.start("store", [*BALLAST, "store", "--data-dir", str(self.folder / "store")])
+        address = store.wait_for_line("ballast-store listening", 20).split()[-1]
+        document = {
+            "profile": self.profile,
+            "kafka": {"bootstrap_servers": self.kafka.bootstrap},
+            "tables": {"root": str(self.folder / "tables"), "checkpoints": str(self.folder / "checkpoints")},
+            "store": {"address": address},
+        }
+        self.config_file.write_text(yaml.safe_dump(document, sort_keys=False))
+        self._settings = load_settings(self.config_file, overrides=self.overrides)
+        ensure_topics(self.kafka.bootstrap, live_topics(TopicNames(self._settings.kafka.topic_prefix)))
+        TableRoot(self._settings.tables.root).create_all()
+
+    def start_job(self, only: str | None = None, take_over: bool = False, name: str = "job") -> Child:
+        """The Spark application; `only`: loads or control."""
+        argv = [*BALLAST, "run", "--conf", str(self.config_file), *self._sets()]
+        argv += ["--only", only] if only else []
+        argv += ["--take-over"] if take_over else []
+        return self.start(name, argv)
+
+    def wait_for_job(self, timeout_s: float = 120.0) -> None:
+        """Until the controller has journaled its start."""
+        self.wait_until(lambda state: state.controller_running, timeout_s, "the controller's start", needs="job")
+
+    def start_agent(self, broker: str, *more: str) -> Child:
+        """An agent with its reference broker. The id is a name, not an address: ports are free ones."""
+        argv = [*BALLAST, "agent", "--conf", str(self.config_file), "--broker-id", broker, *self._sets(), *more]
+        return self.start(broker, argv)
+
+    def start(self, name: str, argv: Sequence[str], stdin: bool = False) -> Child:
+        """A process of the cluster, logged to `logs/NAME.log` (appended to at a restart)."""
+        old = self.children.get(name)
+        if old is not None and old.alive:
+            raise ProcessFailed(f"{name} runs already with pid {old.pid}")
+        safe = name.replace(":", "_").replace("/", "_")
+        child = Child(name, argv, self.folder / "logs" / f"{safe}.log", stdin=stdin)
+        self.children[name] = child
+        return child
+
+    # ------------------------------------------------------------ use
+
+    def command(self, kind: str, timeout_s: float = 30.0, **args: object) -> Outcome:
+        """An operator's command and the journal's answer to it."""
+        return self._operator().run(kind, timeout_s=timeout_s, **args)
+
+    def wait_until(
+        self, holds: Callable[[ClusterState], bool], timeout_s: float, what: str, needs: str | None = None
+    ) -> ClusterState:
+        """Poll the journal until the condition holds; raises ProcessFailed, naming what was waited for."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            state = self.state
+            if holds(state):
+                return state
+            child = self.children.get(needs) if needs else None
+            if child is not None and not child.alive:
+                raise ProcessFailed(f"{needs} ended with {child.process.returncode}: {child.last_words()}")
+            if time.monotonic() > deadline:
+                raise ProcessFailed(f"{what} did not happen within {timeout_s:g} s (journal seq {state.seq})")
+            time.sleep(0.1)
+
+    def lookup_urls(self) -> list[str]:
+        """Where living agents answer lookups, by broker id."""
+        return [str(b.info["lookup_url"]) for b in self.state.live_brokers() if b.info.get("lookup_url")]
+
+    # ------------------------------------------------------------ down
+
+    def stop(self) -> None:
+        """Clients, agents, job, store, Kafka: the order in which nothing has to wait for something gone."""
+        last = ("job", "store")
+        first = [name for name in self.children if name not in last]
+        for name in first:
+            self.children[name].terminate()
+        for name in first:
+            self.children[name].wait(15)
+        for name in last:
+            if name in self.children:
+                self.children[name].stop(30)
+        if self.operator is not None:
+            with contextlib.suppress(Exception):
+                self.operator.close()
+        self.kafka.stop()
+
+    # ------------------------------------------------------------ inside
+
+    def _sets(self) -> list[str]:
+        return [word for override in self.overrides for word in ("--set", override)]
+
+    def _operator(self) -> Operator:
+        if self.operator is None:
+            self.operator = Operator(self.settings, who=f"local@{socket.gethostname()}")
+        return self.operator
