@@ -1,0 +1,64 @@
+"""Whether this agent still hears what the journal says. Pure; times are the boot clock's ms.
+
+An agent that knows of a seq it cannot apply for one lease, or cannot fetch from Kafka that long, would never see that
+it lost a bundle: it must end its session. Silence alone proves nothing (the controller may be down, then brokers keep
+serving): after a while of silence the agent sends a probe, an ordinary inventory, which must come back to it.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Hearing(str, Enum):
+    """What to do now."""
+
+    FINE = "fine"
+    PROBE = "probe"  # send something on broker-events that must come back
+    CUT = "cut"  # end the session
+
+
+class FeedHealth:
+    """Judges the reader of `broker-events` and `journal-feed`."""
+
+    def __init__(self, lease_ms: int, now_ms: int, jitter: float = 0.0) -> None:
+        """`jitter` in 0..1 spreads the probes: the first agent's probe proves to all others that fetching works."""
+        self._lease_ms = lease_ms
+        self._quiet_ms = lease_ms * (0.25 + 0.15 * jitter)
+        self._heard_ms = now_ms
+        self._probed_ms: int | None = None
+        self._probe_acked_ms: int | None = None
+        self._goal_seq = 0
+        self._behind_ms: int | None = None
+        self.reason = ""
+
+    def on_record(self, now_ms: int) -> None:
+        """Anything was fetched."""
+        self._heard_ms, self._probed_ms, self._probe_acked_ms = now_ms, None, None
+
+    def on_probe_acked(self, now_ms: int) -> None:
+        """Kafka has the probe: from now on it must be fetched within a lease."""
+        if self._probed_ms is not None and self._probe_acked_ms is None:
+            self._probe_acked_ms = now_ms
+
+    def on_seq(self, known_seq: int, applied_seq: int, now_ms: int) -> None:
+        """The newest seq heard of and the newest applied."""
+        if applied_seq >= known_seq:
+            self._behind_ms = None
+        elif self._behind_ms is None or applied_seq >= self._goal_seq:
+            self._behind_ms, self._goal_seq = now_ms, known_seq
+
+    def judge(self, now_ms: int) -> Hearing:
+        """Call at least four times a lease."""
+        if self._behind_ms is not None and now_ms - self._behind_ms >= self._lease_ms:
+            self.reason = f"seq {self._goal_seq} could not be applied for {now_ms - self._behind_ms} ms"
+            return Hearing.CUT
+        silent_ms = now_ms - self._heard_ms
+        acked = self._probe_acked_ms
+        if acked is not None and silent_ms >= self._lease_ms and now_ms - acked >= self._lease_ms // 2:
+            self.reason = f"nothing fetched from Kafka for {silent_ms} ms, although it takes records"
+            return Hearing.CUT
+        if silent_ms >= self._quiet_ms and (self._probed_ms is None or now_ms - self._probed_ms >= self._lease_ms // 3):
+            self._probed_ms = now_ms
+            return Hearing.PROBE
+        return Hearing.FINE
