@@ -1,0 +1,159 @@
+"""One micro-batch of the control query, from rows to a committed journal. No Spark in here.
+
+Order: drop and parse, step, quarantine and evidence, the journal's commit, then the state in memory, the feed, the
+projections. Only the commit decides: what came before it is harmless when the commit never happens, what comes after
+it can be made again from the journal. Entries whose commit had an unknown outcome are committed again as they are,
+never computed again (`jobs.control_tables`).
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from controller.bus.topics import TopicNames
+from controller.domain.errors import BallastError
+from controller.domain.events import Event, Heartbeat, RoundFinished
+from controller.domain.settings import ControlSettings
+from controller.domain.state import ClusterState
+from controller.step import Batch, Watch, step
+from jobs.control_metrics import ControlMetrics
+from jobs.control_records import Parsed, Row, merged, parse_rows, parsers
+from jobs.control_tables import ControlTables
+from jobs.feed import Feed
+
+log = logging.getLogger(__name__)
+
+
+class Stopping(BallastError):
+    """Raised in a batch that comes after the stop: it must fail, or its records would count as read."""
+
+
+@dataclass(slots=True)
+class Claim:
+    """What a controller holds once it is the one: its instance id, the state it starts from, Kafka's identity."""
+
+    instance: str
+    state: ClusterState
+    kafka: dict[str, Any]
+
+
+@dataclass(slots=True)
+class Clocks:
+    """`boot_ms` counts leases (CLOCK_BOOTTIME), `wall_ms` is for people."""
+
+    boot_ms: Callable[[], int]
+    wall_ms: Callable[[], int]
+
+
+@dataclass(slots=True)
+class ControlLoop:
+    """The state of one running controller. `process` is called by one thread at a time; `stop` by any other."""
+
+    claim: Claim
+    tables: ControlTables
+    feed: Feed
+    names: TopicNames
+    settings: ControlSettings
+    clocks: Clocks
+    metrics: ControlMetrics
+    first_batch_is_rerun: bool = True  # the checkpoint's unfinished batch has an old end: its input's end is later
+    state: ClusterState = field(init=False)
+    watch: Watch = field(init=False)
+    failure: BaseException | None = field(init=False, default=None)
+    last_batch_ms: int = field(init=False)
+    _now_ms: int = field(init=False)
+    _applied: dict[str, dict[str, int]] = field(init=False)
+    _rounds: queue.SimpleQueue[RoundFinished] = field(init=False, default_factory=queue.SimpleQueue)
+    _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
+    _stopped: bool = field(init=False, default=False)
+
+    def __post_init__(self) -> None:
+        self.state = self.claim.state
+        self._now_ms = self.last_batch_ms = self.clocks.boot_ms()
+        self.watch = Watch.fresh(self.state, self._now_ms, self.settings)
+        self._applied = merged(self.state.offsets, {})
+        self._parsers = parsers(self.names)
+
+    def round_finished(self, event: RoundFinished) -> None:
+        """Hand a round over to the next batch; called by the thread that listens to the worker."""
+        self._rounds.put(event)
+        self.feed.poke()
+
+    def process(self, rows: Sequence[Row], batch_id: int) -> None:
+        """One batch. An exception leaves `failure` behind: the query ends, and so must the process."""
+        with self._lock:
+            if self._stopped or self.failure is not None:
+                raise Stopping("the control query has stopped")
+            try:
+                with self.metrics.batch_seconds.time():
+                    self._process(rows, batch_id)
+            except BaseException as error:
+                self.failure = error
+                raise
+            # Noted here, before Spark plans the next batch: all that was appended before will be read in it.
+            self._now_ms = self.last_batch_ms = self.clocks.boot_ms()
+
+    def stop(self) -> None:
+        """Wait for the batch in hand and let no other begin."""
+        with self._lock:
+            self._stopped = True
+
+    def _process(self, rows: Sequence[Row], batch_id: int) -> None:
+        read_ms = self.clocks.boot_ms()
+        found = parse_rows(rows, self._applied, self._parsers)
+        self._report(found, rows)
+        events: list[Event] = [*found.events, *self._finished_rounds()]
+        batch = Batch(
+            events=events,
+            offsets=found.offsets,
+            batch_id=batch_id,
+            instance=self.claim.instance,
+            at_ms=self.clocks.wall_ms(),
+            read_to_end=not self.first_batch_is_rerun,
+            kafka=self.claim.kafka,
+        )
+        result = step(self.state, self.watch, batch, self._now_ms, self.settings, quarantined=len(found.bad))
+        self._heard_when_read(found.events, read_ms)
+        if found.bad:
+            self.tables.quarantine(found.bad, batch.at_ms)
+        if result.evidence:
+            self.tables.append_evidence(result.evidence)
+        if result.entries:
+            with self.metrics.commit_seconds.time():
+                self.tables.commit(result.entries)
+            self.feed.publish(result.entries)
+            self.metrics.committed(result.entries)
+        self.state = result.state
+        self._applied = merged(self._applied, found.offsets)
+        self.first_batch_is_rerun = False
+        self.tables.project(self.state)
+        self.metrics.after_batch(self.state, self.watch)
+
+    def _heard_when_read(self, events: Sequence[Event], read_ms: int) -> None:
+        """A heartbeat counts from the moment it is read, which is later than the batch's `now`: after an idle or a
+        paused second the difference would end a lease that its agent still trusts."""
+        for event in events:
+            if isinstance(event, Heartbeat) and event.session in self.watch.heard:
+                self.watch.heard[event.session] = read_ms
+
+    def _finished_rounds(self) -> list[RoundFinished]:
+        finished = []
+        while not self._rounds.empty():
+            finished.append(self._rounds.get())
+        return finished
+
+    def _report(self, found: Parsed, rows: Sequence[Row]) -> None:
+        self.metrics.read(found, rows, self.clocks.wall_ms())
+        for gap in found.gaps:
+            log.error(
+                "%s-%d: records %d to %d were removed from Kafka before they were read",
+                gap.topic, gap.partition, gap.first, gap.next - 1,
+            )  # fmt: skip
+        for bad in found.bad[:10]:
+            row = bad.row
+            log.warning("%s-%d@%d quarantined: %s: %s", row.topic, row.partition, row.offset, bad.rule_id, bad.text)

@@ -1,0 +1,116 @@
+"""From Kafka rows to events: order, drop what the journal has applied already, parse, count what is bad or missing.
+
+Pure. The journal's offsets are the truth: a record below them is dropped, whatever batch it comes in; one above them
+is processed. A record that breaks a rule becomes a BadRow for the quarantine and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from controller.bus.topics import TopicNames
+from controller.domain.errors import BadRecord
+from controller.domain.events import Event, parse_assign_request, parse_broker_event, parse_command, parse_heartbeat
+
+log = logging.getLogger(__name__)
+
+Offsets = Mapping[str, Mapping[str, int]]  # topic -> partition -> next offset
+Parser = Callable[[bytes], Event]
+
+
+class Row(NamedTuple):
+    """One Kafka record as the source hands it over; `timestamp_ms` is Kafka's append time."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    value: bytes | None
+
+
+class BadRow(NamedTuple):
+    """A record that breaks a rule, and which."""
+
+    row: Row
+    rule_id: str
+    text: str
+
+
+class Gap(NamedTuple):
+    """Records that were removed from Kafka before they were read: [first, next) of one partition."""
+
+    topic: str
+    partition: int
+    first: int
+    next: int
+
+
+@dataclass(slots=True)
+class Parsed:
+    """What a batch of rows holds. `offsets` name only the partitions that moved."""
+
+    events: list[Event] = field(default_factory=list)
+    offsets: dict[str, dict[str, int]] = field(default_factory=dict)
+    bad: list[BadRow] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+    dropped: int = 0
+
+
+def parsers(names: TopicNames) -> dict[str, Parser]:
+    """Topic -> parser of its records."""
+    return {
+        names.heartbeats: parse_heartbeat,
+        names.broker_events: parse_broker_event,
+        names.assign_requests: parse_assign_request,
+        names.commands: parse_command,
+    }
+
+
+def parse_rows(rows: Iterable[Row], applied: Offsets, by_topic: Mapping[str, Parser]) -> Parsed:
+    """The events of the rows, ordered by (topic, partition, offset), without those below `applied`."""
+    found = Parsed()
+    for row in sorted(rows, key=lambda r: r[:3]):
+        partition = str(row.partition)
+        expected = found.offsets.get(row.topic, {}).get(partition)
+        if expected is None:
+            expected = applied.get(row.topic, {}).get(partition)
+        if expected is not None and row.offset < expected:
+            found.dropped += 1
+            continue
+        if expected is not None and row.offset > expected:
+            found.gaps.append(Gap(row.topic, row.partition, expected, row.offset))
+        found.offsets.setdefault(row.topic, {})[partition] = row.offset + 1
+        try:
+            found.events.append(_parse(by_topic[row.topic], row.value or b""))
+        except BadRecord as error:
+            found.bad.append(BadRow(row, error.rule_id, error.text))
+    return found
+
+
+def _parse(parser: Parser, value: bytes) -> Event:
+    """One event, or BadRecord. Text that is no Unicode would break the journal's commit, for ever and for all."""
+    try:
+        if b"\\u" in value:
+            json.dumps(json.loads(value), ensure_ascii=False).encode()
+        return parser(value)
+    except BadRecord:
+        raise
+    except UnicodeEncodeError:
+        raise BadRecord("not_unicode", "text with half a surrogate pair") from None
+    except ValueError as error:
+        raise BadRecord("not_json", str(error)[:200]) from None
+    except Exception as error:  # a hole in a parser: one record must not stop the cluster's controller
+        log.exception("parser failed")
+        raise BadRecord("parser_failed", f"{type(error).__name__}: {error}"[:200]) from None
+
+
+def merged(applied: Offsets, moved: Offsets) -> dict[str, dict[str, int]]:
+    """Where the next batch goes on: `applied` with the partitions of `moved` replaced."""
+    result = {topic: dict(partitions) for topic, partitions in applied.items()}
+    for topic, partitions in moved.items():
+        result.setdefault(topic, {}).update(partitions)
+    return result

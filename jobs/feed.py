@@ -1,0 +1,84 @@
+"""What the controller says on Kafka: its tick, each commit's entries at once, and its newest seq again and again.
+
+The feed is a hint, never the truth: an agent that misses a record sees the gap in `seq` and reads the journal's table.
+So nothing here blocks or fails a batch; what Kafka refuses is counted by the producer.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+from controller.bus.producer import JsonProducer
+from controller.bus.topics import TopicNames
+from controller.domain.entries import Entry
+
+ENTRIES_PER_RECORD = 1_000  # some 300 kB; Kafka takes records up to 8 MiB, and a mass failover writes 50,000 entries
+
+
+class Feed:
+    """Publishes for one controller instance; `start` and `stop` frame its life. Safe to call from several threads."""
+
+    def __init__(
+        self,
+        producer: JsonProducer,
+        names: TopicNames,
+        instance: str,
+        *,
+        tick_ms: int,
+        repeat_ms: int,
+        wall_ms: Callable[[], int],
+    ) -> None:
+        """`tick_ms` between two ticks on heartbeats, `repeat_ms` between two repetitions of the newest seq."""
+        self.seq = 0
+        self._producer = producer
+        self._names = names
+        self._instance = instance
+        self._tick_ms = tick_ms
+        self._repeat_ms = repeat_ms
+        self._wall_ms = wall_ms
+        self._stopping = threading.Event()
+        self._poked = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="controller-tick", daemon=True)
+
+    def start(self, seq: int) -> None:
+        """Begin to tick; `seq` is the newest journal entry."""
+        self.seq = seq
+        self._thread.start()
+
+    def publish(self, entries: Sequence[Entry]) -> None:
+        """Send a commit's entries, in order, just after the commit."""
+        for start in range(0, len(entries), ENTRIES_PER_RECORD):
+            rows = [entry.to_row() for entry in entries[start : start + ENTRIES_PER_RECORD]]
+            self._producer.send(self._names.journal_feed, {"v": 1, "instance": self._instance, "entries": rows})
+        if entries:
+            self.seq = entries[-1].seq
+
+    def poke(self) -> None:
+        """Tick now: something waits for a batch (a finished round) that no record from outside would bring."""
+        self._poked.set()
+
+    def stop(self, timeout_s: float = 5.0) -> None:
+        """End the ticks and deliver what is queued."""
+        self._stopping.set()
+        self._poked.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+        self._producer.close(timeout_s)
+
+    def _run(self) -> None:
+        since_repeat_ms = self._repeat_ms
+        while not self._stopping.is_set():
+            self._poked.clear()
+            self._tick()
+            if since_repeat_ms >= self._repeat_ms:
+                self._producer.send(
+                    self._names.journal_feed, {"v": 1, "instance": self._instance, "seq": self.seq}
+                )
+                since_repeat_ms = 0
+            self._poked.wait(self._tick_ms / 1000)
+            since_repeat_ms += self._tick_ms
+
+    def _tick(self) -> None:
+        record = {"v": 1, "kind": "tick", "instance": self._instance, "seq": self.seq, "sent_ms": self._wall_ms()}
+        self._producer.send(self._names.heartbeats, record, key=self._instance)
