@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controller.bus.security import check_client_settings
 from controller.config.layers import shown
-from controller.config.settings import Settings
+from controller.config.settings import DEFINITIONS, Settings
 from controller.domain.errors import ConfigError
 
 LEASE_ABOVE_KAFKA_SESSION_MS = 3_000
@@ -15,7 +15,7 @@ DEADLINES = tuple(f"control.{name}_deadline_ms" for name in ("assign", "accept",
 
 def check_all(settings: Settings) -> None:
     """Every rule that needs nothing but the settings."""
-    for rule in (_whole_panes, _poll, _heartbeat, _report_age, _bundles, _replicas, _strategies, _weights, _client):
+    for rule in (_whole_panes, _poll, _heartbeat, _report_age, _bundles, _strategies, _weights, _client):
         rule(settings)
 
 
@@ -74,16 +74,24 @@ def _bundles(settings: Settings) -> None:
         _refuse(settings, path, against, f"at most {settings.value(against)}")
 
 
-def _replicas(settings: Settings) -> None:
-    path, against = "kafka.min_insync_replicas", "kafka.replication_factor"
-    if settings.value(path) > settings.value(against):
-        _refuse(settings, path, against, f"at most {settings.value(against)}")
-
-
 def _strategies(settings: Settings) -> None:
     rounds = settings.rounds
     if rounds.strategy in rounds.challengers or len(set(rounds.challengers)) < len(rounds.challengers):
         _refuse(settings, "rounds.challengers", "rounds.strategy", "each strategy once")
+    _strategy_known(settings, "rounds.strategy", (rounds.strategy,))
+    _strategy_known(settings, "rounds.challengers", rounds.challengers)
+
+
+def _strategy_known(settings: Settings, path: str, names: tuple[str, ...]) -> None:
+    if set(names) <= {DEFINITIONS["rounds.strategy"].default}:
+        return  # the command line starts without numpy
+    from controller.policy.strategies import get
+
+    for name in names:
+        try:
+            get(name)
+        except ConfigError as error:
+            raise ConfigError(f"{path} = {name} ({settings.origin(path)}) is not allowed: {error}") from None
 
 
 def _weights(settings: Settings) -> None:

@@ -59,9 +59,10 @@ FILES = {
     "heartbeat slower than a third of the lease": "control: {heartbeat_ms: 2001}",
     "reports rarer than they may be old": "rounds: {max_report_age_s: 9}",
     "more bundles at first than at most": "split: {namespace_maximum_bundles: 2}",
-    "fewer replicas than must be in sync": "kafka: {min_insync_replicas: 2}",
-    "challenger is the strategy": "rounds: {challengers: [first]}",
-    "challenger twice": "rounds: {challengers: [threshold, threshold]}",
+    "challenger is the strategy": "rounds: {challengers: [headroom]}",
+    "challenger twice": "rounds: {challengers: [first, first]}",
+    "unknown strategy": "rounds: {strategy: best}",
+    "unknown challenger": "rounds: {challengers: [best]}",
     "challenger is no list": "rounds: {challengers: 3}",
     "no weight": "shedding: {cpu_weight: 0, bandwidth_in_weight: 0, bandwidth_out_weight: 0, disk_io_weight: 0}",
 }

@@ -66,7 +66,6 @@ def test_a_profile_of_ones_own_beside_the_file_comes_first(tmp_path: Path) -> No
             "cluster",
             {
                 "kafka.replication_factor": 3,
-                "kafka.min_insync_replicas": 2,
                 "kafka.load_report_partitions": 12,
                 "control.lease_ms": 15000,
                 "agent.bind_host": "0.0.0.0",
@@ -138,7 +137,7 @@ def test_environment_takes_text_numbers_switches_lists_and_nothing() -> None:
         "BALLAST_CLUSTER__NAME": "123",
         "BALLAST_SHEDDING__ENABLED": "false",
         "ballast_split__max_topics": "",
-        "BALLAST_ROUNDS__CHALLENGERS": "threshold, uniform",
+        "BALLAST_ROUNDS__CHALLENGERS": "first,",
         "BALLAST_BROKER__MAX_NET_USAGE": "100MB/s",
         "BALLAST_PULSAR__LOADBALANCERBROKERMAXTOPICS": "77",
         "BALLAST_HOME_OF_SOMEONE": "ignored",
@@ -147,7 +146,7 @@ def test_environment_takes_text_numbers_switches_lists_and_nothing() -> None:
     assert settings.cluster.name == "123"
     assert settings.shedding.enabled is False
     assert settings.split.max_topics is None
-    assert settings.rounds.challengers == ("threshold", "uniform")
+    assert settings.rounds.challengers == ("first",)
     assert settings.broker.max_net_usage == 100 * 2**20
     assert settings.broker.max_topics == 77
 

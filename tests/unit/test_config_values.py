@@ -15,6 +15,7 @@ from controller.config.load import load_settings
 from controller.config.settings import DEFINITIONS, Settings
 from controller.domain.load import RESOURCES
 from controller.domain.settings import BrokerCaps, ControlSettings, PolicySettings, ShedSettings, SplitSettings
+from controller.policy.strategies import get
 
 
 @pytest.mark.parametrize(
@@ -136,3 +137,7 @@ def test_the_plain_values_need_no_pydantic() -> None:
     source = Path(sys.modules["controller.domain.settings"].__file__ or "").read_text()
     imported = {node.module for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)}
     assert imported == {"__future__", "dataclasses", "controller.domain.load"}
+
+
+def test_the_default_strategy_is_one_that_policy_has() -> None:
+    assert get(Settings().rounds.strategy).name == Settings().rounds.strategy

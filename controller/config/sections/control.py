@@ -166,7 +166,7 @@ class Rounds(Section):
         source="design: nothing is moved unasked",
     )
     strategy: str = key(
-        "first",
+        "headroom",
         "The strategy that decides.",
         source=DESIGN,
         pattern=r"^[a-z][a-z0-9_]*$",

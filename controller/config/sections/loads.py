@@ -22,7 +22,7 @@ class Loads(Section):
         hi=3_600,
     )
     long_half_life_s: int = key(
-        7_200,
+        3_600,
         "Half-life of the long average, which only ranks how steady a bundle is "
         "(a long average as the trigger is the best-known cause of over-unloading).",
         source="design: a decayed average over hours",
@@ -52,17 +52,17 @@ class Loads(Section):
         source="measured: four small tables take delta-rs 0.1-0.5 s, Spark 2-4 s each",
     )
     writer_threshold_rows: int = key(
-        20_000,
-        "Rows of a batch from which Spark writes, because collecting them would cost the driver more.",
+        200_000,
+        "Rows of a batch from which Spark computes and writes; below, the driver does, which is quicker.",
         source=DESIGN,
         unit="rows",
         lo=1,
         hi=10_000_000,
     )
     max_offsets_per_trigger: int = key(
-        2_000,
+        20_000,
         "Most reports one micro-batch reads, so that catching up never makes a batch without end.",
-        source="design: five times what 1,000 brokers send in 2 s at a report every 5 s",
+        source="design: what 4,000 brokers send in five reports each",
         unit="reports",
         lo=1,
         hi=10_000_000,

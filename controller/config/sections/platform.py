@@ -53,22 +53,21 @@ class Kafka(Section):
         lo=1_000,
         hi=600_000,
     )
-    replication_factor: int = key(
-        1, "Copies of each topic that Ballast creates.", source=DESIGN, unit="copies", lo=1, hi=9
-    )
-    min_insync_replicas: int = key(
-        1, "Copies that must have a record before it is acknowledged.", source=DESIGN, unit="copies", lo=1, hi=9
+    replication_factor: int | None = key(
+        None,
+        "Copies of each topic that Ballast creates; empty: as many as Kafka makes by default.",
+        source="Kafka's own setting",
+        unit="copies",
+        lo=1,
+        hi=9,
     )
     load_report_partitions: int = key(
-        2,
+        4,
         "Partitions of the topic load-reports, read side by side by the loads query.",
-        source="design: one a core of a small machine",
+        source="design: enough for one machine's cores",
         unit="partitions",
         lo=1,
         hi=1_000,
-    )
-    retention_hours: float = key(
-        24, "How long Kafka keeps the records of Ballast's topics.", source=DESIGN, unit="hours", lo=0.1, hi=8_760
     )
 
 
