@@ -61,10 +61,13 @@ def unit_costs(usage: Floats, totals: Floats) -> UnitCosts:
     return UnitCosts(per_unit, ceiling)
 
 
-def costs(unit: UnitCosts, reporter: NDArray[np.int64], fields: Floats) -> Floats:
-    """[M x R] for M reports of a bundle by a broker (index into brokers, -1 for one that says nothing)."""
+def costs(unit: UnitCosts, reporter: NDArray[np.int64], share: Floats, fields: Floats) -> Floats:
+    """[M x R] for M reports of a bundle by a broker (index into brokers, -1 for one that says nothing).
+
+    `share` [M]: in what part of the broker's reports the bundle appears; the ceiling holds for that part.
+    """
     estimated = np.einsum("md,mdr->mr", _drivers(fields), unit.per_unit[reporter])
-    return np.asarray(np.minimum(estimated, unit.ceiling[reporter]))
+    return np.asarray(np.minimum(estimated, unit.ceiling[reporter] / share[:, None]))
 
 
 def _drivers(fields: Floats) -> Floats:

@@ -65,14 +65,14 @@ def run_round(inputs: RoundInputs) -> RoundResult:
 def run_with_challengers(inputs: RoundInputs) -> tuple[RoundResult, ...]:
     """The configured strategy's result first, then the challengers', all on one frame.
 
-    Each strategy keeps its memory under its own name, and the first result carries the memory of all of them: only
-    that one goes into the journal.
+    Each strategy keeps its memory under its own name, and every result carries the memory of all of them, so that it
+    does not matter which one's entry the journal's fold sees last.
     """
     frame = tabulate(inputs.state, inputs.brokers, inputs.bundles, inputs.at_ms, inputs.lagging)
     others = [_result(inputs, frame, name, challenger=True) for name in inputs.settings.challengers]
     first = _result(inputs, frame, inputs.settings.strategy, challenger=False)
     memory = {name: kept for result in (*others, first) for name, kept in result.memory.items()}
-    return (replace(first, memory=memory), *others)
+    return tuple(replace(result, memory=memory) for result in (first, *others))
 
 
 def replay_round(stored: Mapping[str, Any]) -> str:

@@ -153,10 +153,10 @@ class _Rows:
         self.owner = frame.bundle_facts[:, 0][self.bundle]
         self.fields = frame.row_fields / np.array(FIELD_SCALES, np.float64)
         heard = reports[self.reporter] > 0
-        self.cost = costs(unit_costs(usage, totals), np.where(heard, self.reporter, -1), self.fields)
         # of a reporter that says nothing of itself, the owner's reports tell how long a full window is
         window = np.where(heard, reports[self.reporter], reports[self.owner])
         self.share = np.minimum(1.0, self.reports / np.maximum(window, 1))
+        self.cost = costs(unit_costs(usage, totals), np.where(heard, self.reporter, -1), self.share, self.fields)
         self.moved = np.flatnonzero((self.owner != self.reporter) & (self.owner != NOBODY))
 
     def mean(self, values: Floats) -> Floats:

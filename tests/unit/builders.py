@@ -63,9 +63,9 @@ class ClusterBuilder:
         return self
 
     def bundle(
-        self, broker: str, cpu: float = 0.0, *, name: str | None = None, namespace: str = "t/ns", owner: str | None = "",
-        state: State = State.OWNED, to: str | None = None, epoch: int = 3, moved_at_ms: int = 0, reports: int = 12,
-        journaled: bool = True, **columns: float,
+        self, broker: str, cpu: float = 0.0, *, name: str | None = None, namespace: str = "t/ns",
+        owner: str | None = "", state: State = State.OWNED, to: str | None = None, epoch: int = 3,
+        moved_at_ms: int = 0, reports: int = 12, journaled: bool = True, **columns: float,
     ) -> ClusterBuilder:  # fmt: skip
         """A bundle that `broker` reports, worth so many points of the default broker; by default it owns it too."""
         name = name or bundle_name(len(self.bundles), namespace)
