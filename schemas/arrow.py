@@ -1,0 +1,60 @@
+"""The Arrow form: what delta-rs writes and reads. Comments and units travel as field metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from schemas.record import Field, ListOf, MapOf, Record, Scalar, Struct, Type
+
+_SCALARS: dict[str, pa.DataType] = {
+    "string": pa.string(),
+    "long": pa.int64(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "object": pa.string(),
+}
+
+
+def arrow_schema(record: Record, comments: bool = False) -> pa.Schema:
+    """The record's schema; with `comments`, each field's metadata holds its comment under the key `comment`."""
+    return pa.schema([_field(f, comments) for f in record])
+
+
+def arrow_table(record: Record, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """Rows as a table of exactly the record's columns; a row's unknown keys are dropped, missing ones are null.
+
+    Raises pyarrow.ArrowInvalid (naming the column) when a value does not fit, ValueError for a null in a column that
+    has none.
+    """
+    columns = list(rows)
+    schema = arrow_schema(record)
+    arrays = [_array(f, [row.get(f.name) for row in columns]) for f in schema]
+    for f, array in zip(schema, arrays, strict=True):
+        if not f.nullable and array.null_count:
+            raise ValueError(f"{record.name}.{f.name} is null in row {columns[array.is_null().index(True).as_py()]!r}")
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _array(f: pa.Field, values: Sequence[Any]) -> pa.Array:
+    try:
+        return pa.array(values, type=f.type)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise pa.ArrowInvalid(f"column {f.name}: {error}") from error
+
+
+def _field(f: Field, comments: bool) -> pa.Field:
+    return pa.field(f.name, _type(f.type), f.nullable, {"comment": f.full_comment} if comments else None)
+
+
+def _type(type_: Type) -> pa.DataType:
+    if isinstance(type_, Scalar):
+        return _SCALARS[type_.name]
+    if isinstance(type_, ListOf):
+        return pa.list_(pa.field("element", _type(type_.item), nullable=False))
+    if isinstance(type_, MapOf):
+        return pa.map_(pa.string(), pa.field("value", _type(type_.value), nullable=False))
+    assert isinstance(type_, Struct)
+    return pa.struct([_field(f, comments=False) for f in type_.fields])

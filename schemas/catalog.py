@@ -1,0 +1,41 @@
+"""Every record and every table, by name."""
+
+from __future__ import annotations
+
+from schemas import control_tables, evidence_tables, load_tables, wire
+from schemas.journal import JOURNAL
+from schemas.record import Record
+
+RECORDS: dict[str, Record] = {
+    record.name: record
+    for record in (
+        wire.LOAD_REPORT,
+        wire.HEARTBEAT,
+        wire.TICK,
+        wire.BROKER_EVENT,
+        wire.ASSIGN_REQUEST,
+        wire.COMMAND,
+        wire.JOURNAL_ENTRY,
+        wire.JOURNAL_FEED,
+    )
+}
+
+TABLES: dict[str, Record] = {
+    record.name: record
+    for record in (
+        JOURNAL,
+        control_tables.OWNERSHIP,
+        control_tables.BROKERS,
+        control_tables.CONTROL_STATE,
+        evidence_tables.ROUNDS,
+        evidence_tables.DECISIONS,
+        evidence_tables.BROKER_SCORES,
+        load_tables.BROKER_PANES,
+        load_tables.BUNDLE_PANES,
+        load_tables.BROKER_LOAD,
+        load_tables.BUNDLE_LOAD,
+        load_tables.QUARANTINE,
+        control_tables.OVERRIDES,
+        control_tables.CONFIG_HISTORY,
+    )
+}

@@ -1,0 +1,96 @@
+"""Tables of the control query beside the journal: projections, base snapshots, overrides, configuration history."""
+
+from __future__ import annotations
+
+from schemas.record import BOOLEAN, LONG, STRING, Field, Record, TableOptions
+
+_ENTRY_SEQ = Field("entry_seq", LONG, "", "journal entry that made the row what it is")
+_SEQ = Field("seq", LONG, "", "newest journal entry this version of the table includes")
+
+OWNERSHIP = Record(
+    "ownership",
+    "state and owner of every bundle: a fold of the journal",
+    (
+        Field("bundle", STRING, "", "bundle name, tenant/namespace/0xLLLLLLLL_0xUUUUUUUU"),
+        Field("namespace", STRING, "", "tenant/namespace"),
+        Field("lower", LONG, "CRC-32", "first hash of the range"),
+        Field("upper", LONG, "CRC-32", "end of the range, exclusive except at 0xffffffff"),
+        Field("state", STRING, "", "free assigning owned transferring releasing splitting retired"),
+        Field("epoch", LONG, "", "fencing token; grows along the lineage of a range"),
+        Field("by_broker", STRING, "", "broker that serves it", nullable=True),
+        Field("by_session", STRING, "", "session that serves it", nullable=True),
+        Field("to_broker", STRING, "", "broker it goes to", nullable=True),
+        Field("to_session", STRING, "", "session it goes to", nullable=True),
+        Field("released", BOOLEAN, "", "while releasing: the old owner has let go"),
+        Field("fence", BOOLEAN, "", "while releasing: the store is to be fenced first"),
+        Field("boundary", LONG, "CRC-32", "while splitting: where", nullable=True),
+        Field("cause", STRING, "", "decision or command behind the newest transition", nullable=True),
+        Field("moved_at_ms", LONG, "ms since epoch", "record time of the last move by a round", nullable=True),
+        _ENTRY_SEQ,
+        _SEQ,
+    ),
+    TableOptions(key=("bundle",)),
+)
+
+BROKERS = Record(
+    "brokers",
+    "the registry: every broker ever seen with its newest session, a fold of the journal",
+    (
+        Field("broker", STRING, "", "broker id"),
+        Field("incarnation", LONG, "", "grows each time the process starts"),
+        Field("nonce", STRING, "", "random name of the process"),
+        Field("session", STRING, "", "newest session, broker#incarnation.nonce.number"),
+        Field("state", STRING, "", "alive or ended"),
+        Field("drained", BOOLEAN, "", "gets no bundles until undrained"),
+        Field("leaving", BOOLEAN, "", "is handing everything over before it goes"),
+        Field("runtime", STRING, "", "reference or pulsar"),
+        Field("lookup_url", STRING, "", "where it answers lookups", nullable=True),
+        Field("data_address", STRING, "", "where clients connect", nullable=True),
+        Field("capacity_json", STRING, "", "declared capacity, JSON", nullable=True),
+        _ENTRY_SEQ,
+        _SEQ,
+    ),
+    TableOptions(key=("broker",)),
+)
+
+CONTROL_STATE = Record(
+    "control_state",
+    "base snapshots: the state that the fold of the journal starts from",
+    (
+        Field("seq", LONG, "", "newest journal entry the snapshot includes"),
+        Field("instance", STRING, "", "controller instance that wrote it"),
+        Field("at_ms", LONG, "ms since epoch", "wall time"),
+        Field("state_json", STRING, "", "the state, canonical JSON (controller.domain.state_codec)"),
+    ),
+    TableOptions(key=("seq",)),
+)
+
+OVERRIDES = Record(
+    "overrides",
+    "wishes of operators that constrain every round until they end",
+    (
+        Field("override_id", STRING, "", "id of the command that set it"),
+        Field("kind", STRING, "", "pin avoid freeze exclude_namespace"),
+        Field("namespace", STRING, "", "tenant/namespace it holds for", nullable=True),
+        Field("bundle", STRING, "", "bundle it holds for", nullable=True),
+        Field("broker", STRING, "", "broker it names", nullable=True),
+        Field("until_ms", LONG, "ms since epoch", "end; null: until removed", nullable=True),
+        Field("who", STRING, "", "who asked", nullable=True),
+        Field("why", STRING, "", "the reason given", nullable=True),
+        Field("entry_seq", LONG, "", "journal entry that accepted it"),
+    ),
+    TableOptions(key=("override_id",)),
+)
+
+CONFIG_HISTORY = Record(
+    "config_history",
+    "every configuration a controller ran with",
+    (
+        Field("config_version", STRING, "", "hash of the effective values"),
+        Field("instance", STRING, "", "controller instance that started with it"),
+        Field("at_ms", LONG, "ms since epoch", "wall time of the start"),
+        Field("code_version", STRING, "", "version of the code"),
+        Field("config_json", STRING, "", "effective values, secrets left out, JSON"),
+    ),
+    TableOptions(append_only=True, log_retention_hours=24 * 30, key=("config_version", "instance")),
+)

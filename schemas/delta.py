@@ -1,0 +1,41 @@
+"""The Delta form: CREATE TABLE text and table properties.
+
+The properties keep every table readable by delta-rs agents (no deletion vectors, no column mapping, no v2
+checkpoints: reader version 1) and small (hours of log and deleted files, not Delta's 30 and 7 days).
+"""
+
+from __future__ import annotations
+
+from schemas.record import Record
+from schemas.spark import ddl_type
+
+
+def delta_properties(record: Record) -> dict[str, str]:
+    """TBLPROPERTIES of the table; raises ValueError for a record that is no table."""
+    options = record.table
+    if options is None:
+        raise ValueError(f"{record.name} is a wire record, not a table; tables are in schemas.catalog.TABLES")
+    properties = {
+        "delta.enableDeletionVectors": "false",
+        "delta.columnMapping.mode": "none",
+        "delta.checkpointPolicy": "classic",
+        "delta.checkpointInterval": str(options.checkpoint_interval),
+        "delta.logRetentionDuration": f"interval {options.log_retention_hours} hours",
+        "delta.deletedFileRetentionDuration": f"interval {options.deleted_file_retention_hours} hours",
+    }
+    if options.append_only:
+        properties["delta.appendOnly"] = "true"
+    return properties
+
+
+def delta_ddl(record: Record, location: str = "") -> str:
+    """CREATE TABLE IF NOT EXISTS for Spark SQL. `location`: a path; without it the name alone is created."""
+    columns = ",\n".join(
+        f"  `{f.name}` {ddl_type(f.type)}{'' if f.nullable else ' NOT NULL'} COMMENT '{f.full_comment}'" for f in record
+    )
+    properties = ",\n".join(f"  '{key}' = '{value}'" for key, value in delta_properties(record).items())
+    where = f"\nLOCATION '{location}'" if location else ""
+    return (
+        f"CREATE TABLE IF NOT EXISTS {record.name} (\n{columns}\n)\nUSING DELTA\nCOMMENT '{record.comment}'{where}\n"
+        f"TBLPROPERTIES (\n{properties}\n)\n"
+    )

@@ -1,0 +1,89 @@
+"""What rounds saw and decided: written before the journal's `round` entry, counted only when that entry names them."""
+
+from __future__ import annotations
+
+from controller.domain.load import RESOURCES
+from schemas.record import BOOLEAN, DOUBLE, LONG, STRING, Field, Record, TableOptions
+
+_ROUND = Field("round_id", STRING, "", "the round")
+_ATTEMPT = Field("attempt_id", STRING, "", "random id of the write; rows count when a journal entry names it")
+_AT = Field("at_ms", LONG, "ms since epoch", "time of the round on the event-time axis of the reports")
+_STRATEGY = Field("strategy", STRING, "", "strategy that decided")
+_CHALLENGER = Field("challenger", BOOLEAN, "", "ran in shadow beside the live strategy")
+
+ROUNDS = Record(
+    "rounds",
+    "one evaluation of the whole cluster, also when it decides nothing",
+    (
+        _ROUND,
+        _ATTEMPT,
+        _AT,
+        Field("mode", STRING, "", "shadow live paused"),
+        _STRATEGY,
+        _CHALLENGER,
+        Field("state_seq", LONG, "", "journal seq its ownership was read at"),
+        Field("decisions", LONG, "count", "decisions, skips included"),
+        Field("moves", LONG, "count", "transfers and unloads decided"),
+        Field("splits", LONG, "count", "splits decided"),
+        Field("skips", LONG, "count", "skips"),
+        Field("mean_score", DOUBLE, "fraction", "mean score of the eligible brokers", nullable=True),
+        Field("max_score", DOUBLE, "fraction", "largest score of the eligible brokers", nullable=True),
+        Field("plan_hash", STRING, "", "hash over inputs and decisions; replay must get it again"),
+        Field("config_version", STRING, "", "configuration it ran with"),
+        Field("code_version", STRING, "", "code it ran with"),
+        Field("inputs_json", STRING, "", "what the strategy read, sorted and quantised, JSON"),
+        Field("duration_ms", LONG, "ms", "time the evaluation took", nullable=True),
+        Field("wall_ms", LONG, "ms since epoch", "wall time of the write"),
+    ),
+    TableOptions(key=("round_id", "attempt_id")),
+)
+
+DECISIONS = Record(
+    "decisions",
+    "one decision of a round, skips included, with its evidence",
+    (
+        Field("decision_id", STRING, "", "the decision; journal entries name it as their cause"),
+        _ROUND,
+        _ATTEMPT,
+        _AT,
+        Field("kind", STRING, "", "assign transfer unload split skip"),
+        Field("label", STRING, "", "success skip failure"),
+        Field("reason", STRING, "", "reason code; its hundred is the band"),
+        Field("band", STRING, "", "normal throttled config hard"),
+        Field("bundle", STRING, "", "bundle", nullable=True),
+        Field("source", STRING, "", "broker it leaves", nullable=True),
+        Field("target", STRING, "", "broker it goes to", nullable=True),
+        Field("epoch", LONG, "", "epoch of the bundle it was decided on", nullable=True),
+        Field("boundary", LONG, "CRC-32", "where to split", nullable=True),
+        _STRATEGY,
+        _CHALLENGER,
+        Field("executed", BOOLEAN, "", "the controller carried it out"),
+        Field("outcome", STRING, "", "executed, or the reason code why not", nullable=True),
+        Field("evidence_json", STRING, "", "numbers seen, rule fired, candidates that lost, JSON"),
+        Field("before_json", STRING, "", "scores before, by broker, JSON"),
+        Field("after_json", STRING, "", "predicted scores after, by broker, JSON"),
+    ),
+    TableOptions(key=("decision_id", "attempt_id")),
+)
+
+BROKER_SCORES = Record(
+    "broker_scores",
+    "score of each broker in a round, and why it was source, target or neither",
+    (
+        _ROUND,
+        _ATTEMPT,
+        _AT,
+        Field("broker", STRING, "", "broker id"),
+        Field("score", DOUBLE, "fraction", "largest weighted short average; null: unknown", nullable=True),
+        Field("mean", DOUBLE, "fraction", "mean of the eligible brokers", nullable=True),
+        Field("hits", LONG, "count", "consecutive rounds above a threshold"),
+        Field("eligible", BOOLEAN, "", "has fresh and complete reports and no constraint against it"),
+        Field("is_source", BOOLEAN, "", "load was to be moved off it"),
+        Field("reason", STRING, "", "reason code", nullable=True),
+        *(
+            Field(f"{name}_utilisation", DOUBLE, "fraction", f"short average of {name}; null: unknown", nullable=True)
+            for name in RESOURCES
+        ),
+    ),
+    TableOptions(key=("round_id", "attempt_id", "broker")),
+)

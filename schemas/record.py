@@ -1,0 +1,126 @@
+"""The small language in which every record is defined once: types, fields, records, table options.
+
+A `Record` has ordered fields; each has a type, a unit and a comment. The other modules of this package turn it into
+JSON Schema (`json_schema`), Arrow (`arrow`), Spark (`spark`) and Delta DDL (`delta`). Nothing here imports anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+_NAME = re.compile(r"^[a-z][a-z0-9_]*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """string, long (64 bits), double or boolean; `object` is a JSON object of any shape (JSON text in tables)."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    """A list without nulls."""
+
+    item: Type
+
+
+@dataclass(frozen=True, slots=True)
+class MapOf:
+    """String keys to values, without nulls."""
+
+    value: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """A nested record."""
+
+    fields: tuple[Field, ...]
+
+
+Type = Scalar | ListOf | MapOf | Struct
+
+STRING = Scalar("string")
+LONG = Scalar("long")
+DOUBLE = Scalar("double")
+BOOLEAN = Scalar("boolean")
+OBJECT = Scalar("object")
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field or column. `unit` is printed in every comment; "" where a unit makes no sense.
+
+    `nullable`: the value may be null, and on the wire the key may be absent. `rules` are JSON Schema keywords
+    (minimum, pattern, enum, …) for wire records only; tables are written by our own code.
+    """
+
+    name: str
+    type: Type
+    unit: str
+    comment: str
+    nullable: bool = False
+    rules: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not _NAME.match(self.name):
+            raise ValueError(f"field name {self.name!r} is not lower_snake_case; rename it")
+        if not self.comment or "'" in self.comment or '"' in self.comment or "\n" in self.comment:
+            raise ValueError(f"comment of {self.name} is empty or has quotes or line breaks: {self.comment!r}")
+
+    @property
+    def full_comment(self) -> str:
+        """The comment with its unit, as columns carry it."""
+        return f"{self.comment} [{self.unit}]" if self.unit else self.comment
+
+
+@dataclass(frozen=True, slots=True)
+class TableOptions:
+    """How a Delta table is kept. Hours, because a table with a commit a second fills a disk in days.
+
+    `append_only` forbids deletes and updates of rows (compaction is still allowed): only for tables that no clean-up
+    deletes from. `key` names the columns that identify a row, for readers.
+    """
+
+    append_only: bool = False
+    checkpoint_interval: int = 50  # commits between checkpoints; readers replay at most that many small files
+    log_retention_hours: int = 6
+    deleted_file_retention_hours: int = 6
+    key: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A wire record (`table` is None) or a Delta table."""
+
+    name: str
+    comment: str
+    fields: tuple[Field, ...]
+    table: TableOptions | None = None
+
+    def __post_init__(self) -> None:
+        names = self.names
+        twice = {name for name in names if names.count(name) > 1}
+        if twice:
+            raise ValueError(f"record {self.name} has {sorted(twice)} twice; rename one")
+        if self.table and not set(self.table.key) <= set(names):
+            raise ValueError(f"record {self.name}: key {self.table.key} names no column; columns are {names}")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Field names in order."""
+        return tuple(f.name for f in self.fields)
+
+    def __iter__(self) -> Iterator[Field]:
+        return iter(self.fields)
+
+    def __getitem__(self, name: str) -> Field:
+        """The field of that name; raises KeyError naming the record."""
+        for candidate in self.fields:
+            if candidate.name == name:
+                return candidate
+        raise KeyError(f"{self.name} has no field {name!r}; fields are {', '.join(self.names)}")

@@ -1,0 +1,45 @@
+CREATE TABLE IF NOT EXISTS bundle_panes (
+  `pane_end_ms` BIGINT NOT NULL COMMENT 'end of the pane, exclusive, on the axis of event time [ms since epoch]',
+  `bundle` STRING NOT NULL COMMENT 'bundle name; tail for everything not among the busiest',
+  `namespace` STRING NOT NULL COMMENT 'tenant/namespace; empty for the tail',
+  `broker` STRING NOT NULL COMMENT 'broker id',
+  `reports` BIGINT NOT NULL COMMENT 'reports that went in [count]',
+  `msg_rate_in_sum` DOUBLE NOT NULL COMMENT 'sum over the reports: msg_rate_in of the bundle [messages/s]',
+  `msg_rate_in_max` DOUBLE NOT NULL COMMENT 'largest of the reports: msg_rate_in of the bundle [messages/s]',
+  `msg_rate_out_sum` DOUBLE NOT NULL COMMENT 'sum over the reports: msg_rate_out of the bundle [messages/s]',
+  `msg_rate_out_max` DOUBLE NOT NULL COMMENT 'largest of the reports: msg_rate_out of the bundle [messages/s]',
+  `throughput_in_sum` DOUBLE NOT NULL COMMENT 'sum over the reports: throughput_in of the bundle [bytes/s]',
+  `throughput_in_max` DOUBLE NOT NULL COMMENT 'largest of the reports: throughput_in of the bundle [bytes/s]',
+  `throughput_out_sum` DOUBLE NOT NULL COMMENT 'sum over the reports: throughput_out of the bundle [bytes/s]',
+  `throughput_out_max` DOUBLE NOT NULL COMMENT 'largest of the reports: throughput_out of the bundle [bytes/s]',
+  `topics_sum` DOUBLE NOT NULL COMMENT 'sum over the reports: topics of the bundle [count]',
+  `topics_max` DOUBLE NOT NULL COMMENT 'largest of the reports: topics of the bundle [count]',
+  `partitions_sum` DOUBLE NOT NULL COMMENT 'sum over the reports: partitions of the bundle [count]',
+  `partitions_max` DOUBLE NOT NULL COMMENT 'largest of the reports: partitions of the bundle [count]',
+  `producers_sum` DOUBLE NOT NULL COMMENT 'sum over the reports: producers of the bundle [count]',
+  `producers_max` DOUBLE NOT NULL COMMENT 'largest of the reports: producers of the bundle [count]',
+  `consumers_sum` DOUBLE NOT NULL COMMENT 'sum over the reports: consumers of the bundle [count]',
+  `consumers_max` DOUBLE NOT NULL COMMENT 'largest of the reports: consumers of the bundle [count]',
+  `sessions_sum` DOUBLE NOT NULL COMMENT 'sum over the reports: sessions of the bundle [count]',
+  `sessions_max` DOUBLE NOT NULL COMMENT 'largest of the reports: sessions of the bundle [count]',
+  `unacked_sum` DOUBLE NOT NULL COMMENT 'sum over the reports: unacked of the bundle [messages]',
+  `unacked_max` DOUBLE NOT NULL COMMENT 'largest of the reports: unacked of the bundle [messages]',
+  `backlog_bytes_sum` DOUBLE NOT NULL COMMENT 'sum over the reports: backlog_bytes of the bundle [bytes]',
+  `backlog_bytes_max` DOUBLE NOT NULL COMMENT 'largest of the reports: backlog_bytes of the bundle [bytes]',
+  `storage_bytes_sum` DOUBLE NOT NULL COMMENT 'sum over the reports: storage_bytes of the bundle [bytes]',
+  `storage_bytes_max` DOUBLE NOT NULL COMMENT 'largest of the reports: storage_bytes of the bundle [bytes]',
+  `cache_bytes_sum` DOUBLE NOT NULL COMMENT 'sum over the reports: cache_bytes of the bundle [bytes]',
+  `cache_bytes_max` DOUBLE NOT NULL COMMENT 'largest of the reports: cache_bytes of the bundle [bytes]',
+  `writer` STRING NOT NULL COMMENT 'application id of the writing query',
+  `batch_id` BIGINT NOT NULL COMMENT 'micro-batch that wrote the row'
+)
+USING DELTA
+COMMENT 'one tumbling window of one bundle on one broker, as mergeable parts'
+TBLPROPERTIES (
+  'delta.enableDeletionVectors' = 'false',
+  'delta.columnMapping.mode' = 'none',
+  'delta.checkpointPolicy' = 'classic',
+  'delta.checkpointInterval' = '50',
+  'delta.logRetentionDuration' = 'interval 6 hours',
+  'delta.deletedFileRetentionDuration' = 'interval 6 hours'
+)
