@@ -60,4 +60,4 @@ def properties(file: Path) -> dict[str, str]:
     """Key and value of every line of a Spark properties file."""
     lines = (line.strip() for line in file.read_text().splitlines())
     pairs = (line.split(None, 1) for line in lines if line and not line.startswith("#"))
-    return {key: value for key, value in pairs}
+    return dict(pairs)

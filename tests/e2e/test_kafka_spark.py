@@ -1,4 +1,5 @@
-"""The JARs of the cache fit Spark: a Kafka topic read by a query and written to Delta, with the settings of local.conf."""
+"""The JARs of the cache fit Spark: a Kafka topic read by a query and written to Delta, with the settings of
+local.conf."""
 
 from __future__ import annotations
 

@@ -1,0 +1,55 @@
+# Ballast. `make` alone tells what there is. Each target sets up what it needs, once.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-e2e test-slow lint fmt bench lock clean
+
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## Virtual environment and JARs; afterwards everything works offline
+	@$(BIN)/python -m controller.ops.setup
+
+demo: setup ## A balanced cluster on this machine, live (ARGS="--brokers 4 --minutes 5 --headless --json")
+	@$(BIN)/ballast demo $(ARGS)
+
+test: setup ## All tests but the slow ones (ARGS="tests/unit -k ring")
+	@$(BIN)/python -m pytest -m "not slow" $(ARGS)
+
+test-e2e: setup ## Only the tests that start the whole system
+	@$(BIN)/python -m pytest -m "e2e and not slow" $(ARGS)
+
+test-slow: setup ## Long fault and soak runs
+	@$(BIN)/python -m pytest -m slow $(ARGS)
+
+lint: $(STAMP) ## Style, types and the import contract
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+fmt: $(STAMP) ## Put imports and layout right
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup ## Measure; figures go to benchmarks/results/
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+lock: $(STAMP) ## Resolve the roots of conf/jars.lock anew
+	@$(BIN)/python -m controller.ops.setup --refresh-lock
+
+clean: ## Remove the environment, caches and local runs (the JARs too)
+	rm -rf $(VENV) .cache run spark-warehouse metastore_db derby.log *.egg-info
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMP): pyproject.toml conf/constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 10) else "setup: %s is Python %s; needed is 3.10 or newer: make PYTHON=/path/to/python3.11 setup" % (sys.executable, sys.version.split()[0]))'
+	@echo "installing the environment into $(VENV)/ (once)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "setup: $(PYTHON) cannot make virtual environments (Debian: apt-get install python3-venv)" >&2; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint conf/constraints.txt --editable '.[dev]'
+	@touch $@

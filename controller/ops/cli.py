@@ -1,0 +1,56 @@
+"""`ballast`: a table of commands. A command's module is imported only when that command is called, so help is fast.
+
+Every command is a typer app of its own in `controller/ops/cmd_*.py` (or where its part lives). What Ballast refuses ends
+in one line on stderr and exit code 2; a traceback means a bug.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from controller.domain.errors import BallastError
+
+
+class Command(NamedTuple):
+    """Where a command's typer app is, and its line in the help."""
+
+    module: str
+    help: str
+
+
+COMMANDS: Mapping[str, Command] = {
+    "kafka": Command("controller.demo.kafka_cli", "start and stop a local Kafka: up, down, status"),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The entry point of the installed script; always ends in SystemExit."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if not given or given[0] in ("--help", "-h", "help"):
+        print(overview())
+        raise SystemExit(0)
+    if given[0] == "--version":
+        from importlib.metadata import version
+
+        print(f"ballast {version('ballast')}")
+        raise SystemExit(0)
+    command = COMMANDS.get(given[0])
+    if command is None:
+        print(f"ballast: no command {given[0]!r}; there are {', '.join(COMMANDS)}", file=sys.stderr)
+        raise SystemExit(2)
+    try:
+        app = importlib.import_module(command.module).app
+        app(args=given[1:], prog_name=f"ballast {given[0]}")
+    except BallastError as error:
+        print(f"ballast {given[0]}: {error}", file=sys.stderr)
+        raise SystemExit(2) from error
+
+
+def overview() -> str:
+    """The list of commands as text."""
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:{width}}  {command.help}" for name, command in COMMANDS.items()]
+    return "\n".join(["usage: ballast COMMAND …   (`ballast COMMAND --help` tells more)", "", *lines])
