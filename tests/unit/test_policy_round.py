@@ -46,6 +46,13 @@ def test_only_what_mattered_is_stored() -> None:
     assert 20 < len(named) < 40  # of b0, b1 and the displaced and the oversized; not those of b2, b3, b4
 
 
+def test_bundles_of_sources_that_the_budget_never_reached_are_not_stored() -> None:
+    result = loads(*[90] * 9, *[10] * 9, parts=30).second_round()
+    stored = result.inputs["frame"]
+    assert {stored["brokers"][row[1]][0] for row in stored["bundles"]} == {f"b{i}" for i in range(8)}
+    assert replay_round(result.inputs) == result.plan_hash
+
+
 def test_a_changed_input_changes_the_hash() -> None:
     result = busy().round()
     stored: dict[str, Any] = json.loads(json.dumps(result.inputs))

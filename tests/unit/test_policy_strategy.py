@@ -58,6 +58,7 @@ class TestPublishedCases:
         result = loads(90, 90, 90, 90).second_round()
         assert moves(result) == []
         assert {reason_of(result, f"b{i}") for i in range(4)} == {Reason.WOULD_NOT_IMPROVE}
+        assert all(d.evidence["under_provisioned"] for d in result.decisions)
 
     def test_v14_idle_brokers_that_take_no_part_do_not_dilute_the_mean(self) -> None:
         built = cluster()

@@ -42,7 +42,7 @@ class Headroom:
             for at, broker in enumerate(snapshot.brokers)
             if run.hits[at] > 0
         }
-        considered = np.append(run.sources, False)[snapshot.owner]
+        considered = np.append(run.visited, False)[snapshot.owner]
         return StrategyOutcome((*moves, *run.skips()), rows, {"hits": kept}, considered)
 
 
@@ -76,6 +76,7 @@ class _Run:
         self.reasons = {at: self._reason_at_first(at) for at in range(len(snapshot.brokers))}
         self.evidence: dict[int, dict[str, Any]] = {}
         self.moved_from: set[int] = set()
+        self.visited = np.zeros(len(snapshot.brokers), bool)  # whose bundles were looked into
 
     def _reason_at_first(self, at: int) -> Reason:
         block = int(self.snapshot.source_block[at])
@@ -132,6 +133,7 @@ class _Run:
 
     def _best_move(self, source: int) -> Decision | None:
         """The source's best move, done in the model; None when there is none, with the reason noted."""
+        self.visited[source] = True
         here = np.array([source])
         held = np.flatnonzero(self.model.owner == source)
         if not len(held):
@@ -182,7 +184,11 @@ class _Run:
 
     def _seen(self, at: int) -> dict[str, Any]:
         """What the strategy judged this broker by, in 1 / SCORE_UNIT: the model's mean and score at this point."""
-        return {"score": int(self.model.score[at]), "mean": self.model.mean(), "hits": int(self.hits[at])}
+        mean = self.model.mean()
+        seen = {"score": int(self.model.score[at]), "mean": mean, "hits": int(self.hits[at])}
+        # when the mean itself is over the threshold, moving only shares out the shortage: the cluster needs brokers
+        full = mean >= round(self.settings.shed.overloaded_threshold * SCORE_UNIT)
+        return {**seen, "under_provisioned": True} if full else seen
 
     def _cost(self, bundle: int) -> dict[str, int]:
         """What the bundle was reckoned to use, quantised as in RESOURCE_SCALES."""
