@@ -16,7 +16,7 @@ from types import TracebackType
 
 import yaml
 
-from controller.bus.topics import TopicNames, ensure_topics, live_topics
+from controller.bus.topics import TopicNames, ensure_topics, live_topics, replay_topics
 from controller.config.load import load_settings
 from controller.config.settings import Settings
 from controller.demo.kafka import EmbeddedKafka
@@ -31,10 +31,13 @@ BALLAST = (sys.executable, "-m", "controller.ops.cli")
 class LocalCluster:
     """Processes by name: `store`, `job`, and one per broker. The journal is followed without asking any of them."""
 
-    def __init__(self, folder: Path, profile: str = "demo", overrides: Sequence[str] = ()) -> None:
+    def __init__(
+        self, folder: Path, profile: str = "demo", overrides: Sequence[str] = (), replay: bool = False
+    ) -> None:
         self.folder = folder.resolve()
         self.profile = profile
         self.overrides = tuple(overrides)
+        self.replay = replay  # load reports keep the recording's times, and no round is left out
         self.config_file = self.folder / "ballast.yaml"
         self.kafka = EmbeddedKafka(self.folder / "kafka")
         self.children: dict[str, Child] = {}
@@ -90,7 +93,8 @@ class LocalCluster:
         }
         self.config_file.write_text(yaml.safe_dump(document, sort_keys=False))
         self._settings = load_settings(self.config_file, overrides=self.overrides)
-        ensure_topics(self.kafka.bootstrap, live_topics(TopicNames(self._settings.kafka.topic_prefix)))
+        topics = replay_topics if self.replay else live_topics
+        ensure_topics(self.kafka.bootstrap, topics(TopicNames(self._settings.kafka.topic_prefix)))
         TableRoot(self._settings.tables.root).create_all()
 
     def start_job(self, only: str | None = None, take_over: bool = False, name: str = "job") -> Child:
@@ -98,6 +102,7 @@ class LocalCluster:
         argv = [*BALLAST, "run", "--conf", str(self.config_file), *self._sets()]
         argv += ["--only", only] if only else []
         argv += ["--take-over"] if take_over else []
+        argv += ["--every-round"] if self.replay else []
         return self.start(name, argv)
 
     def wait_for_job(self, timeout_s: float = 120.0) -> None:

@@ -1,0 +1,65 @@
+"""`ballast replay-reports FILE`: what would Ballast have decided on this recording?"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from controller.demo.local_cluster import LocalCluster
+from controller.demo.replay import ReplayResult, read_recording, replay
+from controller.domain.errors import BallastError
+from controller.ops.paths import RUN
+
+
+def replay_reports(
+    file: Annotated[Path, typer.Argument(help="Recorded load reports of Pulsar brokers, JSON lines.", exists=True)],
+    speed: Annotated[float, typer.Option(help="1 is as recorded; speed changes no decision.", min=0.01)] = 50.0,
+    as_json: Annotated[bool, typer.Option("--json", help="One line a decision, the summary last.")] = False,
+    profile: Annotated[str, typer.Option(help="Configuration profile.")] = "recording",
+    sets: Annotated[list[str] | None, typer.Option("--set", help="section.key=value over the profile.")] = None,
+    keep: Annotated[Path | None, typer.Option(help="Keep Kafka, tables and logs in this folder.")] = None,
+) -> None:
+    """Send recorded load reports through Kafka and the whole pipeline, in shadow mode, by record time."""
+    folder = keep or Path(tempfile.mkdtemp(prefix="replay-", dir=_run_folder()))
+    try:
+        records = read_recording(file)
+        with LocalCluster(folder, profile=profile, overrides=[*(sets or [])], replay=True) as cluster:
+            cluster.start_kafka_and_store()
+            cluster.start_job()
+            cluster.wait_for_job()
+            result = replay(cluster, records, speed)
+    except BallastError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from None
+    finally:
+        if keep is None:
+            shutil.rmtree(folder, ignore_errors=True)
+    _print(result, as_json)
+
+
+def _run_folder() -> Path:
+    RUN.mkdir(parents=True, exist_ok=True)
+    return RUN
+
+
+def _print(result: ReplayResult, as_json: bool) -> None:
+    if as_json:
+        for row in result.decisions:
+            typer.echo(json.dumps(row, sort_keys=True, default=str))
+        typer.echo(json.dumps(result.summary()))
+        return
+    table = Table("at", "kind", "bundle", "from", "to", "reason", title="Decisions (shadow)")
+    for row in result.decisions:
+        table.add_row(*(str(row[k] or "") for k in ("at_ms", "kind", "bundle", "source", "target", "reason")))
+    console = Console()
+    console.print(table)
+    for phase, sources in result.sources_by_phase.items():
+        console.print(f"{phase}: sources {', '.join(sources) or 'none'}")
+    console.print(f"{result.reports} reports, {result.quarantined} quarantined, {result.rounds} rounds")
