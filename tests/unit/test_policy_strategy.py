@@ -193,6 +193,20 @@ class TestChoice:
         }  # fmt: skip
         assert {p["lost_by"] for p in first.evidence["pairs"]} == {"", Reason.TARGET_ABOVE_MEAN.value}
 
+    def test_the_source_is_not_pushed_below_the_mean_when_another_bundle_does(self) -> None:
+        built = cluster().broker("a", cpu=80).broker("b", cpu=20).bundle("a", cpu=30.5).bundle("a", cpu=29)
+        (move,) = moves(built.second_round())
+        assert move.after == {"a": 0.51, "b": 0.49}
+
+    def test_more_than_half_the_gap_only_changes_who_is_hot(self) -> None:
+        built = cluster().broker("a", cpu=75).bundle("a", cpu=60).broker("idle")
+        for at in range(8):
+            built.broker(f"other{at}", cpu=70)
+        assert reason_of(built.second_round(), "a") is Reason.WOULD_NOT_IMPROVE
+        built.bundle("a", cpu=15)
+        (move,) = moves(built.round())
+        assert move.after == {"a": 0.6, "idle": 0.15}
+
     def test_a_lone_broker_has_no_target(self) -> None:
         assert reason_of(loads(95).second_round(), "b0") is Reason.NO_TARGET
 
