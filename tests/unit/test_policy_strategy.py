@@ -105,7 +105,7 @@ class TestPublishedCases:
         built.brokers["b0"] |= {"memory_usage": 9.9e9, "memory_limit": 10e9}
         result = built.second_round()
         assert sources(result) == []
-        assert result.scores[0]["utilisation"]["memory"] == pytest.approx(0.99)
+        assert result.scores[0]["utilisations"]["memory"] == pytest.approx(0.99)
 
 
 class TestHits:

@@ -61,7 +61,7 @@ def score_rows(
                 "eligible": bool(eligible[at]),
                 "source": bool(sources[at]),
                 "reason": reasons[at].value,
-                "utilisation": {r: round(u, 4) if u == u else None for r, u in zip(RESOURCES, used, strict=True)},
+                "utilisations": {r: round(u, 4) if u == u else None for r, u in zip(RESOURCES, used, strict=True)},
             }
         )
     return tuple(rows)
