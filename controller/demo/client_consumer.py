@@ -79,6 +79,11 @@ class Consumer(Endpoint):
             self.ack(held)
 
     @property
+    def held(self) -> bool:
+        """Whether something delivered waits for `ack_held`."""
+        return bool(self._held)
+
+    @property
     def unconfirmed(self) -> int:
         """Acknowledgements on their way."""
         return len(self._unconfirmed)

@@ -10,6 +10,7 @@ import asyncio
 
 from controller.demo.client_link import Link, Links
 from controller.demo.client_lookup import FIRST_BACKOFF_S, MAX_BACKOFF_S, Lookup
+from controller.domain.ids import namespace_of
 from controller.store.protocol import Header
 
 STEADY_S = 1.0  # an attachment that lasted this long ends a series of failures
@@ -23,6 +24,7 @@ class Endpoint:
     """Keeps one producer or consumer open at whoever owns its topic."""
 
     def __init__(self, topic: str, lookup: Lookup, links: Links) -> None:
+        namespace_of(topic)  # raises BadRecord now rather than at every agent
         self.topic = topic
         self.reopened = 0
         self.refused = 0

@@ -71,6 +71,11 @@ class Producer(Endpoint):
         """Messages not acknowledged yet."""
         return len(self._pending)
 
+    @property
+    def next_sequence(self) -> int:
+        """The sequence of the next message."""
+        return self._next
+
     async def send(self, key: str, payload: bytes) -> int:
         """Take a message; waits while the window is full. Returns its sequence."""
         while len(self._pending) >= self._window:

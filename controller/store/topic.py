@@ -124,11 +124,7 @@ class StoredTopic:
 
     def _recover_cursors(self) -> None:
         entries = self._acks.recover()
-        for body in entries:
-            entry = json.loads(body)
-            if "start" in entry:
-                self.cursors[entry["s"]] = Cursor(entry["mark"], start=entry["start"])
-            _apply(self.cursors[entry["s"]], entry.get("r", []), entry.get("b"))
+        self.cursors = replay_acks(entries)
         if len(entries) > 2 * len(self.cursors):
             self._compact()
         else:
@@ -138,6 +134,17 @@ class StoredTopic:
         self._acks.rewrite(
             _entry(name, ranges=c.ranges, start=c.start, mark=c.mark) for name, c in self.cursors.items()
         )
+
+
+def replay_acks(entries: list[bytes]) -> dict[str, Cursor]:
+    """The cursors that an acknowledgement log describes."""
+    cursors: dict[str, Cursor] = {}
+    for body in entries:
+        entry = json.loads(body)
+        if "start" in entry:
+            cursors[entry["s"]] = Cursor(entry["mark"], start=entry["start"])
+        _apply(cursors[entry["s"]], entry.get("r", []), entry.get("b"))
+    return cursors
 
 
 def _apply(cursor: Cursor, ranges: list[tuple[int, int]], below: int | None) -> None:

@@ -168,6 +168,8 @@ class ClientFront:
         self, connection: FrameConnection, header: Header, name: str, topic: OpenTopic
     ) -> Header | None:
         ref, subscription, kind = int(header["ref"]), str(header["subscription"]), SubscriptionType(header["type"])
+        permits = int(header["permits"])
+        unconfirmed = [(int(low), int(high)) for low, high in header.get("unconfirmed", [])]
         cursor = topic.cursors.get(subscription)
         if cursor is None:
             served = topic.served
@@ -194,12 +196,11 @@ class ClientFront:
             return {"op": "refused", "reason": reason, "retry": True}
         consumer = ConsumerHandle(connection, ref, name, topic, found)
         handles[ref] = consumer
-        unconfirmed = [(int(low), int(high)) for low, high in header.get("unconfirmed", [])]
         connection.send({"op": "opened", "ref": ref, "mark": found.cursor.mark})
         found.attach(consumer)
         if unconfirmed:
             topic.acknowledge(consumer, 0, unconfirmed, None)
-        consumer.permits = int(header["permits"])
+        consumer.permits = permits
         found.pump()
         return None
 

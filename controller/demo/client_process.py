@@ -1,0 +1,54 @@
+"""What the two client programs share: control lines on stdin, stop on SIGTERM, periodic flush of the log."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import structlog
+
+FLUSH_EVERY_S = 0.2
+log = structlog.get_logger()
+
+
+async def run_until_stopped(on_line: Callable[[dict[str, Any]], Awaitable[None]], flush: Callable[[], None]) -> None:
+    """Hand each JSON line of stdin to `on_line`, flush the log regularly; returns on SIGTERM, SIGINT or `stop`.
+
+    A line that is no JSON object, or that `on_line` refuses with ValueError, is logged and skipped. The end of
+    stdin stops nothing: a client without a controlling process runs until it is told by signal.
+    """
+    loop = asyncio.get_running_loop()
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    reader = asyncio.StreamReader()
+    try:
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    except (ValueError, OSError):
+        reader.feed_eof()  # stdin is a plain file or closed: nothing to control with
+
+    async def control() -> None:
+        while line := await reader.readline():
+            try:
+                order = json.loads(line)
+                if not isinstance(order, dict):
+                    raise ValueError("not a JSON object")
+                if order.get("stop"):
+                    stopped.set()
+                    return
+                await on_line(order)
+            except (ValueError, KeyError, TypeError) as error:
+                log.warning("bad_control_line", line=line.decode(errors="replace").strip(), error=str(error))
+
+    controlling = asyncio.create_task(control())
+    while not stopped.is_set():
+        try:
+            await asyncio.wait_for(stopped.wait(), FLUSH_EVERY_S)
+        except asyncio.TimeoutError:
+            flush()
+    controlling.cancel()
+    await asyncio.gather(controlling, return_exceptions=True)
