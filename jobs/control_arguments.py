@@ -32,7 +32,8 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
     """Parse; argparse ends the process with code 2 and one line for what it does not understand."""
     parser = argparse.ArgumentParser(
         prog="balance.py",
-        description="Ballast's Spark job: the loads query and the control query. SIGTERM stops it after the batch in hand.",
+        description="Ballast's Spark job: the loads query and the control query. SIGTERM stops it after the batch "
+        "in hand.",
         epilog="Exit codes: 0 stopped on request, 1 failed, 2 bad configuration, 3 another controller is alive, "
         "4 another controller took over.",
     )

@@ -66,6 +66,7 @@ class ControlLoop:
     watch: Watch = field(init=False)
     failure: BaseException | None = field(init=False, default=None)
     last_batch_ms: int = field(init=False)
+    last_batch_id: int = field(init=False, default=-1)
     _now_ms: int = field(init=False)
     _applied: dict[str, dict[str, int]] = field(init=False)
     _rounds: queue.SimpleQueue[RoundFinished] = field(init=False, default_factory=queue.SimpleQueue)
@@ -120,9 +121,9 @@ class ControlLoop:
         result = step(self.state, self.watch, batch, self._now_ms, self.settings, quarantined=len(found.bad))
         self._heard_when_read(found.events, read_ms)
         if found.bad:
-            self.tables.quarantine(found.bad, batch.at_ms)
+            self.tables.quarantine(found.bad, batch_id, batch.at_ms)
         if result.evidence:
-            self.tables.append_evidence(result.evidence)
+            self.tables.append_evidence(result.evidence, batch.at_ms)
         if result.entries:
             with self.metrics.commit_seconds.time():
                 self.tables.commit(result.entries)
@@ -131,6 +132,7 @@ class ControlLoop:
         self.state = result.state
         self._applied = merged(self._applied, found.offsets)
         self.first_batch_is_rerun = False
+        self.last_batch_id = batch_id
         self.tables.project(self.state)
         self.metrics.after_batch(self.state, self.watch)
 

@@ -79,5 +79,3 @@ class ControlMetrics:
             self.bundles.labels(bundle_state.value).set(count)
         for reason, count in watch.refused.items():
             self.refused.labels(reason).set(count)
-
-

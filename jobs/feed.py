@@ -72,9 +72,7 @@ class Feed:
             self._poked.clear()
             self._tick()
             if since_repeat_ms >= self._repeat_ms:
-                self._producer.send(
-                    self._names.journal_feed, {"v": 1, "instance": self._instance, "seq": self.seq}
-                )
+                self._producer.send(self._names.journal_feed, {"v": 1, "instance": self._instance, "seq": self.seq})
                 since_repeat_ms = 0
             self._poked.wait(self._tick_ms / 1000)
             since_repeat_ms += self._tick_ms

@@ -1,0 +1,74 @@
+"""`ballast run`: the Spark job by spark-submit, with the JARs of the cache and the project's Spark settings.
+
+The command becomes spark-submit (exec): the pid that was started is the pid that takes SIGTERM, and the job's exit
+code is the command's. Without pyspark in this process: `controller` never imports it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import typer
+
+from controller.domain.errors import ConfigError
+from controller.ops.paths import CONF, ROOT, jars_of
+from controller.ops.setup_java import find_java
+
+LOCAL_SPARK_CONF = CONF / "spark" / "local.conf"
+JOB = ROOT / "jobs" / "balance.py"
+
+app = typer.Typer(add_completion=False, help="Run the Spark job: the loads query and the control query.")
+
+
+def spark_submit_command(job_arguments: Sequence[str], spark_conf: Path = LOCAL_SPARK_CONF) -> list[str]:
+    """The command line. Raises ConfigError when Spark, its JARs or its settings are missing."""
+    jars = jars_of("spark")
+    if not jars:
+        raise ConfigError("Spark's JARs for Delta and Kafka are not in the cache: run `make setup` once")
+    if not spark_conf.is_file():
+        raise ConfigError(f"--spark-conf {spark_conf} does not exist: give a Spark properties file")
+    return [
+        str(_spark_home() / "bin" / "spark-submit"),
+        "--properties-file",
+        str(spark_conf),
+        "--jars",
+        ",".join(map(str, jars)),
+        str(JOB),
+        *job_arguments,
+    ]
+
+
+def spark_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment for it: a Java that fits, this very Python on both sides, loopback names."""
+    return {
+        **environ,
+        "JAVA_HOME": str(find_java(environ).home),
+        "SPARK_HOME": str(_spark_home()),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": environ.get("SPARK_LOCAL_IP", "127.0.0.1"),
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), environ.get("PYTHONPATH", "")])),
+    }
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def run(
+    context: typer.Context,
+    spark_conf: Path = typer.Option(LOCAL_SPARK_CONF, "--spark-conf", help="Spark properties file."),
+) -> None:
+    """Start the job; all other options go to it: --conf, --profile, --set, --only, --take-over, --checkpoint,
+    --every-round, --pid-file."""
+    command = spark_submit_command(context.args, spark_conf)
+    sys.stdout.flush()
+    os.execve(command[0], command, spark_environment(os.environ))
+
+
+def _spark_home() -> Path:
+    found = importlib.util.find_spec("pyspark")
+    if found is None or found.origin is None:
+        raise ConfigError("pyspark is not installed in this environment: run `make setup` once")
+    return Path(found.origin).parent

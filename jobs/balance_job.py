@@ -1,0 +1,147 @@
+"""The job from start to end: settings, session, the claim of the journal, the queries, a clean stop, an exit code.
+
+A failed query ends the process: whoever supervises it starts it again, and it goes on where the journal ends.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from prometheus_client import CollectorRegistry
+from pyspark.sql import SparkSession
+
+from controller.config.load import load_settings
+from controller.config.settings import Settings
+from controller.domain.errors import AnotherController, BallastError, ConfigError, ForeignCommit
+from controller.ops.logs import configure_logs
+from controller.ops.metrics import new_registry
+from jobs.control_arguments import CONTROL, LOADS, Arguments, parse_arguments
+from jobs.control_part import ControlPart
+from jobs.health import HealthServer
+from jobs.session import build_session
+from jobs.signals import stop_on_jvm_signals, stop_on_signals
+
+log = logging.getLogger("ballast.job")
+
+EXIT_FAILED, EXIT_CONFIG, EXIT_ANOTHER, EXIT_REPLACED = 1, 2, 3, 4
+WATCH_S = 0.2
+
+
+class Part(Protocol):
+    """One query with all that belongs to it."""
+
+    def start(self, spark: SparkSession) -> None:
+        """Begin; raises BallastError when it must not."""
+
+    def failure(self) -> BaseException | None:
+        """Why it ended by itself, or None while it runs."""
+
+    def troubles(self) -> list[str]:
+        """Why it is not healthy; empty when it is."""
+
+    def stop(self, clean: bool) -> None:
+        """End what was started, all or some of it; `clean`: finish the batch in hand, write what a stop writes."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run until SIGTERM, SIGINT or a failure; the exit code (see `--help`)."""
+    arguments = parse_arguments(argv)
+    stop = threading.Event()
+    stop_on_signals(stop)
+    try:
+        settings = load_settings(arguments.conf, arguments.profile, arguments.overrides)
+        configure_logs(settings.logging.level, settings.logging.json_lines, cluster=settings.cluster.name)
+        return _run(settings, arguments, stop)
+    except BaseException as error:
+        code = exit_code(error)
+        print(f"ballast: {_one_line(error)}", file=sys.stderr, flush=True)
+        if code == EXIT_FAILED and not isinstance(error, BallastError):
+            log.error("the job failed", exc_info=error)
+        return code
+
+
+def exit_code(error: BaseException) -> int:
+    """The process's exit code for what ended it."""
+    if isinstance(error, ConfigError):
+        return EXIT_CONFIG
+    if isinstance(error, AnotherController):
+        return EXIT_ANOTHER
+    return EXIT_REPLACED if isinstance(error, ForeignCommit) else EXIT_FAILED
+
+
+def _run(settings: Settings, arguments: Arguments, stop: threading.Event) -> int:
+    registry = new_registry()
+    parts = _parts(settings, arguments, registry, stop)
+    spark = build_session(f"ballast-{settings.cluster.name}")
+    stop_on_signals(stop)  # again: the session put a handler of its own on SIGINT
+    stop_on_jvm_signals(spark.sparkContext, stop)
+    http = settings.http
+    server = HealthServer(
+        http.bind_host, http.job_port, registry, lambda: [t for part in parts for t in part.troubles()]
+    )
+    pid_file = _write_pid(arguments.pid_file)
+    clean = False
+    try:
+        server.start()
+        for part in parts:
+            if not stop.is_set():
+                part.start(spark)
+        log.info("running: pid %d takes SIGTERM; health and metrics at %s", os.getpid(), server.url)
+        _watch(parts, stop)
+        clean = True
+        log.info("stopping")
+        return 0
+    finally:
+        for part in reversed(parts):
+            _stop(part, clean)
+        server.stop()
+        spark.stop()
+        if pid_file is not None:
+            pid_file.unlink(missing_ok=True)
+
+
+def _parts(settings: Settings, arguments: Arguments, registry: CollectorRegistry, stop: threading.Event) -> list[Part]:
+    parts: list[Part] = []
+    if arguments.runs(CONTROL):
+        parts.append(ControlPart(settings, arguments, registry, stop))
+    if arguments.runs(LOADS):
+        from jobs.loads_part import LoadsPart
+
+        parts.append(LoadsPart(settings, arguments, registry))
+    return parts
+
+
+def _watch(parts: Sequence[Part], stop: threading.Event) -> None:
+    """Return on request; raise what ended a part."""
+    while not stop.wait(WATCH_S):
+        for part in parts:
+            failure = part.failure()
+            if failure is not None:
+                raise failure
+
+
+def _stop(part: Part, clean: bool) -> None:
+    try:
+        part.stop(clean)
+    except BallastError as error:
+        log.error("stopping %s: %s", type(part).__name__, error)
+    except Exception as error:  # the other part must still be stopped
+        log.error("stopping %s failed", type(part).__name__, exc_info=error)
+
+
+def _write_pid(path: Path | None) -> Path | None:
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{os.getpid()}\n")
+    return path
+
+
+def _one_line(error: BaseException) -> str:
+    text = str(error).strip().splitlines()
+    return f"{text[0] if text else type(error).__name__}"

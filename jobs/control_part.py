@@ -1,0 +1,159 @@
+"""The control query with all that belongs to it, in the order that "One controller" demands.
+
+Up: Kafka and topics checked, journal read, nobody else heard, `controller_started` committed; then ticks, round
+worker, query. Down: batch in hand finished, worker ended, `controller_stopped` committed, projections written.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import uuid
+
+from prometheus_client import CollectorRegistry
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from controller.bus.producer import JsonProducer
+from controller.bus.topics import TopicNames, ensure_topics, live_topics
+from controller.clock import boot_ms, wall_ms
+from controller.config.policy_values import control_settings
+from controller.config.settings import Settings
+from controller.domain.apply import fold
+from controller.domain.errors import BallastError
+from controller.domain.events import RoundFinished
+from jobs.control_arguments import Arguments
+from jobs.control_loop import Claim, Clocks, ControlLoop
+from jobs.control_metrics import ControlMetrics
+from jobs.control_query import control_checkpoint, start_control, stop_control
+from jobs.control_source import SourceSettings
+from jobs.control_start import (
+    check_alone,
+    check_identity,
+    claim,
+    first_entries,
+    kafka_identity,
+    last_entry,
+    listen_for_another,
+)
+from jobs.control_tables import ControlTables
+from jobs.feed import Feed
+from jobs.round_worker import RoundWorker
+
+log = logging.getLogger(__name__)
+
+SILENT_MS = 30_000  # no batch for so long is unhealthy; ticks come twice a second
+
+
+class ControlPart:
+    """One controller instance."""
+
+    def __init__(
+        self, settings: Settings, arguments: Arguments, registry: CollectorRegistry, stop: threading.Event
+    ) -> None:
+        self.instance = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"[-64:]
+        self.metrics = ControlMetrics(registry)
+        self._settings = settings
+        self._arguments = arguments
+        self._names = TopicNames(settings.kafka.topic_prefix)
+        self._stop_asked = stop
+        self._loop: ControlLoop | None = None
+        self._query: StreamingQuery | None = None
+        self._tables: ControlTables | None = None
+        self._feed: Feed | None = None
+        self._worker: RoundWorker | None = None
+
+    def start(self, spark: SparkSession) -> None:
+        """Claim the journal, then run. Raises AnotherController, ForeignCommit, ConfigError."""
+        settings, client = control_settings(self._settings), self._settings.kafka.client
+        bootstrap = self._settings.kafka.bootstrap_servers
+        specs = [spec for spec in live_topics(self._names) if spec.name in self._control_topics()]
+        facts = ensure_topics(bootstrap, specs, client)
+        kafka = kafka_identity(bootstrap, client, facts, self._names)
+        root = self._settings.tables.root
+        self._tables = tables = ControlTables(root, self.instance, self._settings, self.metrics, self._stop_asked)
+        state = tables.load_state()
+        check_identity(state.kafka, kafka, bootstrap)
+        check_alone(state, self._arguments.take_over, settings, self._listen)
+        entries = first_entries(state, self.instance, wall_ms(), settings, kafka)
+        state = claim(state, entries, tables.commit)
+        tables.record_config(wall_ms())
+        log.info("controller %s holds the journal from seq %d on", self.instance, state.seq)
+        self._feed = feed = self._make_feed()
+        feed.start(state.seq)
+        feed.publish(entries)
+        clocks = Clocks(boot_ms, wall_ms)
+        held = Claim(self.instance, state, kafka)
+        self._loop = ControlLoop(held, tables, feed, self._names, settings, clocks, self.metrics)
+        tables.start_projecting(state)
+        self._worker = RoundWorker(self._settings, self._arguments.every_round, self._round_finished, self.metrics)
+        self._worker.start()
+        source = SourceSettings(bootstrap, self._names.control, client)
+        checkpoint = control_checkpoint(self._arguments.checkpoint or self._settings.tables.checkpoints)
+        self._query = start_control(spark, self._loop, source, checkpoint, self._settings.control.trigger_ms)
+
+    def failure(self) -> BaseException | None:
+        """What the batch raised, or what Spark says."""
+        if self._loop is not None and self._loop.failure is not None:
+            return self._loop.failure
+        if self._query is not None and not self._query.isActive:
+            reason = self._query.exception()
+            return BallastError(f"the control query ended: {str(reason).splitlines()[0] if reason else 'no reason'}")
+        return None
+
+    def troubles(self) -> list[str]:
+        """Why this part is not healthy; empty when it is."""
+        loop = self._loop
+        if loop is None:
+            return ["control: starting"]
+        found = [f"control: {loop.failure}"] if loop.failure is not None else []
+        silent_ms = boot_ms() - loop.last_batch_ms
+        if silent_ms > SILENT_MS:
+            found.append(f"control: no batch for {silent_ms // 1000} s")
+        return found
+
+    def stop(self, clean: bool) -> None:
+        """`clean` says that this instance still holds the journal and everything went well."""
+        if self._query is not None and self._loop is not None:
+            stop_control(self._query, self._loop)
+        if self._worker is not None:
+            self._worker.stop()
+        if self._loop is not None and self._tables is not None:
+            if clean and self._loop.failure is None:
+                self._say_goodbye(self._loop, self._tables)
+            self._tables.stop_projecting(self._loop.state if clean else None)
+        if self._feed is not None:
+            self._feed.stop()
+
+    def _say_goodbye(self, loop: ControlLoop, tables: ControlTables) -> None:
+        entry = last_entry(loop.state, self.instance, loop.last_batch_id + 1, wall_ms())
+        tables.commit([entry])
+        loop.state = fold(loop.state, [entry])
+        if self._feed is not None:
+            self._feed.publish([entry])
+
+    def _round_finished(self, event: RoundFinished) -> None:
+        if self._loop is not None:
+            self._loop.round_finished(event)
+
+    def _make_feed(self) -> Feed:
+        kafka = self._settings.kafka
+        producer = JsonProducer(kafka.bootstrap_servers, f"ballast-{self.instance}", kafka.client, max_block_ms=1_000)
+        control = self._settings.control
+        return Feed(
+            producer,
+            self._names,
+            self.instance,
+            tick_ms=control.tick_ms,
+            repeat_ms=control.feed_repeat_ms,
+            wall_ms=wall_ms,
+        )
+
+    def _listen(self, listen_ms: int) -> str | None:
+        kafka = self._settings.kafka
+        return listen_for_another(kafka.bootstrap_servers, kafka.client, self._names, self.instance, listen_ms)
+
+    def _control_topics(self) -> set[str]:
+        return {*self._names.control, self._names.journal_feed}

@@ -1,0 +1,97 @@
+"""The Delta tables as the control query uses them: one writer of the journal, evidence and quarantine before it.
+
+The commit blocks for as long as the table store does not say what became of it: an unknown outcome is asked again
+with the same entries, until it is known, or the process is ended from outside.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Sequence
+
+from controller.ledger.evidence import write_evidence
+
+import controller
+from controller.config.settings import Settings
+from controller.control.context import Evidence
+from controller.domain.entries import Entry
+from controller.domain.errors import OutcomeUnknown
+from controller.domain.state import ClusterState
+from controller.ledger.journal import Journal
+from controller.ledger.snapshots import load_state
+from controller.ledger.tables import TableRoot
+from controller.ledger.writer import append_rows, quarantine_row
+from jobs.control_metrics import ControlMetrics
+from jobs.control_records import BadRow
+from jobs.projector import Projector
+
+log = logging.getLogger(__name__)
+
+UNKNOWN_PAUSE_S = 1.0
+
+
+class ControlTables:
+    """Used by one controller instance. All but `project` is called by one thread at a time."""
+
+    def __init__(
+        self, root: str, instance: str, settings: Settings, metrics: ControlMetrics, give_up: threading.Event
+    ) -> None:
+        """`give_up` set: a commit whose outcome stays unknown raises instead of asking on and on."""
+        self._tables = TableRoot(root)
+        self._tables.create_all()
+        self._journal = Journal(self._tables)  # before the state is read: what comes between is then noticed
+        self._instance = instance
+        self._settings = settings
+        self._projector = Projector(root, settings.control.snapshot_every_entries, metrics)
+        self._give_up = give_up
+
+    def load_state(self) -> ClusterState:
+        """The cluster as the journal tells it now."""
+        return load_state(self._tables)
+
+    def commit(self, entries: Sequence[Entry]) -> None:
+        """Append the entries as one commit. Raises ForeignCommit; OutcomeUnknown only when told to give up."""
+        while True:
+            try:
+                self._journal.commit(entries, self._instance, entries[0].batch)
+                return
+            except OutcomeUnknown as error:
+                log.error("blocked: %s", error)
+                if self._give_up.wait(UNKNOWN_PAUSE_S):
+                    raise
+
+    def append_evidence(self, evidence: Sequence[Evidence], wall_ms: int) -> None:
+        """Rows of rounds, decisions and scores; they count once the journal names their attempt."""
+        for found in evidence:
+            write_evidence(self._tables, found, wall_ms)
+
+    def quarantine(self, bad: Sequence[BadRow], batch_id: int, wall_ms: int) -> None:
+        """Records that break a rule. A batch that is run again may write them twice: topic, partition and offset are
+        their key."""
+        rows = [quarantine_row(b, batch_id, wall_ms) for b in bad]
+        append_rows(self._tables, "quarantine", rows)
+
+    def record_config(self, wall_ms: int) -> None:
+        """The configuration this instance runs with, into `config_history`."""
+        row = {
+            "config_version": self._settings.version,
+            "instance": self._instance,
+            "at_ms": wall_ms,
+            "code_version": controller.__version__,
+            "config_json": json.dumps(self._settings.dump(), sort_keys=True),
+        }
+        append_rows(self._tables, "config_history", [row])
+
+    def start_projecting(self, state: ClusterState) -> None:
+        """Begin to keep `ownership`, `brokers` and the base snapshot behind the journal."""
+        self._projector.start(state)
+
+    def project(self, state: ClusterState) -> None:
+        """Tell the projector of a newer state; returns at once."""
+        self._projector.offer(state)
+
+    def stop_projecting(self, last: ClusterState | None) -> None:
+        """End the projector; with a state, after it has been written."""
+        self._projector.stop(last)

@@ -1,0 +1,117 @@
+"""What runs in the worker process: follow the journal, see when a round is due, compute it, send it back.
+
+One thread, no Spark, lowest priority. It ends when its pipe ends, whatever became of the controller; signals to the
+process group do not concern it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import time
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+
+from controller.ledger.loads import loads_progress, read_panes
+
+import controller
+from controller.config.policy_values import policy_settings
+from controller.config.settings import Settings
+from controller.domain.decision import RoundResult
+from controller.domain.entries import Entry, Kind
+from controller.ledger.follower import Follower
+from controller.ops.logs import configure_logs
+from controller.policy.round import RoundInputs, run_with_challengers
+from jobs.round_schedule import Progress, Schedule
+
+log = logging.getLogger(__name__)
+
+POLL_S = 0.25
+NICENESS = 10  # a round may take seconds of CPU; the control query's batches come first
+
+
+@dataclass(frozen=True, slots=True)
+class RoundsDone:
+    """What the worker sends: the round first, then its challengers, and how long it took."""
+
+    results: tuple[RoundResult, ...]
+    duration_ms: int
+
+
+def run_worker(pipe: Connection, settings: Settings, every_round: bool) -> None:
+    """The process's main function."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+    os.nice(NICENESS)
+    configure_logs(settings.logging.level, settings.logging.json_lines, cluster=settings.cluster.name, process="rounds")
+    rounds = Rounds(settings, every_round)
+    try:
+        while not pipe.poll(POLL_S):  # readable means its end was closed: nothing is ever sent this way
+            done = rounds.advance()
+            if done is not None:
+                pipe.send(done)
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        return
+
+
+class Rounds:
+    """The rounds of one worker's life. `advance` is called again and again."""
+
+    def __init__(self, settings: Settings, every_round: bool) -> None:
+        self._settings = settings
+        self._policy = policy_settings(settings)
+        self._schedule = Schedule(
+            interval_ms=settings.rounds.round_interval_s * 1000,
+            late_allowance_ms=settings.rounds.late_allowance_ms,
+            pane_ms=settings.loads.pane_s * 1000,
+            every=every_round,
+        )
+        self._follower = Follower(settings.tables.root)
+        self._follower.bootstrap()
+        self._awaited: str | None = None  # id of the round that was sent and is not in the journal yet
+        self._commanded: list[str] = []
+
+    def advance(self) -> RoundsDone | None:
+        """Read what is new; compute the round that is due, if one is and the last one was journaled."""
+        for entry in self._follower.catch_up():
+            self._read(entry)
+        if self._awaited is not None:
+            return None
+        progress = self._progress()
+        if self._commanded:
+            at_ms = self._schedule.now(progress)
+            cause = self._commanded.pop(0)
+            if at_ms is None:
+                log.warning("round_now %s: there are no load reports yet, so there is nothing to evaluate", cause)
+                return None
+            return self._round(at_ms, f"{at_ms}-{cause[:8]}")
+        due = self._schedule.next_due(self._follower.state.round_at_ms, progress)
+        return self._round(due, str(due)) if due is not None else None
+
+    def _read(self, entry: Entry) -> None:
+        if entry.kind is Kind.ROUND and entry.data.get("round_id") == self._awaited:
+            self._awaited = None
+        elif entry.kind is Kind.COMMAND_ACCEPTED and entry.data.get("kind") == "round_now":
+            self._commanded.append(entry.command_id or "")
+
+    def _progress(self) -> Progress | None:
+        progress = loads_progress(self._settings.tables.root)
+        return Progress(progress.first_event_ms, progress.newest_event_ms) if progress else None
+
+    def _round(self, at_ms: int, round_id: str) -> RoundsDone:
+        began = time.monotonic()
+        panes = read_panes(self._settings.tables.root, at_ms, self._settings.loads.short_horizon_s * 1000)
+        inputs = RoundInputs(
+            round_id=round_id,
+            at_ms=at_ms,
+            state=self._follower.state.copy(),
+            brokers=panes.brokers,
+            bundles=panes.bundles,
+            settings=self._policy,
+            config_version=self._settings.version,
+            code_version=controller.__version__,
+        )
+        results = run_with_challengers(inputs)
+        self._awaited = round_id
+        return RoundsDone(results, round((time.monotonic() - began) * 1000))
