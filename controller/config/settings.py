@@ -19,6 +19,7 @@ from controller.config.sections.balancing import Broker, Shedding, Split
 from controller.config.sections.control import Control, Guard, Rounds
 from controller.config.sections.loads import Loads
 from controller.config.sections.platform import Cluster, Http, Kafka, Logging, Store, Tables
+from controller.config.sections.reference import Reference
 
 HIDDEN = "(hidden)"
 _SECRET_WORDS = ("password", "secret", "jaas", "token")
@@ -41,6 +42,7 @@ class Settings(BaseModel):
     broker: Broker = Broker()
     agent: Agent = Agent()
     store: Store = Store()
+    reference: Reference = Reference()
     http: Http = Http()
     logging: Logging = Logging()
 

@@ -17,7 +17,10 @@ from controller.demo.replay import ReplayResult, read_recording, replay
 from controller.domain.errors import BallastError
 from controller.ops.paths import RUN
 
+app = typer.Typer(add_completion=False)
 
+
+@app.command()
 def replay_reports(
     file: Annotated[Path, typer.Argument(help="Recorded load reports of Pulsar brokers, JSON lines.", exists=True)],
     speed: Annotated[float, typer.Option(help="1 is as recorded; speed changes no decision.", min=0.01)] = 50.0,

@@ -82,6 +82,9 @@ def test_a_profile_of_ones_own_beside_the_file_comes_first(tmp_path: Path) -> No
                 "rounds.round_interval_s": 10,
                 "rounds.mode": "live",
                 "logging.json_lines": False,
+                "reference.cpu_pct": 100,
+                "reference.cpu_us_per_message": 1000,
+                "split.max_msg_rate_per_s": 400,
             },
         ),
         (
