@@ -51,5 +51,5 @@ $(STAMP): pyproject.toml conf/constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 10) else "setup: %s is Python %s; needed is 3.10 or newer: make PYTHON=/path/to/python3.11 setup" % (sys.executable, sys.version.split()[0]))'
 	@echo "installing the environment into $(VENV)/ (once)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "setup: $(PYTHON) cannot make virtual environments (Debian: apt-get install python3-venv)" >&2; exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint conf/constraints.txt --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --use-pep517 --constraint conf/constraints.txt --editable '.[dev]'
 	@touch $@
