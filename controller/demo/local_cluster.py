@@ -21,6 +21,7 @@ from controller.config.load import load_settings
 from controller.config.settings import Settings
 from controller.demo.kafka import EmbeddedKafka
 from controller.demo.processes import Child, ProcessFailed
+from controller.domain.entries import Entry
 from controller.domain.state import ClusterState
 from controller.ledger.tables import TableRoot
 from controller.ops.operator import Operator, Outcome
@@ -62,9 +63,14 @@ class LocalCluster:
     @property
     def state(self) -> ClusterState:
         """The journal's newest word, read from the table now."""
-        follower = self._operator().follower
-        follower.catch_up()
-        return follower.state
+        operator = self._operator()
+        operator.poll()
+        return operator.follower.state
+
+    @property
+    def entries(self) -> list[Entry]:
+        """Every journal entry seen since the cluster was brought up."""
+        return self._operator().seen
 
     # ------------------------------------------------------------ up
 

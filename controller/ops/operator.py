@@ -50,6 +50,7 @@ class Operator:
         self._producer: JsonProducer | None = None
         self.follower = Follower(settings.tables.root)
         self.follower.bootstrap()
+        self.seen: list[Entry] = []  # every entry applied since the start
 
     def __enter__(self) -> Operator:
         return self
@@ -61,6 +62,12 @@ class Operator:
         """Flush and disconnect."""
         if self._producer is not None:
             self._producer.close()
+
+    def poll(self) -> list[Entry]:
+        """What the journal has got since the last look."""
+        fresh = self.follower.catch_up()
+        self.seen += fresh
+        return fresh
 
     def send(self, kind: str, args: Mapping[str, Any], why: str = "", command_id: str | None = None) -> str:
         """Put the command into Kafka; returns its id. The same id twice happens once."""
@@ -76,7 +83,7 @@ class Operator:
         """The journal's answer; raises NoAnswer."""
         deadline = time.monotonic() + timeout_s
         while True:
-            for entry in self.follower.catch_up():
+            for entry in self.poll():
                 if entry.command_id == command_id and _answers(entry):
                     accepted = entry.kind is Kind.COMMAND_ACCEPTED
                     return Outcome(command_id, accepted, entry.reason or "", entry.seq)
