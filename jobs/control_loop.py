@@ -12,7 +12,7 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from controller.bus.topics import TopicNames
@@ -50,40 +50,40 @@ class Clocks:
     wall_ms: Callable[[], int]
 
 
-@dataclass(slots=True)
 class ControlLoop:
     """The state of one running controller. `process` is called by one thread at a time; `stop` by any other."""
 
-    claim: Claim
-    tables: ControlTables
-    feed: Feed
-    names: TopicNames
-    settings: ControlSettings
-    clocks: Clocks
-    metrics: ControlMetrics
-    first_batch_is_rerun: bool = True  # the checkpoint's unfinished batch has an old end: its input's end is later
-    state: ClusterState = field(init=False)
-    watch: Watch = field(init=False)
-    failure: BaseException | None = field(init=False, default=None)
-    last_batch_ms: int = field(init=False)
-    last_batch_id: int = field(init=False, default=-1)
-    _now_ms: int = field(init=False)
-    _applied: dict[str, dict[str, int]] = field(init=False)
-    _rounds: queue.SimpleQueue[RoundFinished] = field(init=False, default_factory=queue.SimpleQueue)
-    _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
-    _stopped: bool = field(init=False, default=False)
-
-    def __post_init__(self) -> None:
-        self.state = self.claim.state
-        self._now_ms = self.last_batch_ms = self.clocks.boot_ms()
-        self.watch = Watch.fresh(self.state, self._now_ms, self.settings)
+    def __init__(
+        self,
+        claim: Claim,
+        tables: ControlTables,
+        feed: Feed,
+        names: TopicNames,
+        settings: ControlSettings,
+        clocks: Clocks,
+        metrics: ControlMetrics,
+    ) -> None:
+        self.state = claim.state
+        self.metrics = metrics
+        self.failure: BaseException | None = None
+        self.last_batch_id = -1
+        self._claim = claim
+        self._tables = tables
+        self._feed = feed
+        self._settings = settings
+        self._clocks = clocks
+        self._parsers = parsers(names)
         self._applied = merged(self.state.offsets, {})
-        self._parsers = parsers(self.names)
+        self._rounds: queue.SimpleQueue[RoundFinished] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._stopped = False
+        self._now_ms = self.last_batch_ms = clocks.boot_ms()
+        self._watch = Watch.fresh(self.state, self._now_ms, settings)
 
     def round_finished(self, event: RoundFinished) -> None:
         """Hand a round over to the next batch; called by the thread that listens to the worker."""
         self._rounds.put(event)
-        self.feed.poke()
+        self._feed.poke()
 
     def process(self, rows: Sequence[Row], batch_id: int) -> None:
         """One batch. An exception leaves `failure` behind: the query ends, and so must the process."""
@@ -97,7 +97,7 @@ class ControlLoop:
                 self.failure = error
                 raise
             # Noted here, before Spark plans the next batch: all that was appended before will be read in it.
-            self._now_ms = self.last_batch_ms = self.clocks.boot_ms()
+            self._now_ms = self.last_batch_ms = self._clocks.boot_ms()
 
     def stop(self) -> None:
         """Wait for the batch in hand and let no other begin."""
@@ -105,7 +105,7 @@ class ControlLoop:
             self._stopped = True
 
     def _process(self, rows: Sequence[Row], batch_id: int) -> None:
-        read_ms = self.clocks.boot_ms()
+        read_ms = self._clocks.boot_ms()
         found = parse_rows(rows, self._applied, self._parsers)
         self._report(found, rows)
         events: list[Event] = [*found.events, *self._finished_rounds()]
@@ -113,35 +113,35 @@ class ControlLoop:
             events=events,
             offsets=found.offsets,
             batch_id=batch_id,
-            instance=self.claim.instance,
-            at_ms=self.clocks.wall_ms(),
-            read_to_end=not self.first_batch_is_rerun,
-            kafka=self.claim.kafka,
+            instance=self._claim.instance,
+            at_ms=self._clocks.wall_ms(),
+            # The first batch may be the checkpoint's unfinished one, which was planned long before `now`.
+            read_to_end=self.last_batch_id >= 0,
+            kafka=self._claim.kafka,
         )
-        result = step(self.state, self.watch, batch, self._now_ms, self.settings, quarantined=len(found.bad))
+        result = step(self.state, self._watch, batch, self._now_ms, self._settings, quarantined=len(found.bad))
         self._heard_when_read(found.events, read_ms)
         if found.bad:
-            self.tables.quarantine(found.bad, batch_id, batch.at_ms)
+            self._tables.quarantine(found.bad, batch_id, batch.at_ms)
         if result.evidence:
-            self.tables.append_evidence(result.evidence, batch.at_ms)
+            self._tables.append_evidence(result.evidence, batch.at_ms)
         if result.entries:
             with self.metrics.commit_seconds.time():
-                self.tables.commit(result.entries)
-            self.feed.publish(result.entries)
+                self._tables.commit(result.entries)
+            self._feed.publish(result.entries)
             self.metrics.committed(result.entries)
         self.state = result.state
         self._applied = merged(self._applied, found.offsets)
-        self.first_batch_is_rerun = False
         self.last_batch_id = batch_id
-        self.tables.project(self.state)
-        self.metrics.after_batch(self.state, self.watch)
+        self._tables.project(self.state)
+        self.metrics.after_batch(self.state, self._watch)
 
     def _heard_when_read(self, events: Sequence[Event], read_ms: int) -> None:
         """A heartbeat counts from the moment it is read, which is later than the batch's `now`: after an idle or a
         paused second the difference would end a lease that its agent still trusts."""
         for event in events:
-            if isinstance(event, Heartbeat) and event.session in self.watch.heard:
-                self.watch.heard[event.session] = read_ms
+            if isinstance(event, Heartbeat) and event.session in self._watch.heard:
+                self._watch.heard[event.session] = read_ms
 
     def _finished_rounds(self) -> list[RoundFinished]:
         finished = []
@@ -150,7 +150,7 @@ class ControlLoop:
         return finished
 
     def _report(self, found: Parsed, rows: Sequence[Row]) -> None:
-        self.metrics.read(found, rows, self.clocks.wall_ms())
+        self.metrics.read(found, rows, self._clocks.wall_ms())
         for gap in found.gaps:
             log.error(
                 "%s-%d: records %d to %d were removed from Kafka before they were read",

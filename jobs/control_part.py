@@ -32,6 +32,7 @@ from jobs.control_source import SourceSettings
 from jobs.control_start import (
     check_alone,
     check_identity,
+    check_kafka,
     claim,
     first_entries,
     kafka_identity,
@@ -71,6 +72,7 @@ class ControlPart:
         bootstrap = self._settings.kafka.bootstrap_servers
         specs = [spec for spec in live_topics(self._names) if spec.name in self._control_topics()]
         facts = ensure_topics(bootstrap, specs, client)
+        check_kafka(self._settings, facts)
         kafka = kafka_identity(bootstrap, client, facts, self._names)
         root = self._settings.tables.root
         self._tables = tables = ControlTables(root, self.instance, self._settings, self.metrics, self._stop_asked)

@@ -13,9 +13,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import controller
-from controller.bus.cluster import cluster_id
+from controller.bus.cluster import admin_client, cluster_id
 from controller.bus.consumer import Record, TopicReader
 from controller.bus.topics import TopicFacts, TopicNames
+from controller.config.checks import check_lease
+from controller.config.settings import Settings
 from controller.domain.apply import fold
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import AnotherController, ConfigError
@@ -55,6 +57,23 @@ def check_identity(journaled: Mapping[str, Any], found: Mapping[str, Any], boots
             raise ConfigError(
                 f"topic {topic} was deleted and created again (id {found_id}, the journal's offsets are of "
                 f"{journaled_id}): restore it, or give another kafka.topic_prefix together with another tables.root"
+            )
+
+
+def check_kafka(settings: Settings, facts: Mapping[str, TopicFacts]) -> None:
+    """Raises ConfigError when a lost Kafka broker could cost acknowledged records or every lease at once.
+
+    A single node is excepted: with it everything stands still anyway.
+    """
+    kafka = settings.kafka
+    with admin_client(kafka.bootstrap_servers, kafka.client) as admin:
+        nodes = len(admin.describe_cluster()["brokers"])
+    check_lease(settings, kafka.session_timeout_ms, single_node=nodes < 2)
+    for name, topic in facts.items():
+        if nodes > 1 and topic.min_insync_replicas < 2:
+            raise ConfigError(
+                f"topic {name} has min.insync.replicas={topic.min_insync_replicas} on {nodes} Kafka brokers: set it to "
+                "2 or more, or an acknowledged record can be lost with one broker"
             )
 
 
@@ -129,8 +148,8 @@ def first_entries(
             Entry(started.seq + 1, Kind.MODE, instance, -1, at_ms, reason="mode of a new cluster", data=data)
         )
     if not state.kafka:
-        data = {**kafka, "topics": {}}
-        entries.append(Entry(entries[-1].seq + 1, Kind.OFFSETS, instance, -1, at_ms, data=data))
+        nowhere: dict[str, Any] = {**kafka, "topics": {}}
+        entries.append(Entry(entries[-1].seq + 1, Kind.OFFSETS, instance, -1, at_ms, data=nowhere))
     return entries
 
 

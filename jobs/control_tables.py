@@ -6,10 +6,12 @@ with the same entries, until it is known, or the process is ended from outside.
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 from controller.ledger.evidence import write_evidence
 
@@ -22,14 +24,18 @@ from controller.domain.state import ClusterState
 from controller.ledger.journal import Journal
 from controller.ledger.snapshots import load_state
 from controller.ledger.tables import TableRoot
-from controller.ledger.writer import append_rows, quarantine_row
+from controller.ledger.writer import append
 from jobs.control_metrics import ControlMetrics
 from jobs.control_records import BadRow
 from jobs.projector import Projector
+from schemas.arrow import arrow_table
+from schemas.control_tables import CONFIG_HISTORY
+from schemas.load_tables import QUARANTINE
 
 log = logging.getLogger(__name__)
 
 UNKNOWN_PAUSE_S = 1.0
+QUARANTINE_RAW_BYTES = 65_536
 
 
 class ControlTables:
@@ -70,8 +76,8 @@ class ControlTables:
     def quarantine(self, bad: Sequence[BadRow], batch_id: int, wall_ms: int) -> None:
         """Records that break a rule. A batch that is run again may write them twice: topic, partition and offset are
         their key."""
-        rows = [quarantine_row(b, batch_id, wall_ms) for b in bad]
-        append_rows(self._tables, "quarantine", rows)
+        rows = arrow_table(QUARANTINE, (_quarantine_row(found, batch_id, wall_ms) for found in bad))
+        append(self._tables, QUARANTINE.name, rows, f"control-{self._instance}", batch_id)
 
     def record_config(self, wall_ms: int) -> None:
         """The configuration this instance runs with, into `config_history`."""
@@ -82,7 +88,7 @@ class ControlTables:
             "code_version": controller.__version__,
             "config_json": json.dumps(self._settings.dump(), sort_keys=True),
         }
-        append_rows(self._tables, "config_history", [row])
+        append(self._tables, CONFIG_HISTORY.name, arrow_table(CONFIG_HISTORY, [row]), f"config-{self._instance}", 0)
 
     def start_projecting(self, state: ClusterState) -> None:
         """Begin to keep `ownership`, `brokers` and the base snapshot behind the journal."""
@@ -95,3 +101,32 @@ class ControlTables:
     def stop_projecting(self, last: ClusterState | None) -> None:
         """End the projector; with a state, after it has been written."""
         self._projector.stop(last)
+
+
+def _quarantine_row(found: BadRow, batch_id: int, wall_ms: int) -> dict[str, Any]:
+    row = found.row
+    raw, encoded = _readable(row.value)
+    return {
+        "detected_ms": wall_ms,
+        "topic": row.topic,
+        "partition": row.partition,
+        "kafka_offset": row.offset,
+        "kafka_timestamp_ms": row.timestamp_ms,
+        "rule": found.rule_id,
+        "text": found.text.encode("utf-8", "replace").decode(),
+        "raw": raw,
+        "raw_base64": encoded,
+        "source": "control",
+        "batch_id": batch_id,
+    }
+
+
+def _readable(value: bytes | None) -> tuple[str | None, bool]:
+    """The record's beginning as text, or as base64 when it is no UTF-8; the whole one stays in Kafka at its offset."""
+    if not value:
+        return None, False
+    cut = value[:QUARANTINE_RAW_BYTES]
+    try:
+        return cut.decode(), False
+    except UnicodeDecodeError:
+        return base64.b64encode(cut).decode(), True

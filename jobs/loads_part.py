@@ -1,0 +1,118 @@
+"""The loads query with all that belongs to it, as one part of the job."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+from pyspark.sql import SparkSession
+
+from controller.bus.security import spark_options
+from controller.bus.topics import TopicNames, ensure_topics, live_topics, replay_topics
+from controller.clock import boot_ms, wall_ms
+from controller.config.settings import Settings
+from controller.domain.errors import BallastError
+from controller.ledger.tables import TableRoot
+from jobs.control_arguments import Arguments
+from jobs.loads_batch import BatchReport
+from jobs.loads_query import LoadsQuery, start_loads
+from jobs.loads_settings import LoadsSettings
+
+log = logging.getLogger(__name__)
+
+
+class LoadsMetrics:
+    """What the loads query counts."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        r = registry
+        self.reports = Counter("ballast_loads_reports", "Good load reports read", registry=r)
+        self.rows = Counter("ballast_loads_rows", "Rows of panes and averages written", registry=r)
+        self.quarantined = Counter("ballast_loads_quarantined", "Load reports quarantined", ["rule"], registry=r)
+        self.batch_seconds = Gauge("ballast_loads_batch_seconds", "The newest batch, by stage", ["stage"], registry=r)
+        self.lag_seconds = Gauge("ballast_loads_lag_seconds", "Age of the newest report of a batch", registry=r)
+        self.lost = Gauge("ballast_loads_lost_records", "Reports that Kafka removed unread", registry=r)
+
+
+class LoadsPart:
+    """The running loads query."""
+
+    def __init__(self, settings: Settings, arguments: Arguments, registry: CollectorRegistry) -> None:
+        self._settings = settings
+        self._arguments = arguments
+        self._metrics = LoadsMetrics(registry)
+        self._loads: LoadsQuery | None = None
+        self._lost_checked_ms = 0
+
+    def start(self, spark: SparkSession) -> None:
+        """Create what is missing, start the query."""
+        kafka = self._settings.kafka
+        names = TopicNames(kafka.topic_prefix)
+        specs = (replay_topics if self._arguments.every_round else live_topics)(names)
+        reports = [replace(s, partitions=_partitions(s.partitions, kafka.load_report_partitions)) for s in specs]
+        ensure_topics(kafka.bootstrap_servers, [s for s in reports if s.name == names.load_reports], kafka.client)
+        TableRoot(self._settings.tables.root).create_all()
+        self._loads = start_loads(spark, loads_settings(self._settings, self._arguments.checkpoint), self._on_batch)
+
+    def failure(self) -> BaseException | None:
+        """What ended the query, or None while it runs."""
+        if self._loads is None:
+            return None
+        if self._loads.failure is not None:
+            return self._loads.failure
+        if not self._loads.query.isActive:
+            reason = self._loads.query.exception()
+            return BallastError(f"the loads query ended: {str(reason).splitlines()[0] if reason else 'no reason'}")
+        if boot_ms() - self._lost_checked_ms > 5_000:
+            self._lost_checked_ms = boot_ms()
+            self._metrics.lost.set(self._loads.check_lost())
+        return None
+
+    def troubles(self) -> list[str]:
+        """Why this part is not healthy. A quiet topic is healthy: brokers may have nothing to say."""
+        if self._loads is None:
+            return ["loads: starting"]
+        return [f"loads: {self._loads.failure}"] if self._loads.failure is not None else []
+
+    def stop(self, clean: bool) -> None:
+        """Finish the batch in hand and end the query."""
+        if self._loads is not None:
+            self._loads.stop()
+
+    def _on_batch(self, report: BatchReport) -> None:
+        self._metrics.reports.inc(report.reports)
+        self._metrics.rows.inc(report.rows)
+        for rule, count in report.quarantined.items():
+            self._metrics.quarantined.labels(rule).inc(count)
+        for stage, seconds in report.seconds.items():
+            self._metrics.batch_seconds.labels(stage).set(seconds)
+        if report.last_event_ms is not None:
+            self._metrics.lag_seconds.set(max(0, wall_ms() - report.last_event_ms) / 1000)
+
+
+def loads_settings(settings: Settings, checkpoints: str | None = None) -> LoadsSettings:
+    """The query's settings from the configuration; `checkpoints` instead of `tables.checkpoints`."""
+    given, kafka = settings.loads, settings.kafka
+    root = checkpoints or settings.tables.checkpoints
+    return LoadsSettings(
+        bootstrap_servers=kafka.bootstrap_servers,
+        topic=TopicNames(kafka.topic_prefix).load_reports,
+        kafka_options=spark_options(kafka.client),
+        tables_root=settings.tables.root,
+        checkpoint=f"{root.rstrip('/')}/loads" if "://" in root else str(Path(root).absolute() / "loads"),
+        max_offsets_per_trigger=given.max_offsets_per_trigger,
+        trigger_ms=given.trigger_ms,
+        pane_ms=given.pane_s * 1000,
+        short_horizon_ms=given.short_horizon_s * 1000,
+        long_half_life_ms=given.long_half_life_s * 1000,
+        retention_ms=round(given.retention_hours * 3_600_000),
+        writer=given.writer,
+        writer_threshold_rows=given.writer_threshold_rows,
+    )
+
+
+def _partitions(shipped: int, configured: int) -> int:
+    """A replay's single partition stays single; otherwise the configuration says."""
+    return shipped if shipped == 1 else configured
