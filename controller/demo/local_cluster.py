@@ -134,7 +134,7 @@ class LocalCluster:
 
     def command(self, kind: str, timeout_s: float = 30.0, **args: object) -> Outcome:
         """An operator's command and the journal's answer to it."""
-        return self._operator().run(kind, timeout_s=timeout_s, **args)
+        return self._operator().run(kind, args, timeout_s=timeout_s)
 
     def wait_until(
         self, holds: Callable[[ClusterState], bool], timeout_s: float, what: str, needs: str | None = None

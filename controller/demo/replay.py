@@ -72,7 +72,7 @@ def replay(cluster: LocalCluster, records: Sequence[Recorded], speed: float, tim
     settings = cluster.settings
     names = TopicNames(settings.kafka.topic_prefix)
     sessions = {broker: Session(broker, 1, NONCE, 1) for broker in sorted({r.broker for r in records})}
-    producer = JsonProducer(settings.kafka.bootstrap_servers, settings.kafka.client)
+    producer = JsonProducer(settings.kafka.bootstrap_servers, "ballast-replay", settings.kafka.client)
     stop = threading.Event()
     beats = threading.Thread(target=_beat, args=(producer, names, sessions, cluster, stop), daemon=True)
     beats.start()

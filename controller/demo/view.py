@@ -15,6 +15,7 @@ from rich.text import Text
 
 from controller.demo.figures import describe, rounds_of
 from controller.demo.local_cluster import LocalCluster
+from controller.domain.state import ClusterState
 
 LINES = 10
 
@@ -68,10 +69,7 @@ class LiveView:
         return Group(*parts)  # type: ignore[arg-type]
 
     @staticmethod
-    def _brokers(state: object) -> Table:
-        from controller.domain.state import ClusterState
-
-        assert isinstance(state, ClusterState)
+    def _brokers(state: ClusterState) -> Table:
         owned = Counter(r.by.broker for r in state.bundles.values() if r.by)
         scores = state.round_memory.get("scores", {})
         table = Table("broker", "bundles", "score", "load of the last round", expand=True)

@@ -72,7 +72,8 @@ class Operator:
     def send(self, kind: str, args: Mapping[str, Any], why: str = "", command_id: str | None = None) -> str:
         """Put the command into Kafka; returns its id. The same id twice happens once."""
         if self._producer is None:
-            self._producer = JsonProducer(self._settings.kafka.bootstrap_servers, self._settings.kafka.client)
+            kafka = self._settings.kafka
+            self._producer = JsonProducer(kafka.bootstrap_servers, "ballast-operator", kafka.client)
         identity = command_id or uuid.uuid4().hex
         record = {"v": VERSION, "id": identity, "kind": kind, "args": dict(args), "who": self._who, "why": why}
         self._producer.send(self._names.commands, {**record, "sent_ms": wall_ms()}, key=identity)
@@ -94,8 +95,8 @@ class Operator:
                 )
             time.sleep(POLL_S)
 
-    def run(self, kind: str, why: str = "", timeout_s: float = 30.0, **args: Any) -> Outcome:
-        """Send and wait."""
+    def run(self, kind: str, args: Mapping[str, Any], why: str = "", timeout_s: float = 30.0) -> Outcome:
+        """Send and wait. Arguments that are None are left out."""
         given = {name: value for name, value in args.items() if value is not None}
         return self.wait(self.send(kind, given, why), timeout_s)
 
