@@ -22,7 +22,11 @@ class Command(NamedTuple):
 
 
 COMMANDS: Mapping[str, Command] = {
+    "demo": Command("controller.demo.demo_cli", "a whole cluster on this machine, skewed, split, shot at and audited"),
+    "replay-reports": Command("controller.demo.replay_cli", "what would have been decided on recorded load reports"),
     "kafka": Command("controller.demo.kafka_cli", "start and stop a local Kafka: up, down, status"),
+    "run": Command("controller.ops.cmd_job", "the Spark job: loads query and control query"),
+    "agent": Command("controller.ops.cmd_agent", "the agent of one broker"),
 }
 
 
@@ -54,3 +58,7 @@ def overview() -> str:
     width = max(map(len, COMMANDS))
     lines = [f"  {name:{width}}  {command.help}" for name, command in COMMANDS.items()]
     return "\n".join(["usage: ballast COMMAND …   (`ballast COMMAND --help` tells more)", "", *lines])
+
+
+if __name__ == "__main__":
+    main()
