@@ -1,7 +1,7 @@
 """`ballast`: a table of commands. A command's module is imported only when that command is called, so help is fast.
 
-Every command is a typer app of its own in `controller/ops/cmd_*.py` (or where its part lives). What Ballast refuses ends
-in one line on stderr and exit code 2; a traceback means a bug.
+Every command is a typer app of its own in `controller/ops/cmd_*.py` (or where its part lives). What Ballast refuses
+ends in one line on stderr and exit code 2; a traceback means a bug.
 """
 
 from __future__ import annotations

@@ -23,6 +23,8 @@ from controller.ops.setup_lock import GROUPS, Coordinate, Lock, LockedJar, sha25
 
 SETTINGS_VARIABLE = "BALLAST_IVY_SETTINGS"
 FETCH_TIMEOUT_S = 1_200
+# What Ivy prints when there is no way to a repository.
+UNREACHABLE = r"(Host \S+ not found|UnknownHost|ConnectException|NoRouteToHost|SocketTimeout|timed out|refused).*"
 PATTERN = "[artifact]-[revision].[ext]"
 
 
@@ -150,9 +152,7 @@ def _ivy_xml(wanted: Sequence[Coordinate], transitive: bool) -> str:
 
 
 def _explain(output: str, wanted: Sequence[Coordinate]) -> str:
-    unreachable = re.search(
-        r"(Host \S+ not found|UnknownHost|ConnectException|NoRouteToHost|SocketTimeout|timed out|Connection refused).*", output
-    )
+    unreachable = re.search(UNREACHABLE, output)
     if unreachable:
         return (
             f"cannot download {len(wanted)} JARs ({wanted[0]}, …): no way to the Maven repository"
