@@ -43,14 +43,17 @@ class HandoverDriver:
         where: Callable[[Session], Where | None],
         boot_ms: Callable[[], int],
         metrics: AgentMetrics,
+        on_moved: Callable[[], None] = lambda: None,
     ) -> None:
-        """`may_act`: registered and the lease lives; asked before each serve and answer. `where`: its address."""
+        """`may_act`: registered and the lease lives; asked before each serve and answer. `where`: its address.
+        `on_moved`: something came, went or was split."""
         self._runtime = runtime
         self._say = say
         self._may_act = may_act
         self._where = where
         self._boot_ms = boot_ms
         self._metrics = metrics
+        self._on_moved = on_moved
         self._running: dict[Bundle, asyncio.Task[Outcome]] = {}
         self._side: set[asyncio.Task[None]] = set()
         self._heard_at: dict[Bundle, int] = {}
@@ -146,6 +149,8 @@ class HandoverDriver:
         if heard is not None and isinstance(work, do.Serve) and outcome is Outcome.DONE:
             self._metrics.handover_seconds.observe((now - heard) / 1000)
         self.perform(core.on_done(work, outcome, now))
+        if not isinstance(work, do.Hold | do.Fence):
+            self._on_moved()
 
     def _aside(self, action: do.Reopen) -> None:
         async def reopen() -> None:

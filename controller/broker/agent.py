@@ -1,0 +1,376 @@
+"""The agent of one broker: everything in this folder put together, on one event loop.
+
+Static stability: with the controller, the tables or the feed silent, but heartbeats acknowledged, it keeps serving
+and answering lookups. Killed at any moment, nothing is lost: its lease runs out and others take over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, NamedTuple
+
+from starlette.routing import Route
+
+from controller import clock
+from controller.broker import registration
+from controller.broker.agent_metrics import AgentMetrics
+from controller.broker.agent_options import AgentOptions
+from controller.broker.agent_session import Sessions
+from controller.broker.directory import AgentDirectory, address_of
+from controller.broker.feed_health import FeedHealth, Hearing
+from controller.broker.handover_driver import HandoverDriver
+from controller.broker.heartbeat import Heart, Sender
+from controller.broker.lookup import Changes, LookupService
+from controller.broker.reporter import Host, Reporter
+from controller.broker.runtime import BrokerRuntime
+from controller.broker.split_proposals import SplitWatch
+from controller.broker.voice import Voice
+from controller.broker.watcher import Journal, Reader, Watcher
+from controller.bus.topics import TopicNames
+from controller.domain.entries import Entry
+from controller.domain.ownership import State
+
+log = logging.getLogger(__name__)
+
+OK, LOST, BROKEN = 0, 3, 4  # exit codes: left, replaced by another process, an invariant broke
+LEAVING = "leaving"
+TICK_S = 0.1
+SOON_S = 1.0
+
+
+class Ending(NamedTuple):
+    """How an agent's run ended."""
+
+    code: int
+    text: str
+
+
+class Wires(NamedTuple):
+    """An agent's connections. `urgent` carries heartbeats, answers and requests, `bulk` the load reports: a large
+    report never stands before a heartbeat. `reader` makes the reader of topics, given batch and failure callbacks."""
+
+    urgent: Sender
+    bulk: Sender
+    reader: Callable[[list[str], Callable[[Sequence[Any]], None], Callable[[Exception], None]], Reader]
+    journal: Journal
+    names: TopicNames
+
+
+class Agent:
+    """One broker's agent. `run` returns when it has left, lost its place or broken."""
+
+    def __init__(
+        self,
+        broker: str,
+        nonce: str,
+        runtime: BrokerRuntime,
+        wires: Wires,
+        options: AgentOptions,
+        *,
+        lookup_url: str = "",
+        capacity: Mapping[str, Any] | None = None,
+        host: Host | None = None,
+        splits: SplitWatch | None = None,
+        metrics: AgentMetrics | None = None,
+        boot_ms: Callable[[], int] = clock.boot_ms,
+        wall_ms: Callable[[], int] = clock.wall_ms,
+        jitter: float | None = None,
+    ) -> None:
+        """`nonce` is random and alphanumeric, new for each process. `splits` None: no splits are proposed."""
+        self.broker = broker
+        self.metrics = metrics or AgentMetrics()
+        self.changes = Changes()
+        self._nonce = nonce
+        self._runtime = runtime
+        self._wires = wires
+        self._options = options
+        self._lookup_url = lookup_url
+        self._capacity = dict(capacity or {})
+        self._boot_ms, self._wall_ms = boot_ms, wall_ms
+        self._leaving = False
+        self._ended: asyncio.Future[Ending] | None = None
+        self._leave_asked = asyncio.Event()
+        self._report_soon = asyncio.Event()
+        health = FeedHealth(options.lease_ms, boot_ms(), random.random() if jitter is None else jitter)
+        self.watcher = Watcher(
+            wires.journal,
+            wires.names.journal_feed,
+            poll_ms=options.journal_poll_ms,
+            health=health,
+            on_applied=self._on_applied,
+            on_jump=self._on_jump,
+            on_event=lambda event: self._driver.on_event(event),
+            on_failure=self._broken,
+            boot_ms=boot_ms,
+            metrics=self.metrics,
+        )
+        self.voice = Voice(
+            broker,
+            wires.urgent,
+            wires.names,
+            sessions=lambda: self._living,
+            state=lambda: self.watcher.state,
+            wall_ms=wall_ms,
+        )
+        self._driver = HandoverDriver(
+            runtime,
+            say=self.voice.answer,
+            may_act=lambda: self.sessions is not None and self.sessions.may_act(),
+            on_moved=self._report_soon.set,
+            where=lambda session: address_of(self.watcher.state, session),
+            boot_ms=boot_ms,
+            metrics=self.metrics,
+        )
+        self._reporter = Reporter(
+            runtime,
+            wires.bulk,
+            wires.names.load_reports,
+            top_k=options.top_k_bundles,
+            wall_ms=wall_ms,
+            metrics=self.metrics,
+            host=host,
+            throughput_as_bandwidth=options.message_throughput_as_bandwidth,
+            nic_bytes_per_s=options.nic_bytes_per_s,
+            splits=splits,
+            propose=self.voice.propose,
+        )
+        self._lookup = LookupService(
+            lambda: self.watcher.state if self.watcher.ready else None,
+            self.changes,
+            self.voice.ask_for,
+            options.lookup_wait_ms,
+            self.metrics,
+        )
+        self.sessions: Sessions | None = None
+
+    # ---------------------------------------------------------------- for the process around it
+
+    def routes(self) -> list[Route]:
+        """What it answers over HTTP, beside health and metrics."""
+        return self._lookup.routes()
+
+    def health(self) -> list[str]:
+        """Troubles in words; none means healthy."""
+        troubles = []
+        if not self.watcher.ready:
+            troubles.append("the journal has not been read yet")
+        elif self.sessions is None or not self.sessions.registered:
+            troubles.append("the session is not registered")
+        elif not self.sessions.may_act():
+            troubles.append("the lease has lapsed")
+        if self.watcher.failing:
+            troubles.append(f"the journal's table cannot be read: {self.watcher.failing}")
+        if self.watcher.state.seq < self.watcher.known_seq:
+            troubles.append(f"behind: seq {self.watcher.state.seq} of {self.watcher.known_seq}")
+        return troubles
+
+    def leave(self) -> None:
+        """Hand everything over, then end `run`. From the loop, or a signal handler of it."""
+        self._leave_asked.set()
+
+    async def run(self) -> Ending:
+        """Until it has left, or lost its place, or an invariant broke."""
+        loop = asyncio.get_running_loop()
+        self._ended = loop.create_future()
+        reader = self._wires.reader(
+            [self._wires.names.journal_feed, self._wires.names.broker_events],
+            self.watcher.take,
+            lambda error: self._broken_elsewhere(loop, error),
+        )
+        tasks: list[asyncio.Task[None]] = []
+        try:
+            await self._runtime.start(AgentDirectory(lambda: self.watcher.state))
+            if not await self._read_journal(reader):
+                return Ending(OK, "left before the journal could be read")
+            self._begin()
+            tasks = [loop.create_task(part) for part in self._parts()]
+            for task in tasks:
+                task.add_done_callback(self._part_ended)
+            return await self._ended
+        finally:
+            if self.sessions is not None:
+                await self.sessions.finish()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await loop.run_in_executor(None, reader.stop)
+            self.watcher.close()
+            await self._runtime.stop()
+
+    # ---------------------------------------------------------------- its parts
+
+    async def _read_journal(self, reader: Reader) -> bool:
+        """Subscribe and read, however long it takes; False when asked to leave meanwhile."""
+        reading = asyncio.ensure_future(self.watcher.start(reader))
+        leaving = asyncio.ensure_future(self._leave_asked.wait())
+        await asyncio.wait([reading, leaving], return_when=asyncio.FIRST_COMPLETED)
+        leaving.cancel()
+        if not reading.done():
+            reading.cancel()
+            return False
+        reading.result()
+        return True
+
+    def _begin(self) -> None:
+        self.sessions = Sessions(
+            registration.first_session(self.watcher.state, self.broker, self._nonce),
+            driver=self._driver,
+            heart=Heart(
+                self._wires.urgent,
+                self._wires.names.heartbeats,
+                boot_ms=self._boot_ms,
+                wall_ms=self._wall_ms,
+                metrics=self.metrics,
+            ),
+            state=lambda: self.watcher.state,
+            info={
+                "runtime": self._runtime.kind,
+                "can_fence": self._runtime.can_fence,
+                "lookup_url": self._lookup_url,
+                "data_address": self._runtime.data_address,
+                "capacity": self._capacity,
+            },
+            lease_ms=self._options.lease_ms,
+            refuses=lambda bundle: LEAVING if self._leaving else self._runtime.refuses(bundle),
+            halves=self._reporter.halves,
+            on_registered=self._first_inventory,
+            on_lost=lambda text: self._end(LOST, text),
+            boot_ms=self._boot_ms,
+            metrics=self.metrics,
+        )
+
+    def _parts(self) -> list[Any]:
+        options = self._options
+        return [
+            self.watcher.run(),
+            self._every(options.heartbeat_ms, self._beat),
+            self._every(int(TICK_S * 1000), self._tick),
+            self._every(options.inventory_interval_ms, self._regular_inventory),
+            self._reports(),
+            self._leave(),
+        ]
+
+    async def _every(self, interval_ms: int, act: Callable[[], Awaitable[None]]) -> None:
+        """At a fixed rate; what was missed is skipped."""
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        while True:
+            await act()
+            due = max(due + interval_ms / 1000, loop.time())
+            await asyncio.sleep(due - loop.time())
+
+    async def _beat(self) -> None:
+        self._living.beat()
+
+    async def _tick(self) -> None:
+        living = self._living
+        living.check_lease()
+        hearing = self.watcher.health.judge(self._boot_ms()) if living.registered else Hearing.FINE
+        if hearing is Hearing.CUT:
+            living.end("cut_off", self.watcher.health.reason)
+        elif hearing is Hearing.PROBE:
+            self._probe()
+        self._driver.tick()
+
+    async def _regular_inventory(self) -> None:
+        self._inventory()
+
+    def _first_inventory(self) -> None:
+        self._inventory()
+
+    async def _reports(self) -> None:
+        """Every interval, and a second after a bundle came or went, so that both brokers' new load is known soon."""
+        interval_s = self._options.report_interval_ms / 1000
+        while True:
+            if self._living.may_act():
+                try:
+                    await self._reporter.report(self._living.current)
+                except Exception:
+                    log.exception("a load report failed")
+                    self.metrics.reports_failed.inc()
+            self._report_soon.clear()
+            try:
+                await asyncio.wait_for(self._report_soon.wait(), interval_s)
+                await asyncio.sleep(min(SOON_S, interval_s))
+            except asyncio.TimeoutError:
+                continue
+
+    async def _leave(self) -> None:
+        """After `leave`: ask to be emptied, wait until nothing is served (bounded), say goodbye."""
+        await self._leave_asked.wait()
+        self._leaving = True
+        deadline = self._boot_ms() + self._options.leave_timeout_ms
+        while self._living.registered and self._boot_ms() < deadline and not self._is_empty():
+            self.voice.event(LEAVING)
+            await self.changes.wait(1.0)
+        registered = self._living.registered
+        await self._living.finish()
+        if registered:  # everything is dropped: now the session may end for the journal too
+            await self.voice.goodbye()
+        self._end(OK, "left" if self._boot_ms() < deadline else "left in time-out, others take over")
+
+    def _is_empty(self) -> bool:
+        """The journal knows that this broker leaves, and it is a party to nothing any more."""
+        state, session = self.watcher.state, self._living.current
+        known = state.brokers.get(self.broker)
+        if known is None or not known.leaving:
+            return False
+        core = self._driver.core
+        named = any(record.names(session) for record in state.bundles.values() if record.state is not State.RETIRED)
+        return not named and (core is None or core.idle())
+
+    # ---------------------------------------------------------------- what it hears and says
+
+    @property
+    def _living(self) -> Sessions:
+        assert self.sessions is not None, "the agent has not begun"
+        return self.sessions
+
+    def _on_applied(self, entries: Sequence[Entry]) -> None:
+        if self.sessions is not None:
+            self.sessions.on_applied(entries)
+        self.changes.notify()
+
+    def _on_jump(self) -> None:
+        if self.sessions is not None:
+            self.sessions.on_jump()
+        self.changes.notify()
+
+    def _inventory(self) -> Future[tuple[int, int]] | None:
+        """All that is served, with epochs; where the broker's own metadata decides, what that says."""
+        core = self._driver.core
+        if self._runtime.kind == "pulsar" or core is None:
+            return self.voice.serving("observed", self._runtime.serving())
+        return self.voice.serving("inventory", core.inventory())
+
+    def _probe(self) -> None:
+        """Silence: an inventory that must come back proves that this agent can still fetch from Kafka."""
+        loop, sent = asyncio.get_running_loop(), self._inventory()
+
+        def acknowledged(done: Future[tuple[int, int]]) -> None:
+            if done.exception() is None and not loop.is_closed():
+                loop.call_soon_threadsafe(lambda: self.watcher.health.on_probe_acked(self._boot_ms()))
+
+        if sent is not None:
+            sent.add_done_callback(acknowledged)
+
+    # ---------------------------------------------------------------- how it ends
+
+    def _broken(self, error: BaseException) -> None:
+        log.error("the agent cannot go on", exc_info=error)
+        self._end(BROKEN, f"{type(error).__name__}: {error}")
+
+    def _broken_elsewhere(self, loop: asyncio.AbstractEventLoop, error: Exception) -> None:
+        loop.call_soon_threadsafe(self._broken, error)
+
+    def _part_ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            self._broken(task.exception() or RuntimeError("a part ended"))
+
+    def _end(self, code: int, text: str) -> None:
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_result(Ending(code, text))

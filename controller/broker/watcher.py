@@ -1,0 +1,255 @@
+"""How an agent hears: `broker-events` and `journal-feed` from Kafka, the journal's table for what Kafka did not bring.
+
+Kafka is subscribed before the journal is read, so nothing falls between. Records are parsed in the reader's thread
+and handed to the loop in one hop; the table is read in a worker thread, so a slow table delays neither heartbeats nor
+`released` nor the feed. Invariant: `state` changes in the loop only, by exactly seq + 1 (or as a whole, see `on_jump`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, Protocol
+
+from controller.broker.agent_metrics import AgentMetrics
+from controller.broker.feed_health import FeedHealth
+from controller.domain.apply import apply_in_place
+from controller.domain.entries import Entry
+from controller.domain.errors import BadRecord, InvariantBroken
+from controller.domain.events import VERSION, BrokerEvent, parse_broker_event
+from controller.domain.state import ClusterState
+
+log = logging.getLogger(__name__)
+
+
+class Journal(Protocol):
+    """The part of `controller.ledger.follower.Follower` that the agent uses, in one worker thread at a time."""
+
+    state: ClusterState
+
+    def bootstrap(self) -> object:
+        """Read the newest snapshot and what follows."""
+
+    def offer(self, entries: Iterable[Entry]) -> object:
+        """Entries that are known already, so that `catch_up` need not read them."""
+
+    def catch_up(self) -> Iterable[Entry]:
+        """Read the table; returns what was new to the follower."""
+
+
+class Read(Protocol):
+    """One record from the reader's thread."""
+
+    @property
+    def topic(self) -> str:
+        """Where it lay."""
+
+    @property
+    def value(self) -> bytes:
+        """As it was sent."""
+
+
+class Reader(Protocol):
+    """The part of `controller.bus.consumer.TopicReader` that the agent uses."""
+
+    def start(self, timeout_ms: int = 30_000) -> None:
+        """Settle where to begin and start the thread."""
+
+    def stop(self, timeout_s: float = 5.0) -> None:
+        """End the thread."""
+
+
+class Feed(NamedTuple):
+    """A record of the journal feed."""
+
+    entries: tuple[Entry, ...]
+    seq: int
+
+
+def parse_feed(raw: bytes) -> Feed:
+    """A commit's entries, or the newest seq; raises BadRecord."""
+    try:
+        doc: Any = json.loads(raw)
+        if not isinstance(doc, dict) or doc.get("v") != VERSION:
+            raise BadRecord("version", f"journal feed: {raw[:80]!s} is no record of version {VERSION}")
+        entries = tuple(Entry.from_row(row) for row in doc.get("entries") or ())
+        return Feed(entries, int(doc.get("seq") or (entries[-1].seq if entries else 0)))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadRecord("journal_feed", f"{type(error).__name__}: {error}") from None
+
+
+AHEAD_KEPT = 10_000  # entries kept beyond a gap; what is beyond that comes from the table
+FED_KEPT = 200
+
+
+class Watcher:
+    """Follows the journal for one agent. Everything but `take` and the table's reads runs in the event loop."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        feed_topic: str,
+        *,
+        poll_ms: int,
+        health: FeedHealth,
+        on_applied: Callable[[Sequence[Entry]], None],
+        on_jump: Callable[[], None],
+        on_event: Callable[[BrokerEvent], None],
+        on_failure: Callable[[BaseException], None],
+        boot_ms: Callable[[], int],
+        metrics: AgentMetrics,
+    ) -> None:
+        """`on_applied` gets entries after they changed `state`; `on_jump` says that `state` was replaced."""
+        self.state = ClusterState()
+        self.ready = False  # the journal has been read once
+        self.known_seq = 0
+        self.health = health
+        self._journal = journal
+        self._feed_topic = feed_topic
+        self._poll_ms = poll_ms
+        self._on_applied, self._on_jump, self._on_event = on_applied, on_jump, on_event
+        self._on_failure = on_failure
+        self._boot_ms = boot_ms
+        self._metrics = metrics
+        self._ahead: dict[int, Entry] = {}
+        self._fed: list[Entry] = []  # applied from the feed, not yet known to the follower
+        self._fed_ms = 0
+        self._gap = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._table = ThreadPoolExecutor(1, thread_name_prefix="journal-table")
+        self.failing = ""  # why the table cannot be read, empty when it can
+
+    async def start(self, reader: Reader) -> None:
+        """Subscribe, then read the journal, for as long as it takes. The reader hands its batches to `take`."""
+        self._loop = asyncio.get_running_loop()
+        await self._loop.run_in_executor(None, reader.start)
+        while not await self._read_table(self._journal.bootstrap):
+            await asyncio.sleep(self._poll_ms / 1000)
+        self._replace_state()
+
+    async def run(self) -> None:
+        """Read the table on a gap, and slowly when the feed is silent. Runs until it is cancelled."""
+        while True:
+            try:
+                await asyncio.wait_for(self._gap.wait(), self._poll_ms / 1000)
+            except asyncio.TimeoutError:
+                if self._boot_ms() - self._fed_ms < self._poll_ms:
+                    continue
+            self._gap.clear()
+            self._pass_on_fed()
+            if not await self._read_table(self._catch_up):
+                await asyncio.sleep(min(self._poll_ms, 500) / 1000)
+            if self.state.seq < self.known_seq:
+                await asyncio.sleep(0.02)  # the table was not there yet
+                self._gap.set()
+
+    def close(self) -> None:
+        """No more reads of the table are begun."""
+        self._table.shutdown(wait=False, cancel_futures=True)
+
+    # ---------------------------------------------------------------- the reader's thread
+
+    def take(self, records: Sequence[Read]) -> None:
+        """Called by the reader in its own thread with each batch."""
+        parsed: list[Feed | BrokerEvent] = []
+        for record in records:
+            try:
+                feed = record.topic == self._feed_topic
+                parsed.append(parse_feed(record.value) if feed else parse_broker_event(record.value))
+            except BadRecord as error:
+                self._metrics.bad_records.labels(error.rule_id).inc()
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._deliver, parsed)
+
+    # ---------------------------------------------------------------- the loop
+
+    def _deliver(self, parsed: Sequence[Feed | BrokerEvent]) -> None:
+        now = self._boot_ms()
+        self.health.on_record(now)
+        try:
+            for record in parsed:
+                if isinstance(record, BrokerEvent):
+                    self._on_event(record)
+                else:
+                    self._fed_ms = now
+                    self.known_seq = max(self.known_seq, record.seq)
+                    self._fed += self._apply(record.entries)
+            if len(self._fed) >= FED_KEPT:
+                self._pass_on_fed()
+            self._measure()
+        except Exception as error:
+            self._on_failure(error)
+
+    def _apply(self, entries: Iterable[Entry]) -> list[Entry]:
+        """Apply what follows the state; keep what is beyond a gap. Tells those who listen."""
+        for entry in entries:
+            if entry.seq > self.state.seq and len(self._ahead) < AHEAD_KEPT:
+                self._ahead[entry.seq] = entry
+        applied: list[Entry] = []
+        if not self.ready:
+            return applied
+        while (following := self._ahead.pop(self.state.seq + 1, None)) is not None:
+            apply_in_place(self.state, following)
+            applied.append(following)
+        if applied:
+            self._on_applied(applied)
+        return applied
+
+    def _measure(self) -> None:
+        self.known_seq = max(self.known_seq, self.state.seq)
+        if self.state.seq < self.known_seq:
+            self._gap.set()
+        self.health.on_seq(self.known_seq, self.state.seq, self._boot_ms())
+        self._metrics.applied_seq.set(self.state.seq)
+        self._metrics.known_seq.set(self.known_seq)
+
+    async def _read_table(self, read: Callable[[], object]) -> bool:
+        """One read in the worker thread and what follows from it; False when the table could not be read."""
+        assert self._loop is not None
+        try:
+            found = await self._loop.run_in_executor(self._table, read)
+        except InvariantBroken as error:
+            self._on_failure(error)
+            return False
+        except Exception as error:
+            if not self.failing:
+                log.warning("the journal's table cannot be read: %s: %s", type(error).__name__, error)
+            self.failing = f"{type(error).__name__}: {error}"
+            self._metrics.catch_ups.labels("failed").inc()
+            return False
+        if self.failing:
+            log.warning("the journal's table can be read again")
+        self.failing = ""
+        self._metrics.catch_ups.labels("done").inc()
+        if isinstance(found, list):
+            self._caught_up(found)
+        return True
+
+    def _pass_on_fed(self) -> None:
+        fed, self._fed = self._fed, []
+        if fed:
+            self._table.submit(self._journal.offer, fed)
+
+    def _catch_up(self) -> list[Entry]:
+        return list(self._journal.catch_up())
+
+    def _caught_up(self, entries: list[Entry]) -> None:
+        try:
+            self._apply(entries)
+            if self._journal.state.seq > self.state.seq:
+                self._replace_state()
+            self._measure()
+        except Exception as error:
+            self._on_failure(error)
+
+    def _replace_state(self) -> None:
+        """The follower has read a snapshot that is ahead of what this agent could apply one by one."""
+        self.state = self._journal.state.copy()
+        self._ahead = {seq: entry for seq, entry in self._ahead.items() if seq > self.state.seq}
+        self.ready = True
+        self._on_jump()
+        self._fed += self._apply(())
+        self._measure()

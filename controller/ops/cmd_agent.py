@@ -1,0 +1,197 @@
+"""`ballast agent`: one broker's agent, with the reference broker in the same process.
+
+Exit codes: 0 left (SIGTERM or SIGINT hands everything over first), 2 bad configuration, 3 another process is this
+broker, 4 an invariant broke. A second signal ends it at once, like a crash.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import secrets
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import structlog
+import typer
+
+from controller.broker.agent import Agent, Ending, Wires
+from controller.broker.agent_metrics import AgentMetrics
+from controller.broker.agent_options import AgentOptions
+from controller.broker.host_load import GBIT_BYTES
+from controller.broker.reference.broker import ReferenceBroker
+from controller.broker.reference.capacity import Capacity
+from controller.broker.runtime import BundleStats
+from controller.broker.split_proposals import SplitWatch
+from controller.bus.consumer import TopicReader
+from controller.bus.producer import JsonProducer
+from controller.bus.topics import TopicNames
+from controller.config.load import load_settings
+from controller.config.policy_values import split_settings
+from controller.config.settings import Settings
+from controller.domain.decision import Reason
+from controller.domain.errors import BadRecord, ConfigError
+from controller.domain.ids import check_broker_id
+from controller.ledger.follower import Follower
+from controller.ops.http import HttpServer, make_app
+from controller.ops.logs import configure_logs
+from controller.ops.metrics import new_registry
+from controller.policy.split import oversized
+
+app = typer.Typer(help="One broker's agent.", add_completion=False)
+log = structlog.get_logger(__name__)
+
+URGENT_BLOCK_MS = 200  # the event loop is never held longer by a Kafka that takes nothing
+
+
+@app.command()
+def agent(
+    broker_id: Annotated[str, typer.Option(help="Name of the broker: host:port of its web service, or any name.")],
+    conf: Annotated[Path | None, typer.Option(help="Configuration file.")] = None,
+    profile: Annotated[str | None, typer.Option(help="Profile to start from, such as local or cluster.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="section.key=value, may be repeated.")] = None,
+    capacity: Annotated[
+        list[str] | None, typer.Option(help="Capacity of the reference broker, such as cpu_pct=150; repeatable.")
+    ] = None,
+    data_port: Annotated[int, typer.Option(help="Port for clients; 0 takes a free one.")] = 0,
+    leave_timeout_s: Annotated[float, typer.Option(help="Longest wait for a graceful leave.")] = 30.0,
+) -> None:
+    """Report load, hold the lease, follow the journal, hand bundles over, answer lookups."""
+    settings = load_settings(conf, profile, overrides=set_ or [])
+    try:
+        check_broker_id(broker_id)
+    except BadRecord as error:
+        raise ConfigError(f"--broker-id: {error.text}") from None
+    configure_logs(settings.logging.level, settings.logging.json_lines, broker=broker_id, cluster=settings.cluster.name)
+    options = dataclasses.replace(options_of(settings), leave_timeout_ms=int(leave_timeout_s * 1000))
+    ending = asyncio.run(_run(settings, broker_id, options, parse_capacity(capacity or []), data_port))
+    log.info("agent ended", code=ending.code, text=ending.text)
+    if ending.code:
+        print(f"ballast agent: {ending.text}", file=sys.stderr)
+    raise typer.Exit(ending.code)
+
+
+def options_of(settings: Settings) -> AgentOptions:
+    """The agent's part of the configuration."""
+    nic = settings.agent.override_broker_nic_speed_gbps
+    return AgentOptions(
+        lease_ms=settings.control.lease_ms,
+        heartbeat_ms=settings.control.heartbeat_ms,
+        inventory_interval_ms=settings.control.inventory_interval_ms,
+        report_interval_ms=settings.agent.report_interval_ms,
+        journal_poll_ms=settings.agent.journal_poll_ms,
+        lookup_wait_ms=settings.agent.lookup_wait_ms,
+        top_k_bundles=settings.loads.top_k_bundles,
+        message_throughput_as_bandwidth=settings.agent.message_throughput_as_bandwidth,
+        nic_bytes_per_s=None if nic is None else nic * GBIT_BYTES,
+    )
+
+
+def parse_capacity(pairs: Sequence[str]) -> Capacity:
+    """A capacity of `name=value` pairs; raises ConfigError."""
+    known = [field.name for field in dataclasses.fields(Capacity)]
+    values: dict[str, float] = {}
+    for pair in pairs:
+        name, _, text = pair.partition("=")
+        if name not in known:
+            raise ConfigError(f"--capacity {pair}: {name!r} is none of {', '.join(known)}")
+        try:
+            values[name] = float(text)
+        except ValueError:
+            raise ConfigError(f"--capacity {pair}: {text!r} is not a number") from None
+    return Capacity(**values)
+
+
+def split_watch(settings: Settings) -> SplitWatch | None:
+    """Looks for bundles beyond the configured limits; None where splits are switched off."""
+    limits = split_settings(settings)
+    if not limits.enabled:
+        return None
+
+    def judge(stats: BundleStats) -> Reason | None:
+        return oversized({f.name: _number(getattr(stats, f.name)) for f in dataclasses.fields(stats)}, limits)
+
+    return SplitWatch(judge)
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+async def _run(settings: Settings, broker: str, options: AgentOptions, capacity: Capacity, data_port: int) -> Ending:
+    nonce = secrets.token_hex(8)
+    host = settings.agent.bind_host
+    runtime = ReferenceBroker(f"{broker}.{nonce}", settings.store.address, capacity=capacity, host=host, port=data_port)
+    http = HttpServer(host, settings.http.agent_port)
+    metrics = AgentMetrics(new_registry())
+    urgent = await _producer(settings, broker, options.lease_ms, "urgent")
+    bulk = await _producer(settings, broker, options.lease_ms, "bulk")
+    names = TopicNames(settings.kafka.topic_prefix)
+    wires = Wires(urgent, bulk, reader=_reader(settings, broker), journal=Follower(settings.tables.root), names=names)
+    found = Agent(
+        broker,
+        nonce,
+        runtime,
+        wires,
+        options,
+        lookup_url=http.url,
+        capacity=dataclasses.asdict(capacity),
+        splits=split_watch(settings),
+        metrics=metrics,
+    )
+    http.start(make_app(metrics.registry, found.health, found.routes()))
+    print(f"ballast-agent {broker} listening {http.url}", flush=True)
+    _on_signals(found)
+    try:
+        return await found.run()
+    finally:
+        await http.stop()
+        for producer in (urgent, bulk):
+            await asyncio.get_running_loop().run_in_executor(None, producer.close, 2.0)
+
+
+async def _producer(settings: Settings, broker: str, lease_ms: int, part: str) -> JsonProducer:
+    """A heartbeat older than a lease is worth nothing, a load report neither: nothing is queued longer."""
+
+    def make() -> JsonProducer:
+        return JsonProducer(
+            settings.kafka.bootstrap_servers,
+            f"ballast-agent-{broker}-{part}",
+            settings.kafka.client,
+            delivery_timeout_ms=lease_ms,
+            max_block_ms=URGENT_BLOCK_MS,
+        )
+
+    return await asyncio.get_running_loop().run_in_executor(None, make)
+
+
+def _reader(settings: Settings, broker: str) -> Callable[..., TopicReader]:
+    def make(topics: list[str], on_batch: Any, on_failure: Any) -> TopicReader:
+        return TopicReader(
+            settings.kafka.bootstrap_servers,
+            topics,
+            on_batch,
+            settings=settings.kafka.client,
+            name=f"ballast-agent-{broker}",
+            on_failure=on_failure,
+        )
+
+    return make
+
+
+def _on_signals(found: Agent) -> None:
+    """The first SIGTERM or SIGINT leaves gracefully, the second ends the process as a crash would."""
+    loop = asyncio.get_running_loop()
+
+    def first() -> None:
+        log.info("asked to leave")
+        found.leave()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, first)

@@ -1,0 +1,66 @@
+"""Logs of a process: one JSON object a line (or text for a terminal), also for libraries that use `logging`.
+
+Every line has time (UTC), level, logger, event, and what was bound to the process (broker, cluster, ...).
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TextIO
+
+import structlog
+
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+QUIET = ("kafka", "uvicorn", "httpx", "httpcore", "asyncio")  # these say at INFO what our own lines say
+
+
+def configure_logs(level: str = "info", json_lines: bool = True, stream: TextIO | None = None, **bound: str) -> None:
+    """Set up `structlog` and `logging` for the whole process; call once at its start.
+
+    `level`: debug, info, warning or error. `bound`: fields that every line carries.
+    """
+    number = _LEVELS[level]
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.PositionalArgumentsFormatter(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+        structlog.processors.StackInfoRenderer(),
+    ]
+    last: list[structlog.typing.Processor] = (
+        [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer(default=str)]
+        if json_lines
+        else [structlog.dev.ConsoleRenderer(colors=False)]
+    )
+    formatter = structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=[*shared, _bind(bound)],
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+    )
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(formatter)
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(number)
+    for name in QUIET:
+        logging.getLogger(name).setLevel(max(number, logging.WARNING))
+    structlog.configure(
+        processors=[*shared, _bind(bound), structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+
+
+def _bind(fields: dict[str, str]) -> structlog.typing.Processor:
+    """Adds the process's own fields, below what the line itself says."""
+
+    def add(
+        logger: structlog.typing.WrappedLogger, name: str, event: structlog.typing.EventDict
+    ) -> structlog.typing.EventDict:
+        for key, value in fields.items():
+            event.setdefault(key, value)
+        return event
+
+    return add
