@@ -27,6 +27,7 @@ from controller.ledger.tables import TableRoot
 from controller.ops.operator import Operator, Outcome
 
 BALLAST = (sys.executable, "-m", "controller.ops.cli")
+STORE = (sys.executable, "-m", "controller.store.server")
 
 
 class LocalCluster:
@@ -89,7 +90,7 @@ class LocalCluster:
         """Kafka with its topics, the segment store, the tables, and the configuration file all others read."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self.kafka.start()
-        store = self.start("store", [*BALLAST, "store", "--data-dir", str(self.folder / "store")])
+        store = self.start("store", [*STORE, "--data-dir", str(self.folder / "store")])
         address = store.wait_for_line("ballast-store listening", 20).split()[-1]
         document = {
             "profile": self.profile,
