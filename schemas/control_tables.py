@@ -29,7 +29,7 @@ OWNERSHIP = Record(
         _ENTRY_SEQ,
         _SEQ,
     ),
-    TableOptions(key=("bundle",)),
+    TableOptions(key=("bundle",), statistics=("bundle", "seq")),
 )
 
 BROKERS = Record(
@@ -50,7 +50,7 @@ BROKERS = Record(
         _ENTRY_SEQ,
         _SEQ,
     ),
-    TableOptions(key=("broker",)),
+    TableOptions(key=("broker",), statistics=("broker", "seq")),
 )
 
 CONTROL_STATE = Record(
@@ -62,7 +62,7 @@ CONTROL_STATE = Record(
         Field("at_ms", LONG, "ms since epoch", "wall time"),
         Field("state_json", STRING, "", "the state, canonical JSON (controller.domain.state_codec)"),
     ),
-    TableOptions(key=("seq",)),
+    TableOptions(key=("seq",), statistics=("seq",)),
 )
 
 OVERRIDES = Record(
@@ -79,7 +79,7 @@ OVERRIDES = Record(
         Field("why", STRING, "", "the reason given", nullable=True),
         Field("entry_seq", LONG, "", "journal entry that accepted it"),
     ),
-    TableOptions(key=("override_id",)),
+    TableOptions(key=("override_id",), statistics=("override_id",)),
 )
 
 CONFIG_HISTORY = Record(
@@ -92,5 +92,7 @@ CONFIG_HISTORY = Record(
         Field("code_version", STRING, "", "version of the code"),
         Field("config_json", STRING, "", "effective values, secrets left out, JSON"),
     ),
-    TableOptions(append_only=True, log_retention_hours=24 * 30, key=("config_version", "instance")),
+    TableOptions(
+        append_only=True, log_retention_hours=24 * 30, key=("config_version", "instance"), statistics=("at_ms",)
+    ),
 )

@@ -23,6 +23,8 @@ def delta_properties(record: Record) -> dict[str, str]:
         "delta.logRetentionDuration": f"interval {options.log_retention_hours} hours",
         "delta.deletedFileRetentionDuration": f"interval {options.deleted_file_retention_hours} hours",
     }
+    if options.statistics:
+        properties["delta.dataSkippingStatsColumns"] = ",".join(options.statistics)
     if options.append_only:
         properties["delta.appendOnly"] = "true"
     return properties

@@ -35,7 +35,7 @@ ROUNDS = Record(
         Field("duration_ms", LONG, "ms", "time the evaluation took", nullable=True),
         Field("wall_ms", LONG, "ms since epoch", "wall time of the write"),
     ),
-    TableOptions(key=("round_id", "attempt_id")),
+    TableOptions(key=("round_id", "attempt_id"), statistics=("at_ms", "attempt_id")),
 )
 
 DECISIONS = Record(
@@ -63,7 +63,7 @@ DECISIONS = Record(
         Field("before_json", STRING, "", "scores before, by broker, JSON"),
         Field("after_json", STRING, "", "predicted scores after, by broker, JSON"),
     ),
-    TableOptions(key=("decision_id", "attempt_id")),
+    TableOptions(key=("decision_id", "attempt_id"), statistics=("at_ms", "attempt_id")),
 )
 
 BROKER_SCORES = Record(
@@ -85,5 +85,5 @@ BROKER_SCORES = Record(
             for name in RESOURCES
         ),
     ),
-    TableOptions(key=("round_id", "attempt_id", "broker")),
+    TableOptions(key=("round_id", "attempt_id", "broker"), statistics=("at_ms", "attempt_id")),
 )

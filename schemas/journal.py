@@ -30,5 +30,5 @@ JOURNAL = Record(
     "journal",
     "the append-only truth: everything decided and everything that happened",
     JOURNAL_FIELDS,
-    TableOptions(append_only=True, checkpoint_interval=100, key=("seq",)),
+    TableOptions(append_only=True, checkpoint_interval=100, key=("seq",), statistics=("seq", "kind", "at_ms")),
 )

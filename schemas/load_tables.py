@@ -75,7 +75,10 @@ BROKER_PANES = Record(
         Field("last_event_ms", LONG, "ms since epoch", "event time of the last report"),
         *_MARKER,
     ),
-    TableOptions(key=("pane_end_ms", "broker", "incarnation", "writer", "batch_id")),
+    TableOptions(
+        key=("pane_end_ms", "broker", "incarnation", "writer", "batch_id"),
+        statistics=("pane_end_ms", "first_event_ms", "last_event_ms"),
+    ),
 )
 
 BUNDLE_PANES = Record(
@@ -90,7 +93,7 @@ BUNDLE_PANES = Record(
         *(f for name in BUNDLE_FIELDS for f in _sum_and_max(name, FIELD_UNITS[name], f"{name} of the bundle")),
         *_MARKER,
     ),
-    TableOptions(key=("pane_end_ms", "bundle", "broker", "writer", "batch_id")),
+    TableOptions(key=("pane_end_ms", "bundle", "broker", "writer", "batch_id"), statistics=("pane_end_ms",)),
 )
 
 BROKER_LOAD = Record(
@@ -109,7 +112,7 @@ BROKER_LOAD = Record(
         Field("bundles", DOUBLE, "count", "short average: bundles served"),
         *_MARKER,
     ),
-    TableOptions(key=("as_of_ms", "broker", "incarnation")),
+    TableOptions(key=("as_of_ms", "broker", "incarnation"), statistics=("as_of_ms",)),
 )
 
 BUNDLE_LOAD = Record(
@@ -126,7 +129,7 @@ BUNDLE_LOAD = Record(
         Field("throughput_long", DOUBLE, "bytes/s", "decayed average over hours: bytes in and out"),
         *_MARKER,
     ),
-    TableOptions(key=("as_of_ms", "bundle", "broker")),
+    TableOptions(key=("as_of_ms", "bundle", "broker"), statistics=("as_of_ms",)),
 )
 
 QUARANTINE = Record(
@@ -145,5 +148,5 @@ QUARANTINE = Record(
         Field("source", STRING, "", "loads or control"),
         Field("batch_id", LONG, "", "micro-batch that found it"),
     ),
-    TableOptions(key=("topic", "partition", "kafka_offset")),
+    TableOptions(key=("topic", "partition", "kafka_offset"), statistics=("detected_ms",)),
 )

@@ -83,7 +83,8 @@ class TableOptions:
     """How a Delta table is kept. Hours, because a table with a commit a second fills a disk in days.
 
     `append_only` forbids deletes and updates of rows (compaction is still allowed): only for tables that no clean-up
-    deletes from. `key` names the columns that identify a row, for readers.
+    deletes from. `key` names the columns that identify a row, for readers. `statistics` names the columns by which
+    readers skip files; Delta's default would be the first 32, long JSON text included.
     """
 
     append_only: bool = False
@@ -91,6 +92,7 @@ class TableOptions:
     log_retention_hours: int = 6
     deleted_file_retention_hours: int = 6
     key: tuple[str, ...] = ()
+    statistics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +109,9 @@ class Record:
         twice = {name for name in names if names.count(name) > 1}
         if twice:
             raise ValueError(f"record {self.name} has {sorted(twice)} twice; rename one")
-        if self.table and not set(self.table.key) <= set(names):
-            raise ValueError(f"record {self.name}: key {self.table.key} names no column; columns are {names}")
+        for columns in (self.table.key, self.table.statistics) if self.table else ():
+            if not set(columns) <= set(names):
+                raise ValueError(f"record {self.name}: {columns} names what is no column; columns are {names}")
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -59,5 +59,6 @@ TBLPROPERTIES (
   'delta.checkpointPolicy' = 'classic',
   'delta.checkpointInterval' = '50',
   'delta.logRetentionDuration' = 'interval 6 hours',
-  'delta.deletedFileRetentionDuration' = 'interval 6 hours'
+  'delta.deletedFileRetentionDuration' = 'interval 6 hours',
+  'delta.dataSkippingStatsColumns' = 'pane_end_ms,first_event_ms,last_event_ms'
 )

@@ -24,5 +24,6 @@ TBLPROPERTIES (
   'delta.checkpointPolicy' = 'classic',
   'delta.checkpointInterval' = '50',
   'delta.logRetentionDuration' = 'interval 6 hours',
-  'delta.deletedFileRetentionDuration' = 'interval 6 hours'
+  'delta.deletedFileRetentionDuration' = 'interval 6 hours',
+  'delta.dataSkippingStatsColumns' = 'at_ms,attempt_id'
 )

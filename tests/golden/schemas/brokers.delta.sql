@@ -21,5 +21,6 @@ TBLPROPERTIES (
   'delta.checkpointPolicy' = 'classic',
   'delta.checkpointInterval' = '50',
   'delta.logRetentionDuration' = 'interval 6 hours',
-  'delta.deletedFileRetentionDuration' = 'interval 6 hours'
+  'delta.deletedFileRetentionDuration' = 'interval 6 hours',
+  'delta.dataSkippingStatsColumns' = 'broker,seq'
 )

@@ -14,5 +14,6 @@ TBLPROPERTIES (
   'delta.checkpointInterval' = '50',
   'delta.logRetentionDuration' = 'interval 720 hours',
   'delta.deletedFileRetentionDuration' = 'interval 6 hours',
+  'delta.dataSkippingStatsColumns' = 'at_ms',
   'delta.appendOnly' = 'true'
 )

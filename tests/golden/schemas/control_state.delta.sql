@@ -12,5 +12,6 @@ TBLPROPERTIES (
   'delta.checkpointPolicy' = 'classic',
   'delta.checkpointInterval' = '50',
   'delta.logRetentionDuration' = 'interval 6 hours',
-  'delta.deletedFileRetentionDuration' = 'interval 6 hours'
+  'delta.deletedFileRetentionDuration' = 'interval 6 hours',
+  'delta.dataSkippingStatsColumns' = 'seq'
 )

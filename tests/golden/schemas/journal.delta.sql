@@ -26,5 +26,6 @@ TBLPROPERTIES (
   'delta.checkpointInterval' = '100',
   'delta.logRetentionDuration' = 'interval 6 hours',
   'delta.deletedFileRetentionDuration' = 'interval 6 hours',
+  'delta.dataSkippingStatsColumns' = 'seq,kind,at_ms',
   'delta.appendOnly' = 'true'
 )

@@ -1,0 +1,168 @@
+"""What rounds saw and decided, as rows of `rounds`, `decisions` and `broker_scores`.
+
+Written before the journal's `round` entry, so a crash in between leaves rows that no entry names: they never counted.
+Whoever reads evidence reads it joined (`read_joined`), and so sees exactly the rounds that the journal knows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.dataset as pads
+
+from controller.domain.decision import Decision, DecisionKind, RoundResult
+from controller.domain.entries import Kind
+from controller.domain.load import RESOURCES
+from controller.ledger.files import surviving_vacuum
+from controller.ledger.tables import TableRoot, as_root
+from controller.ledger.writer import append_rows
+from schemas.arrow import arrow_schema
+from schemas.catalog import TABLES
+
+EXECUTED = "executed"
+EVIDENCE_TABLES = ("rounds", "decisions", "broker_scores")
+_MOVES = frozenset({DecisionKind.TRANSFER, DecisionKind.UNLOAD})
+
+
+class RoundEvidence(Protocol):
+    """A round as the control step hands it over (`controller.control.context.Evidence`)."""
+
+    @property
+    def result(self) -> RoundResult:
+        """What the round found."""
+
+    @property
+    def outcomes(self) -> Mapping[str, str]:
+        """Decision id -> `executed`, or the reason code why not; skips have none."""
+
+    @property
+    def attempt_id(self) -> str:
+        """What the journal's `round` entry names."""
+
+    @property
+    def mode(self) -> str:
+        """Mode of the cluster then."""
+
+
+def write_evidence(
+    root: TableRoot | str | Path, evidence: RoundEvidence, wall_ms: int, duration_ms: int | None = None
+) -> None:
+    """Append the rows of one round to the three tables; call it before the journal's commit.
+
+    Calling it again for the same attempt doubles its rows: a second try takes a new attempt id.
+    """
+    tables = as_root(root)
+    append_rows(tables, "broker_scores", score_rows(evidence))
+    append_rows(tables, "decisions", decision_rows(evidence))
+    append_rows(tables, "rounds", [round_row(evidence, wall_ms, duration_ms)])
+
+
+def read_joined(root: TableRoot | str | Path, name: str) -> pa.Table:
+    """The rows of one evidence table whose attempt the journal names; unordered. Empty before the tables exist."""
+    tables = as_root(root)
+    schema = arrow_schema(TABLES[name])
+    if not tables.exists(name) or not tables.exists("journal"):
+        return schema.empty_table()
+
+    def read() -> pa.Table:
+        journal = tables.open("journal").to_pyarrow_dataset()
+        named = journal.to_table(columns=["attempt_id"], filter=pads.field("kind") == Kind.ROUND.value)["attempt_id"]
+        rows = tables.open(name).to_pyarrow_dataset()
+        return rows.to_table(columns=schema.names, filter=pads.field("attempt_id").isin(named.combine_chunks()))
+
+    return surviving_vacuum(read)
+
+
+def round_row(evidence: RoundEvidence, wall_ms: int, duration_ms: int | None) -> dict[str, Any]:
+    """The row of `rounds`."""
+    result = evidence.result
+    kinds = [decision.kind for decision in result.decisions]
+    known = [row["score"] for row in result.scores if row.get("eligible") and row.get("score") is not None]
+    return {
+        **_common(evidence),
+        "mode": evidence.mode,
+        "strategy": result.strategy,
+        "challenger": result.challenger,
+        "state_seq": result.state_seq,
+        "decisions": len(kinds),
+        "moves": sum(kind in _MOVES for kind in kinds),
+        "splits": kinds.count(DecisionKind.SPLIT),
+        "skips": kinds.count(DecisionKind.SKIP),
+        "mean_score": sum(known) / len(known) if known else None,
+        "max_score": max(known, default=None),
+        "plan_hash": result.plan_hash,
+        "config_version": str(result.inputs.get("config_version", "")),
+        "code_version": str(result.inputs.get("code_version", "")),
+        "inputs_json": _json(result.inputs),
+        "duration_ms": duration_ms,
+        "wall_ms": wall_ms,
+    }
+
+
+def decision_rows(evidence: RoundEvidence) -> list[dict[str, Any]]:
+    """The rows of `decisions`, skips included."""
+    return [_decision_row(evidence, decision) for decision in evidence.result.decisions]
+
+
+def score_rows(evidence: RoundEvidence) -> list[dict[str, Any]]:
+    """The rows of `broker_scores`."""
+    return [_score_row(evidence, row) for row in evidence.result.scores]
+
+
+def _common(evidence: RoundEvidence) -> dict[str, Any]:
+    result = evidence.result
+    return {"round_id": result.round_id, "attempt_id": evidence.attempt_id, "at_ms": result.at_ms}
+
+
+def _decision_row(evidence: RoundEvidence, decision: Decision) -> dict[str, Any]:
+    outcome = evidence.outcomes.get(decision.id)
+    return {
+        **_common(evidence),
+        "decision_id": decision.id,
+        "kind": decision.kind.value,
+        "label": decision.label.value,
+        "reason": decision.reason.value,
+        "band": decision.reason.band,
+        "bundle": decision.bundle,
+        "source": decision.source,
+        "target": decision.target,
+        "epoch": decision.epoch,
+        "boundary": decision.boundary,
+        "strategy": decision.strategy or evidence.result.strategy,
+        "challenger": evidence.result.challenger,
+        "executed": outcome == EXECUTED,
+        "outcome": outcome,
+        "evidence_json": _json(decision.evidence),
+        "before_json": _json(decision.before),
+        "after_json": _json(decision.after),
+    }
+
+
+def _score_row(evidence: RoundEvidence, row: Mapping[str, Any]) -> dict[str, Any]:
+    used = row.get("utilisations") or {}
+    return {
+        **_common(evidence),
+        "broker": row["broker"],
+        "score": row.get("score"),
+        "mean": row.get("mean"),
+        "hits": int(row.get("hits") or 0),
+        "eligible": bool(row.get("eligible")),
+        "is_source": bool(row.get("source")),
+        "reason": row.get("reason"),
+        **{f"{name}_utilisation": used.get(name) for name in RESOURCES},
+    }
+
+
+def _json(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), default=_plain, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    """A numpy number as Python's own; anything else does not belong into evidence."""
+    if hasattr(value, "item"):
+        return value.item()
+    raise TypeError(f"{value!r} of type {type(value).__name__} in evidence: store plain numbers and text")

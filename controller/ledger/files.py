@@ -1,0 +1,91 @@
+"""Rows of a table in a range of one column, reading only the files whose statistics allow it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pads
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+
+from controller.ledger.delta_log import AddedFile, DeltaLog
+from schemas.arrow import arrow_schema
+from schemas.record import Record
+
+OPEN_ATTEMPTS = 5
+_T = TypeVar("_T")
+
+
+def surviving_vacuum(read: Callable[[], _T]) -> _T:
+    """The result of `read`, which opens a table and reads it, tried again when a file vanishes in between.
+
+    Compaction and overwriting replace files, VACUUM removes the replaced ones; a new handle names the new ones.
+    """
+    for _ in range(OPEN_ATTEMPTS - 1):
+        try:
+            return read()
+        except FileNotFoundError:
+            continue
+    return read()
+
+
+def read_range(
+    table: DeltaTable,
+    log: DeltaLog,
+    record: Record,
+    column: str,
+    above: int,
+    up_to: int | None = None,
+    columns: Sequence[str] | None = None,
+) -> pa.Table:
+    """Rows with above < column <= up_to at the handle's version, in no particular order.
+
+    Columns the files lack come as nulls, columns the record lacks are left out: newer and older writers may differ.
+    Raises FileNotFoundError when VACUUM has removed a file since the handle was opened.
+    """
+    schema = arrow_schema(record)
+    if columns is not None:
+        schema = pa.schema([schema.field(name) for name in columns])
+    paths = paths_in_range(table, column, above, up_to)
+    if not paths:
+        return schema.empty_table()
+    wanted = pc.field(column) > above
+    if up_to is not None:
+        wanted = wanted & (pc.field(column) <= up_to)
+    files = pads.dataset(paths, schema=_all_nullable(schema, record, column), filesystem=log.files, format="parquet")
+    return files.to_table(columns=schema.names, filter=wanted)
+
+
+def paths_in_range(table: DeltaTable, column: str, above: int, up_to: int | None = None) -> list[str]:
+    """Paths of the files that may hold rows with above < column <= up_to. Files without statistics are kept."""
+    actions = pa.table(table.get_add_actions(flatten=True))
+    if not actions.num_rows:
+        return []
+    keep = pa.chunked_array([pa.array([True] * actions.num_rows)])
+    if f"max.{column}" in actions.column_names:
+        keep = pc.and_(keep, pc.fill_null(pc.greater(actions[f"max.{column}"], above), True))
+    if up_to is not None and f"min.{column}" in actions.column_names:
+        keep = pc.and_(keep, pc.fill_null(pc.less_equal(actions[f"min.{column}"], up_to), True))
+    paths: list[str] = actions.filter(keep)["path"].to_pylist()
+    return paths
+
+
+def read_added(log: DeltaLog, added: AddedFile, record: Record) -> pa.Table:
+    """The rows of one file that a commit added; unknown columns are left out, missing ones are null."""
+    with log.open_file(added.path) as file:
+        parquet = pq.ParquetFile(file)
+        present = set(parquet.schema_arrow.names)
+        found = parquet.read(columns=[name for name in record.names if name in present])
+    schema = _all_nullable(arrow_schema(record), record)
+    arrays = [found[f.name].cast(f.type) if f.name in present else pa.nulls(found.num_rows, f.type) for f in schema]
+    return pa.table(arrays, schema=schema)
+
+
+def _all_nullable(schema: pa.Schema, record: Record, also: str | None = None) -> pa.Schema:
+    fields = [pa.field(f.name, f.type) for f in schema]
+    if also is not None and also not in schema.names:
+        fields.append(pa.field(also, arrow_schema(record).field(also).type))
+    return pa.schema(fields)

@@ -1,0 +1,144 @@
+"""A replicated view of the cluster: bootstrap from the tables, then entries from the feed or from the journal's table.
+
+The feed says at once what is new; the table is the truth and fills every gap. Entries are applied exactly seq + 1, in
+order and once, wherever they come from. Thread-agnostic: callers serialise.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from controller.domain.apply import apply_in_place
+from controller.domain.entries import Entry
+from controller.domain.state import ClusterState
+from controller.ledger.delta_log import LogGone
+from controller.ledger.files import read_added, surviving_vacuum
+from controller.ledger.journal_rows import dense, entries_since, to_entries
+from controller.ledger.snapshots import load_state_and_version
+from controller.ledger.tables import TableRoot, as_root
+from schemas.journal import JOURNAL
+
+log = logging.getLogger(__name__)
+
+BUFFERED = 10_000  # entries from the feed kept while earlier ones are missing
+REOPEN_AFTER_VERSIONS = 500  # a table as a whole is looked at that often, whatever the log's files say
+
+
+class Follower:
+    """Follows the journal from `bootstrap()` on; the constructor reads nothing. `state` is live: do not keep it.
+
+    A poll without news is one existence test; a new commit costs its log file and its data file.
+    """
+
+    def __init__(self, root: TableRoot | str | Path, storage_options: Mapping[str, str] | None = None) -> None:
+        self._root = as_root(root, storage_options)
+        self._log = self._root.log(JOURNAL.name)
+        self._version: int | None = None  # of the journal's table; None before bootstrap
+        self._read_whole_at = 0
+        self._polls_without_news = 0
+        self._ahead: dict[int, Entry] = {}
+        self.state = ClusterState()
+        self.known_seq = 0
+
+    @property
+    def seq(self) -> int:
+        """The newest entry applied."""
+        return self.state.seq
+
+    @property
+    def behind(self) -> int:
+        """How many entries are known to exist and not applied."""
+        return max(0, self.known_seq - self.state.seq)
+
+    def bootstrap(self) -> ClusterState:
+        """Load the newest base snapshot and the journal's tail; an empty state when there are no tables yet.
+
+        Raises InvariantBroken when the journal contradicts itself, DeltaError or OSError when it cannot be read.
+        """
+        self.state, version = load_state_and_version(self._root)
+        self._version = self._read_whole_at = version
+        self.hear(self.state.seq)
+        self._apply_buffered()
+        return self.state
+
+    def hear(self, seq: int) -> None:
+        """Note that this seq exists (the controller repeats its newest one each second)."""
+        self.known_seq = max(self.known_seq, seq)
+
+    def offer(self, entries: Iterable[Entry]) -> list[Entry]:
+        """Entries from the feed, in any order, again or not; returns those that were applied, in order.
+
+        Entries that do not follow yet are kept until they do, at most BUFFERED of them.
+        """
+        for entry in entries:
+            self.hear(entry.seq)
+            if entry.seq > self.state.seq and len(self._ahead) < BUFFERED:
+                self._ahead.setdefault(entry.seq, entry)
+        return self._apply_buffered() if self._version is not None else []
+
+    def catch_up(self) -> list[Entry]:
+        """Apply what the table has beyond the view; returns those entries. Bootstraps first if nobody did.
+
+        Raises DeltaError or OSError when the table cannot be read: try again later.
+        """
+        if self._version is None:
+            self.bootstrap()
+            return []
+        applied = self._tail()
+        whole_is_due = self._polls_without_news >= REOPEN_AFTER_VERSIONS or (not applied and self.behind)
+        if whole_is_due or self._version - self._read_whole_at >= REOPEN_AFTER_VERSIONS:
+            applied += self._read_whole()
+        return applied
+
+    def _tail(self) -> list[Entry]:
+        """Follow the table commit by commit; on a file that is gone, read the table as a whole."""
+        assert self._version is not None
+        applied: list[Entry] = []
+        self._polls_without_news += 1
+        try:
+            while self._log.exists(self._version + 1):
+                applied += self._apply(self._entries_of(self._version + 1))
+                self._version += 1
+                self._polls_without_news = 0
+        except (LogGone, FileNotFoundError) as error:
+            log.info("journal version %d cannot be followed (%s): reading the table", self._version + 1, error)
+            applied += self._read_whole()
+        return applied
+
+    def _entries_of(self, version: int) -> list[Entry]:
+        """The entries that one commit added above the view's seq; none for a compaction."""
+        commit = self._log.read(version)
+        fresh = [f for f in commit.added if f.data_change and f.largest.get("seq", self.seq + 1) > self.seq]
+        entries = [entry for f in fresh for entry in to_entries(read_added(self._log, f, JOURNAL))]
+        return sorted((e for e in entries if e.seq > self.seq), key=lambda e: e.seq)
+
+    def _read_whole(self) -> list[Entry]:
+        self._polls_without_news = 0
+        if not self._root.exists(JOURNAL.name):
+            return []
+
+        def read() -> tuple[list[Entry], int]:
+            table = self._root.open(JOURNAL.name)
+            return entries_since(table, self._log, self.seq), table.version()
+
+        entries, version = surviving_vacuum(read)
+        self._version = self._read_whole_at = version
+        return self._apply(entries)
+
+    def _apply(self, entries: list[Entry]) -> list[Entry]:
+        """Apply entries of the table, then what the feed said beyond them."""
+        for entry in dense(entries, self.seq):
+            apply_in_place(self.state, entry)
+        self.hear(self.seq)
+        return entries + self._apply_buffered()
+
+    def _apply_buffered(self) -> list[Entry]:
+        applied: list[Entry] = []
+        while (entry := self._ahead.pop(self.seq + 1, None)) is not None:
+            apply_in_place(self.state, entry)
+            applied.append(entry)
+        if self._ahead and (applied or len(self._ahead) >= BUFFERED):
+            self._ahead = {seq: kept for seq, kept in self._ahead.items() if seq > self.seq}
+        return applied

@@ -1,0 +1,171 @@
+"""The journal's one writer: each commit is a compare-and-set on the table's version.
+
+Rules, in the order they are judged after anything but a plain success:
+1. Somebody else's *data* was committed since this handle: ForeignCommit, even when one's own entry is there too.
+2. One's own instance and batch are there: the commit happened.
+3. No commit, or only such as changed no data (compaction): the same entries are tried again.
+4. The log cannot be read: OutcomeUnknown; the caller blocks and commits the same entries again later.
+Nothing is ever computed again: the caller's entries are written as they are, or not at all.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError
+from tenacity import RetryError, Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
+
+from controller.domain.entries import Entry
+from controller.domain.errors import ForeignCommit, InvariantBroken, OutcomeUnknown
+from controller.ledger.delta_log import Commit, LogGone
+from controller.ledger.journal_rows import dense, entries_since, last_entry
+from controller.ledger.tables import REOPEN_AFTER_VERSIONS, TableRoot, as_root
+from schemas.arrow import arrow_table
+from schemas.journal import JOURNAL
+
+log = logging.getLogger(__name__)
+
+NAME = JOURNAL.name
+COMMIT_ATTEMPTS = 8  # of the same entries, each after a look at the log
+READ_ATTEMPTS = 6  # of the log, with waits of 0.1, 0.2, … up to 2 s between
+_T = TypeVar("_T")
+
+
+class Journal:
+    """Commits entries. Opened at one version; whatever others commit after it is noticed at the next commit.
+
+    Opened before or after the state it commits on was loaded: a journal that went on in between is a ForeignCommit at
+    the first commit. Not thread-safe.
+    """
+
+    def __init__(self, root: TableRoot | str | Path, storage_options: Mapping[str, str] | None = None) -> None:
+        self._root = as_root(root, storage_options)
+        self._log = self._root.log(NAME)
+        self._table = self._root.open(NAME)
+        self._opened_at = self._table.version()
+        self._last = last_entry(self._table, self._log)
+
+    @property
+    def last_seq(self) -> int:
+        """Seq of the newest entry this handle knows; 0 for an empty journal."""
+        return self._last.seq if self._last else 0
+
+    @property
+    def version(self) -> int:
+        """The table version this handle holds."""
+        return self._table.version()
+
+    def last(self) -> Entry | None:
+        """The newest entry this handle knows."""
+        return self._last
+
+    def read_since(self, seq: int) -> list[Entry]:
+        """Entries above `seq` up to `last_seq`. Does not look for newer ones: that would hide a foreign commit."""
+        return entries_since(self._table, self._log, seq)
+
+    def commit(self, entries: Sequence[Entry], instance: str, batch_id: int) -> int:
+        """Append the entries as one version; returns that version, or the newest one when it was there already.
+
+        Entries must continue `last_seq`. Committing the very last entries once more is no error.
+        Raises ForeignCommit (stop: another controller writes), OutcomeUnknown (block, commit the same again).
+        """
+        if self._is_last(entries, instance, batch_id):
+            return self.version
+        self._check(entries, instance)
+        rows = arrow_table(JOURNAL, (entry.to_row() for entry in entries))
+        trouble: Exception | None = None
+        for _ in range(COMMIT_ATTEMPTS):
+            try:
+                self._append(rows, instance, batch_id, entries[-1].seq)
+            except Exception as error:  # whatever it was, only the log knows what happened
+                trouble = error
+                if not self._landed(instance, batch_id, error):
+                    continue
+            self._last = entries[-1]
+            self._reopen_by_habit()
+            return self.version
+        raise OutcomeUnknown(
+            f"entries {entries[0].seq}..{entries[-1].seq} were not committed in {COMMIT_ATTEMPTS} attempts, "
+            f"the last one said: {trouble}; check the table store at {self._root.uri(NAME)} and commit them again"
+        ) from trouble
+
+    def _append(self, rows: pa.Table, instance: str, batch_id: int, seq: int) -> None:
+        write_deltalake(
+            self._table,
+            rows,
+            mode="append",
+            commit_properties=CommitProperties(
+                max_commit_retries=0,
+                app_transactions=[Transaction(instance, batch_id)],
+                custom_metadata={"ballast.instance": instance, "ballast.batch": batch_id, "ballast.seq": seq},
+            ),
+        )
+
+    def _landed(self, instance: str, batch_id: int, error: Exception | None) -> bool:
+        """Whether our commit is in the log, whatever the writer said. Moves the handle to what was read."""
+        if error is not None and not isinstance(error, CommitFailedError):
+            log.warning("journal commit %s/%d: outcome unknown, reading the log: %s", instance, batch_id, error)
+        newest, since = self._retried(self._read_since_handle)
+        foreign = [c for c in since if c.changes_data and c.transactions.get(instance) != batch_id]
+        if foreign:
+            raise ForeignCommit(self._foreign_text(foreign[0], instance))
+        self._table, self._opened_at = newest, newest.version()
+        return any(c.changes_data for c in since)
+
+    def _read_since_handle(self) -> tuple[DeltaTable, list[Commit]]:
+        """The table as it is now, and every commit between this handle and it."""
+        newest = self._root.open(NAME)
+        return newest, [self._log.read(v) for v in range(self.version + 1, newest.version() + 1)]
+
+    def _retried(self, read: Callable[[], _T]) -> _T:
+        retrying = Retrying(
+            stop=stop_after_attempt(READ_ATTEMPTS),
+            wait=wait_exponential(multiplier=0.1, max=2),
+            retry=retry_if_exception_type((OSError, DeltaError, LogGone, ValueError)),
+        )
+        try:
+            return retrying(read)
+        except RetryError as error:
+            cause = error.last_attempt.exception()
+            raise OutcomeUnknown(
+                f"whether a commit after version {self.version} of {self._root.uri(NAME)} happened cannot be read: "
+                f"{cause}; make the table store readable, then commit the same entries again"
+            ) from cause
+
+    def _check(self, entries: Sequence[Entry], instance: str) -> None:
+        if not entries:
+            raise InvariantBroken("a commit without entries: commit only batches that changed something")
+        dense(entries, entries[0].seq - 1)
+        if entries[0].seq <= self.last_seq and self._last is not None:
+            raise ForeignCommit(
+                f"controller {self._last.instance} has committed up to seq {self.last_seq}, but {instance} wants to "
+                f"commit {entries[0].seq}: its state is old; start again from the journal"
+            )
+        if entries[0].seq != self.last_seq + 1:
+            self._landed(instance, entries[0].batch, None)  # the state may be newer than this handle
+            raise InvariantBroken(f"entry {entries[0].seq} does not follow the journal's last, {self.last_seq}")
+
+    def _is_last(self, entries: Sequence[Entry], instance: str, batch_id: int) -> bool:
+        last = self._last
+        return bool(entries) and last == entries[-1] and (last.instance, last.batch) == (instance, batch_id)
+
+    def _foreign_text(self, commit: Commit, instance: str) -> str:
+        writer = commit.info.get("ballast.instance") or next(iter(commit.transactions), None)
+        named = f"controller {writer}" if writer else f"a writer without a name ({commit.info.get('engineInfo', '?')})"
+        seqs = [f.largest["seq"] for f in commit.added if "seq" in f.largest]
+        seq = commit.info.get("ballast.seq") or (max(seqs) if seqs else "unknown")
+        return (
+            f"{named} committed journal entries up to seq {seq} (version {commit.version}) while {instance} "
+            f"held seq {self.last_seq}: this instance loses and must stop"
+        )
+
+    def _reopen_by_habit(self) -> None:
+        """At the same version: a newer one must stay unseen until the next commit stumbles over it."""
+        if self.version - self._opened_at >= REOPEN_AFTER_VERSIONS:
+            self._table = self._root.open(NAME, version=self.version)
+            self._opened_at = self.version

@@ -1,0 +1,59 @@
+"""Journal entries read from the Delta table: since a seq, or the last one. Entries come dense or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from controller.domain.entries import Entry
+from controller.domain.errors import InvariantBroken
+from controller.ledger.delta_log import DeltaLog
+from controller.ledger.files import read_range
+from schemas.journal import JOURNAL
+
+
+def entries_since(table: DeltaTable, log: DeltaLog, seq: int) -> list[Entry]:
+    """All entries above `seq` at the handle's version, dense from seq + 1.
+
+    Raises InvariantBroken for a gap or a double, FileNotFoundError when VACUUM was quicker (open again, read again).
+    """
+    return dense(to_entries(read_range(table, log, JOURNAL, "seq", above=seq)), seq)
+
+
+def last_entry(table: DeltaTable, log: DeltaLog) -> Entry | None:
+    """The newest entry at the handle's version, or None for an empty journal."""
+    newest = newest_seq(table)
+    if newest is None:
+        rows = read_range(table, log, JOURNAL, "seq", above=-1)
+    else:
+        rows = read_range(table, log, JOURNAL, "seq", above=newest - 1)
+    return to_entries(rows)[-1] if rows.num_rows else None
+
+
+def newest_seq(table: DeltaTable) -> int | None:
+    """The largest seq that the files' statistics name; None when there are no files or one has no statistics."""
+    actions = pa.table(table.get_add_actions(flatten=True))
+    if not actions.num_rows or "max.seq" not in actions.column_names or actions["max.seq"].null_count:
+        return None
+    newest: int = pc.max(actions["max.seq"]).as_py()
+    return newest
+
+
+def to_entries(rows: pa.Table) -> list[Entry]:
+    """The rows as entries, by seq."""
+    return [Entry.from_row(row) for row in rows.sort_by("seq").to_pylist()]
+
+
+def dense(entries: Sequence[Entry], after: int) -> list[Entry]:
+    """The entries, unless they are not exactly after + 1, after + 2, …: then InvariantBroken."""
+    for expected, entry in enumerate(entries, start=after + 1):
+        if entry.seq != expected:
+            trouble = "has a double" if entry.seq < expected else "has a gap"
+            raise InvariantBroken(
+                f"the journal {trouble}: entry {entry.seq} (instance {entry.instance}) where {expected} was expected; "
+                "restore the table, or start from a base snapshot above the gap"
+            )
+    return list(entries)

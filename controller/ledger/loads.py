@@ -1,0 +1,135 @@
+"""Load as a round reads it: partial panes of a window merged into short averages, at pinned table versions.
+
+A pane row is partial, so merging is adding: sums and counts add up, averages are sums by counts. Only files whose
+statistics overlap the window are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from controller.domain.load import BUNDLE_FIELDS, RESOURCES, TAIL
+from controller.ledger.files import read_range, surviving_vacuum
+from controller.ledger.loads_progress import LoadsProgress, LoadsProgressWatch, loads_progress
+from controller.ledger.tables import TableRoot, as_root
+from schemas.load_tables import BROKER_PANES, BUNDLE_PANES
+from schemas.record import Record
+
+__all__ = [
+    "LoadsProgress",
+    "LoadsProgressWatch",
+    "Panes",
+    "average_brokers",
+    "average_bundles",
+    "loads_progress",
+    "read_panes",
+]
+
+_LATENCIES = ("rpc_queue_ms", "metadata_latency_ms")
+_PER_REPORT = (*_LATENCIES, *BUNDLE_FIELDS)
+_BROKER_COLUMNS = (
+    "broker", "incarnation", "reports", "last_sequence", "first_event_ms", "last_event_ms", "bundles_sum",
+    *(f"{r}_{what}" for r in RESOURCES for what in ("usage_sum", "limit_sum", "known")),
+    *(f"{name}_sum" for name in _PER_REPORT),
+)  # fmt: skip
+_BUNDLE_COLUMNS = (
+    "pane_end_ms", "bundle", "namespace", "broker", "reports", "batch_id", *(f"{f}_sum" for f in BUNDLE_FIELDS),
+)  # fmt: skip
+
+Columns = Mapping[str, Any]  # column -> numpy array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Panes:
+    """Short averages of a window. `versions` (table -> version) reads the very same rows again."""
+
+    brokers: Columns
+    bundles: Columns
+    versions: Mapping[str, int]
+
+
+def read_panes(
+    root: TableRoot | str | Path, at_ms: int, horizon_ms: int, versions: Mapping[str, int] | None = None
+) -> Panes:
+    """The panes that end in (at_ms - horizon_ms, at_ms], merged; columns as numpy arrays, NaN where unknown.
+
+    See `average_brokers` and `average_bundles` for the columns. Raises DeltaError for a version that is gone.
+    """
+    tables, asked = as_root(root), versions or {}
+    brokers, brokers_at = _read(tables, BROKER_PANES, _BROKER_COLUMNS, at_ms, horizon_ms, asked)
+    bundles, bundles_at = _read(tables, BUNDLE_PANES, _BUNDLE_COLUMNS, at_ms, horizon_ms, asked)
+    pinned = {BROKER_PANES.name: brokers_at, BUNDLE_PANES.name: bundles_at}
+    return Panes(_arrays(average_brokers(brokers)), _arrays(average_bundles(bundles)), pinned)
+
+
+def average_brokers(panes: pa.Table) -> pa.Table:
+    """One row a (broker, incarnation), sorted: reports, last_sequence, first_event_ms, last_event_ms, bundles, per
+    resource usage, limit and utilisation (null: unknown in every report), latencies, and the broker's totals.
+
+    `panes` has rows of broker_panes.
+    """
+    sums = ["reports", "bundles_sum", *(f"{name}_sum" for name in _PER_REPORT)]
+    sums += [f"{r}_{what}" for r in RESOURCES for what in ("usage_sum", "limit_sum", "known")]
+    largest = ["last_sequence", "last_event_ms"]
+    merged = _group(panes, ["broker", "incarnation"], sum=sums, max=largest, min=["first_event_ms"])
+    columns = {name: merged[name] for name in ("broker", "incarnation", "reports", *largest, "first_event_ms")}
+    for r in RESOURCES:
+        usage = _ratio(merged[f"{r}_usage_sum"], merged[f"{r}_known"])
+        limit = _ratio(merged[f"{r}_limit_sum"], merged[f"{r}_known"])
+        columns |= {f"{r}_usage": usage, f"{r}_limit": limit, f"{r}_utilisation": _ratio(usage, limit)}
+    for name in (*_PER_REPORT, "bundles"):
+        columns[name] = _ratio(merged[f"{name}_sum"], merged["reports"])
+    return pa.table(columns).sort_by([("broker", "ascending"), ("incarnation", "ascending")])
+
+
+def average_bundles(panes: pa.Table) -> pa.Table:
+    """One row a bundle, and one a broker's tail, sorted: bundle, namespace, broker, reports and the bundle's fields.
+
+    A bundle that moved within the window is averaged over all its reports, whoever sent them; `broker` is the one of
+    its newest pane (of the newest batch within it). `panes` has rows of bundle_panes.
+    """
+    tail_of = pc.if_else(pc.equal(panes["bundle"], TAIL), panes["broker"], "")
+    ordered = panes.append_column("tail_of", tail_of).sort_by(
+        [("pane_end_ms", "ascending"), ("batch_id", "ascending"), ("broker", "ascending")]
+    )
+    sums = ["reports", *(f"{f}_sum" for f in BUNDLE_FIELDS)]
+    merged = _group(ordered, ["bundle", "tail_of"], sum=sums, last=["namespace", "broker"])
+    columns = {name: merged[name] for name in ("bundle", "namespace", "broker", "reports")}
+    columns |= {f: _ratio(merged[f"{f}_sum"], merged["reports"]) for f in BUNDLE_FIELDS}
+    return pa.table(columns).sort_by([("bundle", "ascending"), ("broker", "ascending")])
+
+
+def _read(
+    tables: TableRoot, record: Record, columns: tuple[str, ...], at_ms: int, horizon_ms: int, asked: Mapping[str, int]
+) -> tuple[pa.Table, int]:
+    log = tables.log(record.name)
+
+    def read() -> tuple[pa.Table, int]:
+        table = tables.open(record.name, version=asked.get(record.name))
+        rows = read_range(table, log, record, "pane_end_ms", at_ms - horizon_ms, at_ms, columns)
+        return rows, table.version()
+
+    return surviving_vacuum(read)
+
+
+def _group(panes: pa.Table, keys: list[str], **aggregates: list[str]) -> pa.Table:
+    """Grouped and aggregated, each result under its column's own name. One thread: `last` needs the order."""
+    wanted = [(column, how) for how, columns in aggregates.items() for column in columns]
+    grouped = panes.group_by(keys, use_threads=False).aggregate(wanted)
+    return grouped.rename_columns({f"{column}_{how}": column for column, how in wanted})
+
+
+def _ratio(amount: pa.ChunkedArray, count: pa.ChunkedArray) -> pa.ChunkedArray:
+    """amount / count as doubles; null where count is null or not above 0."""
+    divisor = pc.cast(count, pa.float64())
+    return pc.divide(amount, pc.if_else(pc.greater(divisor, 0.0), divisor, pa.scalar(None, pa.float64())))
+
+
+def _arrays(table: pa.Table) -> Columns:
+    return {name: table[name].combine_chunks().to_numpy(zero_copy_only=False) for name in table.column_names}

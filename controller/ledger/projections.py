@@ -1,0 +1,164 @@
+"""`ownership` and `brokers`: folds of the journal as tables, for agents, operators and notebooks (invariant I4).
+
+A projection carries the seq it includes, is overwritten whole as a compare-and-set, never falls back to an older seq,
+and can be rebuilt from the journal at any time. A table whose content did not change is not written again: its seq then
+stays the one of its last change, and it still is the fold up to the newest entry.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake.exceptions import CommitFailedError
+
+from controller.domain.errors import ForeignCommit
+from controller.domain.ownership import Ownership
+from controller.domain.state import Broker, ClusterState
+from controller.ledger.files import read_range, surviving_vacuum
+from controller.ledger.tables import REOPEN_AFTER_VERSIONS, TableRoot, as_root
+from schemas.arrow import arrow_table
+from schemas.control_tables import BROKERS, OWNERSHIP
+from schemas.record import Record
+
+log = logging.getLogger(__name__)
+
+WRITE_ATTEMPTS = 5
+Row = dict[str, Any]
+
+
+class Projections:
+    """Writes both projections. One for a controller; not thread-safe."""
+
+    def __init__(self, root: TableRoot | str | Path, storage_options: Mapping[str, str] | None = None) -> None:
+        tables = as_root(root, storage_options)
+        self._ownership = _Projection(tables, OWNERSHIP, ownership_rows)
+        self._brokers = _Projection(tables, BROKERS, broker_rows)
+
+    def write(self, state: ClusterState) -> list[str]:
+        """Bring the tables to this state, which must be journaled already; returns the names written.
+
+        Raises ForeignCommit when a table holds a higher seq: somebody else has journaled and this state is old.
+        """
+        projections = (self._ownership, self._brokers)
+        return [each.record.name for each in projections if each.write(state)]
+
+
+class _Projection:
+    def __init__(self, root: TableRoot, record: Record, rows_of: Callable[[ClusterState], list[Row]]) -> None:
+        self.record = record
+        self._root = root
+        self._log = root.log(record.name)
+        self._rows_of = rows_of
+        self._table: DeltaTable | None = None
+        self._opened_at = 0
+        self._seq = 0  # as the table says
+        self._content: list[Row] = []  # rows without seq, by key, as the table says
+
+    def write(self, state: ClusterState) -> bool:
+        for _ in range(WRITE_ATTEMPTS):
+            table = self._open()
+            if self._seq > state.seq:
+                raise ForeignCommit(
+                    f"table {self.record.name} includes journal seq {self._seq}, this controller holds {state.seq}: "
+                    "another one has gone on, this one must stop"
+                )
+            rows = self._rows_of(state)
+            if rows == self._content:
+                return False
+            try:
+                self._overwrite(table, rows, state)
+            except CommitFailedError:
+                continue  # somebody else wrote, or compacted: look again
+            self._seq, self._content = state.seq, rows
+            return True
+        log.warning("projection %s not written at seq %d: it kept changing", self.record.name, state.seq)
+        return False
+
+    def _overwrite(self, table: DeltaTable, rows: list[Row], state: ClusterState) -> None:
+        try:
+            write_deltalake(
+                table,
+                arrow_table(self.record, ({**row, "seq": state.seq} for row in rows)),
+                mode="overwrite",
+                commit_properties=CommitProperties(
+                    max_commit_retries=0,
+                    custom_metadata={"ballast.instance": state.instance, "ballast.seq": state.seq},
+                ),
+            )
+        except BaseException:
+            self._table = None  # what the handle holds is uncertain
+            raise
+
+    def _open(self) -> DeltaTable:
+        if self._table is None or self._table.version() - self._opened_at >= REOPEN_AFTER_VERSIONS:
+            self._table, rows = surviving_vacuum(self._read)
+            self._opened_at = self._table.version()
+            self._seq = pc.max(rows["seq"]).as_py() or 0
+            self._content = rows.drop_columns("seq").sort_by(self.record.names[0]).to_pylist()
+        return self._table
+
+    def _read(self) -> tuple[DeltaTable, pa.Table]:
+        table = self._root.open(self.record.name)
+        return table, read_range(table, self._log, self.record, "seq", above=-1)
+
+
+def ownership_rows(state: ClusterState) -> list[Row]:
+    """The rows of `ownership` without `seq`, by bundle name."""
+    return [_ownership_row(name, record) for name, record in sorted(state.bundles.items())]
+
+
+def broker_rows(state: ClusterState) -> list[Row]:
+    """The rows of `brokers` without `seq`, by broker id."""
+    return [_broker_row(broker, state) for _, broker in sorted(state.brokers.items())]
+
+
+def _ownership_row(name: str, record: Ownership) -> Row:
+    bundle, by, to = record.bundle, record.by, record.to
+    return {
+        "bundle": name,
+        "namespace": bundle.namespace,
+        "lower": bundle.lower,
+        "upper": bundle.upper,
+        "state": record.state.value,
+        "epoch": record.epoch,
+        "by_broker": by.broker if by else None,
+        "by_session": str(by) if by else None,
+        "to_broker": to.broker if to else None,
+        "to_session": str(to) if to else None,
+        "released": record.released,
+        "fence": record.fence,
+        "boundary": record.boundary,
+        "cause": record.cause or None,
+        "moved_at_ms": record.moved_at_ms or None,
+        "entry_seq": record.seq,
+    }
+
+
+def _broker_row(broker: Broker, state: ClusterState) -> Row:
+    info, session = broker.info, broker.session
+    capacity = info.get("capacity")
+    return {
+        "broker": broker.id,
+        "incarnation": session.incarnation,
+        "nonce": session.nonce,
+        "session": str(session),
+        "state": "alive" if state.alive(session) else "ended",
+        "drained": broker.drained,
+        "leaving": broker.leaving,
+        "runtime": broker.runtime,
+        "lookup_url": _text(info.get("lookup_url")),
+        "data_address": _text(info.get("data_address")),
+        "capacity_json": json.dumps(capacity, sort_keys=True) if capacity is not None else None,
+        "entry_seq": broker.seq,
+    }
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)

@@ -1,0 +1,99 @@
+"""Base snapshots of the cluster state: where a fold of the journal may start (invariant I4).
+
+A snapshot is a shortcut, never the truth: without one, or with an unreadable one, the fold starts at the first entry.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake.exceptions import CommitFailedError
+
+from controller.domain.apply import apply_in_place
+from controller.domain.state import ClusterState
+from controller.domain.state_codec import decode, encode
+from controller.ledger.files import read_range, surviving_vacuum
+from controller.ledger.journal_rows import entries_since
+from controller.ledger.tables import TableRoot, as_root
+from schemas.arrow import arrow_table
+from schemas.control_tables import CONTROL_STATE
+from schemas.journal import JOURNAL
+
+log = logging.getLogger(__name__)
+
+NAME = CONTROL_STATE.name
+KEPT = 3
+SAVE_ATTEMPTS = 5
+
+
+class Snapshots:
+    """Saves and finds base snapshots. Not thread-safe."""
+
+    def __init__(self, root: TableRoot | str | Path, storage_options: Mapping[str, str] | None = None) -> None:
+        self._root = as_root(root, storage_options)
+        self._log = self._root.log(NAME)
+
+    def save(self, state: ClusterState, at_ms: int) -> bool:
+        """Store the state and keep the newest KEPT snapshots; `at_ms` is wall time.
+
+        Returns False, writing nothing, when the table holds this seq or a higher one already.
+        """
+        row = {"seq": state.seq, "instance": state.instance, "at_ms": at_ms, "state_json": encode(state)}
+        for _ in range(SAVE_ATTEMPTS):
+            table, held = surviving_vacuum(self._open)
+            if held and held[-1]["seq"] >= state.seq:
+                return False
+            try:
+                write_deltalake(
+                    table,
+                    arrow_table(CONTROL_STATE, [*held, row][-KEPT:]),
+                    mode="overwrite",
+                    commit_properties=CommitProperties(
+                        max_commit_retries=0, custom_metadata={"ballast.instance": state.instance}
+                    ),
+                )
+            except CommitFailedError:
+                continue  # somebody else wrote: look again who is newer
+            return True
+        log.warning("base snapshot of seq %d not saved: the table kept changing; the next one will do", state.seq)
+        return False
+
+    def latest(self) -> ClusterState | None:
+        """The newest snapshot, or None. Does not look at the journal."""
+        _, rows = surviving_vacuum(self._open)
+        return decode(rows[-1]["state_json"]) if rows else None
+
+    def _open(self) -> tuple[DeltaTable, list[dict[str, Any]]]:
+        """The table as it is now and its rows, oldest first."""
+        table = self._root.open(NAME)
+        found = read_range(table, self._log, CONTROL_STATE, "seq", above=-1)
+        rows: list[dict[str, Any]] = found.sort_by("seq").to_pylist()
+        return table, rows
+
+
+def load_state(root: TableRoot | str | Path, storage_options: Mapping[str, str] | None = None) -> ClusterState:
+    """The newest base snapshot with the journal's tail folded in; the empty state when there are no tables yet."""
+    return load_state_and_version(root, storage_options)[0]
+
+
+def load_state_and_version(
+    root: TableRoot | str | Path, storage_options: Mapping[str, str] | None = None
+) -> tuple[ClusterState, int]:
+    """As `load_state`, with the journal's table version it was read at (-1: no table yet)."""
+    tables = as_root(root, storage_options)
+    if not tables.exists(JOURNAL.name):
+        return ClusterState(), -1
+    delta_log = tables.log(JOURNAL.name)
+
+    def read() -> tuple[ClusterState, int]:
+        state = (Snapshots(tables).latest() if tables.exists(NAME) else None) or ClusterState()
+        journal = tables.open(JOURNAL.name)
+        for entry in entries_since(journal, delta_log, state.seq):
+            apply_in_place(state, entry)
+        return state, journal.version()
+
+    return surviving_vacuum(read)

@@ -1,0 +1,133 @@
+"""The folder of all tables: create, open, check that agents can read them.
+
+Tables stay inside an allow-list of Delta features, so that delta-rs and every other reader of reader version 1 can open
+them; anything else is refused at once, with the statement that removes it. Handles are opened again every 500 versions:
+incremental updates only ever add to a handle's memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError, DeltaError, DeltaProtocolError
+
+from controller.domain.errors import BallastError, IncompatibleTable
+from controller.ledger.delta_log import DeltaLog
+from schemas.arrow import arrow_schema
+from schemas.catalog import TABLES
+from schemas.delta import delta_properties
+from schemas.record import Record
+
+ALLOWED_FEATURES = frozenset({"appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns"})
+REOPEN_AFTER_VERSIONS = 500
+
+
+class TableRoot:
+    """All tables below one directory or object-store prefix; `storage_options` are delta-rs's. Not thread-safe."""
+
+    def __init__(self, root: str | Path, storage_options: Mapping[str, str] | None = None) -> None:
+        text = str(root)
+        self.root = text.rstrip("/") if "://" in text else str(Path(text).absolute())
+        self.storage_options = dict(storage_options or {})
+        self._handles: dict[str, tuple[DeltaTable, int]] = {}  # name -> handle, version at which it was opened
+
+    def uri(self, name: str) -> str:
+        """Where a table lies; KeyError for a name that is none of `schemas.catalog.TABLES`."""
+        return f"{self.root}/{TABLES[name].name}"
+
+    def log(self, name: str) -> DeltaLog:
+        """The table's commits, one by one."""
+        return DeltaLog(self.uri(name), self.storage_options)
+
+    def exists(self, name: str) -> bool:
+        """Whether the table has been created."""
+        return DeltaTable.is_deltatable(self.uri(name), self.storage_options or None)
+
+    def create_all(self) -> list[str]:
+        """Create what is missing; returns the names created. Raises IncompatibleTable for a table that does not fit."""
+        return [name for name in TABLES if self.create(name)]
+
+    def create(self, name: str) -> bool:
+        """Create one table unless it exists; two processes may do so at once. Returns whether this call created it."""
+        created = False
+        if not self.exists(name):
+            created = _create(TABLES[name], self.uri(name), self.storage_options)
+        table = self.open(name)
+        columns = {f.name for f in table.schema().fields}
+        missing = [column for column in TABLES[name].names if column not in columns]
+        if missing:
+            raise IncompatibleTable(
+                f"table {self.uri(name)} lacks the columns {', '.join(missing)} of this version: "
+                f"ALTER TABLE … ADD COLUMNS as in docs/tables.md, or give another tables.root"
+            )
+        return created
+
+    def open(self, name: str, version: int | None = None) -> DeltaTable:
+        """A new handle, at the newest version or the given one. Raises IncompatibleTable, DeltaError."""
+        try:
+            table = DeltaTable(self.uri(name), version=version, storage_options=self.storage_options or None)
+        except DeltaProtocolError as error:
+            raise IncompatibleTable(f"table {self.uri(name)}: {error}; drop the feature with {_drop('…')}") from error
+        check_protocol(table, self.uri(name))
+        return table
+
+    def handle(self, name: str) -> DeltaTable:
+        """A kept handle, brought to the newest version; opened again every REOPEN_AFTER_VERSIONS versions."""
+        kept = self._handles.get(name)
+        if kept is not None:
+            table, opened_at = kept
+            table.update_incremental()
+            if table.version() - opened_at < REOPEN_AFTER_VERSIONS:
+                return table
+        table = self.open(name)
+        self._handles[name] = (table, table.version())
+        return table
+
+    def forget(self, name: str) -> None:
+        """Drop the kept handle, after an error with it."""
+        self._handles.pop(name, None)
+
+
+def as_root(root: TableRoot | str | Path, storage_options: Mapping[str, str] | None = None) -> TableRoot:
+    """The root itself, or one for a path."""
+    return root if isinstance(root, TableRoot) else TableRoot(root, storage_options)
+
+
+def check_protocol(table: DeltaTable, uri: str) -> None:
+    """Raise IncompatibleTable when the table uses a feature outside ALLOWED_FEATURES."""
+    protocol = table.protocol()
+    found = set(protocol.reader_features or ()) | set(protocol.writer_features or ())
+    if protocol.min_reader_version == 2 or protocol.min_writer_version == 5:
+        found.add("columnMapping")  # what these versions meant before features had names
+    if protocol.min_writer_version == 6:
+        found.add("identityColumns")
+    foreign = sorted(found - ALLOWED_FEATURES)
+    if foreign:
+        raise IncompatibleTable(
+            f"table {uri} uses {', '.join(foreign)} (reader {protocol.min_reader_version}, writer "
+            f"{protocol.min_writer_version}), which agents cannot read or write: run {_drop(foreign[0])} with Spark"
+        )
+
+
+def _drop(feature: str) -> str:
+    return f"`ALTER TABLE … DROP FEATURE {feature} TRUNCATE HISTORY`"
+
+
+def _create(record: Record, uri: str, storage_options: Mapping[str, str]) -> bool:
+    try:
+        DeltaTable.create(
+            uri,
+            arrow_schema(record, comments=True),
+            mode="error",
+            name=record.name,
+            description=record.comment,
+            configuration=delta_properties(record),
+            storage_options=dict(storage_options) or None,
+        )
+    except (CommitFailedError, DeltaError) as error:
+        if DeltaTable.is_deltatable(uri, dict(storage_options) or None):
+            return False  # another process was quicker
+        raise BallastError(f"cannot create table {uri}: {error}; is the folder writable?") from error
+    return True
