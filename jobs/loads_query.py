@@ -1,0 +1,145 @@
+"""The loads query: Kafka `load-reports` to panes, rolling averages and quarantine, one micro-batch after the other.
+
+Event time is the Kafka record's timestamp. The frame of a batch arrives classified (`loads_parse`), `LoadsBatch` does
+the rest. `failOnDataLoss` is off: load reports are stale within seconds, so records that Kafka removed unread must not
+stop the query; they are counted from the progress reports and logged as an error.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from controller.clock import wall_ms
+from controller.domain.errors import BallastError
+from controller.ledger.tables import TableRoot
+from jobs.loads_batch import BatchReport, LoadsBatch
+from jobs.loads_parse import classify
+from jobs.loads_settings import LoadsSettings
+
+log = logging.getLogger(__name__)
+
+QUERY_NAME = "loads"
+POOL = "loads"
+
+
+class Stopping(BallastError):
+    """Raised in a batch that comes after the stop: it must fail, or its records would count as read."""
+
+
+@dataclass
+class LoadsQuery:
+    """A running loads query. `query` is Spark's handle; `failure` is what ended it, if anything did."""
+
+    batch: LoadsBatch
+    on_batch: Callable[[BatchReport], None] | None = None
+    query: StreamingQuery = field(init=False)
+    failure: BaseException | None = field(init=False, default=None)
+    lost_records: int = field(init=False, default=0)
+    _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
+    _stopped: bool = field(init=False, default=False)
+    _checked_batch: int = field(init=False, default=-1)
+
+    def process(self, frame: DataFrame, batch_id: int) -> None:
+        """Called by Spark with each micro-batch."""
+        with self._lock:
+            if self._stopped:
+                raise Stopping("the loads query has stopped")
+            try:
+                query_id = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+                report = self.batch.process(frame, batch_id, query_id)
+            except BaseException as error:
+                self.failure = error
+                raise
+            self._say(report)
+
+    def stop(self) -> None:
+        """Let the batch in hand finish, then end the query. A batch that starts meanwhile fails; it is run again."""
+        with self._lock:
+            self._stopped = True
+        try:
+            self.query.stop()
+        except Exception as error:  # stopping reports the interruption as a failure now and then; the tables are whole
+            log.warning("the loads query's stop: %s", str(error).splitlines()[0] if str(error) else error)
+
+    def check_lost(self) -> int:
+        """Compare records read with the offsets passed in the newest progress; returns all records lost so far."""
+        progress = self.query.lastProgress
+        if progress is None or progress["batchId"] == self._checked_batch:
+            return self.lost_records
+        self._checked_batch = progress["batchId"]
+        passed = sum(_passed(source) for source in progress["sources"])
+        missing = passed - progress["numInputRows"]
+        if missing > 0:
+            self.lost_records += missing
+            log.error("load reports: Kafka removed %d records before they were read", missing)
+        return self.lost_records
+
+    def _say(self, report: BatchReport) -> None:
+        if report.quarantined:
+            log.warning("loads batch %d: quarantined %s", report.batch_id, report.quarantined)
+        if self.on_batch is not None:
+            self.on_batch(report)
+
+
+def start_loads(
+    spark: SparkSession,
+    settings: LoadsSettings,
+    on_batch: Callable[[BatchReport], None] | None = None,
+    *,
+    available_now: bool = False,
+    clock: Callable[[], int] = wall_ms,
+) -> LoadsQuery:
+    """Start the query; its jobs run in the scheduler pool `loads`. `available_now` ends it with the input's end.
+
+    The tables must exist. `on_batch` is called after each batch by the query's thread and must be quick.
+    """
+    root = TableRoot(settings.tables_root, settings.storage_options)
+    loads = LoadsQuery(LoadsBatch(settings, root, clock), on_batch)
+    frame = classify(read_stream(spark, settings), settings)
+    writer = frame.writeStream.queryName(QUERY_NAME).foreachBatch(loads.process)
+    writer = writer.option("checkpointLocation", settings.checkpoint)
+    if available_now:
+        writer = writer.trigger(availableNow=True)
+    else:
+        writer = writer.trigger(processingTime=f"{settings.trigger_ms} milliseconds")
+    spark.sparkContext.setLocalProperty("spark.scheduler.pool", POOL)
+    try:
+        loads.query = writer.start()
+    finally:
+        spark.sparkContext.setLocalProperty("spark.scheduler.pool", None)
+    return loads
+
+
+def read_stream(spark: SparkSession, settings: LoadsSettings) -> DataFrame:
+    """The source. `fetch.max.wait.ms`: a fetch at the end of a partition otherwise waits half a second."""
+    options = {
+        "kafka.bootstrap.servers": settings.bootstrap_servers,
+        "subscribe": settings.topic,
+        "startingOffsets": settings.starting_offsets,
+        "failOnDataLoss": "false",
+        "kafka.fetch.max.wait.ms": "20",
+        "kafka.client.id": "ballast-loads",
+        **settings.kafka_options,
+    }
+    if settings.max_offsets_per_trigger is not None:
+        options["maxOffsetsPerTrigger"] = str(settings.max_offsets_per_trigger)
+    return spark.readStream.format("kafka").options(**options).load()
+
+
+def _passed(source: dict[str, object]) -> int:
+    start, end = (_offsets(source.get(name)) for name in ("startOffset", "endOffset"))
+    return sum(offset - start.get(place, offset) for place, offset in end.items())
+
+
+def _offsets(given: object) -> dict[tuple[str, str], int]:
+    found = json.loads(given) if isinstance(given, str) else given
+    if not isinstance(found, dict):
+        return {}
+    return {(topic, number): offset for topic, parts in found.items() for number, offset in parts.items()}
