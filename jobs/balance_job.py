@@ -24,6 +24,7 @@ from controller.ops.metrics import new_registry
 from jobs.control_arguments import CONTROL, LOADS, Arguments, parse_arguments
 from jobs.control_part import ControlPart
 from jobs.health import HealthServer
+from jobs.quiet import quieten
 from jobs.session import build_session
 from jobs.signals import stop_on_jvm_signals, stop_on_signals
 
@@ -81,6 +82,7 @@ def _run(settings: Settings, arguments: Arguments, stop: threading.Event) -> int
     spark = build_session(f"ballast-{settings.cluster.name}")
     stop_on_signals(stop)  # again: the session put a handler of its own on SIGINT
     stop_on_jvm_signals(spark.sparkContext, stop)
+    quieten(spark)
     http = settings.http
     server = HealthServer(
         http.bind_host, http.job_port, registry, lambda: [t for part in parts for t in part.troubles()]

@@ -75,13 +75,15 @@ class ControlLoop:
         self._parsers = parsers(names)
         self._applied = merged(self.state.offsets, {})
         self._rounds: queue.SimpleQueue[RoundFinished] = queue.SimpleQueue()
+        self._durations_ms: dict[str, int] = {}
         self._lock = threading.Lock()
         self._stopped = False
         self._now_ms = self.last_batch_ms = clocks.boot_ms()
         self._watch = Watch.fresh(self.state, self._now_ms, settings)
 
-    def round_finished(self, event: RoundFinished) -> None:
+    def round_finished(self, event: RoundFinished, duration_ms: int) -> None:
         """Hand a round over to the next batch; called by the thread that listens to the worker."""
+        self._durations_ms[event.result.round_id] = duration_ms
         self._rounds.put(event)
         self._feed.poke()
 
@@ -124,7 +126,8 @@ class ControlLoop:
         if found.bad:
             self._tables.quarantine(found.bad, batch_id, batch.at_ms)
         if result.evidence:
-            self._tables.append_evidence(result.evidence, batch.at_ms)
+            self._tables.append_evidence(result.evidence, batch.at_ms, self._durations_ms)
+            self._durations_ms.clear()
         if result.entries:
             with self.metrics.commit_seconds.time():
                 self._tables.commit(result.entries)

@@ -136,9 +136,9 @@ class ControlPart:
         if self._feed is not None:
             self._feed.publish([entry])
 
-    def _round_finished(self, event: RoundFinished) -> None:
+    def _round_finished(self, event: RoundFinished, duration_ms: int) -> None:
         if self._loop is not None:
-            self._loop.round_finished(event)
+            self._loop.round_finished(event, duration_ms)
 
     def _make_feed(self) -> Feed:
         kafka = self._settings.kafka

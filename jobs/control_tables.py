@@ -10,10 +10,8 @@ import base64
 import json
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
-
-from controller.ledger.evidence import write_evidence
 
 import controller
 from controller.config.settings import Settings
@@ -21,6 +19,7 @@ from controller.control.context import Evidence
 from controller.domain.entries import Entry
 from controller.domain.errors import OutcomeUnknown
 from controller.domain.state import ClusterState
+from controller.ledger.evidence import write_evidence
 from controller.ledger.journal import Journal
 from controller.ledger.snapshots import load_state
 from controller.ledger.tables import TableRoot
@@ -68,10 +67,10 @@ class ControlTables:
                 if self._give_up.wait(UNKNOWN_PAUSE_S):
                     raise
 
-    def append_evidence(self, evidence: Sequence[Evidence], wall_ms: int) -> None:
+    def append_evidence(self, evidence: Sequence[Evidence], wall_ms: int, durations_ms: Mapping[str, int]) -> None:
         """Rows of rounds, decisions and scores; they count once the journal names their attempt."""
         for found in evidence:
-            write_evidence(self._tables, found, wall_ms)
+            write_evidence(self._tables, found, wall_ms, durations_ms.get(found.result.round_id))
 
     def quarantine(self, bad: Sequence[BadRow], batch_id: int, wall_ms: int) -> None:
         """Records that break a rule. A batch that is run again may write them twice: topic, partition and offset are

@@ -13,14 +13,13 @@ import time
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
-from controller.ledger.loads import loads_progress, read_panes
-
 import controller
 from controller.config.policy_values import policy_settings
 from controller.config.settings import Settings
 from controller.domain.decision import RoundResult
 from controller.domain.entries import Entry, Kind
 from controller.ledger.follower import Follower
+from controller.ledger.loads import LoadsProgressWatch, read_panes
 from controller.ops.logs import configure_logs
 from controller.policy.round import RoundInputs, run_with_challengers
 from jobs.round_schedule import Progress, Schedule
@@ -67,6 +66,7 @@ class Rounds:
             pane_ms=settings.loads.pane_s * 1000,
             every=every_round,
         )
+        self._loads = LoadsProgressWatch(settings.tables.root)
         self._follower = Follower(settings.tables.root)
         self._follower.bootstrap()
         self._awaited: str | None = None  # id of the round that was sent and is not in the journal yet
@@ -96,7 +96,7 @@ class Rounds:
             self._commanded.append(entry.command_id or "")
 
     def _progress(self) -> Progress | None:
-        progress = loads_progress(self._settings.tables.root)
+        progress = self._loads.poll()
         return Progress(progress.first_event_ms, progress.newest_event_ms) if progress else None
 
     def _round(self, at_ms: int, round_id: str) -> RoundsDone:

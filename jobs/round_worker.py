@@ -33,7 +33,7 @@ class RoundWorker:
         self,
         settings: Settings,
         every_round: bool,
-        on_round: Callable[[RoundFinished], None],
+        on_round: Callable[[RoundFinished, int], None],
         metrics: ControlMetrics,
     ) -> None:
         self.restarts = 0
@@ -109,4 +109,4 @@ class RoundWorker:
     def _hand_over(self, done: RoundsDone) -> None:
         self._metrics.round_seconds.set(done.duration_ms / 1000)
         for result in done.results:
-            self._on_round(RoundFinished(result))
+            self._on_round(RoundFinished(result), done.duration_ms)

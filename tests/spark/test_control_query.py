@@ -1,0 +1,241 @@
+"""The control query on real Kafka, Spark and Delta: records in, journal entries out."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset as pads
+import pytest
+from pyspark.sql import SparkSession
+
+from controller.bus.consumer import Record, TopicReader
+from controller.bus.topics import TopicNames, delete_topics, ensure_topics, live_topics
+from controller.config.settings import Settings
+from controller.demo.kafka import EmbeddedKafka
+from controller.domain.errors import AnotherController, ConfigError, ForeignCommit
+from controller.domain.ownership import State
+from controller.ledger.snapshots import Snapshots
+from controller.ledger.tables import TableRoot
+from tests.spark.control_bench import Agents, Controller, Heartbeats, Journal, settings_for
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+
+@pytest.fixture
+def settings(tmp_path: Path, kafka: EmbeddedKafka, topics: TopicNames) -> Settings:
+    return settings_for(tmp_path, kafka.bootstrap, topics)
+
+
+@pytest.fixture
+def agents(kafka: EmbeddedKafka, topics: TopicNames) -> Iterator[Agents]:
+    found = Agents(kafka.bootstrap, topics)
+    yield found
+    found.close()
+
+
+def rows_of(settings: Settings, name: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = TableRoot(settings.tables.root).open(name).to_pyarrow_dataset().to_table().to_pylist()
+    return rows
+
+
+def test_from_heartbeats_to_an_owner(settings: Settings, agents: Agents, spark: SparkSession) -> None:
+    journal = Journal(settings)
+    with Controller(settings, spark), Heartbeats(agents, "b1:80", "b2:80"):
+        state = journal.wait(lambda s: len(s.sessions) == 2, "registration")
+        assert state.mode == "live"
+        for _ in range(2):
+            agents.command("c1", "create_namespace", namespace="t/n", bundles=2)
+        state = journal.wait(lambda s: "t/n" in s.namespaces, "namespace")
+        bundle = str(state.namespaces["t/n"][0])
+        agents.assign_request("b1:80", bundle)
+        state = journal.wait(lambda s: s.bundles[bundle].state is State.ASSIGNING, "assignment")
+        owner, epoch = state.bundles[bundle].to, state.bundles[bundle].epoch
+        assert owner is not None
+        agents.event("serving", owner.broker, bundle=bundle, epoch=epoch, applied_seq=state.seq)
+        journal.wait(lambda s: s.bundles[bundle].state is State.OWNED, "ownership")
+    assert [e.command_id for e in journal.of_kind("command_accepted")] == ["c1"]
+    assert journal.of_kind("command_rejected") == []
+    assert journal.entries[-1].kind.value == "controller_stopped"
+    ownership = {row["bundle"]: row for row in rows_of(settings, "ownership")}
+    assert ownership[bundle]["by_broker"] == owner.broker
+    assert {row["broker"] for row in rows_of(settings, "brokers")} == {"b1:80", "b2:80"}
+    base = Snapshots(TableRoot(settings.tables.root)).latest()
+    assert base is not None
+    assert base.seq == journal.state.seq
+    assert [row["config_version"] for row in rows_of(settings, "config_history")] == [settings.version]
+
+
+def test_a_silent_broker_loses_its_bundles(settings: Settings, agents: Agents, spark: SparkSession) -> None:
+    journal = Journal(settings)
+    with Controller(settings, spark), Heartbeats(agents, "b1:80", "b2:80") as alive:
+        journal.wait(lambda s: len(s.sessions) == 2, "registration")
+        agents.command("c1", "create_namespace", namespace="t/n", bundles=1)
+        state = journal.wait(lambda s: "t/n" in s.namespaces, "namespace")
+        bundle = str(state.namespaces["t/n"][0])
+        agents.assign_request("b1:80", bundle)
+        state = journal.wait(lambda s: s.bundles[bundle].to is not None, "assignment")
+        first = state.bundles[bundle].to
+        assert first is not None
+        agents.event("serving", first.broker, bundle=bundle, epoch=state.bundles[bundle].epoch, applied_seq=state.seq)
+        journal.wait(lambda s: s.bundles[bundle].by == first, "ownership")
+        alive.brokers.remove(first.broker)
+        state = journal.wait(lambda s: s.bundles[bundle].to not in (None, first), "failover")
+        second = state.bundles[bundle].to
+    assert second is not None
+    assert second.broker != first.broker
+    assert [e.reason for e in journal.of_kind("session_ended")] == ["lease"]
+
+
+def test_a_restart_goes_on_and_applies_nothing_twice(settings: Settings, agents: Agents, spark: SparkSession) -> None:
+    journal = Journal(settings)
+    with Controller(settings, spark), Heartbeats(agents, "b1:80"):
+        agents.command("c1", "create_namespace", namespace="t/one", bundles=1)
+        journal.wait(lambda s: "t/one" in s.namespaces, "first namespace")
+    agents.command("c2", "create_namespace", namespace="t/two", bundles=1)  # while nobody listens
+    agents.flush()
+    with Controller(settings, spark) as second:
+        journal.wait(lambda s: "t/two" in s.namespaces, "second namespace")
+        assert (
+            second.metric("ballast_control_missing_records_total", topic=f"{settings.kafka.topic_prefix}commands") == 0
+        )
+    assert [e.command_id for e in journal.of_kind("command_accepted")] == ["c1", "c2"]
+    assert len({e.instance for e in journal.of_kind("controller_started")}) == 2
+
+
+def test_a_lost_checkpoint_starts_at_the_journaled_offsets(
+    settings: Settings, agents: Agents, spark: SparkSession
+) -> None:
+    journal = Journal(settings)
+    with Controller(settings, spark):
+        for number in range(3):
+            agents.command(f"c{number}", "create_namespace", namespace=f"t/n{number}", bundles=1)
+        journal.wait(lambda s: len(s.namespaces) == 3, "namespaces")
+    shutil.rmtree(settings.tables.checkpoints)
+    agents.command("c3", "create_namespace", namespace="t/n3", bundles=1)
+    with Controller(settings, spark) as second:
+        journal.wait(lambda s: "t/n3" in s.namespaces, "namespace after the loss")
+        commands = f"{settings.kafka.topic_prefix}commands"
+        assert second.metric("ballast_control_records_total", topic=commands) == 1
+    assert [e.command_id for e in journal.of_kind("command_accepted")] == ["c0", "c1", "c2", "c3"]
+
+
+def test_an_old_checkpoint_replays_records_that_are_dropped(
+    settings: Settings, agents: Agents, spark: SparkSession, tmp_path: Path
+) -> None:
+    journal = Journal(settings)
+    with Controller(settings, spark):
+        agents.command("c0", "create_namespace", namespace="t/n0", bundles=1)
+        journal.wait(lambda s: "t/n0" in s.namespaces, "namespace")
+    saved = tmp_path / "old"
+    shutil.copytree(settings.tables.checkpoints, saved)
+    with Controller(settings, spark):
+        agents.command("c1", "create_namespace", namespace="t/n1", bundles=1)
+        agents.command("c1b", "drain", broker="nobody:1")
+        journal.wait(lambda s: "c1b" in s.commands, "rejection")
+    shutil.rmtree(settings.tables.checkpoints)
+    shutil.copytree(saved, settings.tables.checkpoints)
+    agents.command("c2", "create_namespace", namespace="t/n2", bundles=1)
+    with Controller(settings, spark) as third:
+        journal.wait(lambda s: "t/n2" in s.namespaces, "namespace after the fallback")
+        assert third.metric("ballast_control_dropped_total") >= 2
+    assert [e.command_id for e in journal.of_kind("command_accepted")] == ["c0", "c1", "c2"]
+    assert [e.command_id for e in journal.of_kind("command_rejected")] == ["c1b"]
+
+
+def test_hostile_records_change_nothing(settings: Settings, agents: Agents, spark: SparkSession) -> None:
+    names = TopicNames(settings.kafka.topic_prefix)
+    hostile = [
+        b"", b"\x00\xff\xfe", b"{", b"null", b'{"v":99}', b'{"v":1,"id":"x","kind":"mode","why":"\\udc00"}',
+        b'{"v":1,"broker":"b 1","incarnation":-1,"nonce":"!","session":0,"applied_seq":0}',
+        b'{"v":1,"kind":"goodbye","broker":"b1:80"}', b'{"v":1,"kind":"tick","instance":"","seq":1}', b"[" * 50_000,
+    ]  # fmt: skip
+    journal = Journal(settings)
+    with Controller(settings, spark), Heartbeats(agents, "b1:80"):
+        journal.wait(lambda s: len(s.sessions) == 1, "registration")
+        before = journal.state.seq
+        for topic in names.control:
+            for raw in hostile:
+                agents.raw(topic, raw)
+        agents.command("after", "create_namespace", namespace="t/n", bundles=1)
+        journal.wait(lambda s: "t/n" in s.namespaces, "a good command behind the bad ones")
+    bad = rows_of(settings, "quarantine")
+    assert len(bad) == len(hostile) * len(names.control)
+    assert {row["source"] for row in bad} == {"control"}
+    assert {"empty", "not_json", "not_object", "version"} <= {row["rule"] for row in bad}
+    caused = {e.kind.value for e in journal.entries if e.seq > before}
+    assert caused <= {"offsets", "command_accepted", "namespace_created", "controller_stopped"}
+
+
+def test_every_entry_is_on_the_feed_with_its_seq(settings: Settings, agents: Agents, spark: SparkSession) -> None:
+    names = TopicNames(settings.kafka.topic_prefix)
+    seen: list[dict[str, Any]] = []
+
+    def keep(batch: list[Record]) -> None:
+        seen.extend(json.loads(record.value) for record in batch)
+
+    reader = TopicReader(settings.kafka.bootstrap_servers, [names.journal_feed], keep, start="beginning")
+    reader.start()
+    journal = Journal(settings)
+    with Controller(settings, spark) as running:
+        agents.command("c1", "create_namespace", namespace="t/n", bundles=4)
+        journal.wait(lambda s: "t/n" in s.namespaces, "namespace")
+        seq = journal.state.seq
+        journal.wait(lambda s: any(r.get("seq") == seq for r in seen), "the newest seq, repeated")
+    reader.stop()
+    told = [row for record in seen for row in record.get("entries", ())]
+    assert [row["seq"] for row in told] == [e.seq for e in journal.entries][: len(told)]
+    assert len(told) >= seq
+    assert {record["instance"] for record in seen} == {running.part.instance}
+
+
+def test_a_second_controller_refuses_to_start(settings: Settings, spark: SparkSession) -> None:
+    journal = Journal(settings)
+    with Controller(settings, spark) as first:
+        journal.wait(lambda s: s.controller_running, "start")
+        second = Controller(settings, spark)
+        with pytest.raises(AnotherController, match=first.part.instance):
+            second.part.start(spark)
+        second.part.stop(clean=False)
+    assert len(journal.of_kind("controller_started")) == 1
+
+
+def test_the_older_controller_loses_a_take_over(
+    settings: Settings, agents: Agents, spark: SparkSession, tmp_path: Path
+) -> None:
+    journal = Journal(settings)
+    first = Controller(settings, spark)
+    first.part.start(spark)
+    journal.wait(lambda s: s.controller_running, "start")
+    with Controller(settings, spark, "--take-over", "--checkpoint", str(tmp_path / "other")) as second:
+        agents.command("c1", "create_namespace", namespace="t/n", bundles=1)
+        journal.wait(lambda s: "t/n" in s.namespaces and first.part.failure() is not None, "the older one's end")
+        assert isinstance(first.part.failure(), ForeignCommit)
+        assert second.part.instance in str(first.part.failure())
+        first.part.stop(clean=False)
+        assert second.part.failure() is None
+    assert [e.command_id for e in journal.of_kind("command_accepted")] == ["c1"]
+    assert [e.instance for e in journal.of_kind("controller_stopped")] == [second.part.instance]
+
+
+def test_another_kafka_stops_the_start(settings: Settings, spark: SparkSession, topics: TopicNames) -> None:
+    with Controller(settings, spark):
+        pass
+    delete_topics(settings.kafka.bootstrap_servers, [topics.commands])
+    ensure_topics(settings.kafka.bootstrap_servers, live_topics(topics))
+    again = Controller(settings, spark)
+    with pytest.raises(ConfigError, match=rf"{topics.commands} was deleted and created again"):
+        again.part.start(spark)
+    again.part.stop(clean=False)
+
+
+def test_journal_rows_match_their_definition(settings: Settings, spark: SparkSession) -> None:
+    with Controller(settings, spark):
+        pass
+    dataset = TableRoot(settings.tables.root).open("journal").to_pyarrow_dataset()
+    kinds = dataset.to_table(columns=["kind"], filter=pads.field("seq") > 0)["kind"].to_pylist()
+    assert sorted(kinds)[0] == "controller_started"
+    assert "controller_stopped" in kinds
