@@ -19,6 +19,7 @@ class Command(NamedTuple):
 
     module: str
     help: str
+    app: str = "app"  # the typer app's name in the module
 
 
 COMMANDS: Mapping[str, Command] = {
@@ -27,6 +28,24 @@ COMMANDS: Mapping[str, Command] = {
     "kafka": Command("controller.demo.kafka_cli", "start and stop a local Kafka: up, down, status"),
     "run": Command("controller.ops.cmd_job", "the Spark job: loads query and control query"),
     "agent": Command("controller.ops.cmd_agent", "the agent of one broker"),
+    "store": Command("controller.ops.cmd_store", "the segment store of the reference brokers"),
+    "status": Command("controller.ops.cmd_status", "how things stand"),
+    "brokers": Command("controller.ops.cmd_brokers", "brokers with what they own and how loaded they are"),
+    "bundles": Command("controller.ops.cmd_bundles", "bundles with owner, state and load"),
+    "rounds": Command("controller.ops.cmd_rounds", "evaluations of the cluster"),
+    "decisions": Command("controller.ops.cmd_decisions", "what rounds decided, and what became of it"),
+    "explain": Command("controller.ops.cmd_explain", "the evidence behind a decision, round, broker or bundle"),
+    "journal": Command("controller.ops.cmd_journal", "everything decided and everything that happened"),
+    "namespace": Command("controller.ops.cmd_namespace", "create, list"),
+    "topic": Command("controller.ops.cmd_topic", "create, unload, lookup"),
+    "unload": Command("controller.ops.cmd_unload", "move a bundle or a namespace off its owners"),
+    "split": Command("controller.ops.cmd_split", "cut a bundle in two"),
+    "drain": Command("controller.ops.cmd_drain", "empty a broker and keep it empty"),
+    "undrain": Command("controller.ops.cmd_drain", "let a drained broker take bundles again", "undrain_app"),
+    "mode": Command("controller.ops.cmd_mode", "print or set the mode: shadow, live, paused"),
+    "round-now": Command("controller.ops.cmd_round_now", "evaluate the cluster now"),
+    "thaw": Command("controller.ops.cmd_round_now", "overrule the mass-failure guard", "thaw_app"),
+    "config": Command("controller.ops.cmd_config", "show and check the configuration"),
 }
 
 
@@ -46,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"ballast: no command {given[0]!r}; there are {', '.join(COMMANDS)}", file=sys.stderr)
         raise SystemExit(2)
     try:
-        app = importlib.import_module(command.module).app
+        app = getattr(importlib.import_module(command.module), command.app)
         app(args=given[1:], prog_name=f"ballast {given[0]}")
     except BallastError as error:
         print(f"ballast {given[0]}: {error}", file=sys.stderr)

@@ -1,0 +1,67 @@
+"""`ballast decisions`: what rounds decided, why, what was predicted, what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from controller.ops.cli_options import AsJson, Conf, Limit, Profile, Sets, new_app, settings_of, told
+from controller.ops.evidence_view import EvidenceView
+from controller.ops.reading import Reader
+from controller.ops.show import emit_json, emit_table, percent_text, time_text
+
+app = new_app()
+OfRound = Annotated[str | None, typer.Option("--round", help="Only of this round.")]
+OfBroker = Annotated[str | None, typer.Option("--broker", help="Only with this broker as source or target.")]
+OfBundle = Annotated[str | None, typer.Option("--bundle", help="Only about this bundle.")]
+Skips = Annotated[bool, typer.Option("--skips", help="Also what was decided against, with the reason.")]
+
+
+@app.command()
+@told
+def decisions(
+    conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
+    round_id: OfRound = None, broker: OfBroker = None, bundle: OfBundle = None, limit: Limit = 50, skips: Skips = False,
+) -> None:  # fmt: skip
+    """Decisions of the rounds that the journal knows, newest round first."""
+    view = EvidenceView(Reader(settings_of(conf, profile, sets)))
+    rows = view.decisions(round_id, broker, bundle, skips=skips)
+    if as_json:
+        emit_json(rows[:limit])
+        return
+    print_decisions(rows[:limit])
+    if len(rows) > limit:
+        typer.echo(f"{len(rows) - limit} more; --limit shows them")
+
+
+def print_decisions(rows: list[dict[str, Any]]) -> None:
+    """The table that `explain` prints as well."""
+    emit_table(
+        ["at (UTC)", "decision", "kind", "bundle", "from", "to", "reason", "source >", "target >", "outcome"],
+        [
+            (
+                time_text(row["at_ms"]),
+                row["decision_id"],
+                row["kind"],
+                row["bundle"],
+                row["source"],
+                row["target"],
+                row["reason"],
+                predicted_text(row, row["source"]),
+                predicted_text(row, row["target"]),
+                row["outcome"] or row["label"],
+            )
+            for row in rows
+        ],
+        empty="no decision matches (`--skips` shows what was decided against)",
+    )
+
+
+def predicted_text(row: Mapping[str, Any], broker: str | None) -> str:
+    """The broker's score before and the predicted one after, `91.0 % → 80.2 %`."""
+    before, after = row["before"].get(broker), row["after"].get(broker)
+    if before is None:
+        return ""
+    return percent_text(before) if after is None else f"{percent_text(before)} → {percent_text(after)}"

@@ -1,0 +1,108 @@
+"""`ballast explain ID`: the evidence behind a decision, a round, a broker's standing or a bundle's place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from controller.domain.entries import Entry
+from controller.domain.load import RESOURCES
+from controller.ops.cli_options import AsJson, Conf, Profile, Sets, new_app, settings_of, told
+from controller.ops.cmd_decisions import predicted_text, print_decisions
+from controller.ops.cmd_journal import print_entries
+from controller.ops.explain import explain as explain_document
+from controller.ops.reading import Reader
+from controller.ops.show import emit_facts, emit_json, emit_table, percent_text, time_text
+
+app = new_app()
+Name = Annotated[str, typer.Argument(metavar="DECISION|ROUND|BROKER|BUNDLE", help="An id as other commands print it.")]
+
+
+@app.command()
+@told
+def explain(name: Name, conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False) -> None:
+    """Why: what was seen, which rule fired, what was predicted and what the journal says happened."""
+    document = explain_document(Reader(settings_of(conf, profile, sets)), name)
+    if as_json:
+        emit_json(document)
+    else:
+        _PRINTERS[document["about"]](document)
+
+
+def _print_decision(document: Mapping[str, Any]) -> None:
+    decision, of_round = document["decision"], document["round"] or {}
+    emit_facts(
+        [
+            ("decision", decision["decision_id"]),
+            ("round", f"{decision['round_id']} at {time_text(decision['at_ms'])}, mode {of_round.get('mode', '?')}"),
+            ("strategy", decision["strategy"] + (" (challenger)" if decision["challenger"] else "")),
+            ("kind", f"{decision['kind']} ({decision['label']})"),
+            ("reason", f"{decision['reason']} ({decision['band']})"),
+            ("bundle", decision["bundle"] and f"{decision['bundle']} at epoch {decision['epoch']}"),
+            ("boundary", decision["boundary"] and f"0x{decision['boundary']:08x}"),
+            ("from", decision["source"] and f"{decision['source']}  {predicted_text(decision, decision['source'])}"),
+            ("to", decision["target"] and f"{decision['target']}  {predicted_text(decision, decision['target'])}"),
+            ("outcome", decision["outcome"] or "nothing to carry out"),
+        ]
+    )
+    typer.echo("\nevidence")
+    for key, value in decision["evidence"].items():
+        typer.echo(f"  {key}: {value if isinstance(value, str | int | float) else json.dumps(value, sort_keys=True)}")
+    if document["journal"]:
+        typer.echo("")
+        print_entries([Entry.from_row(row) for row in document["journal"]], "what the journal says")
+
+
+def _print_round(document: Mapping[str, Any]) -> None:
+    for found in document["rounds"]:
+        of_round = found["round"]
+        facts = ("round_id", "strategy", "challenger", "mode", "state_seq", "seq", "plan_hash", "config_version")
+        emit_facts([("at (UTC)", time_text(of_round["at_ms"])), *((name, of_round[name]) for name in facts)])
+        typer.echo("")
+        _print_scores(found["scores"])
+        typer.echo("")
+        print_decisions(found["decisions"])
+
+
+def _print_broker(document: Mapping[str, Any]) -> None:
+    if document["score"]:
+        typer.echo(f"in round {document['last_round']['round_id']} at {time_text(document['last_round']['at_ms'])}:")
+        _print_scores([document["score"]])
+    else:
+        typer.echo(f"{document['broker']}: no score in the last round")
+    typer.echo("")
+    print_decisions(document["decisions"])
+
+
+def _print_bundle(document: Mapping[str, Any]) -> None:
+    emit_facts(list(document["now"].items()))
+    typer.echo("")
+    print_decisions(document["decisions"])
+    typer.echo("")
+    print_entries([Entry.from_row(row) for row in document["journal"]], "what the journal says")
+
+
+def _print_scores(rows: Sequence[Mapping[str, Any]]) -> None:
+    known = [r for r in RESOURCES if any(row[f"{r}_utilisation"] is not None for row in rows)]
+    emit_table(
+        ["broker", "score >", "mean >", "hits >", "source", "eligible", "reason", *(f"{r} >" for r in known)],
+        [
+            (
+                row["broker"],
+                percent_text(row["score"]),
+                percent_text(row["mean"]),
+                row["hits"],
+                "yes" if row["is_source"] else "no",
+                "yes" if row["eligible"] else "no",
+                row["reason"],
+                *(percent_text(row[f"{r}_utilisation"]) for r in known),
+            )
+            for row in rows
+        ],
+    )
+
+
+_PRINTERS = {"decision": _print_decision, "round": _print_round, "broker": _print_broker, "bundle": _print_bundle}

@@ -1,0 +1,111 @@
+"""`ballast status`: how things stand, on one page. Exit code 1 when something needs attention."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+import typer
+
+from controller.bus.topics import TopicNames
+from controller.clock import wall_ms
+from controller.config.settings import Settings
+from controller.domain.errors import BallastError
+from controller.ops.cli_options import PROBLEM, AsJson, Conf, Profile, Sets, new_app, settings_of, told
+from controller.ops.liveness import Heard, last_word
+from controller.ops.overview import status as status_of
+from controller.ops.reading import Reader
+from controller.ops.show import duration_text, emit_facts, emit_json, emit_table, percent_text, time_text
+
+app = new_app()
+Offline = Annotated[bool, typer.Option("--offline", help="Do not ask Kafka whether the controller is alive.")]
+
+
+@app.command()
+@told
+def status(
+    conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False, offline: Offline = False
+) -> None:
+    """How things stand: controller, brokers, bundles, last round, load data, alarms."""
+    settings = settings_of(conf, profile, sets)
+    reader = Reader(settings)
+    heard, kafka_error = (None, "--offline") if offline else _ask_kafka(settings)
+    document = {
+        "cluster": settings.cluster.name,
+        "tables": reader.root.root,
+        **status_of(reader, wall_ms(), heard, kafka_error),
+    }
+    if as_json:
+        emit_json(document)
+    else:
+        _print(document)
+    if document["problems"]:
+        raise typer.Exit(PROBLEM)
+
+
+def _ask_kafka(settings: Settings) -> tuple[Heard | None, str | None]:
+    kafka = settings.kafka
+    try:
+        return last_word(kafka.bootstrap_servers, kafka.client, TopicNames(kafka.topic_prefix)), None
+    except BallastError as error:
+        return None, str(error)
+
+
+def _print(document: Mapping[str, Any]) -> None:
+    emit_facts(_facts(document))
+    if document["in_flight"]:
+        rows = [
+            (r["bundle"], r["state"], r["epoch"], r["owner"], r["to"], duration_text(r["age_ms"]), r["cause"])
+            for r in document["in_flight"]
+        ]
+        typer.echo("")
+        emit_table(["bundle", "state", "epoch >", "owner", "to", "for >", "cause"], rows, "in flight")
+    if document["alarms_last_hour"]:
+        alarms = [
+            (time_text(a["at_ms"]), a["reason"], a["bundle"] or a["broker"]) for a in document["alarms_last_hour"]
+        ]
+        typer.echo("")
+        emit_table(["at (UTC)", "reason …", "about"], alarms, "alarms of the last hour")
+    for problem in document["problems"]:
+        typer.echo(f"\n! {problem}")
+
+
+def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    brokers, bundles = document["brokers"], document["bundles"]
+    yield "cluster", f"{document['cluster']}  ({document['tables']})"
+    yield "controller", _controller_text(document["controller"])
+    yield "journal", f"seq {document['seq']}, {document['namespaces']} namespaces"
+    yield "mode", document["mode"] + ("  (guard frozen)" if document["guard_frozen"] else "")
+    named = [(word, brokers[word]) for word in ("drained", "leaving", "ended")]
+    more = [f"{len(ids)} {word}: {', '.join(ids[:5])}" for word, ids in named if ids]
+    yield "brokers", ", ".join([f"{brokers['alive']} alive", *more])
+    yield "bundles", ", ".join(f"{count} {state}" for state, count in bundles.items()) or "none"
+    yield "last round", _round_text(document["last_round"])
+    lag_ms = document["loads"]["lag_ms"]
+    yield "load data", "no reports yet" if lag_ms is None else f"newest report {duration_text(lag_ms)} ago"
+    quarantined = document["quarantined_last_hour"]
+    rules = ", ".join(f"{count} {rule}" for rule, count in quarantined["rules"].items())
+    yield "quarantined", f"{quarantined['total']} in the last hour" + (f": {rules}" if rules else "")
+    yield "alarms", f"{len(document['alarms_last_hour'])} in the last hour"
+
+
+def _controller_text(controller: Mapping[str, Any]) -> str:
+    instance = controller["instance"]
+    if not controller["journal_says_running"]:
+        return f"stopped (last: {instance})" if instance else "never started"
+    if controller["alive"] is None:
+        return f"{instance} started and did not say it stopped (not asked: {controller['not_asked']})"
+    if controller["alive"]:
+        return f"running: {instance}, heard {duration_text(controller['silent_ms'])} ago"
+    silent = duration_text(controller["silent_ms"])
+    return f"SILENT: {instance}" + (f", last heard {silent} ago" if silent else ", never heard on this Kafka")
+
+
+def _round_text(last: Mapping[str, Any] | None) -> str:
+    if last is None:
+        return "none yet"
+    sources = ", ".join(last["sources"]) or "none"
+    return (
+        f"{last['round_id']}, {duration_text(last['age_ms'])} ago: sources {sources}; {last['moves']} moves, "
+        f"{last['splits']} splits; mean {percent_text(last['mean_score'])}, highest {percent_text(last['max_score'])}"
+    )

@@ -1,0 +1,54 @@
+"""Sending one operator's command and telling what the journal answered. Exit code 1 when it was rejected."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from controller.ops.cli_options import PROBLEM, settings_of
+from controller.ops.operator import Operator, Outcome
+from controller.ops.reading import Reader
+from controller.ops.show import emit_json
+
+ANSWER_S = 30.0
+
+
+def carry_out(
+    conf: Path | None,
+    profile: str | None,
+    sets: list[str] | None,
+    as_json: bool,
+    kind: str,
+    why: str,
+    timeout_s: float,
+    args: Mapping[str, Any],
+) -> None:
+    """Send the command, wait for the answer, print it. Raises KafkaUnavailable, NoAnswer, typer.Exit on a rejection."""
+    settings = settings_of(conf, profile, sets)
+    Reader(settings)  # without tables nobody could answer: say that first
+    with Operator(settings) as operator:
+        outcome = operator.run(kind, args, why, timeout_s)
+    tell(outcome, kind, as_json)
+
+
+def tell(outcome: Outcome, kind: str, as_json: bool) -> None:
+    """Print an outcome; ends with exit code 1 when the command was rejected."""
+    if as_json:
+        emit_json(
+            {
+                "command_id": outcome.command_id,
+                "kind": kind,
+                "accepted": outcome.accepted,
+                "reason": outcome.reason or None,
+                "seq": outcome.seq,
+            }
+        )
+    elif outcome.accepted:
+        typer.echo(f"accepted: {kind} {outcome.command_id}, journal seq {outcome.seq}")
+    else:
+        typer.echo(f"ballast: rejected: {outcome.reason} (command {outcome.command_id})", err=True)
+    if not outcome.accepted:
+        raise typer.Exit(PROBLEM)

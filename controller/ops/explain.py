@@ -1,0 +1,77 @@
+"""Why: the evidence behind a decision, a round, a broker's standing, or a bundle's history.
+
+Part of every answer is what the journal says happened after, so that "decided" and "done" are never confused.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow.compute as pc
+
+from controller.domain.entries import Entry
+from controller.domain.errors import BallastError
+from controller.ops.evidence_view import EvidenceView
+from controller.ops.overview import ownership_row
+from controller.ops.reading import Reader
+from schemas.journal import JOURNAL
+
+HISTORY = 50  # entries and decisions of a bundle or broker that are told
+Row = dict[str, Any]
+
+
+class NothingNamed(BallastError):
+    """Raised when no decision, round, broker or bundle has the given name."""
+
+
+def explain(reader: Reader, name: str) -> Row:
+    """The document about whatever has this name; its `about` says what that is. Raises NothingNamed."""
+    view = EvidenceView(reader)
+    found = view.decisions(decision_id=name)
+    if found:
+        return _decision(reader, view, found[0])
+    rounds = [row for row in view.rounds() if row["round_id"] == name]
+    if rounds:
+        return {"about": "round", "rounds": [_round(view, row) for row in rounds]}
+    state = reader.state()
+    if name in state.brokers:
+        return _broker(view, name)
+    if name in state.bundles:
+        decisions = view.decisions(bundle=name)[:HISTORY]
+        now = ownership_row(state.bundles[name])
+        return {"about": "bundle", "now": now, "decisions": decisions, "journal": _journal(reader, bundle=name)}
+    raise NothingNamed(
+        f"nothing is named {name}: give a decision (`ballast decisions --skips`), a round (`ballast rounds`), "
+        "a broker or a bundle; evidence older than its retention is gone"
+    )
+
+
+def _decision(reader: Reader, view: EvidenceView, decision: Row) -> Row:
+    rounds = [row for row in view.rounds() if row["attempt_id"] == decision["attempt_id"]]
+    caused = _journal(reader, decision_id=decision["decision_id"])
+    return {"about": "decision", "decision": decision, "round": rounds[0] if rounds else None, "journal": caused}
+
+
+def _round(view: EvidenceView, row: Row) -> Row:
+    decisions = [d for d in view.decisions(round_id=row["round_id"]) if d["attempt_id"] == row["attempt_id"]]
+    return {"round": row, "scores": view.scores(row["attempt_id"]), "decisions": decisions}
+
+
+def _broker(view: EvidenceView, name: str) -> Row:
+    last = view.last_round()
+    scores = [row for row in view.scores(last["attempt_id"]) if row["broker"] == name] if last else []
+    return {
+        "about": "broker",
+        "broker": name,
+        "last_round": last,
+        "score": scores[0] if scores else None,
+        "decisions": view.decisions(broker=name)[:HISTORY],
+    }
+
+
+def _journal(reader: Reader, **wanted: str) -> list[Row]:
+    """The newest entries whose column has this value, oldest of them first."""
+    ((column, value),) = wanted.items()
+    rows = reader.rows("journal", "seq", columns=JOURNAL.names)
+    chosen = rows.filter(pc.equal(rows[column], value)).sort_by("seq")
+    return [Entry.from_row(row).to_row() for row in chosen.to_pylist()[-HISTORY:]]

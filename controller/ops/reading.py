@@ -1,0 +1,79 @@
+"""What commands read from the tables: the state, rows of a range, newest rows. No JVM, no Kafka, nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from controller.config.settings import Settings
+from controller.domain.errors import BallastError
+from controller.domain.state import ClusterState
+from controller.ledger.files import read_range, surviving_vacuum
+from controller.ledger.snapshots import load_state
+from controller.ledger.tables import TableRoot
+from controller.ops.paths import RUN
+from schemas.catalog import TABLES
+
+
+class NoTables(BallastError):
+    """Raised when there is no journal where the configuration says that the tables are."""
+
+
+class Reader:
+    """The tables of one cluster, read at their newest versions. Raises NoTables when there are none."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.root = TableRoot(settings.tables.root)
+        if not self.root.exists("journal"):
+            raise NoTables(
+                f"no tables at {self.root.root}: start a controller (`ballast run` or `make demo`), "
+                f"or say where they are with --conf FILE or --set tables.root=PATH{_found_nearby()}"
+            )
+
+    def state(self) -> ClusterState:
+        """The cluster as the journal tells it now."""
+        return load_state(self.root)
+
+    def rows(
+        self, name: str, column: str, above: int = -1, up_to: int | None = None, columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """Rows with above < column <= up_to; empty for a table that has not been created."""
+        record = TABLES[name]
+
+        def read() -> pa.Table:
+            return read_range(self.root.open(name), self.root.log(name), record, column, above, up_to, columns)
+
+        if not self.root.exists(name):
+            wanted = columns or record.names
+            return pa.table({c: pa.array([], pa.null()) for c in wanted})
+        return surviving_vacuum(read)
+
+    def newest(self, name: str, column: str) -> int | None:
+        """The largest value of a column that has file statistics (one of a table's first 32)."""
+        if not self.root.exists(name):
+            return None
+        actions = pa.table(self.root.open(name).get_add_actions(flatten=True))
+        if not actions.num_rows or f"max.{column}" not in actions.column_names:
+            return None
+        found: int | None = pc.max(actions[f"max.{column}"]).as_py()
+        return found
+
+    def newest_by(self, name: str, column: str, key: Sequence[str], within: int) -> list[dict[str, object]]:
+        """Of each key the row with the largest `column`, looking back `within` from the newest row of all."""
+        newest = self.newest(name, column)
+        if newest is None:
+            return []
+        found: dict[tuple[object, ...], dict[str, object]] = {}
+        for row in self.rows(name, column, above=newest - within).sort_by(column).to_pylist():
+            found[tuple(row[k] for k in key)] = row
+        return list(found.values())
+
+
+def _found_nearby() -> str:
+    """Configuration files that local runs have left; the likeliest reason is a forgotten --conf."""
+    places = [Path("ballast.yaml"), RUN / "ballast.yaml", *sorted(RUN.glob("*/ballast.yaml"))]
+    found = [str(place) for place in places if place.is_file()]
+    return f"; there is {', '.join(found[:3])}" if found else ""

@@ -1,0 +1,106 @@
+"""How commands print: one JSON document, or tables that can be read and copied from.
+
+Ids are never cut: a table becomes wider than the terminal before it loses a character of a column that a next command
+takes. Times are UTC, durations and rates have units.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+_WIDE = 100_000
+RIGHT = "right"
+
+
+def emit_json(document: Any) -> None:
+    """The document on stdout, one line. Values JSON lacks become text, NaN becomes null."""
+    typer.echo(json.dumps(_plain(document), default=str, allow_nan=False, ensure_ascii=False))
+
+
+def emit_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str = "", empty: str = "") -> None:
+    """A table without lines. A column whose name ends in ` >` is right-aligned, one that ends in ` …` may wrap."""
+    table = Table(box=None, title=title or None, title_justify="left", title_style="bold", pad_edge=False)
+    for column in columns:
+        name, wraps, right = column.removesuffix(" …").removesuffix(" >"), column.endswith(" …"), column.endswith(" >")
+        table.add_column(
+            name, no_wrap=not wraps, overflow="fold", justify="right" if right else "left", header_style="bold"
+        )
+    count = 0
+    for row in rows:
+        count += 1
+        table.add_row(*(Text("-" if value is None or value == "" else str(value)) for value in row))
+    if not count:
+        typer.echo(empty or "nothing to show")
+        return
+    console = Console()
+    measured = Measurement.get(console, console.options.update(width=_WIDE), table)
+    width = max(console.width, measured.minimum) if console.is_terminal else measured.maximum
+    Console(width=width, soft_wrap=False).print(table, crop=False)
+
+
+def emit_facts(facts: Iterable[tuple[str, Any]]) -> None:
+    """Names and values, one a line, values below each other."""
+    pairs = [(name, value) for name, value in facts if value is not None]
+    width = max(len(name) for name, _ in pairs)
+    for name, value in pairs:
+        typer.echo(f"{name:<{width}}  {value}")
+
+
+def time_text(at_ms: int | None) -> str:
+    """`2026-11-21 04:50:33` in UTC; empty for an unknown or zero time."""
+    if not at_ms:
+        return ""
+    return datetime.fromtimestamp(at_ms / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def duration_text(ms: float | None) -> str:
+    """`850 ms`, `4.2 s`, `3m 10s`, `2h 05m`, `3d 4h`."""
+    if ms is None:
+        return ""
+    if ms < 0:
+        return f"-{duration_text(-ms)}"
+    if ms < 1_000:
+        return f"{ms:.0f} ms"
+    if ms < 59_950:
+        return f"{ms / 1000:.1f} s"
+    seconds = round(ms / 1000)
+    if seconds < 3_600:
+        return f"{seconds // 60}m {seconds % 60:02d}s"
+    if seconds < 86_400:
+        return f"{seconds // 3_600}h {seconds % 3_600 // 60:02d}m"
+    return f"{seconds // 86_400}d {seconds % 86_400 // 3_600}h"
+
+
+def rate_text(per_s: float | None, unit: str = "") -> str:
+    """`1.2 k`, `350`, with `unit` behind: powers of 1,000."""
+    if per_s is None or math.isnan(per_s):
+        return ""
+    for size, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(per_s) >= size:
+            return f"{per_s / size:.1f} {prefix}{unit}"
+    return f"{per_s:.0f} {unit}".rstrip() if abs(per_s) >= 10 or per_s == 0 else f"{per_s:.1f} {unit}".rstrip()
+
+
+def percent_text(fraction: float | None) -> str:
+    """`82.3 %` of a fraction; empty when unknown."""
+    return "" if fraction is None or math.isnan(fraction) else f"{100 * fraction:.1f} %"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(name): _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
