@@ -87,6 +87,14 @@ class DeltaLog:
             raise LogGone(f"version {version} of {self._uri} is not there: not committed, or cleaned up") from error
         return parse_commit(version, text)
 
+    def last_checkpoint(self) -> int:
+        """Version of the newest checkpoint, -1 without one. Log files are only ever cleaned up below a checkpoint."""
+        try:
+            with self.files.open_input_stream("_delta_log/_last_checkpoint") as stream:
+                return int(json.loads(stream.read())["version"])
+        except (LogGone, FileNotFoundError):
+            return -1
+
     def open_file(self, path: str) -> pa.NativeFile:
         """A data file for reading; raises FileNotFoundError when VACUUM has removed it."""
         return self.files.open_input_file(path)

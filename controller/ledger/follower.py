@@ -72,11 +72,14 @@ class Follower:
 
         Entries that do not follow yet are kept until they do, at most BUFFERED of them.
         """
+        applied: list[Entry] = []
         for entry in entries:
             self.hear(entry.seq)
-            if entry.seq > self.state.seq and len(self._ahead) < BUFFERED:
+            if entry.seq == self.seq + 1 and self._version is not None:
+                applied += self._apply([entry])
+            elif entry.seq > self.seq and len(self._ahead) < BUFFERED:
                 self._ahead.setdefault(entry.seq, entry)
-        return self._apply_buffered() if self._version is not None else []
+        return applied
 
     def catch_up(self) -> list[Entry]:
         """Apply what the table has beyond the view; returns those entries. Bootstraps first if nobody did.
@@ -128,7 +131,7 @@ class Follower:
         return self._apply(entries)
 
     def _apply(self, entries: list[Entry]) -> list[Entry]:
-        """Apply entries of the table, then what the feed said beyond them."""
+        """Apply entries that follow, then what the feed said beyond them."""
         for entry in dense(entries, self.seq):
             apply_in_place(self.state, entry)
         self.hear(self.seq)

@@ -5,6 +5,8 @@ Rules, in the order they are judged after anything but a plain success:
 2. One's own instance and batch are there: the commit happened.
 3. No commit, or only such as changed no data (compaction): the same entries are tried again.
 4. The log cannot be read: OutcomeUnknown; the caller blocks and commits the same entries again later.
+A process that slept longer than the log's retention may find its next version's file cleaned up, and so free to write:
+after each success the newest checkpoint must not be beyond the version written.
 Nothing is ever computed again: the caller's entries are written as they are, or not at all.
 """
 
@@ -47,7 +49,9 @@ class Journal:
         self._root = as_root(root, storage_options)
         self._log = self._root.log(NAME)
         self._table = self._root.open(NAME)
-        self._opened_at = self._table.version()
+        # The version judged last. Not the handle's: a write that fails after its commit may have moved the handle on.
+        self._version = self._opened_at = self._table.version()
+        self._trouble: Exception | None = None  # of an append that the log has not been read after
         self._last = last_entry(self._table, self._log)
 
     @property
@@ -58,7 +62,7 @@ class Journal:
     @property
     def version(self) -> int:
         """The table version this handle holds."""
-        return self._table.version()
+        return self._version
 
     def last(self) -> Entry | None:
         """The newest entry this handle knows."""
@@ -78,21 +82,33 @@ class Journal:
             return self.version
         self._check(entries, instance)
         rows = arrow_table(JOURNAL, (entry.to_row() for entry in entries))
-        trouble: Exception | None = None
+        last = self._trouble
         for _ in range(COMMIT_ATTEMPTS):
-            try:
-                self._append(rows, instance, batch_id, entries[-1].seq)
-            except Exception as error:  # whatever it was, only the log knows what happened
-                trouble = error
-                if not self._landed(instance, batch_id, error):
-                    continue
-            self._last = entries[-1]
-            self._reopen_by_habit()
-            return self.version
+            if self._trouble is None:
+                try:
+                    self._append(rows, instance, batch_id, entries[-1].seq)
+                    self._check_not_overtaken(instance)
+                    if self._table.version() == self._version + 1:
+                        return self._done(entries[-1], self._version + 1)
+                    self._trouble = last = OutcomeUnknown(f"the handle went on to version {self._table.version()}")
+                except ForeignCommit:
+                    raise
+                except Exception as error:  # whatever it was, only the log knows what happened
+                    self._trouble = last = error
+            if self._landed(instance, batch_id):
+                return self._done(entries[-1], self._version)
         raise OutcomeUnknown(
             f"entries {entries[0].seq}..{entries[-1].seq} were not committed in {COMMIT_ATTEMPTS} attempts, "
-            f"the last one said: {trouble}; check the table store at {self._root.uri(NAME)} and commit them again"
-        ) from trouble
+            f"the last one said: {last}; check the table store at {self._root.uri(NAME)} and commit them again"
+        ) from last
+
+    def _done(self, last: Entry, version: int) -> int:
+        """Note the success; reopen by habit, at the same version: a newer one must stay unseen until it is judged."""
+        self._last, self._version = last, version
+        if version - self._opened_at >= REOPEN_AFTER_VERSIONS:
+            self._table = self._root.open(NAME, version=version)
+            self._opened_at = version
+        return version
 
     def _append(self, rows: pa.Table, instance: str, batch_id: int, seq: int) -> None:
         write_deltalake(
@@ -106,21 +122,38 @@ class Journal:
             ),
         )
 
-    def _landed(self, instance: str, batch_id: int, error: Exception | None) -> bool:
+    def _landed(self, instance: str, batch_id: int) -> bool:
         """Whether our commit is in the log, whatever the writer said. Moves the handle to what was read."""
-        if error is not None and not isinstance(error, CommitFailedError):
-            log.warning("journal commit %s/%d: outcome unknown, reading the log: %s", instance, batch_id, error)
-        newest, since = self._retried(self._read_since_handle)
+        if self._trouble is not None and not isinstance(self._trouble, CommitFailedError):
+            log.warning("journal commit %s/%d: outcome unknown, reading the log: %s", instance, batch_id, self._trouble)
+        newest, since = self._retried(lambda: self._read_since_handle(instance))
         foreign = [c for c in since if c.changes_data and c.transactions.get(instance) != batch_id]
         if foreign:
             raise ForeignCommit(self._foreign_text(foreign[0], instance))
-        self._table, self._opened_at = newest, newest.version()
+        self._table, self._version = newest, newest.version()
+        self._opened_at, self._trouble = self._version, None
         return any(c.changes_data for c in since)
 
-    def _read_since_handle(self) -> tuple[DeltaTable, list[Commit]]:
+    def _read_since_handle(self, instance: str) -> tuple[DeltaTable, list[Commit]]:
         """The table as it is now, and every commit between this handle and it."""
         newest = self._root.open(NAME)
-        return newest, [self._log.read(v) for v in range(self.version + 1, newest.version() + 1)]
+        try:
+            return newest, [self._log.read(v) for v in range(self._version + 1, newest.version() + 1)]
+        except LogGone:
+            for entry in entries_since(newest, self._log, self.last_seq):
+                if entry.instance != instance:  # the rows still tell what the cleaned-up log does not
+                    raise ForeignCommit(
+                        self._text(f"controller {entry.instance}", entry.seq, newest.version(), instance)
+                    ) from None
+            raise
+
+    def _check_not_overtaken(self, instance: str) -> None:
+        checkpoint = self._log.last_checkpoint()
+        if checkpoint > self._version + 1:
+            raise ForeignCommit(
+                f"the journal's log is at version {checkpoint} or beyond, but {instance} has just written "
+                f"{self._version + 1}: it slept while another controller went on, and must stop"
+            )
 
     def _retried(self, read: Callable[[], _T]) -> _T:
         retrying = Retrying(
@@ -133,7 +166,7 @@ class Journal:
         except RetryError as error:
             cause = error.last_attempt.exception()
             raise OutcomeUnknown(
-                f"whether a commit after version {self.version} of {self._root.uri(NAME)} happened cannot be read: "
+                f"whether a commit after version {self._version} of {self._root.uri(NAME)} happened cannot be read: "
                 f"{cause}; make the table store readable, then commit the same entries again"
             ) from cause
 
@@ -147,7 +180,7 @@ class Journal:
                 f"commit {entries[0].seq}: its state is old; start again from the journal"
             )
         if entries[0].seq != self.last_seq + 1:
-            self._landed(instance, entries[0].batch, None)  # the state may be newer than this handle
+            self._landed(instance, entries[0].batch)  # the state may be newer than this handle
             raise InvariantBroken(f"entry {entries[0].seq} does not follow the journal's last, {self.last_seq}")
 
     def _is_last(self, entries: Sequence[Entry], instance: str, batch_id: int) -> bool:
@@ -159,13 +192,10 @@ class Journal:
         named = f"controller {writer}" if writer else f"a writer without a name ({commit.info.get('engineInfo', '?')})"
         seqs = [f.largest["seq"] for f in commit.added if "seq" in f.largest]
         seq = commit.info.get("ballast.seq") or (max(seqs) if seqs else "unknown")
+        return self._text(named, seq, commit.version, instance)
+
+    def _text(self, writer: str, seq: object, version: int, instance: str) -> str:
         return (
-            f"{named} committed journal entries up to seq {seq} (version {commit.version}) while {instance} "
+            f"{writer} committed journal entries up to seq {seq} (version {version}) while {instance} "
             f"held seq {self.last_seq}: this instance loses and must stop"
         )
-
-    def _reopen_by_habit(self) -> None:
-        """At the same version: a newer one must stay unseen until the next commit stumbles over it."""
-        if self.version - self._opened_at >= REOPEN_AFTER_VERSIONS:
-            self._table = self._root.open(NAME, version=self.version)
-            self._opened_at = self.version
