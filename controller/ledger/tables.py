@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError, DeltaProtocolError
 
 from controller.domain.errors import BallastError, IncompatibleTable
@@ -125,6 +125,7 @@ def _create(record: Record, uri: str, storage_options: Mapping[str, str]) -> boo
             description=record.comment,
             configuration=delta_properties(record),
             storage_options=dict(storage_options) or None,
+            commit_properties=CommitProperties(max_commit_retries=0),
         )
     except (CommitFailedError, DeltaError) as error:
         if DeltaTable.is_deltatable(uri, dict(storage_options) or None):

@@ -1,0 +1,221 @@
+"""Creating and opening tables; evidence and quarantine rows."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from deltalake import TableFeatures as Features
+
+import controller.ledger.tables as tables_module
+from controller.domain.decision import Decision, DecisionKind, Label, Reason, RoundResult
+from controller.domain.entries import Entry, Kind
+from controller.domain.errors import IncompatibleTable
+from controller.domain.load import RESOURCES
+from controller.ledger.evidence import read_joined, write_evidence
+from controller.ledger.journal import Journal
+from controller.ledger.tables import TableRoot
+from controller.ledger.writer import append_rows, quarantine_row, quarantined_raw
+from schemas.arrow import arrow_schema
+from schemas.catalog import TABLES
+from schemas.delta import delta_properties
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> TableRoot:
+    return TableRoot(tmp_path / "tables")
+
+
+def test_create_all_is_idempotent_and_sets_properties_and_comments(root: TableRoot) -> None:
+    assert root.create_all() == list(TABLES)
+    assert root.create_all() == []
+    for name, record in TABLES.items():
+        table = root.open(name)
+        assert table.metadata().configuration == delta_properties(record)
+        assert table.metadata().description == record.comment
+        protocol = table.protocol()
+        assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 2)
+        found = {f.name: (f.nullable, f.metadata.get("comment")) for f in table.schema().fields}
+        assert found == {f.name: (f.nullable, f.full_comment) for f in record}
+
+
+def test_two_processes_may_create_at_once(root: TableRoot) -> None:
+    created: list[list[str]] = []
+    both = threading.Barrier(2)
+
+    def create() -> None:
+        both.wait()
+        created.append(TableRoot(root.root).create_all())
+
+    threads = [threading.Thread(target=create) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(created[0] + created[1]) == sorted(TABLES)
+    assert all(root.open(name).version() == 0 for name in TABLES)
+
+
+def test_a_table_with_deletion_vectors_is_refused_with_the_remedy(root: TableRoot) -> None:
+    root.create("brokers")
+    root.open("brokers").alter.add_feature(Features.DeletionVectors, allow_protocol_versions_increase=True)
+    with pytest.raises(IncompatibleTable, match=r"deletionVectors.*DROP FEATURE deletionVectors"):
+        root.open("brokers")
+    with pytest.raises(IncompatibleTable):
+        root.create_all()
+
+
+def test_allowed_features_are_opened(root: TableRoot) -> None:
+    root.create("brokers")
+    root.open("brokers").alter.add_feature(Features.ChangeDataFeed, allow_protocol_versions_increase=True)
+    assert root.open("brokers").version() == 1
+
+
+@pytest.mark.parametrize(
+    ("reader", "writer", "feature"),
+    [(2, 5, "columnMapping"), (1, 6, "identityColumns")],
+)
+def test_features_without_names_are_refused_too(root: TableRoot, reader: int, writer: int, feature: str) -> None:
+    root.create("brokers")
+    first = Path(root.uri("brokers")) / "_delta_log" / f"{0:020d}.json"
+    actions = [json.loads(line) for line in first.read_text().splitlines()]
+    for action in actions:
+        if "protocol" in action:
+            action["protocol"] = {"minReaderVersion": reader, "minWriterVersion": writer}
+    first.write_text("\n".join(map(json.dumps, actions)))
+    with pytest.raises(IncompatibleTable, match=feature):
+        root.open("brokers")
+
+
+def test_a_table_of_an_older_version_names_its_missing_columns(root: TableRoot) -> None:
+    schema = arrow_schema(TABLES["brokers"])
+    DeltaTable.create(root.uri("brokers"), pa.schema([f for f in schema if f.name != "leaving"]))
+    with pytest.raises(IncompatibleTable, match="lacks the columns leaving"):
+        root.create_all()
+
+
+def test_the_journal_forbids_deletes_and_allows_compaction(root: TableRoot) -> None:
+    root.create_all()
+    journal = Journal(root)
+    for seq in (1, 2):
+        journal.commit([Entry(seq, Kind.CONTROLLER_STARTED, "i", seq, 0)], "i", seq)
+    with pytest.raises(Exception, match="append-only"):
+        root.open("journal").delete("seq = 1")
+    root.open("journal").optimize.compact()
+    assert [e.seq for e in Journal(root).read_since(0)] == [1, 2]
+
+
+def test_kept_handles_follow_and_are_opened_again(root: TableRoot, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables_module, "REOPEN_AFTER_VERSIONS", 3)
+    root.create("overrides")
+    first = root.handle("overrides")
+    row = {"override_id": "o", "kind": "pin", "entry_seq": 1}
+    append_rows(TableRoot(root.root), "overrides", [row])
+    assert root.handle("overrides") is first
+    assert first.version() == 1
+    for _ in range(2):
+        append_rows(TableRoot(root.root), "overrides", [row])
+    assert root.handle("overrides") is not first
+    assert root.handle("overrides").version() == 3
+
+
+def test_uris_of_folders_and_object_stores(tmp_path: Path) -> None:
+    assert TableRoot(tmp_path).uri("journal") == f"{tmp_path}/journal"
+    assert TableRoot("s3://bucket/ballast/", {"region": "x"}).uri("journal") == "s3://bucket/ballast/journal"
+    with pytest.raises(KeyError):
+        TableRoot(tmp_path).uri("nope")
+
+
+# -- evidence --
+
+
+@dataclass
+class Evidence:
+    result: RoundResult
+    attempt_id: str
+    outcomes: dict[str, str] = field(default_factory=dict)
+    mode: str = "live"
+
+
+def _evidence(attempt_id: str) -> Evidence:
+    move = Decision(
+        "r1-0000", DecisionKind.TRANSFER, Label.SUCCESS, Reason.OVERLOADED, "t/n/0x00000000_0xffffffff",
+        source="a:1", target="b:1", epoch=4, strategy="first", evidence={"cpu": 900}, before={"a:1": 0.9},
+        after={"a:1": 0.5},
+    )  # fmt: skip
+    skip = Decision("r1-0001", DecisionKind.SKIP, Label.SKIP, Reason.BALANCED, source="b:1")
+    scores = (
+        {"broker": "a:1", "score": 0.9, "mean": 0.5, "hits": 2, "eligible": True, "source": True,
+         "reason": "101_overloaded", "utilisations": {"cpu": 0.9, "memory": None}},
+        {"broker": "b:1", "score": 0.1, "mean": 0.5, "hits": 0, "eligible": True, "source": False,
+         "reason": "100_balanced", "utilisations": {}},
+        {"broker": "c:1", "score": None, "mean": 0.5, "hits": 0, "eligible": False, "source": False,
+         "reason": "400_no_load_data", "utilisations": {}},
+    )  # fmt: skip
+    result = RoundResult(
+        "r1", 60_000, 9, "first", (move, skip), scores, {}, "hash",
+        inputs={"config_version": "c1", "code_version": "0.1", "frame": [1]},
+    )  # fmt: skip
+    return Evidence(result, attempt_id, {"r1-0000": "executed"})
+
+
+def test_only_evidence_that_the_journal_names_counts(root: TableRoot) -> None:
+    assert read_joined(root, "rounds").num_rows == 0
+    root.create_all()
+    write_evidence(root, _evidence("lost"), wall_ms=1)
+    write_evidence(root, _evidence("kept"), wall_ms=2, duration_ms=30)
+    Journal(root).commit([Entry(1, Kind.ROUND, "i", 0, 0, attempt_id="kept", data={"round_id": "r1"})], "i", 0)
+    (row,) = read_joined(root, "rounds").to_pylist()
+    assert (row["attempt_id"], row["moves"], row["splits"], row["skips"], row["decisions"]) == ("kept", 1, 0, 1, 2)
+    assert (row["mean_score"], row["max_score"], row["duration_ms"]) == (0.5, 0.9, 30)
+    assert (row["config_version"], row["code_version"]) == ("c1", "0.1")
+    assert json.loads(row["inputs_json"])["frame"] == [1]
+    move, skip = sorted(read_joined(root, "decisions").to_pylist(), key=lambda r: r["decision_id"])
+    assert (move["executed"], move["outcome"], move["band"], move["epoch"]) == (True, "executed", "normal", 4)
+    assert json.loads(move["evidence_json"]) == {"cpu": 900}
+    assert (skip["executed"], skip["outcome"], skip["strategy"]) == (False, None, "first")
+    scores = {r["broker"]: r for r in read_joined(root, "broker_scores").to_pylist()}
+    assert {b: r["is_source"] for b, r in scores.items()} == {"a:1": True, "b:1": False, "c:1": False}
+    assert scores["a:1"]["cpu_utilisation"] == 0.9
+    assert [scores["c:1"][f"{r}_utilisation"] for r in RESOURCES] == [None] * len(RESOURCES)
+
+
+# -- quarantine --
+
+
+class _Row(NamedTuple):
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    value: bytes | None
+
+
+class _Bad(NamedTuple):
+    row: _Row
+    rule_id: str
+    text: str
+
+
+def test_quarantine_keeps_raw_records_without_loss(root: TableRoot) -> None:
+    root.create("quarantine")
+    values = [b'{"v":2}', b"\xff\xfe\x00", None, b"", "grün\x00".encode()]
+    rows = [
+        quarantine_row(_Bad(_Row("heartbeats", 0, at, 5, value), "version", "schema version 2"), 7, 99)
+        for at, value in enumerate(values)
+    ]
+    append_rows(root, "quarantine", rows)
+    stored = sorted(root.open("quarantine").to_pyarrow_table().to_pylist(), key=lambda r: r["kafka_offset"])
+    back = [base64.b64decode(r["raw"]) if r["raw_base64"] else r["raw"] and r["raw"].encode() for r in stored]
+    assert [b if b != "" else b"" for b in back] == values
+    assert {(r["source"], r["rule"], r["batch_id"], r["detected_ms"]) for r in stored} == {
+        ("control", "version", 7, 99)
+    }
+    assert quarantined_raw(b"\xff") == ("/w==", True)
