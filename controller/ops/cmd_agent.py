@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import structlog
 import typer
 
-from controller.broker.agent import Agent, Ending, Wires
+from controller.broker.agent import Agent, Ending
 from controller.broker.agent_metrics import AgentMetrics
 from controller.broker.agent_options import AgentOptions
 from controller.broker.host_load import GBIT_BYTES
@@ -26,6 +26,7 @@ from controller.broker.reference.broker import ReferenceBroker
 from controller.broker.reference.capacity import Capacity
 from controller.broker.runtime import BundleStats
 from controller.broker.split_proposals import SplitWatch
+from controller.broker.wires import Wires
 from controller.bus.consumer import TopicReader
 from controller.bus.producer import JsonProducer
 from controller.bus.topics import TopicNames
@@ -67,7 +68,8 @@ def agent(
         raise ConfigError(f"--broker-id: {error.text}") from None
     configure_logs(settings.logging.level, settings.logging.json_lines, broker=broker_id, cluster=settings.cluster.name)
     options = dataclasses.replace(options_of(settings), leave_timeout_ms=int(leave_timeout_s * 1000))
-    ending = asyncio.run(_run(settings, broker_id, options, parse_capacity(capacity or []), data_port))
+    limits = parse_capacity(capacity or [], capacity_of(settings))
+    ending = asyncio.run(_run(settings, broker_id, options, limits, data_port))
     log.info("agent ended", code=ending.code, text=ending.text)
     if ending.code:
         print(f"ballast agent: {ending.text}", file=sys.stderr)
@@ -90,8 +92,21 @@ def options_of(settings: Settings) -> AgentOptions:
     )
 
 
-def parse_capacity(pairs: Sequence[str]) -> Capacity:
-    """A capacity of `name=value` pairs; raises ConfigError."""
+def capacity_of(settings: Settings) -> Capacity:
+    """The reference broker's capacity as configured."""
+    given = settings.reference
+    return Capacity(
+        cpu_pct=given.cpu_pct,
+        cpu_us_per_message=given.cpu_us_per_message,
+        cpu_us_per_kib=given.cpu_us_per_kib,
+        bandwidth_in_bytes_per_s=given.bandwidth_in_bytes_per_s,
+        bandwidth_out_bytes_per_s=given.bandwidth_out_bytes_per_s,
+        memory_bytes=given.memory_bytes,
+    )
+
+
+def parse_capacity(pairs: Sequence[str], base: Capacity | None = None) -> Capacity:
+    """`name=value` pairs over a capacity; raises ConfigError."""
     known = [field.name for field in dataclasses.fields(Capacity)]
     values: dict[str, float] = {}
     for pair in pairs:
@@ -102,7 +117,7 @@ def parse_capacity(pairs: Sequence[str]) -> Capacity:
             values[name] = float(text)
         except ValueError:
             raise ConfigError(f"--capacity {pair}: {text!r} is not a number") from None
-    return Capacity(**values)
+    return dataclasses.replace(base or Capacity(), **values)
 
 
 def split_watch(settings: Settings) -> SplitWatch | None:
@@ -124,7 +139,15 @@ def _number(value: Any) -> float:
 async def _run(settings: Settings, broker: str, options: AgentOptions, capacity: Capacity, data_port: int) -> Ending:
     nonce = secrets.token_hex(8)
     host = settings.agent.bind_host
-    runtime = ReferenceBroker(f"{broker}.{nonce}", settings.store.address, capacity=capacity, host=host, port=data_port)
+    runtime = ReferenceBroker(
+        f"{broker}.{nonce}",
+        settings.store.address,
+        capacity=capacity,
+        host=host,
+        port=data_port,
+        max_bundles=settings.reference.max_bundles,
+        max_topics=settings.reference.max_topics,
+    )
     http = HttpServer(host, settings.http.agent_port)
     metrics = AgentMetrics(new_registry())
     urgent = await _producer(settings, broker, options.lease_ms, "urgent")
