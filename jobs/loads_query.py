@@ -139,7 +139,8 @@ def _passed(source: dict[str, object]) -> int:
 
 
 def _offsets(given: object) -> dict[tuple[str, str], int]:
-    found = json.loads(given) if isinstance(given, str) else given
+    # the first progress of a query has no start: Spark writes it as the word None
+    found = json.loads(given) if isinstance(given, str) and given.startswith("{") else given
     if not isinstance(found, dict):
         return {}
     return {(topic, number): offset for topic, parts in found.items() for number, offset in parts.items()}
