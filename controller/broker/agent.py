@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
@@ -20,26 +20,26 @@ from controller.broker import registration
 from controller.broker.agent_metrics import AgentMetrics
 from controller.broker.agent_options import AgentOptions
 from controller.broker.agent_session import Sessions
+from controller.broker.departure import LEAVING, Departure
 from controller.broker.directory import AgentDirectory, address_of
 from controller.broker.feed_health import FeedHealth, Hearing
 from controller.broker.handover_driver import HandoverDriver
-from controller.broker.heartbeat import Heart, Sender
+from controller.broker.heartbeat import Heart
 from controller.broker.lookup import Changes, LookupService
 from controller.broker.reporter import Host, Reporter
+from controller.broker.rhythm import every
 from controller.broker.runtime import BrokerRuntime
 from controller.broker.split_proposals import SplitWatch
 from controller.broker.voice import Voice
-from controller.broker.watcher import Journal, Reader, Watcher
-from controller.bus.topics import TopicNames
+from controller.broker.watcher import Watcher
+from controller.broker.wires import Wires
 from controller.domain.entries import Entry
-from controller.domain.ownership import State
 
 log = logging.getLogger(__name__)
 
 OK, LOST, BROKEN = 0, 3, 4  # exit codes: left, replaced by another process, an invariant broke
-LEAVING = "leaving"
-TICK_S = 0.1
-SOON_S = 1.0
+CHECK_MS = 100  # how late a lapse is noticed where nothing else happens; well below the controller's margin
+DRIVE_MS = 250  # answers and failed work are repeated after a second
 
 
 class Ending(NamedTuple):
@@ -47,17 +47,6 @@ class Ending(NamedTuple):
 
     code: int
     text: str
-
-
-class Wires(NamedTuple):
-    """An agent's connections. `urgent` carries heartbeats, answers and requests, `bulk` the load reports: a large
-    report never stands before a heartbeat. `reader` makes the reader of topics, given batch and failure callbacks."""
-
-    urgent: Sender
-    bulk: Sender
-    reader: Callable[[list[str], Callable[[Sequence[Any]], None], Callable[[Exception], None]], Reader]
-    journal: Journal
-    names: TopicNames
 
 
 class Agent:
@@ -91,9 +80,7 @@ class Agent:
         self._lookup_url = lookup_url
         self._capacity = dict(capacity or {})
         self._boot_ms, self._wall_ms = boot_ms, wall_ms
-        self._leaving = False
         self._ended: asyncio.Future[Ending] | None = None
-        self._leave_asked = asyncio.Event()
         self._report_soon = asyncio.Event()
         health = FeedHealth(options.lease_ms, boot_ms(), random.random() if jitter is None else jitter)
         self.watcher = Watcher(
@@ -138,6 +125,15 @@ class Agent:
             splits=splits,
             propose=self.voice.propose,
         )
+        self._departure = Departure(
+            broker,
+            voice=self.voice,
+            changes=self.changes,
+            state=lambda: self.watcher.state,
+            idle=lambda: self._driver.core is None or self._driver.core.idle(),
+            boot_ms=boot_ms,
+            timeout_ms=options.leave_timeout_ms,
+        )
         self._lookup = LookupService(
             lambda: self.watcher.state if self.watcher.ready else None,
             self.changes,
@@ -170,7 +166,7 @@ class Agent:
 
     def leave(self) -> None:
         """Hand everything over, then end `run`. From the loop, or a signal handler of it."""
-        self._leave_asked.set()
+        self._departure.ask()
 
     async def run(self) -> Ending:
         """Until it has left, or lost its place, or an invariant broke."""
@@ -184,7 +180,7 @@ class Agent:
         tasks: list[asyncio.Task[None]] = []
         try:
             await self._runtime.start(AgentDirectory(lambda: self.watcher.state))
-            if not await self._read_journal(reader):
+            if not await self._departure.unless_asked(self.watcher.start(reader)):
                 return Ending(OK, "left before the journal could be read")
             self._begin()
             tasks = [loop.create_task(part) for part in self._parts()]
@@ -202,18 +198,6 @@ class Agent:
             await self._runtime.stop()
 
     # ---------------------------------------------------------------- its parts
-
-    async def _read_journal(self, reader: Reader) -> bool:
-        """Subscribe and read, however long it takes; False when asked to leave meanwhile."""
-        reading = asyncio.ensure_future(self.watcher.start(reader))
-        leaving = asyncio.ensure_future(self._leave_asked.wait())
-        await asyncio.wait([reading, leaving], return_when=asyncio.FIRST_COMPLETED)
-        leaving.cancel()
-        if not reading.done():
-            reading.cancel()
-            return False
-        reading.result()
-        return True
 
     def _begin(self) -> None:
         self.sessions = Sessions(
@@ -235,38 +219,30 @@ class Agent:
                 "capacity": self._capacity,
             },
             lease_ms=self._options.lease_ms,
-            refuses=lambda bundle: LEAVING if self._leaving else self._runtime.refuses(bundle),
+            refuses=lambda bundle: LEAVING if self._departure.asked else self._runtime.refuses(bundle),
             halves=self._reporter.halves,
-            on_registered=self._first_inventory,
+            on_registered=self._inventory,
             on_lost=lambda text: self._end(LOST, text),
             boot_ms=self._boot_ms,
             metrics=self.metrics,
         )
 
-    def _parts(self) -> list[Any]:
-        options = self._options
+    def _parts(self) -> list[Coroutine[Any, Any, None]]:
+        options, living = self._options, self._living
         return [
             self.watcher.run(),
-            self._every(options.heartbeat_ms, self._beat),
-            self._every(int(TICK_S * 1000), self._tick),
-            self._every(options.inventory_interval_ms, self._regular_inventory),
-            self._reports(),
+            every(options.heartbeat_ms, living.beat),
+            every(CHECK_MS, self._check),
+            every(DRIVE_MS, self._driver.tick),
+            every(options.inventory_interval_ms, self._inventory),
+            self._reporter.run(
+                options.report_interval_ms, lambda: living.current if living.may_act() else None, self._report_soon
+            ),
             self._leave(),
         ]
 
-    async def _every(self, interval_ms: int, act: Callable[[], Awaitable[None]]) -> None:
-        """At a fixed rate; what was missed is skipped."""
-        loop = asyncio.get_running_loop()
-        due = loop.time()
-        while True:
-            await act()
-            due = max(due + interval_ms / 1000, loop.time())
-            await asyncio.sleep(due - loop.time())
-
-    async def _beat(self) -> None:
-        self._living.beat()
-
-    async def _tick(self) -> None:
+    def _check(self) -> None:
+        """Whether the session may go on."""
         living = self._living
         living.check_lease()
         hearing = self.watcher.health.judge(self._boot_ms()) if living.registered else Hearing.FINE
@@ -274,54 +250,9 @@ class Agent:
             living.end("cut_off", self.watcher.health.reason)
         elif hearing is Hearing.PROBE:
             self._probe()
-        self._driver.tick()
-
-    async def _regular_inventory(self) -> None:
-        self._inventory()
-
-    def _first_inventory(self) -> None:
-        self._inventory()
-
-    async def _reports(self) -> None:
-        """Every interval, and a second after a bundle came or went, so that both brokers' new load is known soon."""
-        interval_s = self._options.report_interval_ms / 1000
-        while True:
-            if self._living.may_act():
-                try:
-                    await self._reporter.report(self._living.current)
-                except Exception:
-                    log.exception("a load report failed")
-                    self.metrics.reports_failed.inc()
-            self._report_soon.clear()
-            try:
-                await asyncio.wait_for(self._report_soon.wait(), interval_s)
-                await asyncio.sleep(min(SOON_S, interval_s))
-            except asyncio.TimeoutError:
-                continue
 
     async def _leave(self) -> None:
-        """After `leave`: ask to be emptied, wait until nothing is served (bounded), say goodbye."""
-        await self._leave_asked.wait()
-        self._leaving = True
-        deadline = self._boot_ms() + self._options.leave_timeout_ms
-        while self._living.registered and self._boot_ms() < deadline and not self._is_empty():
-            self.voice.event(LEAVING)
-            await self.changes.wait(1.0)
-        registered = self._living.registered
-        await self._living.finish()
-        if registered:  # everything is dropped: now the session may end for the journal too
-            await self.voice.goodbye()
-        self._end(OK, "left" if self._boot_ms() < deadline else "left in time-out, others take over")
-
-    def _is_empty(self) -> bool:
-        """The journal knows that this broker leaves, and it is a party to nothing any more."""
-        state, session = self.watcher.state, self._living.current
-        known = state.brokers.get(self.broker)
-        if known is None or not known.leaving:
-            return False
-        core = self._driver.core
-        named = any(record.names(session) for record in state.bundles.values() if record.state is not State.RETIRED)
-        return not named and (core is None or core.idle())
+        self._end(OK, await self._departure.depart(self._living))
 
     # ---------------------------------------------------------------- what it hears and says
 

@@ -39,7 +39,7 @@ class Sessions:
         lease_ms: int,
         refuses: Callable[[Bundle], str | None],
         halves: Callable[[Bundle, int], Mapping[str, Any]],
-        on_registered: Callable[[], None],
+        on_registered: Callable[[], object],
         on_lost: Callable[[str], None],
         boot_ms: Callable[[], int],
         metrics: AgentMetrics,

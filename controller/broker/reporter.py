@@ -20,6 +20,8 @@ from controller.domain.ids import Bundle, Session
 
 log = logging.getLogger(__name__)
 
+SOON_MS = 1_000
+
 
 class Host(Protocol):
     """Figures of the host a broker runs on (`HostLoad`)."""
@@ -60,6 +62,24 @@ class Reporter:
         self._propose = propose
         self._sequence = 0
         self._newest: LoadSample | None = None
+
+    async def run(self, interval_ms: int, session: Callable[[], Session | None], soon: asyncio.Event) -> None:
+        """A report every interval, and one a second after `soon` was set (a bundle came or went), so that both brokers'
+        new load is known early. `session`: whose reports they are, None while nothing may be said."""
+        while True:
+            current = session()
+            if current is not None:
+                try:
+                    await self.report(current)
+                except Exception:
+                    log.exception("a load report failed")
+                    self._metrics.reports_failed.inc()
+            soon.clear()
+            try:
+                await asyncio.wait_for(soon.wait(), interval_ms / 1000)
+                await asyncio.sleep(min(SOON_MS, interval_ms) / 1000)
+            except asyncio.TimeoutError:
+                continue
 
     async def report(self, session: Session) -> None:
         """Sample, send, look for bundles to split."""

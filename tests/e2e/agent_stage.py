@@ -13,10 +13,11 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from controller.broker.agent import Agent, Ending, Wires
+from controller.broker.agent import Agent, Ending
 from controller.broker.agent_options import AgentOptions
 from controller.broker.handover_actions import Answer
 from controller.broker.memory_runtime import MemoryFences, MemoryRuntime
+from controller.broker.wires import Wires
 from controller.bus.consumer import Record, TopicReader
 from controller.bus.producer import JsonProducer
 from controller.bus.topics import TopicNames
