@@ -1,6 +1,7 @@
 """The Spark forms, as text and as data: DDL for `from_json`, and the JSON of a StructType. Does not import pyspark.
 
-`StructType.fromJson(spark_struct(record))` is what Spark infers from `spark_ddl(record)`, with comments.
+`StructType.fromJson(spark_struct(record))` is what Spark reads from `spark_ddl(record)`, and says more: comments, and
+that lists and maps hold no nulls.
 """
 
 from __future__ import annotations
