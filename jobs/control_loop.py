@@ -81,18 +81,25 @@ class ControlLoop:
         self._now_ms = self.last_batch_ms = clocks.boot_ms()
         self._watch = Watch.fresh(self.state, self._now_ms, settings)
 
+    @property
+    def instance(self) -> str:
+        """The controller's instance id."""
+        return self._claim.instance
+
     def round_finished(self, event: RoundFinished, duration_ms: int) -> None:
         """Hand a round over to the next batch; called by the thread that listens to the worker."""
         self._durations_ms[event.result.round_id] = duration_ms
         self._rounds.put(event)
         self._feed.poke()
 
-    def process(self, rows: Sequence[Row], batch_id: int) -> None:
-        """One batch. An exception leaves `failure` behind: the query ends, and so must the process."""
+    def process(self, collect: Callable[[], Sequence[Row]], batch_id: int) -> None:
+        """One batch; `collect` reads its rows. An exception stays in `failure`: query and process must end."""
         with self._lock:
             if self._stopped or self.failure is not None:
                 raise Stopping("the control query has stopped")
             try:
+                with self.metrics.collect_seconds.time():
+                    rows = collect()
                 with self.metrics.batch_seconds.time():
                     self._process(rows, batch_id)
             except BaseException as error:

@@ -31,14 +31,12 @@ def start_control(
     frame = read_stream(spark, source, starting_offsets(source, loop.state.offsets))
 
     def on_batch(batch: DataFrame, batch_id: int) -> None:
-        with loop.metrics.collect_seconds.time():
-            rows = collect(batch)
-        loop.process(rows, batch_id)
+        loop.process(lambda: collect(batch), batch_id)
 
     spark.sparkContext.setLocalProperty("spark.scheduler.pool", POOL)
     try:
         return (
-            frame.writeStream.queryName(QUERY_NAME)
+            frame.writeStream.queryName(f"{QUERY_NAME} {loop.instance}")  # a name is unique in its session
             .foreachBatch(on_batch)
             .option("checkpointLocation", checkpoint)
             .trigger(processingTime=f"{trigger_ms} milliseconds")
