@@ -117,8 +117,8 @@ def parse_broker_event(raw: bytes) -> BrokerEvent:
     """A record of the broker-events topic."""
     doc = _document(raw)
     kind = doc.get("kind")
-    if kind not in EVENT_KINDS:
-        raise BadRecord("event_kind", f"{kind!r} is none of {', '.join(sorted(EVENT_KINDS))}")
+    if not isinstance(kind, str) or kind not in EVENT_KINDS:
+        raise BadRecord("event_kind", f"{str(kind)[:80]!r} is none of {', '.join(sorted(EVENT_KINDS))}")
     bundle = Bundle.parse(_text(doc, "bundle", 512)) if doc.get("bundle") is not None else None
     if kind in _NEEDS_BUNDLE and (bundle is None or "epoch" not in doc):
         raise BadRecord("event_bundle", f"{kind} without bundle and epoch")
@@ -177,8 +177,9 @@ def _document(raw: bytes | None) -> dict[str, Any]:
         raise BadRecord("not_json", str(error)[:200]) from None
     if not isinstance(doc, dict):
         raise BadRecord("not_object", f"a JSON {type(doc).__name__}, not an object")
-    if doc.get("v") != VERSION:
-        raise BadRecord("version", f"schema version {doc.get('v')!r}, known: {VERSION}")
+    version = doc.get("v")
+    if version is True or version != VERSION:
+        raise BadRecord("version", f"schema version {str(version)[:80]!r}, known: {VERSION}")
     return doc
 
 

@@ -11,7 +11,7 @@ from controller.domain.ownership import Ownership, State
 from controller.domain.state import Broker, ClusterState
 
 _PLAIN = (
-    "seq", "instance", "controller_running", "mode", "frozen", "topics", "commands", "offsets", "kafka",
+    "seq", "instance", "controller_running", "mode", "frozen", "topics", "offsets", "kafka",
     "round_at_ms", "round_memory", "rounds",
 )  # fmt: skip
 
@@ -26,11 +26,12 @@ def encode(state: ClusterState) -> str:
     document["bundles"] = {name: _encode_ownership(record) for name, record in state.bundles.items()}
     document["namespaces"] = {ns: [str(b) for b in bundles] for ns, bundles in state.namespaces.items()}
     document["observed"] = {broker: list(names) for broker, names in state.observed.items()}
+    document["commands"] = list(state.commands.items())  # their order decides which are forgotten first
     return json.dumps(document, sort_keys=True, separators=(",", ":"))
 
 
 def decode(text: str) -> ClusterState:
-    """The state that `encode` printed. The order of `commands` is lost; its bound is kept."""
+    """The state that `encode` printed."""
     document = json.loads(text)
     state = ClusterState(**{name: document[name] for name in _PLAIN})
     for broker, (session, info, drained, leaving, seq) in document["brokers"].items():
@@ -38,6 +39,7 @@ def decode(text: str) -> ClusterState:
     state.sessions = {Session.parse(s): seq for s, seq in document["sessions"].items()}
     state.bundles = {name: _decode_ownership(name, row) for name, row in document["bundles"].items()}
     state.namespaces = {ns: tuple(map(Bundle.parse, names)) for ns, names in document["namespaces"].items()}
+    state.commands = dict(document["commands"])
     state.observed = {broker: tuple(names) for broker, names in document["observed"].items()}
     return state
 
