@@ -262,9 +262,9 @@ def play(folder: Path, start_ms: int = START_MS) -> ShortRun:
     run.command("unload_bundle", bundle=again)
     for offset, raw in enumerate([b"\xff\xfe", b"{}", b'{"v": 1, "kind": "dance"}', b"not json"]):
         run.quarantine(raw, offset)
-    run.project()
     target = next(b for b in run.sessions if b != "b2:8080")
     run.command_unanswered("unload_bundle", bundle=run.owned_by("b2:8080")[0], to=target)
+    run.project()
     return run
 
 

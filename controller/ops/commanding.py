@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import typer
 
+from controller.bus.cluster import KafkaUnavailable
 from controller.ops.cli_options import PROBLEM, settings_of
 from controller.ops.operator import Operator, Outcome
 from controller.ops.reading import Reader
 from controller.ops.show import emit_json
 
 ANSWER_S = 30.0
+CONNECT_S = 3.0
 
 
 def carry_out(
@@ -29,9 +32,25 @@ def carry_out(
     """Send the command, wait for the answer, print it. Raises KafkaUnavailable, NoAnswer, typer.Exit on a rejection."""
     settings = settings_of(conf, profile, sets)
     Reader(settings)  # without tables nobody could answer: say that first
+    check_reachable(settings.kafka.bootstrap_servers)
     with Operator(settings) as operator:
         outcome = operator.run(kind, args, why, timeout_s)
     tell(outcome, kind, as_json)
+
+
+def check_reachable(bootstrap: str) -> None:
+    """Raise KafkaUnavailable at once when no address takes a connection: the client itself tries for half a minute."""
+    reasons = []
+    for address in bootstrap.split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), CONNECT_S).close()
+            return
+        except OSError as error:
+            reasons.append(f"{address}: {error.strerror or error}")
+    raise KafkaUnavailable(
+        f"no Kafka answers at {'; '.join(reasons)}; name it with --conf FILE or --set kafka.bootstrap_servers=HOST:PORT"
+    )
 
 
 def tell(outcome: Outcome, kind: str, as_json: bool) -> None:

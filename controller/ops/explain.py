@@ -9,8 +9,9 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from controller.domain.entries import Entry
+from controller.domain.entries import Entry, Kind
 from controller.domain.errors import BallastError
+from controller.domain.ownership import State
 from controller.ops.evidence_view import EvidenceView
 from controller.ops.overview import ownership_row
 from controller.ops.reading import Reader
@@ -48,8 +49,21 @@ def explain(reader: Reader, name: str) -> Row:
 
 def _decision(reader: Reader, view: EvidenceView, decision: Row) -> Row:
     rounds = [row for row in view.rounds() if row["attempt_id"] == decision["attempt_id"]]
-    caused = _journal(reader, decision_id=decision["decision_id"])
+    caused = _consequences(reader, decision["decision_id"])
     return {"about": "decision", "decision": decision, "round": rounds[0] if rounds else None, "journal": caused}
+
+
+def _consequences(reader: Reader, decision_id: str) -> list[Row]:
+    """What a decision set off: the entries that name it, and those of its bundle until somebody owns it again."""
+    caused = _journal(reader, decision_id=decision_id)
+    if not caused or caused[-1]["kind"] != Kind.OWNERSHIP.value:
+        return caused
+    after = [row for row in _journal(reader, bundle=caused[-1]["bundle"]) if row["seq"] > caused[-1]["seq"]]
+    for row in after:
+        caused.append(row)
+        if row["state"] == State.OWNED.value or row["kind"] != Kind.OWNERSHIP.value:
+            break
+    return caused
 
 
 def _round(view: EvidenceView, row: Row) -> Row:

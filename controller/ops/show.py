@@ -6,6 +6,7 @@ takes. Times are UTC, durations and rates have units.
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -44,8 +45,13 @@ def emit_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str
         return
     console = Console()
     measured = Measurement.get(console, console.options.update(width=_WIDE), table)
-    width = max(console.width, measured.minimum) if console.is_terminal else measured.maximum
-    Console(width=width, soft_wrap=False).print(table, crop=False)
+    if console.is_terminal:
+        Console(width=max(console.width, measured.minimum)).print(table, crop=False)
+        return
+    text = io.StringIO()
+    Console(width=measured.maximum, file=text).print(table, crop=False)
+    for line in text.getvalue().splitlines():
+        typer.echo(line.rstrip())
 
 
 def emit_facts(facts: Iterable[tuple[str, Any]]) -> None:
