@@ -12,14 +12,16 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
+import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
 from controller.ledger.tables import TableRoot
-from jobs.loads_layout import LAYOUTS, Layout
-from jobs.loads_panes import Overview, bad_rows, broker_partials, bundle_partials, judged, overview
+from jobs.loads_layout import BROKER, BUNDLE, Layout
+from jobs.loads_panes import Overview, bad_rows, bundle_partials, judged, overview
 from jobs.loads_rolling import Rolling, lag_ms
 from jobs.loads_rolling_spark import rolling_rows
 from jobs.loads_settings import LoadsSettings
@@ -27,7 +29,7 @@ from jobs.loads_writers import DriverWriter, Marker, SparkWriter
 
 log = logging.getLogger(__name__)
 QUARANTINE = "quarantine"
-PANES_IN_ORDER = ("bundle_panes", "broker_panes")
+ROWS_PER_PARTITION = 250_000  # of bundles, for the averages in Spark: some hundred MB with what came before
 
 
 @dataclass(frozen=True)
@@ -67,10 +69,7 @@ class LoadsBatch:
             clock.lap("read")
             marker = Marker(query_id, batch_id, _metadata(seen))
             driver = self._by_driver(seen)
-            if driver:
-                self._write_by_driver(rows, seen, marker, clock)
-            else:
-                self._write_by_spark(rows, seen, marker, clock)
+            self._write(rows, seen, marker, driver, clock)
         finally:
             classified.unpersist()
         if seen.broker_panes.num_rows:
@@ -92,85 +91,89 @@ class LoadsBatch:
             return seen.rows < self.settings.writer_threshold_rows
         return self.settings.writer == "delta_rs"
 
-    def _write_by_driver(self, rows: DataFrame, seen: Overview, marker: Marker, clock: _Clock) -> None:
-        writer = DriverWriter(self.root)
+    def _write(self, rows: DataFrame, seen: Overview, marker: Marker, driver: bool, clock: _Clock) -> None:
+        """Quarantine, averages, panes. Brokers are few: the driver always does theirs."""
+        by_driver, by_spark = DriverWriter(self.root), SparkWriter(self.root)
         if seen.bad:
-            writer.append(QUARANTINE, bad_rows(rows).toArrow(), marker, self._found(marker))
+            found: dict[str, str | int] = {
+                "detected_ms": self.wall_ms(),
+                "source": "loads",
+                "batch_id": marker.batch_id,
+            }
+            bad = bad_rows(rows)
+            if driver:
+                by_driver.append(QUARANTINE, bad.toArrow(), marker, found)
+            else:
+                by_spark.append(QUARANTINE, bad, marker, found)
+            clock.lap("quarantine")
         if not seen.broker_panes.num_rows:
             return
-        partials = {
-            "broker_panes": seen.broker_panes,
-            "bundle_panes": bundle_partials(rows, self.settings.pane_ms).toArrow(),
-        }
+        bundles = bundle_partials(rows, self.settings.pane_ms)
+        if driver:
+            self._bundles_by_driver(bundles.toArrow(), marker, by_driver, clock)
+        else:
+            self._bundles_by_spark(bundles, seen.rows, marker, by_spark, clock)
+        load = self._rolling(BROKER, marker).fold(seen.broker_panes, self.newest_ms)
+        by_driver.append(BROKER.load, load, marker, marker.columns())
+        by_driver.append(BROKER.panes, seen.broker_panes, marker, marker.columns())
+        clock.lap("brokers")
+
+    def _bundles_by_driver(self, panes: pa.Table, marker: Marker, writer: DriverWriter, clock: _Clock) -> None:
         clock.lap("collect")
-        if not self.rolling:
-            self._recover(marker)
-            clock.lap("recover")
-        for layout in LAYOUTS:
-            load = self.rolling[layout.load].fold(partials[layout.panes], self.newest_ms)
-            clock.lap("average")
-            writer.append(layout.load, load, marker, marker.columns())
-            clock.lap("write")
-        for name in PANES_IN_ORDER:
-            writer.append(name, partials[name], marker, marker.columns())
+        load = self._rolling(BUNDLE, marker).fold(panes, self.newest_ms)
+        clock.lap("average")
+        writer.append(BUNDLE.load, load, marker, marker.columns())
+        writer.append(BUNDLE.panes, panes, marker, marker.columns())
         clock.lap("write")
 
-    def _write_by_spark(self, rows: DataFrame, seen: Overview, marker: Marker, clock: _Clock) -> None:
-        writer = SparkWriter(self.root)
-        self.rolling = {}  # memory no longer fits; the next small batch recovers it from the tables
-        if seen.bad:
-            writer.append(QUARANTINE, bad_rows(rows), marker, self._found(marker))
-        if not seen.broker_panes.num_rows:
-            return
-        partials = {
-            "broker_panes": broker_partials(rows, self.settings.pane_ms),
-            "bundle_panes": bundle_partials(rows, self.settings.pane_ms).persist(StorageLevel.MEMORY_AND_DISK),
-        }
+    def _bundles_by_spark(
+        self, panes: DataFrame, rows: int, marker: Marker, writer: SparkWriter, clock: _Clock
+    ) -> None:
+        self.rolling.pop(BUNDLE.load, None)  # no longer fits; the next small batch recovers it from the tables
+        panes = panes.persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            for layout in LAYOUTS:
-                load = self._rolling_by_spark(layout, partials[layout.panes], marker)
-                writer.append(layout.load, load, marker, marker.columns())
+            session = panes.sparkSession
+            earlier = f"NOT (writer = '{marker.writer}' AND batch_id >= {marker.batch_id})"
+            cut, since = self._cuts()
+            panes_before = session.read.format("delta").load(self.root.uri(BUNDLE.panes))
+            load_before = session.read.format("delta").load(self.root.uri(BUNDLE.load))
+            load = rolling_rows(
+                BUNDLE,
+                panes,
+                panes_before.where(f"pane_end_ms > {cut} AND {earlier}"),
+                load_before.where(f"as_of_ms > {since} AND {earlier}"),
+                partial(Rolling, BUNDLE, self.settings.short_horizon_ms, self.settings.long_half_life_ms),
+                self.newest_ms,
+                max(1, rows // ROWS_PER_PARTITION),
+            )
+            writer.append(BUNDLE.load, load, marker, marker.columns())
             clock.lap("average")
-            for name in PANES_IN_ORDER:
-                writer.append(name, partials[name], marker, marker.columns())
+            writer.append(BUNDLE.panes, panes, marker, marker.columns())
             clock.lap("write")
         finally:
-            partials["bundle_panes"].unpersist()
+            panes.unpersist()
 
-    def _rolling_by_spark(self, layout: Layout, partials: DataFrame, marker: Marker) -> DataFrame:
-        session = partials.sparkSession
+    def _rolling(self, layout: Layout, marker: Marker) -> Rolling:
+        """The averages in memory, or recovered from what earlier batches wrote."""
+        if layout.load in self.rolling:
+            return self.rolling[layout.load]
+        rolling = Rolling(layout, self.settings.short_horizon_ms, self.settings.long_half_life_ms)
         cut, since = self._cuts()
-        earlier = f"NOT (writer = '{marker.writer}' AND batch_id >= {marker.batch_id})"
-        panes = session.read.format("delta").load(self.root.uri(layout.panes))
-        load = session.read.format("delta").load(self.root.uri(layout.load))
-        return rolling_rows(
-            layout,
-            partials,
-            panes.where(f"pane_end_ms > {cut} AND {earlier}"),
-            load.where(f"as_of_ms > {since} AND {earlier}"),
-            self.newest_ms,
-            self.settings.short_horizon_ms,
-            self.settings.long_half_life_ms,
+        named, longs = [*layout.keys, *layout.carried], [column for _, column in layout.longs]
+        panes = self.root.open(layout.panes).to_pyarrow_dataset()
+        load = self.root.open(layout.load).to_pyarrow_dataset()
+        rolling.recover(
+            panes.to_table(
+                columns=["pane_end_ms", *named, *layout.sums],
+                filter=(pc.field("pane_end_ms") > cut) & _not_this(marker),
+            ),
+            load.to_table(
+                columns=["as_of_ms", "batch_id", *named, *longs],
+                filter=(pc.field("as_of_ms") > since) & _not_this(marker),
+            ),
         )
-
-    def _recover(self, marker: Marker) -> None:
-        cut, since = self._cuts()
-        for layout in LAYOUTS:
-            rolling = Rolling(layout, self.settings.short_horizon_ms, self.settings.long_half_life_ms)
-            earlier = _not_this(marker)
-            panes = self.root.open(layout.panes).to_pyarrow_dataset()
-            load = self.root.open(layout.load).to_pyarrow_dataset()
-            longs = [column for _, column in layout.longs]
-            named = [*layout.keys, *layout.carried]
-            rolling.recover(
-                panes.to_table(
-                    columns=["pane_end_ms", *named, *layout.sums], filter=(pc.field("pane_end_ms") > cut) & earlier
-                ),
-                load.to_table(
-                    columns=["as_of_ms", "batch_id", *named, *longs], filter=(pc.field("as_of_ms") > since) & earlier
-                ),
-            )
-            self.rolling[layout.load] = rolling
+        self.rolling[layout.load] = rolling
+        return rolling
 
     def _cuts(self) -> tuple[int, int]:
         """Oldest pane end and as_of (both exclusive) that can still matter to a new row."""
@@ -184,9 +187,6 @@ class LoadsBatch:
         earlier = _not_this(Marker(query_id, batch_id, {}))
         newest = pc.max(panes.to_table(columns=["pane_end_ms"], filter=earlier)["pane_end_ms"]).as_py()
         self.newest_ms = newest or 0
-
-    def _found(self, marker: Marker) -> dict[str, str | int]:
-        return {"detected_ms": self.wall_ms(), "source": "loads", "batch_id": marker.batch_id}
 
 
 class _Clock:

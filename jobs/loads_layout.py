@@ -1,6 +1,6 @@
 """What the two rolling averages have in common: keys, what is summed, what is derived. Brokers and bundles fill it in.
 
-Both computations, numpy on the driver and SQL in Spark, are generated from these values, so they cannot drift apart.
+Reading, averaging and writing go by these values, on the driver and in Spark alike.
 """
 
 from __future__ import annotations
@@ -77,4 +77,3 @@ def _bundle() -> Layout:
 
 BROKER = _broker()
 BUNDLE = _bundle()
-LAYOUTS = (BUNDLE, BROKER)

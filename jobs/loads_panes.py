@@ -33,7 +33,7 @@ class Overview:
     @property
     def rows(self) -> int:
         """Rows of the batch before bundles of one pane are merged; what the choice of the writer goes by."""
-        return self.broker_panes.num_rows + self.bundle_rows + sum(self.bad.values())
+        return int(self.broker_panes.num_rows) + self.bundle_rows + sum(self.bad.values())
 
 
 def judged(classified: DataFrame, late_before_ms: int) -> DataFrame:
@@ -76,15 +76,6 @@ def overview(judged_rows: DataFrame, pane_ms: int) -> Overview:
         bad=counts,
         first_event_ms=pc.min(good["first_event_ms"]).as_py(),
         last_event_ms=pc.max(good["last_event_ms"]).as_py(),
-    )
-
-
-def broker_partials(judged_rows: DataFrame, pane_ms: int) -> DataFrame:
-    """Partial panes of brokers, as `overview` has them, for Spark to write."""
-    return _sql(
-        judged_rows,
-        f"""SELECT {_broker_aggregates()} FROM {{rows}} WHERE rule IS NULL
-            GROUP BY {_window(pane_ms)}, report.broker, report.incarnation""",
     )
 
 

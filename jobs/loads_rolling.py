@@ -14,8 +14,10 @@ Partials further behind than `lag_ms` are in the panes table but give no row.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -34,7 +36,7 @@ class Rolling:
     half_life_ms: int
     _keys: pa.Array = field(init=False)
     _names: pa.Table = field(init=False)
-    _panes: dict[int, np.ndarray] = field(init=False, default_factory=dict)
+    _panes: dict[int, npt.NDArray[Any]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self._keys = pa.array([], pa.string())
@@ -92,7 +94,7 @@ class Rolling:
         if panes.num_rows:
             self._add(self._ids(panes), panes["pane_end_ms"].to_numpy(), _matrix(panes, self.layout.sums))
 
-    def _ids(self, table: pa.Table) -> np.ndarray:
+    def _ids(self, table: pa.Table) -> npt.NDArray[Any]:
         """The row number of each key; unknown keys are added."""
         keys = _joined(table, self.layout.keys)
         found = pc.index_in(keys, value_set=self._keys)
@@ -104,7 +106,7 @@ class Rolling:
             first = pc.index_in(unique, value_set=added)
             self._grow(unique, names.take(first))
             found = pc.index_in(keys, value_set=self._keys)
-        return found.to_numpy(zero_copy_only=False).astype(np.int64)
+        return np.asarray(found, dtype=np.int64)
 
     def _grow(self, keys: pa.Array, names: pa.Table) -> None:
         count, longs = len(keys), len(self.layout.longs)
@@ -115,7 +117,7 @@ class Rolling:
         nothing = np.full((count, longs), np.nan)
         self._now, self._prev = np.vstack([self._now, nothing]), np.vstack([self._prev, nothing])
 
-    def _pane(self, end_ms: int) -> np.ndarray:
+    def _pane(self, end_ms: int) -> npt.NDArray[Any]:
         """The sums of one pane, a row for each key known now."""
         pane = self._panes.get(end_ms)
         known, width = len(self._keys), len(self.layout.sums)
@@ -125,12 +127,12 @@ class Rolling:
             pane = self._panes[end_ms] = np.vstack([pane, np.zeros((known - len(pane), width))])
         return pane
 
-    def _add(self, ids: np.ndarray, ends: np.ndarray, sums: np.ndarray) -> None:
+    def _add(self, ids: npt.NDArray[Any], ends: npt.NDArray[Any], sums: npt.NDArray[Any]) -> None:
         for end in np.unique(ends):
             chosen = ends == end
             np.add.at(self._pane(int(end)), ids[chosen], sums[chosen])
 
-    def _rows(self, ids: np.ndarray, as_of_ms: int) -> pa.Table:
+    def _rows(self, ids: npt.NDArray[Any], as_of_ms: int) -> pa.Table:
         window = np.zeros((len(ids), len(self.layout.sums)))
         for end in self._panes:
             if as_of_ms - self.horizon_ms < end <= as_of_ms:
@@ -148,7 +150,7 @@ class Rolling:
             columns[name] = pa.array(longs[:, number], from_pandas=True)
         return pa.table(columns)
 
-    def _advance(self, ids: np.ndarray, as_of_ms: int) -> np.ndarray:
+    def _advance(self, ids: npt.NDArray[Any], as_of_ms: int) -> npt.NDArray[Any]:
         later = ids[self._as_of[ids] < as_of_ms]
         self._prev[later], self._prev_end[later] = self._now[later], self._as_of[later]
         self._as_of[later] = as_of_ms
@@ -160,11 +162,12 @@ class Rolling:
         self._now[ids] = now
         return now
 
-    def _ratio(self, sums: np.ndarray, ratio: Ratio) -> np.ndarray:
+    def _ratio(self, sums: npt.NDArray[Any], ratio: Ratio) -> npt.NDArray[Any]:
         position = self.layout.sums.index
         above = sum(sums[:, position(name)] for name in ratio.above)
         below = sums[:, position(ratio.below)]
-        return np.divide(above, below, out=np.full(len(sums), np.nan), where=below > 0)
+        quotient: npt.NDArray[Any] = np.divide(above, below, out=np.full(len(sums), np.nan), where=below > 0)
+        return quotient
 
     def _forget(self) -> None:
         """Drop panes that no row can need any more."""
@@ -188,11 +191,11 @@ def _joined(table: pa.Table, keys: tuple[str, ...]) -> pa.Array:
     return joined.combine_chunks() if isinstance(joined, pa.ChunkedArray) else joined
 
 
-def _doubles(column: pa.ChunkedArray) -> np.ndarray:
-    return pc.fill_null(column.cast(pa.float64()), float("nan")).to_numpy()
+def _doubles(column: pa.ChunkedArray) -> npt.NDArray[Any]:
+    return np.asarray(pc.fill_null(column.cast(pa.float64()), float("nan")))
 
 
-def _matrix(table: pa.Table, columns: tuple[str, ...]) -> np.ndarray:
+def _matrix(table: pa.Table, columns: tuple[str, ...]) -> npt.NDArray[Any]:
     if table.num_rows == 0:
         return np.empty((0, len(columns)))
     return np.column_stack([table[name].cast(pa.float64()).to_numpy() for name in columns])
