@@ -5,7 +5,6 @@ One topic a bundle, so that a bundle's hand-over is one gap in the producer's lo
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path

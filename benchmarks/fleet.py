@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from controller.broker import wire
@@ -53,12 +53,12 @@ class SimulatedBroker:
 class Fleet:
     """Brokers `sim-0001`, …; each with a namespace of its own."""
 
-    def __init__(self, brokers: int, bundles: int, seed: int = 5, nonce: str = "fleet") -> None:
+    def __init__(self, brokers: int, bundles: int, seed: int = 5, nonce: str = "fleet", prefix: str = "sim") -> None:
         self.brokers: dict[str, SimulatedBroker] = {}
         dice = random.Random(seed)
         for number in range(1, brokers + 1):
-            session = Session(f"sim-{number:04}", 1, nonce, 1)
-            broker = SimulatedBroker(session, tuple(initial_bundles(f"sim/ns-{number:04}", bundles)))
+            session = Session(f"{prefix}-{number:04}", 1, nonce, 1)
+            broker = SimulatedBroker(session, tuple(initial_bundles(f"{prefix}/ns-{number:04}", bundles)))
             weights = [dice.lognormvariate(0, 1) for _ in broker.bundles]
             cpu_pct = 200 * min(0.9, 0.4 * dice.lognormvariate(0, 0.3))
             broker.variants = [_variant(broker, weights, cpu_pct * dice.uniform(0.9, 1.1)) for _ in range(VARIANTS)]
@@ -70,29 +70,42 @@ class Fleet:
 
     def assign_requests(self, sent_ms: int) -> list[dict[str, Any]]:
         """One for every bundle."""
-        return [
-            wire.assign_request(b.session.broker, bundle, sent_ms) for b in self.brokers.values() for bundle in b.bundles
-        ]
+        pairs = [(b.session.broker, bundle) for b in self.brokers.values() for bundle in b.bundles]
+        return [wire.assign_request(broker, bundle, sent_ms) for broker, bundle in pairs]
 
     def answers(self, entries: Iterable[Entry], sent_ms: int) -> list[tuple[str, dict[str, Any]]]:
-        """Broker and `serving` event for each entry that grants one of ours a bundle; keeps what is served."""
+        """Broker and event for each entry that asks one of ours something; keeps what is served."""
         said = []
         for entry in entries:
             if entry.kind is not Kind.OWNERSHIP or entry.bundle is None or entry.epoch is None:
                 continue
-            bundle = Bundle.parse(entry.bundle)
-            to = self._of(entry.to) if entry.state == State.ASSIGNING.value else None
-            by = self._of(entry.by) if entry.state == State.OWNED.value else None
-            if to is not None:
-                to.serving[bundle] = entry.epoch
-                fields = {"bundle": entry.bundle, "epoch": entry.epoch}
-                said.append((to.session.broker, wire.event(to.session, "serving", entry.seq, sent_ms, **fields)))
-            elif by is not None and bundle in by.serving:
-                by.serving[bundle] = entry.epoch
-            elif to is None and by is None:
-                for broker in self.brokers.values():
-                    broker.serving.pop(bundle, None)
+            by, to = self._of(entry.by), self._of(entry.to)
+            fields = {"bundle": entry.bundle, "epoch": entry.epoch}
+            for broker, kind in self._asked(entry, Bundle.parse(entry.bundle), entry.epoch, by, to):
+                said.append((broker.session.broker, wire.event(broker.session, kind, entry.seq, sent_ms, **fields)))
         return said
+
+    def _asked(
+        self, entry: Entry, bundle: Bundle, epoch: int, by: SimulatedBroker | None, to: SimulatedBroker | None
+    ) -> list[tuple[SimulatedBroker, str]]:
+        """Who answers what, as docs/architecture.md says; ours never refuse."""
+        if entry.state == State.ASSIGNING.value and to is not None:
+            to.serving[bundle] = epoch
+            return [(to, "serving")]
+        if entry.state == State.TRANSFERRING.value and to is not None:
+            return [(to, "accepted")]
+        if entry.state == State.OWNED.value and by is not None and bundle in by.serving:
+            by.serving[bundle] = epoch
+        if entry.state != State.RELEASING.value:
+            return []
+        asked: list[tuple[SimulatedBroker, str]] = []
+        if by is not None and not entry.data.get("released"):
+            by.serving.pop(bundle, None)
+            asked.append((by, "released"))
+        if to is not None and (entry.data.get("released") or entry.data.get("fence")):
+            to.serving[bundle] = epoch
+            asked.append((to, "serving"))
+        return asked
 
     def _of(self, session: str | None) -> SimulatedBroker | None:
         if not session:
@@ -129,6 +142,6 @@ def _variant(broker: SimulatedBroker, weights: list[float], cpu_pct: float) -> b
 def _stats(cpu_pct: float) -> BundleStats:
     """A bundle that costs so much CPU: 50 messages/s in and out a point."""
     rate = 50 * cpu_pct
-    traffic = {"msg_rate_in": rate, "msg_rate_out": rate}
-    traffic |= {"throughput_in": rate * MESSAGE_BYTES, "throughput_out": rate * MESSAGE_BYTES}
-    return BundleStats(**traffic, topics=10, producers=10, consumers=10, sessions=20)
+    size = rate * MESSAGE_BYTES
+    traffic = BundleStats(msg_rate_in=rate, msg_rate_out=rate, throughput_in=size, throughput_out=size)
+    return replace(traffic, topics=10, producers=10, consumers=10, sessions=20)

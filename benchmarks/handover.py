@@ -115,11 +115,12 @@ def measure(folder: Path, plan: Plan) -> tuple[dict[str, Any], list[str]]:
         report = clients.audited()
         gaps = clients.gaps()
         entries = list(cluster.entries)
+    transfers = len(transfers_of(entries)) - before
     figures = {
         "brokers": plan.brokers,
         "topics": len(topics),
         "messages_per_s_a_topic": plan.rate_per_s,
-        "transfers": len(transfers_of(entries)) - before,
+        "transfers": transfers,
         "seconds": round(seconds, 1),
         "gap_ms": summary([g["gap_ms"] for g in gaps], 1),
         "gaps_by_cause": _counts(str(g["cause"]) for g in gaps),
@@ -128,8 +129,8 @@ def measure(folder: Path, plan: Plan) -> tuple[dict[str, Any], list[str]]:
         "audit": audit_figures(report),
     }
     broken = broken_by(report)
-    if len(gaps) < figures["transfers"]:
-        broken.append(f"{figures['transfers']} transfers, but the producer saw only {len(gaps)} changes of owner")
+    if len(gaps) < transfers:
+        broken.append(f"{transfers} transfers, but the producer saw only {len(gaps)} changes of owner")
     return figures, broken
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import heapq
+import itertools
 import signal
 import sys
 import threading
@@ -24,6 +25,8 @@ from controller.bus.topics import TopicNames
 from controller.clock import wall_ms
 from controller.config.load import load_settings
 from controller.config.settings import Settings
+from controller.domain.entries import Entry
+from controller.domain.ownership import State
 from controller.ledger.follower import Follower
 
 HEARTBEAT_S, INVENTORY_S, REQUEST_S = 1.0, 10.0, 3.0
@@ -46,31 +49,27 @@ class Generator:
             kafka.bootstrap_servers, [self._names.journal_feed], self._take, settings=kafka.client, name="bench-fleet"
         )
         self._due: list[tuple[float, int, float, Callable[[], None]]] = []
+        self._numbers = itertools.count()  # turns due at the same time go by age
+        self._said_ready = False
         self.stopping = threading.Event()
 
     def run(self) -> None:
         """Until `stopping` is set."""
         self._reader.start()
         with self._lock:
-            self._answer(self._follower.bootstrap() and [])
+            self._follower.bootstrap()
         self._schedule()
-        said = False
         while not self.stopping.is_set():
             self._speak()
-            if not said and self._ready():
-                print("fleet ready", flush=True)
-                said = True
         self._reader.stop()
         self._producer.close()
 
     def _ready(self) -> bool:
+        """Whether the journal says that every bundle of the fleet is owned."""
         with self._lock:
-            return all(len(b.serving) >= len(b.bundles) for b in self.fleet.brokers.values()) or self._all_owned()
-
-    def _all_owned(self) -> bool:
-        bundles = self._follower.state.bundles
-        names = [str(bundle) for b in self.fleet.brokers.values() for bundle in b.bundles]
-        return all(name in bundles and bundles[name].by is not None for name in names)
+            bundles = self._follower.state.bundles
+            records = (bundles.get(str(bundle)) for b in self.fleet.brokers.values() for bundle in b.bundles)
+            return all(record is not None and record.state is State.OWNED for record in records)
 
     def _schedule(self) -> None:
         """Every broker's turns, spread over the interval."""
@@ -87,7 +86,7 @@ class Generator:
         self._push(now, CATCH_UP_S, self._catch_up)
 
     def _push(self, at_s: float, every_s: float, what: Callable[[], None]) -> None:
-        heapq.heappush(self._due, (at_s, len(self._due) + int(at_s * 1000) % 1000, every_s, what))
+        heapq.heappush(self._due, (at_s, next(self._numbers), every_s, what))
 
     def _speak(self) -> None:
         at_s, _, every_s, what = self._due[0]
@@ -123,14 +122,17 @@ class Generator:
                 r for r in self.fleet.assign_requests(wall_ms())
                 if (record := state.bundles.get(r["bundle"])) is not None and record.by is None and record.to is None
             ]  # fmt: skip
-        for record in missing[:ASKED_AT_ONCE]:
-            self._producer.send(self._names.assign_requests, record, key=record["bundle"])
+        for request in missing[:ASKED_AT_ONCE]:
+            self._producer.send(self._names.assign_requests, request, key=request["bundle"])
 
     def _catch_up(self) -> None:
         """Read the table for what the feed did not bring."""
         with self._lock:
             if self._follower.behind or not self._follower.seq:
                 self._answer(self._follower.catch_up())
+        if not self._said_ready and self._ready():
+            self._said_ready = True
+            print("fleet ready", flush=True)
 
     def _take(self, records: Sequence[Record]) -> None:
         with self._lock:
@@ -139,8 +141,7 @@ class Generator:
                 self._follower.hear(feed.seq)
                 self._answer(self._follower.offer(feed.entries))
 
-    def _answer(self, entries: object) -> None:
-        assert isinstance(entries, list)
+    def _answer(self, entries: list[Entry]) -> None:
         for broker, record in self.fleet.answers(entries, wall_ms()):
             self._producer.send(self._names.broker_events, record, key=broker)
 

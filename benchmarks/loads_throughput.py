@@ -1,4 +1,4 @@
-"""The loads query on real Kafka, Spark and Delta: bundle statistics a second, and how old a report is when its row is there.
+"""The loads query on real Kafka, Spark and Delta: bundle statistics a second, time from report to row.
 
     python -m benchmarks.loads_throughput [--seconds 60] [--writer auto] [--skip-large]
 

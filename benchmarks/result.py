@@ -10,6 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from controller.domain.errors import BallastError
+
+
+class NotMeasured(BallastError):
+    """Raised when a benchmark did not see what it was to measure."""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -19,18 +25,19 @@ class Target:
     limit: float
     unit: str
 
-    def measured(self, figures: Mapping[str, Any]) -> float:
-        """The figure; raises KeyError, naming the path, when the benchmark did not produce it."""
+    def measured(self, figures: Mapping[str, Any]) -> float | None:
+        """The figure, None when the run did not get to see it; raises KeyError when it is not among the figures."""
         value: Any = figures
         for part in self.path.split("."):
             if not isinstance(value, Mapping) or part not in value:
                 raise KeyError(f"{self.path}: no {part!r} among the figures")
             value = value[part]
-        return float(value)
+        return None if value is None else float(value)
 
     def reached(self, figures: Mapping[str, Any]) -> bool:
-        """Whether the figure is at most the limit."""
-        return self.measured(figures) <= self.limit
+        """Whether the figure was seen and is at most the limit."""
+        value = self.measured(figures)
+        return value is not None and value <= self.limit
 
 
 @dataclass(slots=True)
@@ -69,7 +76,7 @@ class Result:
         shown = [f"{self.name}: {path} = {value}" for path, value in flattened(self.figures)]
         for t in self.targets:
             verdict = "reached" if t.reached(self.figures) else "MISSED"
-            shown.append(f"{self.name}: {t.path} {t.measured(self.figures):g} {t.unit}, limit {t.limit:g}: {verdict}")
+            shown.append(f"{self.name}: {t.path} {t.measured(self.figures)} {t.unit}, limit {t.limit:g}: {verdict}")
         return shown + [f"{self.name}: BROKEN: {text}" for text in self.broken]
 
 

@@ -1,0 +1,84 @@
+"""`python -m benchmarks [NAME…]`: run all or the named benchmarks, print their figures, write benchmarks/results/.
+
+Exit code 1 when a run broke an invariant or could not be made; with `--strict` also when a target was missed.
+`--quick` runs a small version to see that everything works; its figures are printed and not kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from benchmarks import control_latency, control_stages, failover, handover, report_latency, round_bench, skew_to_relief
+from benchmarks.figures import write
+from benchmarks.result import Result
+from controller.domain.errors import BallastError
+from controller.ops.paths import RUN
+
+
+def _round(folder: Path, quick: bool) -> Result:
+    """The round's own program measures and grows; here it gets its place among the others."""
+    rows = [round_bench.measure(*size) for size in (round_bench.SIZES[:1] if quick else round_bench.SIZES)]
+    for before, row in zip([None, *rows], rows, strict=False):
+        row["growth"] = round(row["moving_ms"] / before["moving_ms"], 2) if before else None
+    return Result("round", {"rounds_a_size": round_bench.ROUNDS, "sizes": rows})
+
+
+BENCHMARKS: dict[str, Callable[[Path, bool], Result]] = {
+    "round": _round,
+    "handover": handover.run,
+    "failover": failover.run,
+    "control_latency": control_latency.run,
+    "report_latency": report_latency.run,
+    "control_stages": control_stages.run,
+    "skew_to_relief": skew_to_relief.run,
+}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run, one after the other; the exit code."""
+    given = _arguments(argv)
+    worst = 0
+    for name in given.names or BENCHMARKS:
+        folder = (given.dir or RUN) / f"bench-{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+        print(f"{name}: running in {folder}", flush=True)
+        try:
+            result = BENCHMARKS[name](folder, given.quick)
+        except BallastError as error:
+            print(f"{name}: could not be measured: {error}", file=sys.stderr, flush=True)
+            worst = 1
+            continue
+        _show(result, given.quick)
+        worst = max(worst, 1 if result.broken or (given.strict and not result.reached) else 0)
+        if not given.keep and not result.broken and folder.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+    return worst
+
+
+def _show(result: Result, quick: bool) -> None:
+    for line in result.lines():
+        print(line, flush=True)
+    if not quick:
+        print(f"{result.name}: written to {write(result.name, result.document())}", flush=True)
+
+
+def _arguments(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure Ballast on this machine.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}; none: all")
+    parser.add_argument("--quick", action="store_true", help="small sanity runs; figures are not kept")
+    parser.add_argument("--strict", action="store_true", help="exit code 1 when a target is missed")
+    parser.add_argument("--keep", action="store_true", help="keep the run's folder: tables, logs, store")
+    parser.add_argument("--dir", type=Path, help=f"where runs go (default {RUN})")
+    given = parser.parse_args(argv)
+    unknown = sorted(set(given.names) - set(BENCHMARKS))
+    if unknown:
+        parser.error(f"no benchmark {', '.join(unknown)}: there are {', '.join(BENCHMARKS)}")
+    return given
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,215 @@
+"""Where the milliseconds of a control batch go. `python -m benchmarks control_stages`
+
+The job's parts run in this process with clocks around every stage: Spark's own (offsets, planning, write-ahead log,
+commit log, from its progress reports) and ours (collect, parse, step, commit, feed, projections). Batches that commit
+to the journal are told apart from those that do not. Events and load are those of `control_latency`.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from benchmarks.control_latency import NAMESPACE, Plan, ask
+from benchmarks.figures import percentile, summary
+from benchmarks.loaded import Load, start_fleet
+from benchmarks.result import Result
+from controller.demo.local_cluster import LocalCluster
+from controller.ops.cmd_job import spark_environment
+
+SPARK_STAGES = ("latestOffset", "getBatch", "queryPlanning", "walCommit", "commitOffsets")
+OUR_STAGES = ("collect", "parse", "step", "evidence", "commit", "feed", "project")
+PROGRESS_S = 0.2
+
+
+@dataclass
+class Stages:
+    """Milliseconds by batch id and stage. Ours are written by the query's thread, Spark's by the one that polls."""
+
+    batches: dict[int, dict[str, float]] = field(default_factory=dict)
+    committed: set[int] = field(default_factory=set)
+    current: dict[str, float] = field(default_factory=dict)
+
+    def timed(self, stage: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        """The call, with its milliseconds added to the stage of the batch in hand."""
+
+        @functools.wraps(call)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            began = time.perf_counter()
+            try:
+                return call(*args, **kwargs)
+            finally:
+                self.current[stage] = self.current.get(stage, 0.0) + (time.perf_counter() - began) * 1000
+
+        return wrapper
+
+    def batch(self, process: Callable[..., Any]) -> Callable[..., Any]:
+        """`ControlLoop.process` around the stages of one batch."""
+
+        @functools.wraps(process)
+        def wrapper(loop: Any, collect: Callable[[], Any], batch_id: int) -> Any:
+            self.current = {}
+            began = time.perf_counter()
+            result = process(loop, self.timed("collect", collect), batch_id)
+            found = dict(self.current)
+            found["python"] = (time.perf_counter() - began) * 1000
+            self.batches.setdefault(batch_id, {}).update(found)
+            if "commit" in found:
+                self.committed.add(batch_id)
+            return result
+
+        return wrapper
+
+    def progress(self, report: Any) -> None:
+        """Spark's stages of one batch."""
+        durations = report["durationMs"]
+        found = {name: float(durations[name]) for name in SPARK_STAGES if name in durations}
+        found["trigger"] = float(durations["triggerExecution"])
+        found["addBatch"] = float(durations.get("addBatch", 0.0))
+        self.batches.setdefault(int(report["batchId"]), {}).update(found)
+
+
+def table(batches: list[dict[str, float]]) -> dict[str, dict[str, float]]:
+    """Stage -> p50, p90 and mean in ms, over batches that have both Spark's and our stages.
+
+    `callback` is what a batch's addBatch takes beyond our Python: Spark's planning of the batch and its way to Python
+    and back. `other` is what the trigger takes beyond all that is named.
+    """
+    whole = [dict(b) for b in batches if "trigger" in b and "python" in b]
+    if not whole:
+        return {}
+    for b in whole:
+        b["bookkeeping"] = b["python"] - sum(b.get(name, 0.0) for name in OUR_STAGES)
+        b["callback"] = b["addBatch"] - b["python"]
+        b["other"] = b["trigger"] - b["addBatch"] - sum(b.get(name, 0.0) for name in SPARK_STAGES)
+    names = (*SPARK_STAGES, "callback", *OUR_STAGES, "bookkeeping", "other", "trigger")
+    rows = {}
+    for name in names:
+        values = [b.get(name, 0.0) for b in whole]
+        rows[name] = {
+            "p50": round(percentile(values, 50), 1),
+            "p90": round(percentile(values, 90), 1),
+            "mean": round(sum(values) / len(values), 1),
+        }
+    return rows
+
+
+def run(folder: Path, quick: bool = False) -> Result:
+    """Profile with the control query alone, then with loads running."""
+    small = Plan(events=10, warm_up_s=5.0, load=Load(10, 20))
+    alone = Plan(events=10, warm_up_s=5.0) if quick else Plan(events=120)
+    loaded = small if quick else Plan(events=120, load=Load())
+    figures = {
+        "control_alone": profile(folder / "alone", alone, loads=False),
+        "with_loads": profile(folder / "loads", loaded, loads=True),
+    }
+    for name, found in figures.items():
+        show(name, found)
+    return Result("control_stages", figures)
+
+
+def profile(folder: Path, plan: Plan, loads: bool) -> dict[str, Any]:
+    """One scenario: the table of batches that commit, of those that do not, and the latency beside it."""
+    stages = Stages()
+    with LocalCluster(folder, profile="local", overrides=("rounds.mode=shadow",)) as cluster:
+        cluster.start_kafka_and_store()
+        with clocked(stages), _job(cluster, loads, stages):
+            if plan.load is not None:
+                start_fleet(cluster, plan.load)
+            time.sleep(plan.warm_up_s)
+            cluster.command("create_namespace", namespace=NAMESPACE, bundles=4)
+            first = max(stages.batches, default=0) + 1
+            latencies = ask(cluster, plan)
+            measured = {i: b for i, b in sorted(stages.batches.items()) if i >= first}
+    committed = [b for i, b in measured.items() if i in stages.committed]
+    idle = [b for i, b in measured.items() if i not in stages.committed]
+    return {
+        "load": plan.load.figures() if plan.load else None,
+        "batches": len(measured),
+        "latency_s": summary(latencies),
+        "committing_ms": table(committed),
+        "idle_ms": table(idle),
+    }
+
+
+def show(name: str, found: dict[str, Any]) -> None:
+    """The tables, for reading."""
+    print(f"\n{name}: {found['batches']} batches; ms a batch, those that commit | those that do not")
+    nothing = {"p50": 0.0, "p90": 0.0}
+    for stage, row in found["committing_ms"].items():
+        pairs = (row, found["idle_ms"].get(stage, nothing))
+        print(f"  {stage:14}" + "   | ".join(f" p50 {p['p50']:8.1f}  p90 {p['p90']:8.1f}" for p in pairs))
+
+
+@contextmanager
+def clocked(stages: Stages) -> Iterator[None]:
+    """Clocks around the control query's stages, for as long as the block lasts."""
+    from controller.step import step
+    from jobs import control_loop
+    from jobs.control_records import parse_rows
+    from jobs.control_tables import ControlTables
+    from jobs.feed import Feed
+
+    places: list[tuple[Any, str, Callable[..., Any]]] = [
+        (control_loop, "parse_rows", stages.timed("parse", parse_rows)),
+        (control_loop, "step", stages.timed("step", step)),
+        (ControlTables, "append_evidence", stages.timed("evidence", ControlTables.append_evidence)),
+        (ControlTables, "commit", stages.timed("commit", ControlTables.commit)),
+        (ControlTables, "project", stages.timed("project", ControlTables.project)),
+        (Feed, "publish", stages.timed("feed", Feed.publish)),
+        (control_loop.ControlLoop, "process", stages.batch(control_loop.ControlLoop.process)),
+    ]
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in places]
+    for owner, name, wrapper in places:
+        setattr(owner, name, wrapper)
+    try:
+        yield
+    finally:
+        for owner, name, original in before:
+            setattr(owner, name, original)
+
+
+@contextmanager
+def _job(cluster: LocalCluster, loads: bool, stages: Stages) -> Iterator[None]:
+    """The job's parts in this process, as `jobs.balance_job` starts them."""
+    os.environ.update(spark_environment(os.environ))
+    from jobs.control_arguments import parse_arguments
+    from jobs.control_part import ControlPart
+    from jobs.loads_part import LoadsPart
+    from jobs.quiet import quieten
+    from jobs.session import build_session
+
+    spark = build_session("ballast-bench")
+    quieten(spark)
+    arguments, registry, stop = parse_arguments([]), CollectorRegistry(), threading.Event()
+    parts: list[Any] = [ControlPart(cluster.settings, arguments, registry, stop)]
+    parts += [LoadsPart(cluster.settings, arguments, registry)] if loads else []
+    watcher = threading.Thread(target=_watch, args=(spark, stages, stop), name="bench-progress", daemon=True)
+    try:
+        for part in parts:
+            part.start(spark)
+        watcher.start()
+        yield
+    finally:
+        stop.set()
+        for part in reversed(parts):
+            part.stop(True)
+        spark.stop()
+
+
+def _watch(spark: Any, stages: Stages, stop: threading.Event) -> None:
+    """Keep every progress report of the control query: Spark itself keeps the newest twenty."""
+    while not stop.wait(PROGRESS_S * 10):
+        for query in spark.streams.active:
+            if query.name == "control":
+                for report in query.recentProgress:
+                    stages.progress(report)
