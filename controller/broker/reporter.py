@@ -31,7 +31,7 @@ class Host(Protocol):
 
 
 class Reporter:
-    """Reports of one agent. `host` only where the runtime stands for a real one."""
+    """Reports of one agent. `host` only where the runtime stands for a real one: then the host's figures count."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Reporter:
         if self._host is not None:
             host = await asyncio.get_running_loop().run_in_executor(None, self._host.sample)
         sample = self._newest = self._runtime.sample()
-        resources = with_bandwidth({**host, **sample.resources}, sample, self._throughput_as_bandwidth, self._nic)
+        resources = with_bandwidth({**sample.resources, **host}, sample, self._throughput_as_bandwidth, self._nic)
         self._sequence += 1
         record = build_report(session, self._sequence, self._wall_ms(), sample, resources, self._top_k)
         loop = asyncio.get_running_loop()

@@ -21,7 +21,7 @@ import typer
 from controller.broker.agent import Agent, Ending
 from controller.broker.agent_metrics import AgentMetrics
 from controller.broker.agent_options import AgentOptions
-from controller.broker.host_load import GBIT_BYTES
+from controller.broker.host_load import GBIT_BYTES, HostLoad
 from controller.broker.reference.broker import ReferenceBroker
 from controller.broker.reference.capacity import Capacity
 from controller.broker.runtime import BundleStats
@@ -88,8 +88,14 @@ def options_of(settings: Settings) -> AgentOptions:
         lookup_wait_ms=settings.agent.lookup_wait_ms,
         top_k_bundles=settings.loads.top_k_bundles,
         message_throughput_as_bandwidth=settings.agent.message_throughput_as_bandwidth,
-        nic_bytes_per_s=None if nic is None else nic * GBIT_BYTES,
+        # the host's figures know the card's override themselves, times the number of cards
+        nic_bytes_per_s=None if nic is None or settings.agent.host_figures else nic * GBIT_BYTES,
     )
+
+
+def host_of(settings: Settings) -> HostLoad | None:
+    """The machine's figures, where the broker stands for the whole machine."""
+    return HostLoad(settings.agent.override_broker_nic_speed_gbps) if settings.agent.host_figures else None
 
 
 def capacity_of(settings: Settings) -> Capacity:
@@ -162,6 +168,7 @@ async def _run(settings: Settings, broker: str, options: AgentOptions, capacity:
         options,
         lookup_url=http.url,
         capacity=dataclasses.asdict(capacity),
+        host=host_of(settings),
         splits=split_watch(settings),
         metrics=metrics,
     )

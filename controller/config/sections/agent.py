@@ -17,6 +17,12 @@ class Agent(Section):
         hi=3_600_000,
         pulsar=(PulsarName("loadBalancerReportUpdateMinIntervalMillis"),),
     )
+    host_figures: bool = key(
+        False,
+        "Report the machine's CPU, memory, network and disk instead of what the broker's model says: for a broker that "
+        "has the machine to itself.",
+        source="the demo's brokers share one machine, whose figures would be the same for all",
+    )
     override_broker_nic_speed_gbps: float | None = key(
         None,
         "Speed of the network card, the limit of both bandwidths; empty: what the system says.",
