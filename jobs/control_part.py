@@ -64,7 +64,7 @@ class ControlPart:
         self._query: StreamingQuery | None = None
         self._tables: ControlTables | None = None
         self._feed: Feed | None = None
-        self._worker: RoundWorker | None = None
+        self.worker: RoundWorker | None = None
 
     def start(self, spark: SparkSession) -> None:
         """Claim the journal, then run. Raises AnotherController, ForeignCommit, ConfigError."""
@@ -90,8 +90,8 @@ class ControlPart:
         held = Claim(self.instance, state, kafka)
         self._loop = ControlLoop(held, tables, feed, self._names, settings, clocks, self.metrics)
         tables.start_projecting(state)
-        self._worker = RoundWorker(self._settings, self._arguments.every_round, self._round_finished, self.metrics)
-        self._worker.start()
+        self.worker = RoundWorker(self._settings, self._arguments.every_round, self._round_finished, self.metrics)
+        self.worker.start()
         source = SourceSettings(bootstrap, self._names.control, client)
         checkpoint = control_checkpoint(self._arguments.checkpoint or self._settings.tables.checkpoints)
         self._query = start_control(spark, self._loop, source, checkpoint, self._settings.control.trigger_ms)
@@ -120,8 +120,8 @@ class ControlPart:
         """`clean` says that this instance still holds the journal and everything went well."""
         if self._query is not None and self._loop is not None:
             stop_control(self._query, self._loop)
-        if self._worker is not None:
-            self._worker.stop()
+        if self.worker is not None:
+            self.worker.stop()
         if self._loop is not None and self._tables is not None:
             if clean and self._loop.failure is None:
                 self._say_goodbye(self._loop, self._tables)

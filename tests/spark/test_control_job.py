@@ -1,0 +1,132 @@
+"""The job as operators run it: `ballast run`, a process of its own that takes SIGTERM."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+import yaml
+
+from controller.bus.topics import TopicNames
+from controller.config.load import load_settings
+from controller.config.settings import Settings
+from controller.demo.kafka import EmbeddedKafka
+from tests.spark.control_bench import Agents, Journal
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.e2e, pytest.mark.timeout(400)]
+
+STOP_S = 90.0
+
+
+class Job:
+    """One run of the job."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.log = folder / f"job-{time.monotonic_ns()}.log"
+        self.pid_file = folder / "job.pid"
+        command = [sys.executable, "-m", "controller.ops.cli", "run", "--conf", str(folder / "ballast.yaml")]
+        with self.log.open("wb") as output:
+            self.process = subprocess.Popen(
+                [*command, "--pid-file", str(self.pid_file), *arguments],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def wait(self) -> int:
+        return self.process.wait(STOP_S)
+
+    def said(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, kafka: EmbeddedKafka, topics: TopicNames) -> Path:
+    document = {
+        "kafka": {"bootstrap_servers": kafka.bootstrap, "topic_prefix": topics.prefix},
+        "tables": {"root": str(tmp_path / "tables"), "checkpoints": str(tmp_path / "checkpoints")},
+    }
+    (tmp_path / "ballast.yaml").write_text(yaml.safe_dump(document))
+    return tmp_path
+
+
+@pytest.fixture
+def settings(folder: Path) -> Settings:
+    return load_settings(folder / "ballast.yaml", env={})
+
+
+@pytest.fixture
+def jobs(folder: Path) -> Iterator[list[Job]]:
+    started: list[Job] = []
+    yield started
+    for job in started:
+        job.end()
+
+
+def test_stop_restart_crash_and_a_second_one(folder: Path, settings: Settings, jobs: list[Job]) -> None:
+    names = TopicNames(settings.kafka.topic_prefix)
+    agents, journal = Agents(settings.kafka.bootstrap_servers, names), Journal(settings)
+
+    # first run: both queries; SIGTERM to the process that was started (the JVM)
+    first = Job(folder)
+    jobs.append(first)
+    agents.command("c1", "create_namespace", namespace="t/one", bundles=2)
+    journal.wait(lambda s: "t/one" in s.namespaces, f"first namespace; see {first.log}", 180)
+    url = re.search(r"http://127\.0\.0\.1:\d+", first.said())
+    assert url is not None
+    assert httpx.get(f"{url[0]}/healthz").json() == {"ok": True, "troubles": []}
+    assert "ballast_journal_seq" in httpx.get(f"{url[0]}/metrics").text
+    second = Job(folder, "--only", "control")
+    jobs.append(second)
+    assert second.wait() == 3
+    assert f"controller {journal.of_kind('controller_started')[0].instance} is alive" in second.said()
+    first.process.terminate()
+    assert first.wait() == 0, first.said()[-2000:]
+    assert journal.state.controller_running is False
+    assert not first.pid_file.exists()
+
+    # second run: SIGKILL, in the middle of its life
+    third = Job(folder, "--only", "control")
+    jobs.append(third)
+    agents.command("c2", "create_namespace", namespace="t/two", bundles=2)
+    journal.wait(lambda s: "t/two" in s.namespaces, f"second namespace; see {third.log}", 180)
+    family = psutil.Process(third.process.pid).children(recursive=True)
+    for process in [*family, psutil.Process(third.process.pid)]:
+        process.kill()
+    third.process.wait()
+    assert journal.state.controller_running is True
+
+    # third run: goes on after a lease's silence; SIGTERM to the Python process
+    fourth = Job(folder, "--only", "control")
+    jobs.append(fourth)
+    agents.command("c3", "create_namespace", namespace="t/three", bundles=2)
+    journal.wait(lambda s: "t/three" in s.namespaces, f"third namespace; see {fourth.log}", 180)
+    os.kill(int(fourth.pid_file.read_text()), signal.SIGTERM)
+    assert fourth.wait() == 0, fourth.said()[-2000:]
+    assert [e.command_id for e in journal.of_kind("command_accepted")] == ["c1", "c2", "c3"]
+    assert journal.entries[-1].kind.value == "controller_stopped"
+    agents.close()
+
+
+def test_a_bad_configuration_is_one_line_and_code_2(folder: Path, jobs: list[Job]) -> None:
+    job = Job(folder, "--set", "control.leese_ms=1")
+    jobs.append(job)
+    assert job.wait() == 2
+    lines = [line for line in job.said().splitlines() if line.startswith("ballast:")]
+    assert len(lines) == 1
+    assert "control.leese_ms" in lines[0]
+    assert "Traceback" not in job.said()
