@@ -33,7 +33,7 @@ NONCE = "replay"
 
 @dataclass(slots=True)
 class ReplayResult:
-    """What came of a recording. `decisions` as rows of the decisions table; skips left out."""
+    """What came of a recording. `decisions` as the decisions table has them; skips left out."""
 
     reports: int = 0
     quarantined: int = 0
@@ -126,7 +126,7 @@ def collect(settings: Settings, records: Sequence[Recorded]) -> ReplayResult:
     result = ReplayResult(reports=len(records), rounds=rounds.num_rows)
     result.quarantined = root.open("quarantine").to_pyarrow_table(columns=["rule"]).num_rows
     kept = [row for row in decisions.to_pylist() if row["kind"] != "skip"]
-    result.decisions = sorted(kept, key=lambda row: str(row["decision_id"]))
+    result.decisions = sorted(map(_told, kept), key=lambda row: str(row["decision_id"]))
     result.sources_by_phase = sources_by_phase(records, rounds.to_pylist(), scores.to_pylist())
     return result
 
@@ -145,6 +145,14 @@ def sources_by_phase(
         if row["is_source"]:
             sources[row["at_ms"]].add(row["broker"])
     return {phase: sorted(sources[at_ms]) for phase, at_ms in last.items()}
+
+
+def _told(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A decision as it is printed: what differs from run to run (the attempt) left out, JSON columns as objects."""
+    told = {name: value for name, value in row.items() if name != "attempt_id"}
+    for name in ("evidence", "before", "after"):
+        told[name] = json.loads(told.pop(f"{name}_json") or "{}")
+    return told
 
 
 def _beat(
