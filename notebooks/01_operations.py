@@ -1,0 +1,270 @@
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # Operations
+# MAGIC How the cluster stands, how load developed, what was decided and why, how long hand-overs took, what was
+# MAGIC quarantined, and whether the tables are healthy. It only reads.
+# MAGIC
+# MAGIC On Databricks: import this file as a notebook, set the widget `tables` to the tables' folder, run all.
+# MAGIC Elsewhere: `.venv/bin/python notebooks/01_operations.py tables=run/tables`.
+
+# COMMAND ----------
+
+from __future__ import annotations
+
+from pyspark.sql import functions as F
+from pyspark.sql.window import Window
+
+if "dbutils" not in globals():  # not on Databricks: the same three names, from beside this file
+    from local_shim import dbutils, display, spark
+
+dbutils.widgets.text("tables", "run/tables", "Folder of the Delta tables")
+dbutils.widgets.text("hours", "24", "Look back (hours before the newest load)")
+dbutils.widgets.text("namespace", "", "Only this tenant/namespace (empty: all)")
+
+ROOT = dbutils.widgets.get("tables").rstrip("/")
+HOURS = float(dbutils.widgets.get("hours"))
+NAMESPACE = dbutils.widgets.get("namespace")
+
+
+def table(name):
+    """A table of the cluster at its newest version."""
+    return spark.read.format("delta").load(f"{ROOT}/{name}")
+
+
+def counted(name):
+    """Rows of evidence whose attempt the journal names: what a crash cut off never counted."""
+    return table(name).join(table("journal").where("kind = 'round'").select("attempt_id"), "attempt_id", "left_semi")
+
+
+def of_namespace(frame):
+    """Only the chosen namespace, if one is chosen."""
+    return frame.where(F.col("namespace") == NAMESPACE) if NAMESPACE else frame
+
+
+def when(column):
+    """Milliseconds since the epoch as a timestamp (UTC)."""
+    return F.timestamp_millis(F.col(column))
+
+
+def plot(frame, x, y, series, title):
+    """Lines over time where matplotlib is installed; the table alone says the same where it is not."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        return
+    data = frame.select(x, y, series).toPandas().pivot_table(index=x, columns=series, values=y)
+    axes = data.plot(figsize=(11, 4), title=title, grid=True)
+    axes.set_xlabel("")
+    axes.set_ylabel(y)
+    plt.show()
+
+
+newest_ms = table("broker_load").agg(F.max("as_of_ms")).first()[0] or 0
+since_ms = int(newest_ms - HOURS * 3_600_000)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The cluster now
+# MAGIC `ownership` and `brokers` are folds of the journal; `seq` says up to which entry. A bundle in any state but
+# MAGIC `owned` is on its way, and should be so for seconds only; `free` at epoch 0 was never looked up.
+
+# COMMAND ----------
+
+ownership = of_namespace(table("ownership")).where("state <> 'retired'")
+owned = ownership.groupBy(F.col("by_broker").alias("broker")).agg(F.count("*").alias("bundles"))
+brokers_now = (
+    table("brokers")
+    .join(owned, "broker", "left")
+    .select("broker", "state", "drained", "leaving", "incarnation", F.coalesce("bundles", F.lit(0)).alias("bundles"))
+    .orderBy("broker")
+)
+display(brokers_now)
+
+on_the_way = ownership.where("state <> 'owned'").select("bundle", "state", "epoch", "by_broker", "to_broker", "cause")
+display(on_the_way.orderBy("bundle"))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Load history
+# MAGIC Short averages of each broker at every pane's end, and the traffic of the namespaces from the panes themselves.
+# MAGIC A broker's utilisation is the largest of its known resources; rounds weigh them by configuration.
+
+# COMMAND ----------
+
+UTILISATIONS = [
+    f"{name}_utilisation" for name in ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out", "disk_io")
+]
+broker_history = (
+    table("broker_load")
+    .where(F.col("as_of_ms") >= since_ms)
+    .withColumn("rank", F.row_number().over(Window.partitionBy("broker", "as_of_ms").orderBy(F.desc("batch_id"))))
+    .where("rank = 1")
+    .select(
+        when("as_of_ms").alias("at"),
+        "broker",
+        F.round(100 * F.greatest(*UTILISATIONS), 1).alias("utilisation_pct"),
+        F.round(100 * F.col("cpu_utilisation"), 1).alias("cpu_pct"),
+        F.round(F.col("msg_rate_in") + F.col("msg_rate_out")).alias("messages_per_s"),
+        F.round("bundles", 1).alias("bundles"),
+    )
+    .orderBy("at", "broker")
+)
+display(broker_history)
+plot(broker_history, "at", "utilisation_pct", "broker", "Busiest resource of each broker, %")
+
+# COMMAND ----------
+
+# A pane is the merge of its partial rows: sums add up. Rates are means over the pane's reports.
+per_bundle = (
+    of_namespace(table("bundle_panes"))
+    .where((F.col("pane_end_ms") > since_ms) & (F.col("bundle") != "tail"))
+    .groupBy("pane_end_ms", "namespace", "bundle", "broker")
+    .agg(
+        (F.sum(F.col("msg_rate_in_sum") + F.col("msg_rate_out_sum")) / F.sum("reports")).alias("messages_per_s"),
+        (F.sum(F.col("throughput_in_sum") + F.col("throughput_out_sum")) / F.sum("reports")).alias("bytes_per_s"),
+    )
+)
+namespace_history = (
+    per_bundle.groupBy("pane_end_ms", "namespace")
+    .agg(
+        F.round(F.sum("messages_per_s")).alias("messages_per_s"),
+        F.round(F.sum("bytes_per_s")).alias("bytes_per_s"),
+        F.count_distinct("bundle").alias("bundles_reported"),
+    )
+    .select(when("pane_end_ms").alias("at"), "namespace", "messages_per_s", "bytes_per_s", "bundles_reported")
+    .orderBy("at", "namespace")
+)
+display(namespace_history)
+plot(namespace_history, "at", "messages_per_s", "namespace", "Messages/s by namespace")
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## What was decided, and why
+# MAGIC Decisions with the source's score before and as predicted after, then what kept brokers from giving anything
+# MAGIC away. `outcome` is `executed`, or the reason why not (`301_shadow_mode`: rounds only watch).
+
+# COMMAND ----------
+
+SCORES = "map<string,double>"
+decisions = counted("decisions").where(F.col("at_ms") >= since_ms)
+decided = (
+    decisions.where("kind <> 'skip'")
+    .withColumn("before", F.from_json("before_json", SCORES)[F.col("source")])
+    .withColumn("after", F.from_json("after_json", SCORES)[F.col("source")])
+    .select(
+        when("at_ms").alias("at"),
+        "decision_id",
+        "kind",
+        "bundle",
+        "source",
+        "target",
+        "reason",
+        F.round(100 * F.col("before"), 1).alias("source_before_pct"),
+        F.round(100 * F.col("after"), 1).alias("source_predicted_pct"),
+        "outcome",
+    )
+    .orderBy(F.desc("at"), "decision_id")
+)
+display(decided)
+
+held_back = (
+    decisions.where("NOT executed")
+    .groupBy(F.col("source").alias("broker"), "kind", "reason", "band", "outcome")
+    .agg(F.count("*").alias("times"), F.timestamp_millis(F.max("at_ms")).alias("last_time"))
+    .orderBy("broker", F.desc("times"))
+)
+display(held_back)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Hand-over times
+# MAGIC From the first entry that ends an ownership to the entry that states the next one, by the controller's clock.
+# MAGIC What clients notice is shorter: one Kafka hop of it. A failover counts from the end of the lease.
+
+# COMMAND ----------
+
+HOW = {
+    "transferring": "transfer",
+    "releasing": "unload",
+    "free": "failover",
+    "assigning": "first assignment",
+    "splitting": "split that failed",
+}
+so_far = Window.partitionBy("bundle").orderBy("seq").rowsBetween(Window.unboundedPreceding, -1)
+episodes = (
+    table("journal")
+    .where("kind = 'ownership'")
+    .withColumn("episode", F.coalesce(F.sum(F.when(F.col("state") == "owned", 1).otherwise(0)).over(so_far), F.lit(0)))
+    .groupBy("bundle", "episode")
+    .agg(
+        F.min_by("state", "seq").alias("began_as"),
+        F.max_by("state", "seq").alias("ended_as"),
+        F.max("at_ms").alias("ended_ms"),
+        (F.max("at_ms") - F.min("at_ms")).alias("took_ms"),
+    )
+    .where("ended_as = 'owned' AND began_as <> 'owned'")
+    .replace(HOW, subset=["began_as"])
+)
+hand_overs = (
+    episodes.groupBy(F.col("began_as").alias("how"))
+    .agg(
+        F.count("*").alias("times"),
+        F.percentile("took_ms", F.lit(0.5)).alias("p50_ms"),
+        F.percentile("took_ms", F.lit(0.99)).alias("p99_ms"),
+        F.max("took_ms").alias("longest_ms"),
+    )
+    .orderBy(F.desc("times"))
+)
+display(hand_overs)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Quarantine
+# MAGIC Records that break a rule decide nothing and stop nothing. A rule that appears all at once on many brokers
+# MAGIC usually means that agents of another version were rolled out.
+
+# COMMAND ----------
+
+quarantined = (
+    table("quarantine")
+    .groupBy("source", "topic", "rule")
+    .agg(
+        F.count("*").alias("records"),
+        F.timestamp_millis(F.max("detected_ms")).alias("last_time"),
+        F.max_by("text", "detected_ms").alias("last_text"),
+    )
+    .orderBy(F.desc("records"), "rule")
+)
+display(quarantined)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Table health
+# MAGIC Agents read these tables without a JVM, so the reader version must stay 1. Many small files slow every reader:
+# MAGIC the maintenance job compacts them. `last_write` says which table has fallen silent.
+
+# COMMAND ----------
+
+TABLES = (
+    "journal", "ownership", "brokers", "control_state", "rounds", "decisions", "broker_scores", "broker_panes",
+    "bundle_panes", "broker_load", "bundle_load", "quarantine", "overrides", "config_history",
+)  # fmt: skip
+
+
+def health(name):
+    """One line about a table."""
+    detail = spark.sql(f"DESCRIBE DETAIL delta.`{ROOT}/{name}`").first()
+    last = spark.sql(f"DESCRIBE HISTORY delta.`{ROOT}/{name}` LIMIT 1").first()
+    megabytes = round(detail["sizeInBytes"] / 1e6, 3)
+    return (name, last["version"], detail["numFiles"], megabytes, detail["minReaderVersion"], last["timestamp"])
+
+
+COLUMNS = "table string, version long, files long, megabytes double, reader_version int, last_write timestamp"
+table_health = spark.createDataFrame([health(name) for name in TABLES], COLUMNS)
+display(table_health)

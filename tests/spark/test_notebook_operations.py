@@ -1,0 +1,111 @@
+"""notebooks/01_operations.py runs from top to bottom, as on Databricks and as a plain script."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from typing import Any
+
+import pytest
+
+from controller.domain.entries import Kind
+from controller.ops.paths import ROOT
+from schemas.catalog import TABLES
+from tests.short_run import ShortRun
+
+pytestmark = pytest.mark.spark
+NOTEBOOK = ROOT / "notebooks" / "01_operations.py"
+SHIM = "local_shim"
+
+
+@pytest.fixture(scope="module")
+def variables(spark: Any, short_run: ShortRun) -> dict[str, Any]:
+    """What the notebook's variables are after it ran as a script, on the session of the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", [str(NOTEBOOK), f"tables={short_run.root.root}"])
+        patch.syspath_prepend(str(NOTEBOOK.parent))
+        patch.delitem(sys.modules, SHIM, raising=False)
+        result = runpy.run_path(str(NOTEBOOK))
+        sys.modules.pop(SHIM, None)
+    assert result["spark"] is spark
+    return result
+
+
+def rows(variables: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    return [row.asDict() for row in variables[name].collect()]
+
+
+def test_the_source_format_is_databricks_own() -> None:
+    lines = NOTEBOOK.read_text().splitlines()
+    assert lines[0] == "# Databricks notebook source"
+    cells = NOTEBOOK.read_text().split("# COMMAND ----------")
+    assert len(cells) > 10
+    for cell in cells:  # a cell is either text or code
+        kinds = {line.startswith("# MAGIC") for line in cell.splitlines()[1:] if line.strip()}
+        assert len(kinds) == 1, cell[:80]
+
+
+def test_the_cluster_now(variables: dict[str, Any], short_run: ShortRun) -> None:
+    found = rows(variables, "brokers_now")
+    assert [row["broker"] for row in found] == ["b1:8080", "b2:8080", "b3:8080"]
+    assert sum(row["bundles"] for row in found) == sum(r.by is not None for r in short_run.state.bundles.values())
+    assert {row["state"] for row in rows(variables, "on_the_way")} == {"free", "transferring"}
+
+
+def test_load_history_follows_the_load(variables: dict[str, Any]) -> None:
+    history = rows(variables, "broker_history")
+    assert {row["broker"] for row in history} == {"b1:8080", "b2:8080", "b3:8080"}
+    assert max(row["utilisation_pct"] for row in history) > 80 > min(row["utilisation_pct"] for row in history)
+    namespaces = rows(variables, "namespace_history")
+    assert {row["namespace"] for row in namespaces} == {"shop/orders", "shop/clicks"}
+    first = next(row for row in namespaces if row["namespace"] == "shop/orders")
+    assert first["messages_per_s"] == pytest.approx(8 * 2_000, rel=0.05)
+    assert first["bundles_reported"] == 8
+
+
+def test_decisions_and_what_was_held_back(variables: dict[str, Any], short_run: ShortRun) -> None:
+    decided = rows(variables, "decided")
+    executed = {row["decision_id"] for row in decided if row["outcome"] == "executed"}
+    assert executed == {e.decision_id for e in short_run.entries if e.decision_id and "-" in e.decision_id}
+    assert "301_shadow_mode" in {row["outcome"] for row in decided}
+    assert "200_hit_count" in {row["reason"] for row in rows(variables, "held_back")}
+
+
+def test_hand_over_times(variables: dict[str, Any], short_run: ShortRun) -> None:
+    found = {row["how"]: row for row in rows(variables, "hand_overs")}
+    assert {"transfer", "unload", "failover", "first assignment"} == set(found)
+    ended = [e for e in short_run.entries if e.kind is Kind.OWNERSHIP and e.reason == "owner_ended"]
+    assert found["failover"]["times"] == len(ended)
+    assert all(row["p50_ms"] <= row["p99_ms"] <= row["longest_ms"] for row in found.values())
+
+
+def test_quarantine_and_table_health(variables: dict[str, Any]) -> None:
+    assert sum(row["records"] for row in rows(variables, "quarantined")) == 4
+    health = rows(variables, "table_health")
+    assert [row["table"] for row in health] == list(TABLES)
+    assert all(row["reader_version"] == 1 for row in health)
+    assert all(row["version"] > 0 for row in health if row["table"] not in ("overrides",))
+
+
+def test_widgets_narrow_the_view_and_names_may_be_given(spark: Any, short_run: ShortRun) -> None:
+    """As on Databricks: the names are there already, nothing is imported from beside the notebook."""
+    shown: list[list[str]] = []
+    values = {"tables": short_run.root.root, "hours": "0.005", "namespace": "shop/clicks"}
+
+    class GivenWidgets:
+        def text(self, name: str, default: str, label: str) -> None:
+            assert name in values
+
+        def get(self, name: str) -> str:
+            return values[name]
+
+    class Given:
+        widgets = GivenWidgets()
+
+    given = {"spark": spark, "dbutils": Given(), "display": lambda frame: shown.append(frame.columns)}
+    result = runpy.run_path(str(NOTEBOOK), init_globals=given)
+    assert SHIM not in sys.modules
+    assert len(shown) == 9
+    namespaces = [row["namespace"] for row in result["namespace_history"].collect()]
+    assert set(namespaces) == {"shop/clicks"}
+    assert len(namespaces) == 2  # 0.005 hours: the panes of the last 18 s
