@@ -43,6 +43,7 @@ class LocalCluster:
         self.config_file = self.folder / "ballast.yaml"
         self.kafka = EmbeddedKafka(self.folder / "kafka")
         self.children: dict[str, Child] = {}
+        self.agents: set[str] = set()
         self.operator: Operator | None = None
         self._settings: Settings | None = None
 
@@ -119,6 +120,7 @@ class LocalCluster:
     def start_agent(self, broker: str, *more: str) -> Child:
         """An agent with its reference broker. The id is a name, not an address: ports are free ones."""
         argv = [*BALLAST, "agent", "--conf", str(self.config_file), "--broker-id", broker, *self._sets(), *more]
+        self.agents.add(broker)
         return self.start(broker, argv)
 
     def start(self, name: str, argv: Sequence[str], stdin: bool = False) -> Child:
@@ -160,13 +162,18 @@ class LocalCluster:
     # ------------------------------------------------------------ down
 
     def stop(self) -> None:
-        """Clients, agents, job, store, Kafka: the order in which nothing has to wait for something gone."""
+        """Clients, agents, job, store, Kafka: the order in which nothing has to wait for something gone.
+
+        Agents are killed: the whole cluster goes, so a graceful leave would only wait for takers that do not exist.
+        """
         last = ("job", "store")
-        first = [name for name in self.children if name not in last]
-        for name in first:
+        clients = [name for name in self.children if name not in last and name not in self.agents]
+        for name in clients:
             self.children[name].terminate()
-        for name in first:
+        for name in clients:
             self.children[name].wait(15)
+        for name in self.agents:
+            self.children[name].kill()
         for name in last:
             if name in self.children:
                 self.children[name].stop(30)
