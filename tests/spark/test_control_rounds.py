@@ -114,7 +114,7 @@ def test_two_rounds_of_skew_move_a_bundle(settings: Settings, kafka: EmbeddedKaf
         assert running.metric("ballast_round_worker_restarts_total") == 0
         agents.command("now", "round_now")
         journal.wait(lambda s: s.rounds == 3, "the commanded round")
-    rounds = sorted(read_joined(settings.tables.root, "rounds").to_pylist(), key=lambda row: int(row["at_ms"]))
+    rounds = sorted(read_joined(settings.tables.root, "rounds").to_pylist(), key=lambda row: int(row["wall_ms"]))
     assert [row["at_ms"] for row in rounds] == [T0, T0 + PANE_MS, T0 + PANE_MS]
     assert [row["attempt_id"] for row in rounds[:2]] == [e.attempt_id for e in journal.of_kind("round")][:2]
     for row in rounds:
