@@ -1,0 +1,295 @@
+"""The command line: what it prints about real tables, its exit codes, its one-line errors. No JVM, no Kafka."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.domain.entries import Kind
+from controller.domain.ownership import State
+from controller.ops.cli import COMMANDS, main
+from controller.ops.liveness import Heard
+from controller.ops.overview import status as status_of
+from controller.ops.paths import ROOT
+from controller.ops.reading import Reader
+from controller.ops.show import duration_text, percent_text, rate_text, time_text
+from tests.short_run import ShortRun, play
+
+NOWHERE = "kafka.bootstrap_servers=127.0.0.1:1"
+READING = ("status --offline", "brokers", "bundles", "decisions", "rounds", "journal", "namespace list", "mode")
+GROUPS = {"namespace": ("create", "list"), "topic": ("create", "unload", "lookup"), "config": ("show", "check")}
+OURS = [
+    *("status", "brokers", "bundles", "decisions", "rounds", "explain", "journal", "unload", "split", "drain"),
+    *("undrain", "mode", "round-now", "thaw", "store"),
+    *(f"{group} {name}" for group, names in GROUPS.items() for name in names),
+]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> ShortRun:
+    return play(tmp_path_factory.mktemp("cli") / "tables")
+
+
+@pytest.fixture
+def ballast(run: ShortRun, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Runs a command on the run's tables; returns exit code, stdout and stderr."""
+
+    def call(line: str, *more: str) -> tuple[int, str, str]:
+        given = [*line.split(), *more, "--set", f"tables.root={run.root.root}", "--set", NOWHERE]
+        with pytest.raises(SystemExit) as ended:
+            main(given)
+        out = capsys.readouterr()
+        return int(ended.value.code or 0), out.out, out.err
+
+    return call
+
+
+@pytest.fixture
+def document(ballast: Callable[..., tuple[int, str, str]]) -> Callable[..., Any]:
+    """The one JSON document of a command that must succeed."""
+
+    def call(line: str, *more: str) -> Any:
+        code, out, err = ballast(line, *more, "--json")
+        assert (code, err) == (0, "")
+        assert out.count("\n") == 1
+        return json.loads(out)
+
+    return call
+
+
+@pytest.mark.parametrize("command", OURS)
+def test_every_command_tells_how_it_is_used(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*command.split(), "--help"])
+    out = capsys.readouterr().out
+    assert ended.value.code == 0
+    assert f"Usage: ballast {command}" in out
+    shared = ("--conf", "--profile", "--set") if command == "store" else ("--conf", "--profile", "--set", "--json")
+    assert all(option in out for option in shared)
+
+
+def test_the_overview_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([])
+    out = capsys.readouterr().out
+    assert all(f"  {name} " in out for name in COMMANDS)
+    assert {command.split()[0] for command in OURS} <= set(COMMANDS)
+
+
+@pytest.mark.parametrize("line", READING)
+def test_reading_commands_need_no_jvm_and_no_kafka(ballast: Any, line: str) -> None:
+    code, out, err = ballast(line)
+    assert (code, err) == (0, "")
+    assert out.strip()
+
+
+def test_the_command_line_imports_no_spark() -> None:
+    modules = sorted({c.module for c in COMMANDS.values() if c.module.startswith("controller.ops.cmd_")})
+    script = (
+        f"import sys, importlib\nfor m in {modules!r}: importlib.import_module(m)\nassert 'pyspark' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT)
+
+
+def test_status_counts_what_the_journal_says(run: ShortRun) -> None:
+    found = status_of(Reader(run.settings), run.now_ms, Heard("c0ffee", run.now_ms - 300), None)
+    assert found["controller"]["alive"] is True
+    assert found["mode"] == "live"
+    assert found["brokers"] == {"registered": 3, "alive": 3, "drained": [], "leaving": [], "ended": []}
+    assert found["bundles"] == Counter(r.state.value for r in run.state.bundles.values())
+    (moving,) = found["in_flight"]
+    assert (moving["state"], moving["owner"], moving["to"]) == ("transferring", "b2:8080", "b1:8080")
+    assert moving["age_ms"] == run.now_ms - moving["since_ms"]
+    assert found["last_round"]["sources"] == ["b1:8080"]
+    assert found["last_round"]["age_ms"] < 60_000
+    assert 0 < found["loads"]["lag_ms"] < 60_000
+    assert found["quarantined_last_hour"]["total"] == 4
+    assert found["problems"] == []
+
+
+def test_status_says_when_a_controller_is_silent(run: ShortRun) -> None:
+    reader = Reader(run.settings)
+    killed = status_of(reader, run.now_ms, Heard("c0ffee", run.now_ms - 60_000), None)
+    assert killed["controller"]["alive"] is False
+    assert "silent" in killed["problems"][0]
+    unknown = status_of(reader, run.now_ms, None, "no Kafka answers")
+    assert unknown["controller"]["alive"] is None
+    assert unknown["problems"] == []
+
+
+def test_brokers_join_the_last_round(document: Any, run: ShortRun) -> None:
+    rows = {row["broker"]: row for row in document("brokers")}
+    owned = Counter(r.by.broker for r in run.state.bundles.values() if r.by)
+    assert {broker: row["bundles"] for broker, row in rows.items()} == owned
+    assert rows["b3:8080"]["incarnation"] == 2
+    assert rows["b1:8080"]["is_source"] is True
+    assert rows["b1:8080"]["score"] == pytest.approx(rows["b1:8080"]["utilisations"]["cpu"], abs=0.01)
+    assert rows["b1:8080"]["lookup_url"] == "http://b1:7001"
+
+
+def test_bundles_can_be_narrowed(document: Any, ballast: Any, run: ShortRun) -> None:
+    everything = document("bundles")
+    living = {str(r.bundle) for r in run.state.bundles.values() if r.state is not State.RETIRED}
+    assert {row["bundle"] for row in everything} == living
+    rates = [row["throughput"] or 0 for row in everything]
+    assert rates == sorted(rates, reverse=True)
+    narrowed = document("bundles --namespace shop/orders --broker b1:8080 --state owned")
+    assert {row["bundle"] for row in narrowed} == {b for b in run.owned_by("b1:8080") if b.startswith("shop/orders")}
+    assert [row["state"] for row in document("bundles --state retired")] == ["retired", "retired"]
+    assert len(document("bundles --limit 2")) == 2
+    code, _, err = ballast("bundles --state lost")
+    assert code == 2
+    assert "--state lost is none of free, assigning" in err
+
+
+def test_decisions_are_those_that_the_journal_knows(document: Any, run: ShortRun) -> None:
+    attempts = {e.attempt_id for e in run.entries if e.kind is Kind.ROUND}
+    everything = document("decisions --skips --limit 1000")
+    assert {row["attempt_id"] for row in everything} <= attempts
+    assert not any("lost" in row["attempt_id"] for row in everything)
+    done = {row["decision_id"] for row in document("decisions --limit 1000") if row["outcome"] == "executed"}
+    assert done == {e.decision_id for e in run.entries if e.decision_id and "-" in e.decision_id}
+    of_one = document("decisions --skips --broker b3:8080 --limit 1000")
+    assert all("b3:8080" in (row["source"], row["target"]) for row in of_one)
+    chosen = next(row for row in everything if row["kind"] == "transfer")
+    assert document(f"decisions --round {chosen['round_id']}")[0]["round_id"] == chosen["round_id"]
+    assert {row["bundle"] for row in document(f"decisions --bundle {chosen['bundle']}")} == {chosen["bundle"]}
+    before, after = chosen["before"][chosen["source"]], chosen["after"][chosen["source"]]
+    assert after < before
+
+
+def test_rounds_are_newest_first(document: Any, run: ShortRun) -> None:
+    rows = document("rounds")
+    assert [row["seq"] for row in rows] == [e.seq for e in reversed(run.entries) if e.kind is Kind.ROUND]
+    assert "inputs_json" not in rows[0]
+    assert [row["mode"] for row in rows][-3:] == ["shadow"] * 3
+
+
+def test_explain_follows_a_decision_into_the_journal(document: Any, ballast: Any, run: ShortRun) -> None:
+    decision = next(row for row in document("decisions") if row["outcome"] == "executed" and row["kind"] == "transfer")
+    told = document("explain", decision["decision_id"])
+    assert told["about"] == "decision"
+    assert told["decision"]["evidence"]["hits"] >= 2
+    assert told["round"]["round_id"] == decision["round_id"]
+    states = [row["state"] for row in told["journal"]]
+    assert (states[0], states[-1]) == ("transferring", "owned")
+    assert told["journal"][-1]["by"].startswith(decision["target"])
+    code, out, _ = ballast("explain", decision["decision_id"])
+    assert code == 0
+    assert "102_above_mean (normal)" in out
+    assert decision["bundle"] in out
+
+
+def test_explain_knows_rounds_brokers_and_bundles(document: Any, ballast: Any, run: ShortRun) -> None:
+    of_round = document("explain", document("rounds")[0]["round_id"])
+    assert len(of_round["rounds"][0]["scores"]) == 3
+    assert document("explain b2:8080")["score"]["broker"] == "b2:8080"
+    bundle = run.owned_by("b2:8080")[0]
+    assert document("explain", bundle)["now"]["owner"] == "b2:8080"
+    for name in (of_round["rounds"][0]["round"]["round_id"], "b2:8080", bundle):
+        assert ballast("explain", name)[0] == 0
+    code, _, err = ballast("explain nobody")
+    assert code == 1
+    assert err.startswith("ballast: nothing is named nobody")
+
+
+def test_the_journal_is_printed_in_order(document: Any, ballast: Any, run: ShortRun) -> None:
+    assert [row["seq"] for row in document("journal --since 10 --limit 5")] == [11, 12, 13, 14, 15]
+    assert [row["seq"] for row in document("journal --limit 3")] == [
+        run.state.seq - 2,
+        run.state.seq - 1,
+        run.state.seq,
+    ]
+    assert len(document("journal --kind split --limit 100")) == 2
+    bundle = run.owned_by("b2:8080")[0]
+    assert {row["bundle"] for row in document(f"journal --bundle {bundle}")} == {bundle}
+    assert ballast("journal --kind gossip")[0] == 2
+
+
+def test_ids_are_never_cut(ballast: Any, run: ShortRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    _, out, _ = ballast("journal --limit 1000 --kind ownership")
+    assert all(e.bundle in out for e in run.entries if e.kind is Kind.OWNERSHIP)
+    _, out, _ = ballast("bundles --limit 100")
+    assert set(re.findall(r"shop/\w+/0x\w{8}_0x\w{8}", out)) == {
+        str(r.bundle) for r in run.state.bundles.values() if r.state is not State.RETIRED
+    }
+
+
+def test_following_goes_on_with_what_comes(run: ShortRun) -> None:
+    argv = [sys.executable, "-m", "controller.ops.cli", "journal", "--follow", "--json", "--limit", "2"]
+    argv += ["--set", f"tables.root={run.root.root}"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, cwd=ROOT) as follower:
+        assert follower.stdout is not None
+        first = [json.loads(follower.stdout.readline())["seq"] for _ in range(2)]
+        assert first == [run.state.seq - 1, run.state.seq]
+        before = run.state.seq
+        run.command_unanswered("create_namespace", namespace=f"shop/n{before}", bundles=1)
+        come = [json.loads(follower.stdout.readline()) for _ in range(run.state.seq - before)]
+        follower.send_signal(signal.SIGINT)
+        assert follower.wait(20) == 0
+    assert [row["seq"] for row in come] == list(range(before + 1, run.state.seq + 1))
+    assert "namespace_created" in [row["kind"] for row in come]
+
+
+def test_what_cannot_be_is_one_line_and_a_code(ballast: Any) -> None:
+    for line, code, words in (
+        ("unload nonsense", 2, "neither tenant/namespace nor"),
+        ("split shop/orders/0x0_0x1", 2, "is not tenant/namespace/0xLLLLLLLL_0xUUUUUUUU"),
+        ("split shop/orders/0x00000000_0x20000000 --boundary 0x1ffffffff", 2, "no hash between"),
+        ("topic unload nonsense", 2, "is not persistent://"),
+        ("mode sideways", 2, "none of shadow, live, paused"),
+        ("drain b1:8080", 1, "no Kafka answers at 127.0.0.1:1"),
+        ("brokers --set control.lease_ns=1", 2, "unknown key control.lease_ns"),
+        ("config check --set control.lease_ms=never", 2, "is not allowed"),
+        ("config show --profile moon", 2, "profile = moon is not allowed"),
+    ):
+        ended, out, err = ballast(line)
+        assert (ended, out) == (code, ""), line
+        assert words in err, line
+        assert err.count("\n") == 1, line
+
+
+def test_missing_tables_are_said_with_the_next_step(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["status", "--set", f"tables.root={tmp_path}/none"])
+    assert ended.value.code == 1
+    assert "start a controller" in capsys.readouterr().err
+
+
+def test_configuration_is_shown_with_origins(document: Any) -> None:
+    shown = document("config show")
+    assert shown["keys"]["kafka.bootstrap_servers"] == {"value": "127.0.0.1:1", "origin": "override"}
+    changed = document("config show --changed")
+    assert {"tables.root", "kafka.bootstrap_servers"} <= set(changed["keys"]) < set(shown["keys"])
+    assert document("config check") == {"ok": True, "profile": "local", "version": shown["version"]}
+
+
+def test_the_store_says_where_it_listens(tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "controller.ops.cli", "store", "--data-dir", str(tmp_path / "data")]
+    argv += ["--set", "store.address=127.0.0.1:0"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT) as store:
+        assert store.stdout is not None
+        line = store.stdout.readline()
+        store.send_signal(signal.SIGTERM)
+        assert store.wait(20) == 0
+    assert re.fullmatch(r"ballast-store listening 127\.0\.0\.1:\d+\n", line)
+
+
+def test_numbers_are_readable() -> None:
+    spoken = [duration_text(ms) for ms in (0, 850, 4_230, 59_949, 59_951, 190_000, 7_500_000, 273_600_000, -1_500)]
+    assert spoken == ["0 ms", "850 ms", "4.2 s", "59.9 s", "1m 00s", "3m 10s", "2h 05m", "3d 4h", "-1.5 s"]
+    assert [rate_text(x, "B/s") for x in (0, 3.25, 42, 1_234, 5.6e6, 7e9)] == [
+        "0 B/s", "3.2 B/s", "42 B/s", "1.2 kB/s", "5.6 MB/s", "7.0 GB/s",
+    ]  # fmt: skip
+    assert (percent_text(0.8234), percent_text(None), percent_text(float("nan"))) == ("82.3 %", "", "")
+    assert (time_text(1_790_000_000_000), time_text(None)) == ("2026-09-21 14:13:20", "")
