@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from controller.bus.topics import TopicNames
-from controller.domain.errors import BallastError
-from controller.domain.events import Event, Heartbeat, RoundFinished
+from controller.domain.errors import BallastError, ForeignCommit
+from controller.domain.events import Event, Heartbeat, RoundFinished, Tick
 from controller.domain.settings import ControlSettings
 from controller.domain.state import ClusterState
 from controller.step import Batch, Watch, step
@@ -117,6 +117,7 @@ class ControlLoop:
         read_ms = self._clocks.boot_ms()
         found = parse_rows(rows, self._applied, self._parsers)
         self._report(found, rows)
+        self._yield_to_another(found.events)
         events: list[Event] = [*found.events, *self._finished_rounds()]
         batch = Batch(
             events=events,
@@ -145,6 +146,16 @@ class ControlLoop:
         self.last_batch_id = batch_id
         self._tables.project(self.state)
         self.metrics.after_batch(self.state, self._watch)
+
+    def _yield_to_another(self, events: Sequence[Event]) -> None:
+        """A tick of another instance beyond our own seq: it has committed since. A quiet controller would otherwise
+        learn of a take-over only at its next commit."""
+        for event in events:
+            if isinstance(event, Tick) and event.instance != self.instance and event.seq > self.state.seq:
+                raise ForeignCommit(
+                    f"controller {event.instance} ticks with journal seq {event.seq}, {self.instance} holds "
+                    f"{self.state.seq}: another one has taken over, this one must stop"
+                )
 
     def _heard_when_read(self, events: Sequence[Event], read_ms: int) -> None:
         """A heartbeat counts from the moment it is read, which is later than the batch's `now`: after an idle or a

@@ -1,0 +1,199 @@
+"""The control batch without Spark and Kafka, on real tables: time, what is dropped, what a failure leaves behind."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from controller.bus.topics import TopicNames
+from controller.config.policy_values import control_settings
+from controller.config.sections.platform import Tables
+from controller.config.settings import Settings
+from controller.domain.entries import Entry, Kind
+from controller.domain.errors import ForeignCommit
+from controller.domain.state import ClusterState
+from controller.ledger.follower import Follower
+from controller.ledger.journal import Journal
+from jobs.control_loop import Claim, Clocks, ControlLoop, Stopping
+from jobs.control_metrics import ControlMetrics
+from jobs.control_records import Row
+from jobs.control_start import claim, first_entries
+from jobs.control_tables import ControlTables
+from jobs.feed import Feed
+
+NAMES = TopicNames("t.")
+KAFKA = {"cluster_id": "k", "topic_ids": {}}
+
+
+class Ear(Feed):
+    """A feed that keeps what it would send."""
+
+    def __init__(self) -> None:
+        self.sent: list[int] = []
+
+    def publish(self, entries: Sequence[Entry]) -> None:
+        self.sent += [entry.seq for entry in entries]
+
+
+@dataclass
+class World:
+    """One controller on tables in a folder, with a clock that the test turns."""
+
+    folder: Path
+    instance: str = "one"
+    now_ms: int = 1_000
+    offset: int = 0
+    batch: int = 0
+    feed: Ear = field(default_factory=Ear)
+
+    def __post_init__(self) -> None:
+        settings = Settings(tables=Tables(root=str(self.folder / "tables")))
+        metrics = ControlMetrics(CollectorRegistry())
+        self.tables = ControlTables(settings.tables.root, self.instance, settings, metrics, threading.Event())
+        control = control_settings(settings)
+        state = self.tables.load_state()
+        state = claim(state, first_entries(state, self.instance, 5, control, KAFKA), self.tables.commit)
+        clocks = Clocks(lambda: self.now_ms, lambda: 5)
+        held = Claim(self.instance, state, KAFKA)
+        self.loop = ControlLoop(held, self.tables, self.feed, NAMES, control, clocks, metrics)
+        self.patience_ms = control.lease_ms + control.margin_ms
+
+    def heartbeat(self) -> Row:
+        record = {"v": 1, "broker": "b:1", "incarnation": 1, "nonce": "n", "session": 1, "applied_seq": 0}
+        return self._row(NAMES.heartbeats, record)
+
+    def tick(self) -> Row:
+        return self._row(NAMES.heartbeats, {"v": 1, "kind": "tick", "instance": self.instance, "seq": 0})
+
+    def command(self, id: str) -> Row:
+        args = {"namespace": f"t/{id}", "bundles": 1}
+        return self._row(NAMES.commands, {"v": 1, "id": id, "kind": "create_namespace", "args": args})
+
+    def run(self, *rows: Row, read_at_ms: int | None = None, end_ms: int | None = None) -> ClusterState:
+        """One batch whose rows are read at `read_at_ms` and that ends at `end_ms`."""
+
+        def collect() -> list[Row]:
+            self.now_ms = read_at_ms if read_at_ms is not None else self.now_ms
+            return list(rows)
+
+        clock = self.loop._clocks.boot_ms
+        if end_ms is not None:
+            ticks = iter([read_at_ms if read_at_ms is not None else self.now_ms, end_ms])
+            self.loop._clocks.boot_ms = lambda: next(ticks)
+        self.loop.process(collect, self.batch)
+        self.loop._clocks.boot_ms = clock
+        self.now_ms = end_ms if end_ms is not None else self.now_ms
+        self.batch += 1
+        return self.loop.state
+
+    def _row(self, topic: str, record: dict[str, Any]) -> Row:
+        self.offset += 1
+        return Row(topic, 0, self.offset, 5, json.dumps(record).encode())
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def journal_of(world: World) -> ClusterState:
+    return Follower(world.folder / "tables").bootstrap()
+
+
+def test_a_batch_is_journaled_and_fed(world: World) -> None:
+    state = world.run(world.heartbeat(), world.command("c"))
+    assert journal_of(world) == state
+    assert list(state.namespaces) == ["t/c"]
+    assert world.feed.sent == list(range(3, state.seq + 1))
+
+
+def test_a_quiet_batch_commits_nothing(world: World) -> None:
+    before = world.run(world.heartbeat()).seq
+    assert world.run(world.heartbeat(), world.tick()).seq == before
+
+
+def test_a_heartbeat_counts_from_its_reading(world: World) -> None:
+    """Batch 2 is planned long after batch 1 ended; the beat that it reads came late in between."""
+    world.run(world.tick(), end_ms=10_000)
+    world.run(world.heartbeat(), read_at_ms=15_000, end_ms=15_100)
+    state = world.run(world.tick(), read_at_ms=16_000, end_ms=15_000 + world.patience_ms)
+    state = world.run(world.tick(), end_ms=15_001 + world.patience_ms)
+    assert len(state.sessions) == 1  # judged at exactly its end: not yet over
+    assert world.run(world.tick()).sessions == {}
+
+
+def test_a_lease_is_judged_by_the_end_of_the_batch_before(world: World) -> None:
+    """The controller was paused for a minute with heartbeats waiting in Kafka: they are read before it judges."""
+    world.run(world.heartbeat(), end_ms=1_100)
+    world.now_ms = 61_000
+    state = world.run(world.tick(), read_at_ms=61_000, end_ms=61_100)
+    assert len(state.sessions) == 1
+    assert len(world.run(world.heartbeat(), read_at_ms=61_200, end_ms=61_300).sessions) == 1
+    assert len(world.run(world.tick(), read_at_ms=61_400, end_ms=61_500).sessions) == 1
+
+
+def test_the_first_batch_ends_no_lease(tmp_path: Path) -> None:
+    first = World(tmp_path)
+    first.run(first.heartbeat())
+    second = World(tmp_path, instance="two", offset=10)
+    second.now_ms += 10 * second.patience_ms
+    second.loop._now_ms = second.now_ms  # as if the start had taken minutes
+    assert len(second.run(second.tick()).sessions) == 1
+    assert second.run(second.tick()).sessions == {}
+
+
+def test_records_are_applied_once_across_a_restart(tmp_path: Path) -> None:
+    first = World(tmp_path)
+    rows = [first.command("a"), first.command("b")]
+    first.run(rows[0])
+    first.run(rows[1])
+    second = World(tmp_path, instance="two", offset=10)
+    state = second.run(*rows, second.command("c"))
+    assert list(state.commands) == ["a", "b", "c"]
+    assert set(state.commands.values()) == {"accepted"}
+    kinds = [e.kind for e in Journal(tmp_path / "tables").read_since(0)]
+    assert kinds.count(Kind.COMMAND_ACCEPTED) == 3
+
+
+def test_the_loser_of_a_take_over_changes_nothing_and_ends(tmp_path: Path) -> None:
+    old = World(tmp_path)
+    old.run(old.command("a"))
+    World(tmp_path, instance="two")
+    before = old.loop.state
+    with pytest.raises(ForeignCommit, match="two"):
+        old.run(old.command("b"))
+    assert isinstance(old.loop.failure, ForeignCommit)
+    assert old.loop.state is before
+    assert old.feed.sent[-1] == before.seq
+    with pytest.raises(Stopping):
+        old.run(old.tick())
+
+
+def test_a_quiet_controller_hears_of_its_successor(tmp_path: Path) -> None:
+    old = World(tmp_path)
+    new = World(tmp_path, instance="two")
+    old.run(old._row(NAMES.heartbeats, {"v": 1, "kind": "tick", "instance": "zero", "seq": 1}))  # of an earlier life
+    with pytest.raises(ForeignCommit, match="controller two ticks"):
+        old.run(old._row(NAMES.heartbeats, {"v": 1, "kind": "tick", "instance": "two", "seq": new.loop.state.seq}))
+
+
+def test_after_the_stop_no_batch_is_read(world: World) -> None:
+    world.loop.stop()
+    with pytest.raises(Stopping):
+        world.run(world.command("late"))
+    assert journal_of(world).commands == {}
+    assert world.loop.failure is None
+
+
+def test_a_bad_record_is_counted_even_alone(world: World) -> None:
+    before = world.loop.state.seq
+    state = world.run(Row(NAMES.commands, 0, 0, 5, b"{"))
+    assert state.offsets == {NAMES.commands: {"0": 1}}
+    assert state.seq == before + 1
