@@ -55,7 +55,7 @@ def test_after_a_crash_a_lease_of_silence_is_enough() -> None:
 
 
 def test_a_living_controller_is_named() -> None:
-    with pytest.raises(AnotherController, match="controller one is alive .* --take-over"):
+    with pytest.raises(AnotherController, match=r"controller one is alive .* --take-over"):
         check_alone(started(), False, SETTINGS, lambda ms: "one")
     check_alone(started(), True, SETTINGS, never)
 
@@ -65,7 +65,7 @@ def test_a_living_controller_is_named() -> None:
     [
         (
             {"cluster_id": "k2", "topic_ids": {"commands": "a"}},
-            "is cluster k2, but the journal's offsets are of cluster k1",
+            r"is cluster k2, but .* are of cluster k1",
         ),
         ({"cluster_id": "k1", "topic_ids": {"commands": "b"}}, "commands was deleted and created again"),
         ({"cluster_id": "k1", "topic_ids": {"x.commands": "a"}}, "kafka.topic_prefix"),
