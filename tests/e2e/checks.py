@@ -1,0 +1,93 @@
+"""What every end-to-end test asks of the journal when it is done: I2, I3, I4 and every command answered once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from itertools import groupby
+
+from controller.demo.local_cluster import LocalCluster
+from controller.domain.apply import fold
+from controller.domain.entries import Entry, Kind
+from controller.domain.ids import topic_hash
+from controller.domain.ownership import IN_FLIGHT, Ownership, State
+from controller.domain.ring import locate
+from controller.domain.state import ClusterState
+from controller.ledger.journal import Journal
+from controller.ledger.projections import broker_rows, ownership_rows
+from controller.ledger.tables import TableRoot
+from controller.sim.invariants import check_fold, check_state
+from tests.e2e.waiting import wait_until
+
+PATIENCE_S = 60.0
+
+
+def check_journal(cluster: LocalCluster) -> list[Entry]:
+    """Fold the journal from nothing, commit by commit; returns its entries."""
+    newest = cluster.state
+    entries = [e for e in Journal(cluster.settings.tables.root).read_since(0) if e.seq <= newest.seq]
+    assert [e.seq for e in entries] == list(range(1, newest.seq + 1)), "the journal is dense"
+    state = ClusterState()
+    for _, commit in groupby(entries, key=lambda e: (e.instance, e.batch)):
+        after = fold(state, list(commit))
+        check_state(state, after)
+        state = after
+    check_fold(ClusterState(), entries, newest)
+    check_decided_once(entries)
+    return entries
+
+
+def check_decided_once(entries: Iterable[Entry]) -> None:
+    """Every command has one answer, every decision began one move."""
+    entries = list(entries)
+    answers = Counter(e.command_id for e in entries if e.kind in (Kind.COMMAND_ACCEPTED, Kind.COMMAND_REJECTED))
+    assert {command: n for command, n in answers.items() if n > 1} == {}
+    begun = Counter(
+        (e.decision_id, e.bundle)
+        for e in entries
+        if e.kind is Kind.OWNERSHIP and e.state == "transferring" and e.decision_id
+    )
+    assert {move: n for move, n in begun.items() if n > 1} == {}
+    offsets: dict[tuple[str, str], int] = {}
+    for entry in entries:
+        if entry.kind is Kind.OFFSETS:
+            for topic, partitions in entry.data["topics"].items():
+                for partition, offset in partitions.items():
+                    assert offset >= offsets.get((topic, partition), 0), "offsets only grow"
+                    offsets[topic, partition] = offset
+
+
+def check_projections(cluster: LocalCluster) -> None:
+    """The tables `ownership` and `brokers` become what the journal says (they follow it within a moment)."""
+    root = TableRoot(cluster.settings.tables.root)
+
+    def equal() -> bool:
+        state = cluster.state
+        found = {name: root.open(name).to_pyarrow_table().drop_columns("seq") for name in ("ownership", "brokers")}
+        owned = found["ownership"].sort_by("bundle").to_pylist() == ownership_rows(state)
+        return owned and found["brokers"].sort_by("broker").to_pylist() == broker_rows(state)
+
+    wait_until(equal, PATIENCE_S, 0.5)
+
+
+def settled(state: ClusterState, namespace: str) -> bool:
+    """Whether all bundles of the namespace are owned by living brokers."""
+    records = [state.bundles[str(b)] for b in state.namespaces.get(namespace, ())]
+    return bool(records) and all(r.state is State.OWNED and state.alive(r.by) for r in records)
+
+
+def in_flight(state: ClusterState) -> list[Ownership]:
+    """Bundles between two owners."""
+    return [r for r in state.bundles.values() if r.state in IN_FLIGHT]
+
+
+def record_of(state: ClusterState, topic: str) -> Ownership:
+    """What the journal says of the bundle that holds the topic."""
+    namespace = "/".join(topic.split("/")[2:4])
+    return state.bundles[str(locate(state.namespaces[namespace], topic_hash(topic)))]
+
+
+def owner(state: ClusterState, topic: str) -> str | None:
+    """The broker that owns the topic, or None while nobody does for sure."""
+    record = record_of(state, topic)
+    return record.by.broker if record.state is State.OWNED and record.by else None
