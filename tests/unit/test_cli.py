@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import signal
@@ -22,6 +23,7 @@ from controller.ops.overview import status as status_of
 from controller.ops.paths import ROOT
 from controller.ops.reading import Reader
 from controller.ops.show import duration_text, percent_text, rate_text, time_text
+from controller.store.client import StoreClient
 from tests.short_run import ShortRun, play
 
 NOWHERE = "kafka.bootstrap_servers=127.0.0.1:1"
@@ -274,15 +276,25 @@ def test_configuration_is_shown_with_origins(document: Any) -> None:
     assert document("config check") == {"ok": True, "profile": "local", "version": shown["version"]}
 
 
-def test_the_store_says_where_it_listens(tmp_path: Path) -> None:
+def test_the_store_listens_where_it_says(tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "controller.ops.cli", "store", "--data-dir", str(tmp_path / "data")]
     argv += ["--set", "store.address=127.0.0.1:0"]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT) as store:
         assert store.stdout is not None
         line = store.stdout.readline()
+        assert re.fullmatch(r"ballast-store listening 127\.0\.0\.1:\d+\n", line)
+        assert asyncio.run(_topics_of(line.split()[-1])) == {}
         store.send_signal(signal.SIGTERM)
         assert store.wait(20) == 0
-    assert re.fullmatch(r"ballast-store listening 127\.0\.0\.1:\d+\n", line)
+
+
+async def _topics_of(address: str) -> dict[str, Any]:
+    client = StoreClient(address)
+    await client.start()
+    try:
+        return await client.stats()
+    finally:
+        await client.stop()
 
 
 def test_numbers_are_readable() -> None:
