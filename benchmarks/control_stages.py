@@ -22,13 +22,13 @@ from prometheus_client import CollectorRegistry
 from benchmarks.control_latency import NAMESPACE, Plan, ask
 from benchmarks.figures import percentile, summary
 from benchmarks.loaded import Load, start_fleet
-from benchmarks.result import Result
+from benchmarks.result import NotMeasured, Result
 from controller.demo.local_cluster import LocalCluster
 from controller.ops.cmd_job import spark_environment
 
 SPARK_STAGES = ("latestOffset", "getBatch", "queryPlanning", "walCommit", "commitOffsets")
 OUR_STAGES = ("collect", "parse", "step", "evidence", "commit", "feed", "project")
-PROGRESS_S = 0.2
+PROGRESS_S = 1.0
 
 
 @dataclass
@@ -127,11 +127,14 @@ def profile(folder: Path, plan: Plan, loads: bool) -> dict[str, Any]:
                 start_fleet(cluster, plan.load)
             time.sleep(plan.warm_up_s)
             cluster.command("create_namespace", namespace=NAMESPACE, bundles=4)
-            first = max(stages.batches, default=0) + 1
+            first = max(list(stages.batches), default=0) + 1
             latencies = ask(cluster, plan)
-            measured = {i: b for i, b in sorted(stages.batches.items()) if i >= first}
+            time.sleep(2 * PROGRESS_S)  # the last batches' progress reports
+            measured = {i: b for i, b in sorted(dict(stages.batches).items()) if i >= first}
     committed = [b for i, b in measured.items() if i in stages.committed]
     idle = [b for i, b in measured.items() if i not in stages.committed]
+    if not any("trigger" in b for b in measured.values()):
+        raise NotMeasured(f"Spark reported no progress of {len(measured)} batches")
     return {
         "load": plan.load.figures() if plan.load else None,
         "batches": len(measured),
@@ -208,7 +211,7 @@ def _job(cluster: LocalCluster, loads: bool, stages: Stages) -> Iterator[None]:
 
 def _watch(spark: Any, stages: Stages, stop: threading.Event) -> None:
     """Keep every progress report of the control query: Spark itself keeps the newest twenty."""
-    while not stop.wait(PROGRESS_S * 10):
+    while not stop.wait(PROGRESS_S):
         for query in spark.streams.active:
             if query.name == "control":
                 for report in query.recentProgress:

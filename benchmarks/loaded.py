@@ -46,7 +46,7 @@ def loaded_cluster(folder: Path, load: Load | None, only: str | None, warm_up_s:
 def start_fleet(cluster: LocalCluster, load: Load) -> None:
     """Create the fleet's namespaces, start its process, wait until it owns every bundle."""
     for number in range(1, load.brokers + 1):
-        cluster.command("create_namespace", namespace=f"sim/ns-{number:04}", bundles=load.bundles)
+        cluster.command("create_namespace", READY_S, namespace=f"sim/ns-{number:04}", bundles=load.bundles)
     sizes = ["--brokers", load.brokers, "--bundles", load.bundles, "--report-s", load.report_s]
     argv = [*GENERATOR, "--conf", str(cluster.config_file), *map(str, sizes)]
     cluster.start("fleet", argv).wait_for_line("fleet ready", READY_S)
