@@ -116,6 +116,11 @@ class ShortRun:
         """An operator's command that the brokers have not answered yet."""
         self._send(kind, args)
 
+    def look_up(self, *bundles: Bundle) -> None:
+        """Somebody asks for bundles that nobody owns."""
+        self.batch(*(AssignRequest("b1:8080", bundle) for bundle in bundles))
+        self.settle()
+
     def settle(self) -> None:
         """Brokers answer until nothing is in flight."""
         for _ in range(60):
@@ -238,8 +243,7 @@ def play(folder: Path, start_ms: int = START_MS) -> ShortRun:
     run.command("create_namespace", namespace="shop/clicks", bundles=4)
     run.command("create_topic", topic="persistent://shop/orders/paid", partitions=4)
     looked_up = sorted(map(Bundle.parse, run.state.bundles))[1:]  # the first of shop/clicks is never asked for
-    run.batch(*(AssignRequest("b1:8080", bundle) for bundle in looked_up))
-    run.settle()
+    run.look_up(*looked_up)
     run.load.rates = {str(bundle): USUAL for bundle in looked_up}
     run.panes(3)
     run.round()
