@@ -17,7 +17,7 @@ from typing import Any
 
 from controller.bus.topics import TopicNames
 from controller.domain.errors import BallastError, ForeignCommit
-from controller.domain.events import Event, Heartbeat, RoundFinished, Tick
+from controller.domain.events import Event, RoundFinished, Tick
 from controller.domain.settings import ControlSettings
 from controller.domain.state import ClusterState
 from controller.step import Batch, Watch, step
@@ -128,9 +128,9 @@ class ControlLoop:
             # The first batch may be the checkpoint's unfinished one, which was planned long before `now`.
             read_to_end=self.last_batch_id >= 0,
             kafka=self._claim.kafka,
+            read_ms=read_ms,
         )
         result = step(self.state, self._watch, batch, self._now_ms, self._settings, quarantined=len(found.bad))
-        self._heard_when_read(found.events, read_ms)
         if found.bad:
             self._tables.quarantine(found.bad, batch_id, batch.at_ms)
         if result.evidence:
@@ -156,13 +156,6 @@ class ControlLoop:
                     f"controller {event.instance} ticks with journal seq {event.seq}, {self.instance} holds "
                     f"{self.state.seq}: another one has taken over, this one must stop"
                 )
-
-    def _heard_when_read(self, events: Sequence[Event], read_ms: int) -> None:
-        """A heartbeat counts from the moment it is read, which is later than the batch's `now`: after an idle or a
-        paused second the difference would end a lease that its agent still trusts."""
-        for event in events:
-            if isinstance(event, Heartbeat) and event.session in self._watch.heard:
-                self._watch.heard[event.session] = read_ms
 
     def _finished_rounds(self) -> list[RoundFinished]:
         finished = []

@@ -27,7 +27,8 @@ class Batch:
     """What one micro-batch brought. `events` are ordered by (topic, partition, offset).
 
     `offsets`: topic -> partition -> next offset after this batch. `at_ms` is wall time, for people.
-    Leases and deadlines are judged only when `read_to_end` holds.
+    Leases and deadlines are judged only when `read_to_end` holds. `read_ms` is the boot clock when the records had been
+    read: a heartbeat counts from then (None: from the step's `now_ms`).
     """
 
     events: list[Event]
@@ -37,6 +38,7 @@ class Batch:
     at_ms: int
     read_to_end: bool = True
     kafka: dict[str, Any] = field(default_factory=dict)
+    read_ms: int | None = None
 
 
 @dataclass(slots=True)
@@ -57,6 +59,7 @@ class Context:
         self.watch = watch
         self.batch = batch
         self.now_ms = now_ms
+        self.read_ms = now_ms if batch.read_ms is None else batch.read_ms
         self.settings = settings
         self.entries: list[Entry] = []
         self.evidence: list[Evidence] = []

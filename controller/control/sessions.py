@@ -22,7 +22,7 @@ def on_heartbeat(ctx: Context, beat: Heartbeat) -> None:
             ctx.watch.refuse("heartbeat_of_unknown_session")
             return
         ctx.emit(Kind.REGISTERED, broker=session.broker, session=str(session), data={"info": dict(beat.info)})
-    ctx.watch.heard[session] = ctx.now_ms
+    ctx.watch.heard[session] = ctx.read_ms
     ctx.watch.applied[session] = max(beat.applied_seq, ctx.watch.applied.get(session, 0))
 
 

@@ -172,7 +172,7 @@ def _document(raw: bytes | None) -> dict[str, Any]:
     if len(raw) > MAX_CONTROL_BYTES:
         raise BadRecord("too_large", f"{len(raw)} bytes, at most {MAX_CONTROL_BYTES}")
     try:
-        doc = json.loads(raw)
+        doc = json.loads(raw, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise BadRecord("not_json", str(error)[:200]) from None
     if not isinstance(doc, dict):
@@ -181,6 +181,10 @@ def _document(raw: bytes | None) -> dict[str, Any]:
     if version is True or version != VERSION:
         raise BadRecord("version", f"schema version {str(version)[:80]!r}, known: {VERSION}")
     return doc
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no JSON number")
 
 
 def _session(doc: Mapping[str, Any]) -> Session:

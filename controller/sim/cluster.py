@@ -173,7 +173,8 @@ class SimCluster:
         """Everything appended before now is read; `now` was noted at the end of the batch before."""
         events, self.pending = self.pending, []
         self._batches += 1
-        batch = Batch(events, {"t": {"0": self._batches}}, self._batches, "i", 0)
+        offsets = {"t": {"0": self._batches}}
+        batch = Batch(events, offsets, self._batches, "i", 0, read_ms=self.now_ms)
         before = self.state
         result = step(before, self._watch, batch, self._noted_ms, self.settings)
         check_state(before, result.state)

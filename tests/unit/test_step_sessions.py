@@ -180,3 +180,17 @@ def test_lagging_broker_is_no_target() -> None:
     driver.watch.applied[b] = 1
     driver.lookup(WHOLE)
     assert driver.of(WHOLE).to == driver.sessions["a:1"]
+
+
+def test_a_heartbeat_counts_from_the_moment_it_was_read() -> None:
+    from controller.step import Batch, step
+
+    driver = StepDriver()
+    a = driver.join("a:1")
+    planned_ms = driver.now_ms
+    late = Batch([Heartbeat(a, 0)], {}, 98, "i", 0, read_ms=planned_ms + 5_000)
+    step(driver.state, driver.watch, late, planned_ms, driver.settings)
+    empty = Batch([], {}, 99, "i", 0)
+    lease = driver.settings.lease_ms + driver.settings.margin_ms
+    assert step(driver.state, driver.watch, empty, planned_ms + 5_000 + lease, driver.settings).entries == []
+    assert step(driver.state, driver.watch, empty, planned_ms + 5_001 + lease, driver.settings).entries != []
