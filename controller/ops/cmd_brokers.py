@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from controller.clock import wall_ms
 from controller.domain.load import RESOURCES
 from controller.ops.cli_options import AsJson, Conf, Profile, Sets, new_app, settings_of, told
 from controller.ops.overview import broker_rows
@@ -19,7 +18,7 @@ app = new_app()
 @told
 def brokers(conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False) -> None:
     """Every broker: session, state, bundles, score and utilisations of the last round, addresses."""
-    rows = broker_rows(Reader(settings_of(conf, profile, sets)), wall_ms())
+    rows = broker_rows(Reader(settings_of(conf, profile, sets)))
     if as_json:
         emit_json(rows)
         return

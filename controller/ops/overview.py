@@ -83,7 +83,7 @@ def alarm_row(entry: Entry) -> Row:
     return {"seq": entry.seq, "at_ms": entry.at_ms, "reason": entry.reason, **named, "data": dict(entry.data)}
 
 
-def broker_rows(reader: Reader, now_ms: int) -> list[Row]:
+def broker_rows(reader: Reader) -> list[Row]:
     """Every registered broker with what it owns and its row in the last round's scores."""
     state = reader.state()
     evidence = EvidenceView(reader)
