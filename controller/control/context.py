@@ -112,14 +112,20 @@ class Context:
         fields = ownership_fields(wanted)
         fields["data"].update(more)
         keeps_cause = state in (State.RELEASING, State.TRANSFERRING, State.SPLITTING, State.ASSIGNING)
-        if decision_id is None and command_id is None and keeps_cause and record.cause:
-            decision_id = record.cause
+        if decision_id is None and command_id is None and keeps_cause:
+            decision_id, command_id = self.cause_of(record)
         self.emit(Kind.OWNERSHIP, reason=reason or None, decision_id=decision_id, command_id=command_id, **fields)
         result = self.state.bundles[str(record.bundle)]
         if self._held is not None:
             self._held.replace(record, result)
         self.watch.follow(result, self.now_ms, self.settings)
         return result
+
+    def cause_of(self, record: Ownership) -> tuple[str | None, str | None]:
+        """Decision id and command id behind the record's newest transition; at most one of them is given."""
+        if record.cause in self.state.commands:
+            return None, record.cause
+        return record.cause or None, None
 
     def bundle(self, name: str | Bundle | None) -> Ownership | None:
         """The newest record of a bundle that some namespace has, or None."""

@@ -79,8 +79,15 @@ def on_split_done(ctx: Context, event: BrokerEvent, record: Ownership) -> None:
         return
     children = record.bundle.split_at(record.boundary)
     epochs = {str(child): record.epoch + 1 for child in children}
-    cause = {"decision_id": record.cause} if record.cause else {}
-    ctx.emit(Kind.SPLIT, bundle=str(record.bundle), by=str(record.by), data={"children": epochs}, **cause)
+    decision_id, command_id = ctx.cause_of(record)
+    ctx.emit(
+        Kind.SPLIT,
+        bundle=str(record.bundle),
+        by=str(record.by),
+        decision_id=decision_id,
+        command_id=command_id,
+        data={"children": epochs},
+    )
     ctx.watch.follow(ctx.state.bundles[str(record.bundle)], ctx.now_ms, ctx.settings)
     if record.send_on:
         _send_on(ctx, ctx.state.bundles[str(_quieter(children, event))])

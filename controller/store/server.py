@@ -140,11 +140,11 @@ async def serve(data_dir: Path, host: str, port: int, *, fsync: bool) -> None:
     engine = StoreEngine(data_dir, fsync=fsync)
     server = StoreServer(engine, fsync=fsync)
     address = await server.start(host, port)
-    print(f"ballast-store listening {address}", flush=True)
-    log.info("store_started", address=address, data_dir=str(data_dir), fsync=fsync)
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    print(f"ballast-store listening {address}", flush=True)
+    log.info("store_started", address=address, data_dir=str(data_dir), fsync=fsync)
     await stopped.wait()
     await server.stop()
     engine.close()

@@ -89,7 +89,8 @@ def test_split_by_command_retires_the_parent_and_leaves_both_halves_with_the_own
     epoch = driver.of(WHOLE).epoch
     driver.command("split_bundle", bundle=str(WHOLE))
     assert driver.of(WHOLE).state is State.SPLITTING
-    driver.say(a, "split_done", WHOLE)
+    (split,) = [e for e in driver.say(a, "split_done", WHOLE) if e.kind is Kind.SPLIT]
+    assert (split.command_id, split.decision_id) == (f"c{driver.commands}", None)
     assert driver.of(WHOLE).state is State.RETIRED
     for child in (LOWER, UPPER):
         assert (driver.of(child).state, driver.of(child).by) == (State.OWNED, a)
