@@ -1,0 +1,94 @@
+"""The controller is killed while bundles move: brokers serve on without it, the next one goes on where it was."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from controller.clock import boot_ms
+from controller.demo.local_cluster import LocalCluster
+from controller.domain.entries import Kind
+from tests.e2e.checks import check_journal, check_projections, in_flight, owner, record_of, settled
+from tests.e2e.clients import Clients, assert_nothing_lost
+from tests.e2e.lookups import look_up, topics_in
+
+pytestmark = pytest.mark.e2e
+
+NAMESPACE = "e2e/crash"
+BUNDLES = 24
+PATIENCE_S = 90.0
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
+    """Three brokers and the control query alone: what is tested needs no loads query."""
+    with LocalCluster(tmp_path / "cluster", overrides=["rounds.mode=shadow"]) as started:
+        started.up(["broker-1", "broker-2", "broker-3"], job_only="control")
+        yield started
+
+
+def test_a_killed_controller_goes_on_and_decides_nothing_twice(cluster: LocalCluster) -> None:
+    assert cluster.command("create_namespace", namespace=NAMESPACE, bundles=BUNDLES).accepted
+    topics = topics_in(cluster.state, NAMESPACE, 1)
+    look_up(cluster, topics)
+    cluster.wait_until(lambda state: settled(state, NAMESPACE), PATIENCE_S, "ownership", needs="job")
+    with Clients(cluster, "crash") as clients:
+        clients.read("audit", "exclusive", topics)
+        clients.send(dict.fromkeys(topics, 5.0))
+        clients.wait_for_progress(topics, more=2)
+        _kill_while_bundles_move(cluster)
+        _brokers_serve_on(cluster, clients, topics)
+        repeated = _start_again(cluster, topics)
+        clients.wait_for_progress(topics, more=2)
+        report = clients.finish()
+
+    entries = check_journal(cluster)
+    check_projections(cluster)
+    assert_nothing_lost(report)
+    assert [e.command_id for e in entries if e.kind is Kind.COMMAND_ACCEPTED].count(repeated) == 1
+    assert sum(e.kind is Kind.CONTROLLER_STARTED for e in entries) == 2
+    assert sum(e.kind is Kind.REGISTERED for e in entries) == 3, "no broker had to register anew"
+    assert not any(e.kind is Kind.SESSION_ENDED for e in entries), "an outage of the controller ends no session"
+
+
+def _kill_while_bundles_move(cluster: LocalCluster) -> None:
+    """SIGKILL to the job's whole process group, as soon as the journal says that hand-overs are under way."""
+    assert cluster.operator is not None
+    cluster.operator.send("unload_namespace", {"namespace": NAMESPACE, "to": "broker-1"})
+    cluster.wait_until(lambda state: bool(in_flight(state)), PATIENCE_S, "transfers in flight", needs="job")
+    cluster.children["job"].kill()
+    assert in_flight(cluster.state), "the controller died too late: every transfer was over"
+
+
+def _brokers_serve_on(cluster: LocalCluster, clients: Clients, topics: list[str]) -> None:
+    """Longer than a lease, every topic's producer gets acknowledgements and the journal says nothing new."""
+    lease_ms = cluster.settings.control.lease_ms + cluster.settings.control.margin_ms
+    killed_ms, seq = boot_ms(), cluster.state.seq
+    while boot_ms() < killed_ms + 1.5 * lease_ms:
+        clients.wait_for_progress(topics, more=1)
+        time.sleep(0.5)
+    assert cluster.state.seq == seq
+    assert all(cluster.children[f"broker-{number}"].alive for number in (1, 2, 3))
+
+
+def _start_again(cluster: LocalCluster, topics: list[str]) -> str:
+    """Commands that came meanwhile are carried out; returns the id of one that was sent twice."""
+    assert cluster.operator is not None
+    dead = cluster.state.instance
+    moved = str(record_of(cluster.state, topics[0]).bundle)
+    repeated = [cluster.operator.send("drain", {"broker": "broker-3"}, command_id="drain-it-once") for _ in (1, 2)]
+    cluster.start_job(only="control")
+    cluster.wait_until(lambda state: state.instance != dead, PATIENCE_S, "a new controller", needs="job")
+    cluster.wait_until(
+        lambda s: settled(s, NAMESPACE) and {owner(s, topic) for topic in topics} == {"broker-1"},
+        PATIENCE_S,
+        "the transfers that the dead one began",
+        needs="job",
+    )
+    assert cluster.state.brokers["broker-3"].drained
+    assert cluster.command("unload_bundle", bundle=moved, to="broker-2").accepted
+    cluster.wait_until(lambda s: owner(s, topics[0]) == "broker-2", PATIENCE_S, "a new move", needs="job")
+    return repeated[0]

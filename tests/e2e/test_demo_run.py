@@ -1,0 +1,55 @@
+"""The demo as a newcomer runs it, small and short: it must move, split, fail over, and lose nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from controller.ledger.evidence import read_joined
+from controller.ledger.follower import Follower
+from tests.e2e.programs import ballast
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
+    """The last line of `ballast demo --json`, and the run's folder."""
+    folder = tmp_path_factory.mktemp("demo") / "run"
+    done = ballast("demo", "--headless", "--json", "--minutes", "2", "--brokers", "2", "--dir", str(folder))
+    assert done.returncode == 0, done.stderr[-4000:] + done.stdout[-2000:]
+    print(done.stderr)
+    return json.loads(done.stdout.splitlines()[-1]), folder
+
+
+def test_nothing_is_lost_doubled_or_reordered(demo: tuple[dict[str, Any], Path]) -> None:
+    figures, _ = demo
+    assert figures["messages_written"] > 1000
+    assert figures["messages_read"] >= figures["messages_written"]
+    broken = {name: figures[f"messages_{name}"] for name in ("lost", "duplicated", "reordered")}
+    assert broken == {"lost": 0, "duplicated": 0, "reordered": 0}
+    assert figures["invariants"] == "ok"
+
+
+def test_it_moves_splits_and_fails_over(demo: tuple[dict[str, Any], Path]) -> None:
+    figures, _ = demo
+    assert figures["transfers"] >= 1
+    assert figures["splits"] >= 1
+    assert figures["rounds"] >= 4
+    assert figures["failover_s"] is not None
+    assert figures["handover_gap_p50_ms"] <= figures["handover_gap_p99_ms"]
+    assert figures["spread_after"] < figures["spread_before"]
+    assert figures["skew_to_relief_s"] > 0
+
+
+def test_its_tables_stay_and_can_be_read(demo: tuple[dict[str, Any], Path]) -> None:
+    figures, folder = demo
+    assert yaml.safe_load((folder / "ballast.yaml").read_text())["tables"]["root"] == figures["tables"]
+    follower = Follower(figures["tables"])
+    follower.bootstrap()
+    assert not follower.state.controller_running, "the controller said that it stopped"
+    assert read_joined(figures["tables"], "rounds").num_rows == figures["rounds"]
