@@ -20,6 +20,7 @@ from controller.domain.ring import initial_bundles, locate
 from controller.domain.state import MODES
 
 MAX_PARTITIONS = 10_000
+MAX_NAMESPACE_CHARS = 256  # a bundle's name is 22 characters longer; agents' records take names of up to 512
 
 
 def on_command(ctx: Context, command: Command) -> None:
@@ -51,6 +52,10 @@ def _create_namespace(ctx: Context, command: Command) -> Effect:
     namespace = _text(command, "namespace")
     if namespace.count("/") != 1 or not all(namespace.split("/")) or " " in namespace:
         raise BadRecord("namespace", f"{namespace!r} is not tenant/namespace")
+    if len(namespace) > MAX_NAMESPACE_CHARS:
+        raise BadRecord(
+            "namespace", f"{namespace[:80]!r}… has {len(namespace)} characters, at most {MAX_NAMESPACE_CHARS}"
+        )
     if namespace in ctx.state.namespaces:
         raise BadRecord("namespace", f"{namespace} exists already")
     count = _number(command, "bundles", ctx.settings.split.default_number_of_namespace_bundles)
@@ -207,8 +212,8 @@ def _check_target(ctx: Context, command: Command) -> None:
 
 def _text(command: Command, key: str) -> str:
     value = command.args.get(key)
-    if not isinstance(value, str) or not 0 < len(value) <= 512:
-        raise BadRecord(key, f"{command.kind} needs {key} as text, got {str(value)[:80]!r}")
+    if not isinstance(value, str) or not 0 < len(value) <= 512 or not value.isprintable():
+        raise BadRecord(key, f"{command.kind} needs {key} as printable text, got {str(value)[:80]!r}")
     return value
 
 

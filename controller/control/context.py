@@ -106,7 +106,7 @@ class Context:
             fencer=more.pop("fencer", None),
             boundary=more.pop("boundary", None),
             send_on=bool(more.pop("send_on", False)),
-            ever_owned=record.ever_owned or state is State.OWNED,
+            ever_owned=record.ever_owned or state in (State.ASSIGNING, State.OWNED),
             moved_at_ms=more.pop("moved_at_ms", record.moved_at_ms),
         )
         fields = ownership_fields(wanted)

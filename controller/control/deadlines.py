@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controller.control.context import Context
-from controller.control.handover import next_target, regrant, wait_longer
+from controller.control.handover import next_target, note_refusal, regrant, wait_longer
 from controller.domain.ownership import Ownership, State
 
 
@@ -14,6 +14,8 @@ def judge_deadlines(ctx: Context) -> None:
         if record.state is State.ASSIGNING:
             _silent_grantee(ctx, record)
         elif record.state in (State.TRANSFERRING, State.SPLITTING):
+            if record.to is not None:
+                note_refusal(ctx, record, record.to)
             ctx.move(record, State.OWNED, by=record.by, burn=True, reason="deadline")
         elif record.to is None:
             _order_fence(ctx, record)

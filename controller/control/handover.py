@@ -40,6 +40,7 @@ def on_accepted(ctx: Context, event: BrokerEvent, record: Ownership) -> None:
 def on_serving(ctx: Context, event: BrokerEvent, record: Ownership) -> None:
     """The grantee serves: it owns."""
     if record.state in (State.ASSIGNING, State.RELEASING) and record.to == event.session:
+        ctx.watch.rejections.pop(str(record.bundle), None)
         ctx.move(record, State.OWNED, by=event.session)
 
 
@@ -67,7 +68,7 @@ def on_rejected(ctx: Context, event: BrokerEvent, record: Ownership) -> None:
         return
     if record.to != who:
         return
-    ctx.watch.rejections.setdefault(str(record.bundle), {})[who.broker] = ctx.now_ms
+    note_refusal(ctx, record, who)
     if record.state is State.TRANSFERRING:
         ctx.move(record, State.OWNED, by=record.by, burn=True, reason=why)
     elif record.state is State.ASSIGNING:
@@ -84,7 +85,7 @@ def regrant(ctx: Context, record: Ownership, reason: str) -> None:
     """
     by, to = record.by, record.to
     silent_owner = ctx.state.alive(by) and not record.released
-    grantee_refused = to is not None and to.broker in ctx.watch.rejections.get(str(record.bundle), {})
+    grantee_refused = to is not None and to.broker in _refused_lately(ctx, record)
     if to is not None and silent_owner and not record.fence and not grantee_refused and _can_fence(ctx, to):
         ctx.move(record, State.RELEASING, by=by, to=to, burn=True, fence=True, reason=reason)
         return
@@ -101,18 +102,32 @@ def regrant(ctx: Context, record: Ownership, reason: str) -> None:
 
 def next_target(ctx: Context, record: Ownership, *without: Session | None) -> Session | None:
     """The best broker that has not refused this bundle lately."""
-    refused = ctx.watch.rejections.get(str(record.bundle), {})
-    recent = {b for b, at in refused.items() if ctx.now_ms - at < REJECTION_MEMORY_MS}
-    barred = [ctx.state.session_of(broker) for broker in recent]
+    barred = [ctx.state.session_of(broker) for broker in _refused_lately(ctx, record)]
     return ctx.choose_target(record.bundle, *without, *barred)
+
+
+def note_refusal(ctx: Context, record: Ownership, who: Session) -> None:
+    """Remember a broker that said no to the bundle, or nothing: an offer a batch would burn an epoch each."""
+    ctx.watch.rejections.setdefault(str(record.bundle), {})[who.broker] = ctx.now_ms
+
+
+def _refused_lately(ctx: Context, record: Ownership) -> list[str]:
+    """Brokers that refused the bundle within the memory's time; older refusals are forgotten here."""
+    name = str(record.bundle)
+    refused = ctx.watch.rejections.get(name, {})
+    recent = {b: at for b, at in refused.items() if ctx.now_ms - at < REJECTION_MEMORY_MS}
+    if recent:
+        ctx.watch.rejections[name] = recent
+    else:
+        ctx.watch.rejections.pop(name, None)
+    return sorted(recent)
 
 
 def wait_longer(ctx: Context, record: Ownership, reason: str) -> None:
     """Extend the deadline; complain once an epoch."""
     ctx.watch.follow(record, ctx.now_ms, ctx.settings)
-    key = (str(record.bundle), record.epoch)
-    if key not in ctx.watch.alarmed:
-        ctx.watch.alarmed.add(key)
+    if ctx.watch.alarmed.get(str(record.bundle)) != record.epoch:
+        ctx.watch.alarmed[str(record.bundle)] = record.epoch
         data = {"state": record.state.value, "by": str(record.by), "to": str(record.to)}
         ctx.emit(Kind.ALARM, bundle=str(record.bundle), epoch=record.epoch, reason=reason, data=data)
 

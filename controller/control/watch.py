@@ -26,7 +26,7 @@ class Watch:
     guard_overruled: bool = False  # thaw by command or by time: the next judgement ends what has lapsed
     orphans: set[str] = field(default_factory=set)  # free bundles that were owned before: assigned at once
     rejections: dict[str, dict[str, int]] = field(default_factory=dict)  # bundle -> broker that said no -> when
-    alarmed: set[tuple[str, int]] = field(default_factory=set)  # (bundle, epoch) already complained about
+    alarmed: dict[str, int] = field(default_factory=dict)  # bundle in flight -> epoch already complained about
     refused: dict[str, int] = field(default_factory=dict)  # reason -> count of events without effect, for metrics
     evidence_serial: int = 0
 
@@ -46,11 +46,12 @@ class Watch:
             self.deadlines[name] = now_ms + _allowance_ms(record.state, settings)
         else:
             self.deadlines.pop(name, None)
+            self.alarmed.pop(name, None)
         if record.state is State.FREE and record.ever_owned:
             self.orphans.add(name)
         else:
             self.orphans.discard(name)
-        if record.state is State.OWNED:
+        if record.state is State.RETIRED:
             self.rejections.pop(name, None)
 
     def overdue(self, now_ms: int) -> list[str]:

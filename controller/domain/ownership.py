@@ -66,7 +66,7 @@ class Ownership:
     boundary: int | None = None  # SPLITTING: where
     send_on: bool = False  # SPLITTING: the quieter half moves on at once
     cause: str = ""  # decision or command id behind the newest transition
-    ever_owned: bool = False  # a bundle that never was is assigned at its first lookup only
+    ever_owned: bool = False  # owned or granted before; one that never was is assigned at its first lookup only
     moved_at_ms: int = 0  # record time of the last move by a round (grace counts from it)
 
     def __post_init__(self) -> None:

@@ -1,0 +1,75 @@
+"""Where bundles go when a broker says no, says nothing, or was granted a bundle and died."""
+
+from __future__ import annotations
+
+from controller.control.handover import REJECTION_MEMORY_MS
+from controller.domain.entries import Entry, Kind
+from controller.domain.ids import Bundle, Session
+from controller.domain.ownership import State
+from tests.unit.step_driver import StepDriver
+
+WHOLE = Bundle("t/n", 0, 0xFFFFFFFF)
+
+
+def three() -> tuple[StepDriver, Session, Session, Session]:
+    """a:1 owns the bundle, b:1 and c:1 own nothing: a tie that goes to b:1."""
+    driver = StepDriver()
+    a, b, c = driver.join("a:1"), driver.join("b:1"), driver.join("c:1")
+    driver.command("create_namespace", namespace="t/n", bundles=1)
+    driver.own(a, WHOLE)
+    return driver, a, b, c
+
+
+def offers(entries: list[Entry]) -> list[str]:
+    return [str(e.to).partition("#")[0] for e in entries if e.kind is Kind.OWNERSHIP and e.state == "transferring"]
+
+
+def test_a_target_that_refused_is_not_offered_an_evacuated_bundle_again_at_once() -> None:
+    driver, _, b, c = three()
+    assert offers(driver.command("drain", broker="a:1")) == ["b:1"]
+    assert offers(driver.say(b, "rejected", WHOLE, reason="full")) == ["c:1"]
+    assert offers(driver.say(c, "rejected", WHOLE, reason="full")) == []
+    assert offers(driver.wait(REJECTION_MEMORY_MS - 1_000)) == [], "each offer burns an epoch and a journal entry"
+    assert offers(driver.wait(2_000)) == ["b:1"]
+
+
+def test_a_target_that_says_nothing_is_passed_over_for_a_while() -> None:
+    driver, _, _, c = three()
+    driver.command("drain", broker="a:1")
+    assert offers(driver.wait(driver.settings.accept_deadline_ms + 1_000)) == ["c:1"]
+    driver.say(c, "accepted", WHOLE)
+    assert driver.of(WHOLE).state is State.RELEASING
+
+
+def test_a_refusal_is_forgotten_once_the_broker_serves_the_bundle() -> None:
+    driver, a, b, c = three()
+    driver.command("drain", broker="a:1")
+    driver.say(b, "rejected", WHOLE, reason="full")
+    driver.say(c, "accepted", WHOLE)
+    driver.say(a, "released", WHOLE)
+    driver.say(c, "serving", WHOLE)
+    assert driver.watch.rejections == {}
+
+
+def test_a_bundle_whose_first_grantee_dies_is_granted_to_the_next_at_once() -> None:
+    driver = StepDriver()
+    driver.join("a:1")
+    driver.join("b:1")
+    driver.command("create_namespace", namespace="t/n", bundles=1)
+    driver.lookup(WHOLE)
+    first = driver.of(WHOLE).to
+    assert first is not None and first.broker == "a:1"
+    driver.say(first, "goodbye")
+    record = driver.of(WHOLE)
+    assert (record.state, record.to and record.to.broker) == (State.ASSIGNING, "b:1")
+
+
+def test_alarms_are_remembered_for_bundles_in_trouble_only() -> None:
+    driver = StepDriver()
+    a = driver.join("a:1")
+    driver.command("create_namespace", namespace="t/n", bundles=1)
+    driver.lookup(WHOLE)
+    alarms = [e for e in driver.wait(20_000) if e.kind is Kind.ALARM]
+    assert len(alarms) == 1, "one complaint an epoch"
+    driver.say(a, "serving", WHOLE)
+    assert not driver.watch.alarmed
