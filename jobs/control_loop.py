@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from controller.bus.topics import TopicNames
-from controller.domain.errors import BallastError, ForeignCommit
+from controller.domain.errors import BallastError, OutcomeUnknown
 from controller.domain.events import Event, RoundFinished, Tick
 from controller.domain.settings import ControlSettings
 from controller.domain.state import ClusterState
@@ -148,14 +148,18 @@ class ControlLoop:
         self.metrics.after_batch(self.state, self._watch)
 
     def _yield_to_another(self, events: Sequence[Event]) -> None:
-        """A tick of another instance beyond our own seq: it has committed since. A quiet controller would otherwise
-        learn of a take-over only at its next commit."""
+        """A tick of another instance beyond our own seq says that it has committed since. A quiet controller would
+        otherwise learn of a take-over only at its next commit. The journal has the last word: a forged tick is read
+        again at each start."""
         for event in events:
             if isinstance(event, Tick) and event.instance != self.instance and event.seq > self.state.seq:
-                raise ForeignCommit(
-                    f"controller {event.instance} ticks with journal seq {event.seq}, {self.instance} holds "
-                    f"{self.state.seq}: another one has taken over, this one must stop"
-                )
+                try:
+                    self._tables.check_not_replaced()
+                except OutcomeUnknown as error:
+                    log.error("whether controller %s has taken over: %s", event.instance, error)
+                else:
+                    log.warning("a tick of %s with seq %d, which the journal has not", event.instance, event.seq)
+                return
 
     def _finished_rounds(self) -> list[RoundFinished]:
         finished = []

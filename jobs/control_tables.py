@@ -67,6 +67,11 @@ class ControlTables:
                 if self._give_up.wait(UNKNOWN_PAUSE_S):
                     raise
 
+    def check_not_replaced(self) -> None:
+        """Raises ForeignCommit when another controller has committed since our newest commit; OutcomeUnknown when the
+        log cannot be read."""
+        self._journal.check_not_replaced(self._instance)
+
     def append_evidence(self, evidence: Sequence[Evidence], wall_ms: int, durations_ms: Mapping[str, int]) -> None:
         """Rows of rounds, decisions and scores; they count once the journal names their attempt."""
         for found in evidence:

@@ -72,6 +72,14 @@ class Journal:
         """Entries above `seq` up to `last_seq`. Does not look for newer ones: that would hide a foreign commit."""
         return entries_since(self._table, self._log, seq)
 
+    def check_not_replaced(self, instance: str) -> None:
+        """Raises ForeignCommit when somebody else's data was committed since this handle's newest commit, and
+        OutcomeUnknown when the log cannot be read. Call it between commits; compactions do not count."""
+        _, since = self._retried(lambda: self._read_since_handle(instance))
+        foreign = [commit for commit in since if commit.changes_data]
+        if foreign:
+            raise ForeignCommit(self._foreign_text(foreign[0], instance))
+
     def commit(self, entries: Sequence[Entry], instance: str, batch_id: int) -> int:
         """Append the entries as one version; returns that version, or the newest one when it was there already.
 

@@ -180,8 +180,18 @@ def test_a_quiet_controller_hears_of_its_successor(tmp_path: Path) -> None:
     old = World(tmp_path)
     new = World(tmp_path, instance="two")
     old.run(old._row(NAMES.heartbeats, {"v": 1, "kind": "tick", "instance": "zero", "seq": 1}))  # of an earlier life
-    with pytest.raises(ForeignCommit, match="controller two ticks"):
+    with pytest.raises(ForeignCommit, match="controller two"):
         old.run(old._row(NAMES.heartbeats, {"v": 1, "kind": "tick", "instance": "two", "seq": new.loop.state.seq}))
+
+
+def test_a_tick_that_the_journal_does_not_bear_out_stops_nobody(world: World) -> None:
+    """The record would be read again at each start: believed, it would stop every controller to come."""
+    forged = world._row(NAMES.heartbeats, {"v": 1, "kind": "tick", "instance": "ghost", "seq": 2**40})
+    before = world.loop.state.seq
+    state = world.run(forged, world.command("a"))
+    assert state.commands == {"a": "accepted"}
+    assert state.seq > before
+    assert world.loop.failure is None
 
 
 def test_after_the_stop_no_batch_is_read(world: World) -> None:

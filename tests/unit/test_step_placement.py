@@ -58,7 +58,8 @@ def test_a_bundle_whose_first_grantee_dies_is_granted_to_the_next_at_once() -> N
     driver.command("create_namespace", namespace="t/n", bundles=1)
     driver.lookup(WHOLE)
     first = driver.of(WHOLE).to
-    assert first is not None and first.broker == "a:1"
+    assert first is not None
+    assert first.broker == "a:1"
     driver.say(first, "goodbye")
     record = driver.of(WHOLE)
     assert (record.state, record.to and record.to.broker) == (State.ASSIGNING, "b:1")
