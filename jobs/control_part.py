@@ -71,7 +71,7 @@ class ControlPart:
         settings, client = control_settings(self._settings), self._settings.kafka.client
         bootstrap = self._settings.kafka.bootstrap_servers
         specs = [spec for spec in live_topics(self._names) if spec.name in self._control_topics()]
-        facts = ensure_topics(bootstrap, specs, client)
+        facts = ensure_topics(bootstrap, specs, client, self._settings.kafka.replication_factor or -1)
         check_kafka(self._settings, facts)
         kafka = kafka_identity(bootstrap, client, facts, self._names)
         root = self._settings.tables.root

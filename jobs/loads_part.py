@@ -52,7 +52,8 @@ class LoadsPart:
         names = TopicNames(kafka.topic_prefix)
         specs = (replay_topics if self._arguments.every_round else live_topics)(names)
         reports = [replace(s, partitions=_partitions(s.partitions, kafka.load_report_partitions)) for s in specs]
-        ensure_topics(kafka.bootstrap_servers, [s for s in reports if s.name == names.load_reports], kafka.client)
+        wanted = [spec for spec in reports if spec.name == names.load_reports]
+        ensure_topics(kafka.bootstrap_servers, wanted, kafka.client, kafka.replication_factor or -1)
         TableRoot(self._settings.tables.root).create_all()
         self._loads = start_loads(spark, loads_settings(self._settings, self._arguments.checkpoint), self._on_batch)
 

@@ -10,6 +10,7 @@ import asyncio
 import dataclasses
 import secrets
 import signal
+import socket
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -45,6 +46,7 @@ from controller.policy.split import oversized
 app = typer.Typer(help="One broker's agent.", add_completion=False)
 log = structlog.get_logger(__name__)
 
+WILDCARDS = ("0.0.0.0", "::")
 URGENT_BLOCK_MS = 200  # the event loop is never held longer by a Kafka that takes nothing
 
 
@@ -98,6 +100,12 @@ def host_of(settings: Settings) -> HostLoad | None:
     return HostLoad(settings.agent.override_broker_nic_speed_gbps) if settings.agent.host_figures else None
 
 
+def advertised_host(settings: Settings) -> str:
+    """What clients are told to connect to: never a wildcard, which names every machine and so none."""
+    host = settings.agent.advertised_host or settings.agent.bind_host
+    return socket.getfqdn() if host in WILDCARDS else host
+
+
 def capacity_of(settings: Settings) -> Capacity:
     """The reference broker's capacity as configured."""
     given = settings.reference
@@ -144,13 +152,14 @@ def _number(value: Any) -> float:
 
 async def _run(settings: Settings, broker: str, options: AgentOptions, capacity: Capacity, data_port: int) -> Ending:
     nonce = secrets.token_hex(8)
-    host = settings.agent.bind_host
+    host, advertised = settings.agent.bind_host, advertised_host(settings)
     runtime = ReferenceBroker(
         f"{broker}.{nonce}",
         settings.store.address,
         capacity=capacity,
         host=host,
         port=data_port,
+        advertised_host=advertised,
         max_bundles=settings.reference.max_bundles,
         max_topics=settings.reference.max_topics,
     )
@@ -166,7 +175,7 @@ async def _run(settings: Settings, broker: str, options: AgentOptions, capacity:
         runtime,
         wires,
         options,
-        lookup_url=http.url,
+        lookup_url=f"http://{advertised}:{http.port}",
         capacity=dataclasses.asdict(capacity),
         host=host_of(settings),
         splits=split_watch(settings),

@@ -12,7 +12,7 @@ from controller.broker.reporter import Reporter
 from controller.config.load import load_settings
 from controller.config.settings import Settings
 from controller.domain.ids import Session
-from controller.ops.cmd_agent import capacity_of, host_of, options_of, parse_capacity, split_watch
+from controller.ops.cmd_agent import advertised_host, capacity_of, host_of, options_of, parse_capacity, split_watch
 
 
 def settings(*sets: str) -> Settings:
@@ -30,6 +30,14 @@ def test_with_host_figures_the_override_is_counted_once() -> None:
     assert options_of(settings("agent.override_broker_nic_speed_gbps=0.5")).nic_bytes_per_s == 0.5 * GBIT_BYTES
     both = settings("agent.override_broker_nic_speed_gbps=0.5", "agent.host_figures=true")
     assert options_of(both).nic_bytes_per_s is None
+
+
+def test_clients_are_never_told_a_wildcard_address() -> None:
+    assert advertised_host(settings()) == "127.0.0.1"
+    cluster = load_settings(None, "cluster", ["kafka.bootstrap_servers=k:9092"], env={})
+    assert cluster.agent.bind_host == "0.0.0.0"
+    assert advertised_host(cluster) not in ("", "0.0.0.0")
+    assert advertised_host(settings("agent.bind_host=0.0.0.0", "agent.advertised_host=b1.example")) == "b1.example"
 
 
 def test_splits_are_proposed_only_when_switched_on() -> None:

@@ -49,6 +49,7 @@ class ReferenceBroker:
         capacity: Capacity | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
+        advertised_host: str = "",
         hold_ms: int = DEFAULT_HOLD_MS,
         max_bundles: int = 0,
         max_topics: int = 0,
@@ -58,7 +59,7 @@ class ReferenceBroker:
         self._owner = owner
         self._store_address = store_address
         self._capacity = capacity or Capacity()
-        self._listen = (host, port)
+        self._listen = (host, port, advertised_host)
         self._hold_ms = hold_ms
         self._max_bundles = max_bundles
         self._max_topics = max_topics

@@ -50,13 +50,13 @@ class ClientFront:
         self._tasks: set[asyncio.Task[None]] = set()
         self.address = ""
 
-    async def start(self, directory: Directory, host: str, port: int) -> None:
-        """Listen."""
+    async def start(self, directory: Directory, host: str, port: int, advertised: str = "") -> None:
+        """Listen; `advertised` is the name that clients are told, where they cannot reach `host` itself."""
         self._directory = directory
         self._server = await asyncio.get_running_loop().create_server(
             lambda: FrameConnection(self._on_frame, self._on_lost, self._on_made), host, port
         )
-        self.address = f"{host}:{self._server.sockets[0].getsockname()[1]}"
+        self.address = f"{advertised or host}:{self._server.sockets[0].getsockname()[1]}"
 
     async def stop(self) -> None:
         """Close the port and every connection."""

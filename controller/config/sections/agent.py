@@ -61,3 +61,11 @@ class Agent(Section):
         pattern=r"^\S+$",
         allowed="a host name or address",
     )
+    advertised_host: str | None = key(
+        None,
+        "Name or address at which clients reach the broker and its agent; empty: bind_host, or this machine's name "
+        "where that is a wildcard.",
+        source=DESIGN,
+        pattern=r"^\S+$",
+        allowed="a host name or address",
+    )

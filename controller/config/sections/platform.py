@@ -88,22 +88,6 @@ class Tables(Section):
         pattern=r"^\S(.*\S)?$",
         allowed="a path or an address such as s3://bucket/ballast",
     )
-    journal_retention_days: float = key(
-        30,
-        "How long journal entries stay below the base snapshot before maintenance removes them.",
-        source=DESIGN,
-        unit="days",
-        lo=1,
-        hi=3_650,
-    )
-    evidence_retention_days: float = key(
-        7,
-        "How long rounds, decisions, scores and quarantined rows are kept; as long as that a round can be replayed.",
-        source=DESIGN,
-        unit="days",
-        lo=1,
-        hi=3_650,
-    )
 
 
 class Store(Section):

@@ -1,0 +1,25 @@
+"""A key comes with the code that reads it: one that nobody reads promises what nothing keeps."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from controller.config.settings import DEFINITIONS
+
+ROOT = Path(__file__).resolve().parents[2]
+SECTIONS = ROOT / "controller" / "config" / "sections"
+SOURCES = [
+    path.read_text(encoding="utf-8")
+    for folder in ("controller", "jobs")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+    if SECTIONS not in path.parents
+]
+
+
+@pytest.mark.parametrize("path", sorted(DEFINITIONS))
+def test_every_key_is_read_somewhere(path: str) -> None:
+    read = re.compile(rf"\.{path.rpartition('.')[2]}\b")
+    assert any(read.search(text) for text in SOURCES), f"{path}: nothing reads it; give it a reader or remove it"
