@@ -64,8 +64,9 @@ def check_projections(cluster: LocalCluster) -> None:
     def equal() -> bool:
         state = cluster.state
         found = {name: root.open(name).to_pyarrow_table().drop_columns("seq") for name in ("ownership", "brokers")}
-        owned = found["ownership"].sort_by("bundle").to_pylist() == ownership_rows(state)
-        return owned and found["brokers"].sort_by("broker").to_pylist() == broker_rows(state)
+        owned = found["ownership"].sort_by("bundle").to_pylist()
+        brokers = found["brokers"].sort_by("broker").to_pylist()
+        return [owned, brokers] == [ownership_rows(state), broker_rows(state)]
 
     wait_until(equal, PATIENCE_S, 0.5)
 

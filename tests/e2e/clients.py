@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -50,16 +51,25 @@ class Clients:
 
     def records(self, *names: str) -> ClientRecords:
         """What the clients' logs say by now; without names, all of them."""
-        return read_logs([path for name, path in self.logs.items() if path.exists() and name in (names or self.logs)])
+        chosen = names or tuple(self.logs)
+        return read_logs([self.logs[name] for name in chosen if self.logs[name].exists()])
 
-    def acked(self, topic: str) -> int:
-        """Messages of a topic acknowledged to its producers so far."""
-        return sum(_size(cursor) for (name, _), cursor in self.records().acked.items() if name == topic)
+    def acked(self) -> Counter[str]:
+        """Messages acknowledged to producers so far, by topic."""
+        found: Counter[str] = Counter()
+        for (topic, _), cursor in self.records(*self._producer_names()).acked.items():
+            found[topic] += _size(cursor)
+        return found
 
     def wait_for_progress(self, topics: Iterable[str], more: int = 5) -> None:
         """Until every topic has got that many more acknowledgements than now."""
-        wanted = {topic: self.acked(topic) + more for topic in topics}
-        wait_until(lambda: all(self.acked(topic) >= count for topic, count in wanted.items()), PATIENCE_S, 0.3)
+        before, topics = self.acked(), list(topics)
+
+        def progressed() -> bool:
+            now = self.acked()
+            return all(now[topic] >= before[topic] + more for topic in topics)
+
+        wait_until(progressed, PATIENCE_S, 0.2)
 
     def delivered(self, name: str) -> int:
         """Messages that a reader has written down, repeated deliveries included."""
@@ -70,7 +80,7 @@ class Clients:
         """Producers stop and get their acknowledgements, readers read the rest, the auditor judges all of it."""
         for child in self.producers:
             assert child.stop(60) == 0, child.last_words()
-        expected = {t: self.acked(t) for t in {topic for topic, _ in self.records().acked}}
+        expected = self.acked()
         wait_until(lambda: self._all_read(expected), PATIENCE_S, 0.3)
         for child in self.readers:
             child.terminate()
@@ -78,15 +88,18 @@ class Clients:
             assert child.wait(30) == 0, child.last_words()
         return audit(self.cluster.folder / "store", self.logs.values(), drained=True)
 
-    def _all_read(self, expected: Mapping[str, int]) -> bool:
+    def _all_read(self, expected: Counter[str]) -> bool:
         """Whether every subscription has got as many acknowledgements confirmed as its topic has messages."""
         for (topic, _), consumptions in self.records().consumed.items():
             confirmed = Cursor()
             for event in (e for c in consumptions for e in c.events if isinstance(e, Confirmation)):
                 confirmed.add(event.low, event.high)
-            if _size(confirmed) < expected.get(topic, 0):
+            if _size(confirmed) < expected[topic]:
                 return False
         return True
+
+    def _producer_names(self) -> list[str]:
+        return [f"producer{number}" for number in range(len(self.producers))]
 
     def _start(self, name: str, program: tuple[str, ...], more: list[str]) -> Child:
         full = f"{self.label}-{name}"

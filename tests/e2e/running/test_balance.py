@@ -19,7 +19,7 @@ from tests.e2e.checks import owner, record_of
 from tests.e2e.clients import Clients, assert_nothing_lost
 from tests.e2e.waiting import wait_until
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 PATIENCE_S = 150.0
 HOT_OPERATIONS_PER_S = 130.0  # of the 200 that a broker of the fixture can do: 65 % of its CPU

@@ -12,7 +12,7 @@ from controller.domain.state import SHADOW, ClusterState
 from tests.e2e.checks import check_projections, owner, record_of
 from tests.e2e.clients import Clients, assert_nothing_lost
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 PATIENCE_S = 90.0
 

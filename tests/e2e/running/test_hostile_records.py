@@ -28,7 +28,7 @@ from tests.e2e.hostile import (
 )
 from tests.e2e.waiting import wait_until
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 NAMES = TopicNames()
 PATIENCE_S = 120.0

@@ -15,7 +15,7 @@ from tests.e2e.checks import owner, record_of, settled
 from tests.e2e.clients import Clients, assert_nothing_lost
 from tests.e2e.waiting import wait_until
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 PATIENCE_S = 60.0
 BACKLOG = 60  # messages held unacknowledged while the bundle moves

@@ -7,7 +7,7 @@ import pytest
 from controller.demo.local_cluster import LocalCluster
 from controller.domain.entries import Kind
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 
 def test_a_second_controller_exits_and_names_the_holder(cluster: LocalCluster) -> None:
