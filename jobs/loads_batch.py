@@ -63,7 +63,8 @@ class LoadsBatch:
         if self.next_batch != batch_id:
             self._newest_from_tables(query_id, batch_id)
         late_before_ms = self.newest_ms - self.settings.retention_ms if self.newest_ms else 0
-        rows = judged(classified.persist(StorageLevel.MEMORY_AND_DISK), late_before_ms)
+        kept = classified.persist(StorageLevel.MEMORY_AND_DISK)
+        rows = judged(kept, late_before_ms, self.wall_ms() + self.settings.max_future_ms)
         try:
             seen = overview(rows, self.settings.pane_ms)
             clock.lap("read")

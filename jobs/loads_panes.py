@@ -15,8 +15,10 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from controller.domain.load import BUNDLE_FIELDS, RESOURCES, TAIL
+from jobs.loads_parse import RULES
 
 TIMES = ("rpc_queue_ms", "metadata_latency_ms")
+RAW_CHARACTERS = 65_536  # of a report out of its time, in the quarantine
 _RANGE = 22  # what follows the namespace: /0xLLLLLLLL_0xUUUUUUUU
 
 
@@ -36,22 +38,27 @@ class Overview:
         return int(self.broker_panes.num_rows) + self.bundle_rows + sum(self.bad.values())
 
 
-def judged(classified: DataFrame, late_before_ms: int) -> DataFrame:
-    """The classified rows with lateness judged as well: `report` is null for every bad row.
+def judged(classified: DataFrame, late_before_ms: int, future_after_ms: int) -> DataFrame:
+    """The classified rows with their time judged as well: `report` is null for every bad row.
 
-    `late_before_ms` is event time; text is compared, see `loads_parse`.
+    Both bounds are event time; text is compared, see `loads_parse`. `raw` of a report out of its time is what was
+    parsed, written again: its bytes are not kept for every good report just in case.
     """
-    late = f"(rule IS NULL AND event_key < '{max(late_before_ms, 0):020d}')"
+    late, future = f"'{max(late_before_ms, 0):020d}'", f"'{max(future_after_ms, 0):020d}'"
+    timely = f"(event_key >= {late} AND event_key <= {future})"
+    shown = "concat(': ', timestamp)"
     return classified.selectExpr(
         "topic",
         "partition",
         "offset",
         "timestamp",
         "event_ms",
-        f"CASE WHEN NOT {late} THEN report END AS report",
-        f"CASE WHEN {late} THEN 'late' ELSE rule END AS rule",
-        "text",
-        "raw",
+        f"CASE WHEN {timely} THEN report END AS report",
+        f"""CASE WHEN rule IS NOT NULL OR {timely} THEN rule
+            WHEN event_key < {late} THEN 'late' ELSE 'future' END AS rule""",
+        f"""CASE WHEN rule IS NOT NULL THEN text WHEN {timely} THEN NULL WHEN event_key < {late}
+            THEN concat('{RULES["late"]}', {shown}) ELSE concat('{RULES["future"]}', {shown}) END AS text""",
+        f"CASE WHEN rule IS NULL AND NOT {timely} THEN left(to_json(report), {RAW_CHARACTERS}) ELSE raw END AS raw",
         "raw_base64",
     )
 
@@ -105,7 +112,7 @@ def bad_rows(judged_rows: DataFrame) -> DataFrame:
         "offset AS kafka_offset",
         "event_ms AS kafka_timestamp_ms",
         "rule",
-        "coalesce(text, concat('the record is older than the retention of panes: ', timestamp)) AS text",
+        "text",
         "raw",
         "coalesce(raw_base64, false) AS raw_base64",
     )

@@ -6,8 +6,9 @@ shaped this file:
   the projection and parses again. So there is none here; good and bad rows leave together.
 - Building and analysing these expressions takes a second from Python, so they belong to the streaming frame, which is
   built once, not to each micro-batch. Numbers are judged as arrays, which keeps the expression tree small.
-- A number that differs from batch to batch becomes part of the generated code, which is then compiled again for every
-  batch; a string is passed by reference. So times are compared as padded text (`time_key`).
+- A number or timestamp that differs from batch to batch (`current_timestamp()` too) becomes part of the generated code,
+  which is then compiled again in every batch, by Spark and by the JVM: 1 s of CPU of 2. A string goes by reference.
+  So what depends on the batch is judged in `loads_panes.judged`, on times as padded text (`time_key`).
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ NONCE_PATTERN = r"^[A-Za-z0-9]{1,64}$"
 BUNDLE_PATTERN = r"^[^/\s]{1,128}/[^/\s]{1,128}/0x[0-9a-f]{8}_0x[0-9a-f]{8}$"
 _LARGEST_ID = 2**53  # larger integers do not survive JSON in other languages
 
-# Rule id -> what the quarantine row says. The order is the order of judgement: the first broken rule is named.
+# Rule id -> what the quarantine row says. The order is the order of judgement, `future` and
+# `late` excepted, which are judged last: the first broken rule is named.
 RULES: dict[str, str] = {
     "empty": "the record has no value",
     "too_large": "the record is larger than max_report_bytes",
@@ -40,7 +42,7 @@ RULES: dict[str, str] = {
     "key_mismatch": "the record's key is not the broker it reports for",
     "session": "incarnation, nonce, session or sequence is not what an agent can send",
     "no_timestamp": "the record has no time",
-    "future": "the record's time is further ahead of the clock than max_future_ms",
+    "future": "the record is further ahead of the clock than max_future_ms",
     "late": "the record is older than the retention of panes",
     "too_many_bundles": "the report lists more bundles than max_report_bundles",
     "nonfinite": "a number is NaN or infinite",
@@ -80,9 +82,8 @@ REPORT = T.StructType(
 def classify(records: DataFrame, settings: LoadsSettings) -> DataFrame:
     """Kafka rows (key, value, topic, partition, offset, timestamp) as `report` or as `rule` and `text`.
 
-    Adds `event_ms`, `event_key` (the same as text) and, for rows that are bad or may turn out late, `raw` and
-    `raw_base64`. Whether a report is late only the batch knows (`loads_panes.judged`); the future is judged here, by
-    the batch's own timestamp, which a re-run of the batch sees again.
+    Adds `event_ms`, `event_key` (the same as text) and, for bad rows, `raw` and `raw_base64`. Whether a report is late
+    or from the future only the batch knows (`loads_panes.judged`).
     """
     body = F.col("value").cast("string")
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt_record"}
@@ -109,7 +110,6 @@ def classify(records: DataFrame, settings: LoadsSettings) -> DataFrame:
         _bundle_sums().alias("sums"),
     ).withColumn("rule", _rule(settings))
     bad = F.col("rule").isNotNull()
-    may_be_late = F.col("event_key") < time_key(_now_ms() + settings.max_future_ms - settings.retention_ms)
     head = F.substring("value", 1, settings.quarantine_raw_bytes)
     plain = F.coalesce(F.is_valid_utf8(head.cast("string")), F.lit(True))
     return checked.select(
@@ -122,7 +122,7 @@ def classify(records: DataFrame, settings: LoadsSettings) -> DataFrame:
         F.when(~bad, F.col("report")).alias("report"),
         "rule",
         F.when(bad, _text()).alias("text"),
-        F.when(bad | may_be_late, F.when(plain, head.cast("string")).otherwise(F.base64(head))).alias("raw"),
+        F.when(bad, F.when(plain, head.cast("string")).otherwise(F.base64(head))).alias("raw"),
         (~plain).alias("raw_base64"),
     )
 
@@ -130,10 +130,6 @@ def classify(records: DataFrame, settings: LoadsSettings) -> DataFrame:
 def time_key(event_ms: Column) -> Column:
     """Milliseconds as text of fixed width, so that text compares as time does; times before 1970 count as 1970."""
     return F.lpad(F.greatest(event_ms, F.lit(0)).cast("string"), 20, "0")
-
-
-def _now_ms() -> Column:
-    return F.unix_millis(F.current_timestamp())
 
 
 def _array(struct: str, *extra: str) -> Column:
@@ -193,7 +189,6 @@ def _rule(settings: LoadsSettings) -> Column:
         .when(~F.col("report.nonce").rlike(NONCE_PATTERN), "session")
         .when((first < 1) | (F.array_min(ids) < 0) | (F.array_max(ids) >= _LARGEST_ID), "session")
         .when(F.coalesce(F.col("event_ms") < 0, F.lit(True)), "no_timestamp")
-        .when(F.col("event_key") > time_key(_now_ms() + settings.max_future_ms), "future")
         .when(F.size(names) > settings.max_report_bundles, "too_many_bundles")
         .when(_nonfinite(required) | (tail_given & _nonfinite(F.col("tail"))), "nonfinite")
         .when((F.array_min(counts) < 0) | (_smallest() < 0) | (tail_given & (F.array_min("tail") < 0)), "negative")
@@ -236,7 +231,6 @@ def _text() -> Column:
         F.when(rule == "too_large", F.concat(F.col("size").cast("string"), F.lit(" bytes")))
         .when(rule == "version", F.get_json_object(F.col("value").cast("string"), "$.v"))
         .when(rule == "key_mismatch", F.concat_ws(" reports for ", F.col("key"), report["broker"]))
-        .when(rule == "future", F.col("timestamp").cast("string"))
         .when(rule == "bundle_name", F.element_at(F.filter(report["bundles"]["bundle"], lambda n: ~_good_name(n)), 1))
         .when(rule == "too_many_bundles", F.concat(F.size("report.bundles").cast("string"), F.lit(" bundles")))
         .otherwise(report["broker"])

@@ -35,7 +35,7 @@ class Lake:
         settings = self.settings
         if writer:
             settings = LoadsSettings(**{**settings.__dict__, "writer": writer})
-        return LoadsBatch(settings, TableRoot(self.folder), lambda: START_MS)
+        return LoadsBatch(settings, TableRoot(self.folder), lambda: START_MS + 200_000)
 
     def run(self, rows: list[Row], number: int, batch: LoadsBatch | None = None) -> BatchReport:
         """One batch of Kafka records."""

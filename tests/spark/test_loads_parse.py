@@ -19,7 +19,9 @@ BROKER = "b1:8080"
 
 
 def rules_of(spark: SparkSession, rows: list[Any], settings: LoadsSettings = SMALL, late_ms: int = 0) -> dict[int, str]:
-    found = judged(classify(frame(spark, rows), settings), late_ms).select("offset", "rule").collect()
+    found = (
+        judged(classify(frame(spark, rows), settings), late_ms, START_MS + 60_000).select("offset", "rule").collect()
+    )
     return dict(map(tuple, found))
 
 
@@ -64,7 +66,7 @@ def test_times_and_sizes(spark: SparkSession) -> None:
         row(report(BROKER, 1, [0], rng), BROKER, 0, START_MS - day_ms),
         row(report(BROKER, 2, [0], rng), BROKER, 1, START_MS - day_ms - 1),
         row(report(BROKER, 3, [0], rng), BROKER, 2, -1),
-        row(report(BROKER, 4, [0], rng), BROKER, 3, 4_000_000_000_000),
+        row(report(BROKER, 4, [0], rng), BROKER, 3, START_MS + 60_001),
         row(report(BROKER, 5, list(range(51)), rng), BROKER, 4),
         row(report(BROKER, 6, [0], rng), None, 5),
     ]
@@ -82,14 +84,16 @@ def test_quarantine_rows_keep_the_record(spark: SparkSession) -> None:
         row(None, BROKER, 14),
     ]
     settings = LoadsSettings(quarantine_raw_bytes=40, retention_ms=60_000)
-    found = {r["kafka_offset"]: r for r in bad_rows(judged(classify(frame(spark, rows), settings), START_MS)).collect()}
+    checked = judged(classify(frame(spark, rows), settings), START_MS, START_MS)
+    found = {r["kafka_offset"]: r for r in bad_rows(checked).collect()}
     assert base64.b64decode(found[10]["raw"]) == b"\xff\xfe"
     assert found[10]["raw_base64"]
     assert found[11]["raw"] == "x" * 40
     assert not found[11]["raw_base64"]
     assert "b1:8080 reports for evil:1" in found[12]["text"]
     assert found[13]["rule"] == "late"
-    assert found[13]["raw"].startswith('{"v": 1')  # the raw text of a late report is kept as well
+    assert found[13]["raw"].startswith('{"v":1,"broker":"b1:8080"')
+    assert "retention of panes: 20" in found[13]["text"]
     assert found[14]["raw"] is None
     assert {r["topic"] for r in found.values()} == {"load-reports"}
     assert found[12]["kafka_timestamp_ms"] == START_MS
@@ -98,7 +102,7 @@ def test_quarantine_rows_keep_the_record(spark: SparkSession) -> None:
 def test_counts_by_rule(spark: SparkSession) -> None:
     rng = random.Random(4)
     rows = [row("x", BROKER, n) for n in range(3)] + [row(report(BROKER, 9, [0, 1], rng), BROKER, 9)]
-    seen = overview(judged(classify(frame(spark, rows), SMALL), 0), 10_000)
+    seen = overview(judged(classify(frame(spark, rows), SMALL), 0, START_MS), 10_000)
     assert seen.bad == {"not_json": 3}
     assert seen.bundle_rows == 3
     assert (seen.first_event_ms, seen.last_event_ms) == (START_MS, START_MS)
