@@ -213,6 +213,6 @@ def _watch(spark: Any, stages: Stages, stop: threading.Event) -> None:
     """Keep every progress report of the control query: Spark itself keeps the newest twenty."""
     while not stop.wait(PROGRESS_S):
         for query in spark.streams.active:
-            if query.name == "control":
+            if str(query.name).startswith("control"):  # its instance follows
                 for report in query.recentProgress:
                     stages.progress(report)
