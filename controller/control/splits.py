@@ -104,5 +104,12 @@ def _quieter(children: tuple[Bundle, Bundle], event: BrokerEvent) -> Bundle:
 def _send_on(ctx: Context, record: Ownership) -> None:
     target = ctx.choose_target(record.bundle, record.by)
     if target is not None:
-        reason = Reason.SPLIT_SEND_ON.value
-        ctx.move(record, State.TRANSFERRING, by=record.by, to=target, burn=True, reason=reason)
+        ctx.move(
+            record,
+            State.TRANSFERRING,
+            by=record.by,
+            to=target,
+            burn=True,
+            moved_at_ms=ctx.state.round_at_ms,  # no round moves it on within its grace period (I8)
+            reason=Reason.SPLIT_SEND_ON.value,
+        )

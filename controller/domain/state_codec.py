@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Any
 
 from controller.domain.ids import Bundle, Session
@@ -14,6 +14,7 @@ _PLAIN = (
     "seq", "instance", "controller_running", "mode", "frozen", "topics", "offsets", "kafka",
     "round_at_ms", "round_memory", "rounds",
 )  # fmt: skip
+_OWNERSHIP = tuple(f.name for f in fields(Ownership) if f.name != "bundle")
 
 
 def encode(state: ClusterState) -> str:
@@ -45,8 +46,7 @@ def decode(text: str) -> ClusterState:
 
 
 def _encode_ownership(record: Ownership) -> dict[str, Any]:
-    row = {k: v for k, v in asdict(record).items() if v not in (None, False, "", 0)}
-    row.pop("bundle")
+    row: dict[str, Any] = {name: value for name in _OWNERSHIP if (value := getattr(record, name))}
     row["state"] = record.state.value
     for party in ("by", "to", "fencer"):
         if getattr(record, party) is not None:

@@ -14,6 +14,7 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
 from controller.domain.apply import apply_in_place
+from controller.domain.errors import BallastError
 from controller.domain.state import ClusterState
 from controller.domain.state_codec import decode, encode
 from controller.ledger.files import read_range, surviving_vacuum
@@ -63,9 +64,14 @@ class Snapshots:
         return False
 
     def latest(self) -> ClusterState | None:
-        """The newest snapshot, or None. Does not look at the journal."""
+        """The newest readable snapshot, or None. Does not look at the journal."""
         _, rows = surviving_vacuum(self._open)
-        return decode(rows[-1]["state_json"]) if rows else None
+        for row in reversed(rows):
+            try:
+                return decode(row["state_json"])
+            except (ValueError, KeyError, TypeError, AttributeError, BallastError) as error:
+                log.error("base snapshot of seq %d cannot be read: %r; taking an older one", row["seq"], error)
+        return None
 
     def _open(self) -> tuple[DeltaTable, list[dict[str, Any]]]:
         """The table as it is now and its rows, oldest first."""

@@ -59,6 +59,16 @@ def test_only_the_newest_snapshots_are_kept_and_none_falls_back(root: TableRoot)
     assert Snapshots(root).latest() == state_at(20)
 
 
+def test_an_unreadable_snapshot_costs_time_and_nothing_else(root: TableRoot) -> None:
+    HISTORY.commit(Journal(root))
+    assert Snapshots(root).save(state_at(20), at_ms=5)
+    broken = {"instance": "i", "at_ms": 6}
+    append_rows(root, "control_state", [{**broken, "seq": 25, "state_json": '{"seq":25}'}])
+    append_rows(root, "control_state", [{**broken, "seq": 26, "state_json": "{"}])
+    assert Snapshots(root).latest() == state_at(20)
+    assert load_state(root) == HISTORY.state
+
+
 def test_no_tables_is_the_empty_state(tmp_path: Path) -> None:
     assert load_state(tmp_path / "none") == ClusterState()
 

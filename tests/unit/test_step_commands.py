@@ -113,6 +113,22 @@ def test_proposed_split_sends_the_quieter_half_on(loads: tuple[int, int], moved:
     assert (driver.of(moved).state, driver.of(moved).to) == expected
 
 
+def test_a_half_that_was_sent_on_is_in_its_grace_period() -> None:
+    driver, a, b = two(split=SplitSettings(auto_unload=True))
+    driver.round(RoundResult("r0", 60_000, driver.state.seq, "test", (), (), {}, "hash"))
+    driver.say(a, "split_proposed", WHOLE)
+    driver.say(a, "split_done", WHOLE)
+    driver.say(b, "accepted", UPPER)
+    driver.say(a, "released", UPPER)
+    driver.say(b, "serving", UPPER)
+    move = Decision(
+        "r1-1", DecisionKind.TRANSFER, Label.SUCCESS, Reason.OVERLOADED, str(UPPER), "b:1", "a:1",
+        epoch=driver.of(UPPER).epoch,
+    )  # fmt: skip
+    driver.round(RoundResult("r1", 120_000, driver.state.seq, "test", (move,), (), {}, "hash"))
+    assert driver.evidence[0].outcomes == {"r1-1": Reason.GRACE_PERIOD.value}
+
+
 @pytest.mark.parametrize(
     ("mode", "enabled", "splits"), [("live", True, True), ("live", False, False), ("shadow", True, False)]
 )
