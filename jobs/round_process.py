@@ -81,11 +81,12 @@ class Rounds:
         progress = self._progress()
         if self._commanded:
             at_ms = self._schedule.now(progress)
-            cause = self._commanded.pop(0)
-            if at_ms is None:
+            cause = self._commanded[0]
+            done = self._round(at_ms, f"{at_ms}-{cause[:8]}") if at_ms is not None else None
+            self._commanded.pop(0)  # only now: what is raised above may be a table that can be read a moment later
+            if done is None:
                 log.warning("round_now %s: there are no load reports yet, so there is nothing to evaluate", cause)
-                return None
-            return self._round(at_ms, f"{at_ms}-{cause[:8]}")
+            return done
         due = self._schedule.next_due(self._follower.state.round_at_ms, progress)
         return self._round(due, str(due)) if due is not None else None
 

@@ -21,6 +21,7 @@ from controller.domain.ids import Bundle
 from controller.domain.state import ClusterState
 
 ASK_AGAIN_S = 1.0
+MAX_SEQ_DIGITS = 18
 RETRY_AFTER = {"Retry-After": "1"}
 
 
@@ -71,8 +72,8 @@ class LookupService:
     async def lookup(self, request: Request) -> Response:
         """200 with the owner; 400 bad name or number; 404 unknown namespace; 503 nobody yet, or too far behind."""
         topic, least = request.query_params.get("topic", ""), request.query_params.get("at_least", "0")
-        if not least.isdigit():
-            return self._refused("bad_request", 400, f"at_least={least!r} is not a journal seq")
+        if not (least.isascii() and least.isdigit() and len(least) <= MAX_SEQ_DIGITS):
+            return self._refused("bad_request", 400, f"at_least={least[:40]!r} is not a journal seq")
         deadline = _now() + self._wait_s
         if self._view() is None:
             return self._refused("starting", 503, "this agent has not read the journal yet; ask again")
