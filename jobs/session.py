@@ -31,9 +31,12 @@ REQUIRED = {
 # Used where neither spark-submit nor the configuration file nor `extra` says otherwise.
 FALLBACK = {
     "spark.master": "local[2]",
+    "spark.ui.enabled": "false",
+}
+# The same, where driver and executors are one process. Executors elsewhere could not reach a driver at this address.
+LOOPBACK = {
     "spark.driver.bindAddress": "127.0.0.1",  # a look-up of the host's own name can take seconds
     "spark.driver.host": "127.0.0.1",
-    "spark.ui.enabled": "false",
 }
 
 
@@ -62,25 +65,38 @@ def build_session(
     not submitted), then the fallbacks. Raises ConfigError when the JARs are missing.
     """
     conf = SparkConf()  # holds spark.* of spark-submit
-    submitted = conf.contains("spark.submit.deployMode")
-    wanted: dict[str, str] = dict(FALLBACK)
-    path = conf_file or (LOCAL_CONF if not submitted and LOCAL_CONF.exists() else None)
-    if path is not None:
-        wanted.update(read_conf(path))
-    wanted.update(extra or {})
-    for key, value in wanted.items():
-        if not conf.contains(key):
-            conf.set(key, value)
-    for key, value in REQUIRED.items():
-        conf.set(key, value)
+    fill_in(conf, conf_file, extra)
     if not conf.contains("spark.jars") and not conf.contains("spark.jars.packages"):
         conf.set("spark.jars", ",".join(_cached_jars()))
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if _is_local(conf):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # Without this, Python workers take the system's python and miss pyarrow and pandas.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     session = SparkSession.builder.appName(app_name).config(conf=conf).getOrCreate()
-    session.sparkContext.setLogLevel(conf.get("spark.ballast.logLevel", "WARN"))
+    session.sparkContext.setLogLevel(conf.get("spark.log.level", "WARN"))
     return session
+
+
+def fill_in(conf: SparkConf, conf_file: Path | None = None, extra: Mapping[str, str] | None = None) -> None:
+    """Set what `conf` does not say yet, by `build_session`'s precedence, and what nobody may change."""
+    submitted = conf.contains("spark.submit.deployMode")
+    path = conf_file or (LOCAL_CONF if not submitted and LOCAL_CONF.exists() else None)
+    for wanted in (extra or {}, read_conf(path) if path is not None else {}, FALLBACK):
+        _set_missing(conf, wanted)
+    if _is_local(conf):
+        _set_missing(conf, LOOPBACK)
+    for key, value in REQUIRED.items():
+        conf.set(key, value)
+
+
+def _set_missing(conf: SparkConf, wanted: Mapping[str, str]) -> None:
+    for key, value in wanted.items():
+        if not conf.contains(key):
+            conf.set(key, value)
+
+
+def _is_local(conf: SparkConf) -> bool:
+    return str(conf.get("spark.master")).startswith("local")
 
 
 def _split(text: str) -> tuple[str, str]:
