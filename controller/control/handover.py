@@ -85,19 +85,20 @@ def regrant(ctx: Context, record: Ownership, reason: str) -> None:
     """
     by, to = record.by, record.to
     silent_owner = ctx.state.alive(by) and not record.released
+    must_fence = silent_owner or record.fence  # the record no longer names the first of several silent owners
     grantee_refused = to is not None and to.broker in _refused_lately(ctx, record)
     if to is not None and silent_owner and not record.fence and not grantee_refused and _can_fence(ctx, to):
         ctx.move(record, State.RELEASING, by=by, to=to, burn=True, fence=True, reason=reason)
         return
     target = next_target(ctx, record, to, by if silent_owner else None)
-    if target is None or (silent_owner and not _can_fence(ctx, target)):
+    if target is None or (must_fence and not _can_fence(ctx, target)):
         wait_longer(ctx, record, "no_eligible_broker" if target is None else "cannot_fence")
         return
     giver = to if ctx.state.alive(to) else by
     if giver is None or not ctx.state.alive(giver):
         ctx.move(record, State.FREE, reason=reason)
         return
-    ctx.move(record, State.RELEASING, by=giver, to=target, burn=True, fence=silent_owner, reason=reason)
+    ctx.move(record, State.RELEASING, by=giver, to=target, burn=True, fence=must_fence, reason=reason)
 
 
 def next_target(ctx: Context, record: Ownership, *without: Session | None) -> Session | None:

@@ -74,3 +74,20 @@ def test_alarms_are_remembered_for_bundles_in_trouble_only() -> None:
     assert len(alarms) == 1, "one complaint an epoch"
     driver.say(a, "serving", WHOLE)
     assert not driver.watch.alarmed
+
+
+def test_a_silent_owner_is_fenced_off_however_often_the_grantee_changes() -> None:
+    """a:1 never says `released`: each later grantee must raise the fence, also once those in between have released."""
+    driver, _, b, c = three()
+    driver.join("d:1")
+    driver.command("unload_bundle", bundle=str(WHOLE), to="b:1")
+    driver.say(b, "accepted", WHOLE)
+    driver.wait(driver.settings.release_deadline_ms + 1_000)
+    assert (driver.of(WHOLE).to, driver.of(WHOLE).fence) == (b, True)
+    driver.say(b, "rejected", WHOLE, reason="fenced")
+    assert (driver.of(WHOLE).by, driver.of(WHOLE).to, driver.of(WHOLE).fence) == (b, c, True)
+    driver.say(b, "released", WHOLE)
+    driver.say(c, "rejected", WHOLE, reason="fenced")
+    record = driver.of(WHOLE)
+    assert record.to is not None
+    assert (record.by, record.fence) == (c, True)
