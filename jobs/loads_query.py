@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -27,6 +28,7 @@ log = logging.getLogger(__name__)
 
 QUERY_NAME = "loads"
 POOL = "loads"
+NOTE_BATCH_S = 10.0  # writing the batch's commit file takes some ms, on a loaded disk longer
 
 
 class Stopping(BallastError):
@@ -64,9 +66,16 @@ class LoadsQuery:
         with self._lock:
             self._stopped = True
         try:
+            self._let_spark_note_the_batch()
             self.query.stop()
         except Exception as error:  # stopping reports the interruption as a failure now and then; the tables are whole
             log.warning("the loads query's stop: %s", str(error).splitlines()[0] if str(error) else error)
+
+    def _let_spark_note_the_batch(self) -> None:
+        # A stop in between interrupts the checkpoint's commit: the batch would be run again, though to no effect.
+        deadline = time.monotonic() + NOTE_BATCH_S
+        while self.query.isActive and self.query.status["isTriggerActive"] and time.monotonic() < deadline:
+            time.sleep(0.02)
 
     def check_lost(self) -> int:
         """Compare records read with the offsets passed in the newest progress; returns all records lost so far."""

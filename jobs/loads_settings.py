@@ -45,7 +45,7 @@ class LoadsSettings:
     def __post_init__(self) -> None:
         if self.writer not in WRITERS:
             raise ConfigError(f"loads.writer = {self.writer!r}: must be one of {', '.join(WRITERS)}")
-        for name in ("trigger_ms", "pane_ms", "short_horizon_ms", "long_half_life_ms", "retention_ms",
+        for name in ("pane_ms", "short_horizon_ms", "long_half_life_ms", "retention_ms",
                      "max_report_bytes", "max_report_bundles", "quarantine_raw_bytes", "recover_ms"):  # fmt: skip
             if getattr(self, name) <= 0:
                 raise ConfigError(f"loads.{name} = {getattr(self, name)!r}: must be above 0")
