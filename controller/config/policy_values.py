@@ -93,8 +93,6 @@ def control_settings(settings: Settings) -> ControlSettings:
         guard_silent_fraction=g.silent_fraction,
         guard_window_ms=round(g.window_s * 1000),
         guard_thaw_after_ms=round(g.thaw_after_s * 1000),
-        round_interval_ms=r.round_interval_s * 1000,
-        round_late_allowance_ms=r.late_allowance_ms,
         initial_mode=r.mode,
         split=split_settings(settings),
         grace_period_ms=_minutes_to_ms(settings.shedding.grace_period_minutes),

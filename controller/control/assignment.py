@@ -49,11 +49,15 @@ def evacuate(ctx: Context) -> None:
     emptying = {b.session for b in ctx.state.live_brokers() if b.drained or b.leaving}
     if not emptying:
         return
-    room = EVACUATIONS_IN_FLIGHT - len(ctx.watch.deadlines)
+    underway = sum(ctx.state.bundles[name].by in emptying for name in ctx.watch.deadlines)
+    room = EVACUATIONS_IN_FLIGHT - underway
     names = [name for name, r in ctx.state.bundles.items() if r.state is State.OWNED and r.by in emptying]
     for name in sorted(names)[: max(room, 0)]:
         record = ctx.state.bundles[name]
         target = next_target(ctx, record, record.by)
         if target is not None:
             reason = Reason.DRAINED.value
-            ctx.move(record, State.TRANSFERRING, by=record.by, to=target, burn=True, reason=reason)
+            begun_ms = ctx.state.round_at_ms
+            ctx.move(
+                record, State.TRANSFERRING, by=record.by, to=target, burn=True, reason=reason, moving_at_ms=begun_ms
+            )

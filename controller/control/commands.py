@@ -107,7 +107,14 @@ def _unload(ctx: Context, command: Command, record: Ownership) -> None:
         return
     if target is not None:
         ctx.move(
-            record, State.TRANSFERRING, by=record.by, to=target, burn=True, reason="commanded", command_id=command.id
+            record,
+            State.TRANSFERRING,
+            by=record.by,
+            to=target,
+            burn=True,
+            reason="commanded",
+            command_id=command.id,
+            moving_at_ms=ctx.state.round_at_ms,
         )
     else:
         ctx.move(record, State.RELEASING, by=record.by, burn=True, reason="commanded", command_id=command.id)
@@ -203,11 +210,16 @@ def _check_target(ctx: Context, command: Command) -> None:
     target = command.args.get("to")
     if target is None:
         return
-    if ctx.state.session_of(str(target)) is None:
+    session = ctx.state.session_of(str(target))
+    if session is None:
         alive = ", ".join(b.id for b in ctx.state.live_brokers()[:10]) or "none"
         raise BadRecord("to", f"{target!r} is no living broker; alive: {alive}")
     if ctx.state.brokers[str(target)].drained:
         raise BadRecord("to", f"{target} is drained; undrain it first")
+    if ctx.state.brokers[str(target)].leaving:
+        raise BadRecord("to", f"{target} is leaving; choose another broker")
+    if ctx.lags(session):
+        raise BadRecord("to", f"{target} is too far behind the journal to be granted anything; try again soon")
 
 
 def _text(command: Command, key: str) -> str:

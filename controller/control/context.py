@@ -16,7 +16,7 @@ from controller.domain.decision import RoundResult
 from controller.domain.entries import Entry, Kind, ownership_fields
 from controller.domain.events import Event
 from controller.domain.ids import Bundle, Session
-from controller.domain.ownership import Ownership, State
+from controller.domain.ownership import IN_FLIGHT, Ownership, State
 from controller.domain.settings import ControlSettings
 from controller.domain.state import ClusterState
 from controller.policy.placement import Candidate, choose
@@ -95,6 +95,9 @@ class Context:
         **more: Any,
     ) -> Ownership:
         """Emit the bundle's next ownership entry; `burn` takes the next epoch. Returns the new record."""
+        underway = record.state in IN_FLIGHT
+        moving_at_ms = more.pop("moving_at_ms", record.moving_at_ms if underway else 0)
+        completed = state is State.OWNED and by == record.to and moving_at_ms
         wanted = replace(
             record,
             state=state,
@@ -107,12 +110,12 @@ class Context:
             boundary=more.pop("boundary", None),
             send_on=bool(more.pop("send_on", False)),
             ever_owned=record.ever_owned or state in (State.ASSIGNING, State.OWNED),
-            moved_at_ms=more.pop("moved_at_ms", record.moved_at_ms),
+            moved_at_ms=moving_at_ms if completed else record.moved_at_ms,
+            moving_at_ms=moving_at_ms if state in IN_FLIGHT else 0,
         )
         fields = ownership_fields(wanted)
         fields["data"].update(more)
-        keeps_cause = state in (State.RELEASING, State.TRANSFERRING, State.SPLITTING, State.ASSIGNING)
-        if decision_id is None and command_id is None and keeps_cause:
+        if decision_id is None and command_id is None and underway:
             decision_id, command_id = self.cause_of(record)
         self.emit(Kind.OWNERSHIP, reason=reason or None, decision_id=decision_id, command_id=command_id, **fields)
         result = self.state.bundles[str(record.bundle)]

@@ -19,7 +19,11 @@ EXECUTED = "executed"
 
 
 def on_round(ctx: Context, result: RoundResult) -> None:
-    """Journal the round, then carry out what still holds."""
+    """Journal the round, then carry out what still holds. One that was journaled already (its worker died and another
+    computed it again) is dropped: its moves would be paid for twice."""
+    if not result.challenger and result.at_ms <= ctx.state.round_at_ms:
+        ctx.watch.refuse("round_repeated")
+        return
     ctx.watch.evidence_serial += 1
     attempt_id = f"{ctx.batch.instance}-{ctx.batch.batch_id}-{ctx.watch.evidence_serial}"
     mode = ctx.state.mode
@@ -91,7 +95,7 @@ def _transfer(ctx: Context, result: RoundResult, decision: Decision) -> str:
         by=record.by,
         to=target,
         burn=True,
-        moved_at_ms=result.at_ms,
+        moving_at_ms=result.at_ms,
         reason=decision.reason.value,
         decision_id=decision.id,
     )

@@ -110,6 +110,6 @@ def _send_on(ctx: Context, record: Ownership) -> None:
             by=record.by,
             to=target,
             burn=True,
-            moved_at_ms=ctx.state.round_at_ms,  # no round moves it on within its grace period (I8)
+            moving_at_ms=ctx.state.round_at_ms,  # no round moves it on within its grace period (I8)
             reason=Reason.SPLIT_SEND_ON.value,
         )

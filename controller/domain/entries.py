@@ -98,6 +98,7 @@ class Entry:
             cause=self.decision_id or self.command_id or "",
             ever_owned=bool(data.get("ever_owned")),
             moved_at_ms=int(data.get("moved_at_ms") or moved_at_ms),
+            moving_at_ms=int(data.get("moving_at_ms") or 0),
         )
 
 
@@ -119,6 +120,8 @@ def ownership_fields(record: Ownership) -> dict[str, Any]:
         data["send_on"] = True
     if record.ever_owned:
         data["ever_owned"] = True
+    if record.moving_at_ms:
+        data["moving_at_ms"] = record.moving_at_ms
     if record.moved_at_ms:
         data["moved_at_ms"] = record.moved_at_ms
     return {

@@ -67,7 +67,8 @@ class Ownership:
     send_on: bool = False  # SPLITTING: the quieter half moves on at once
     cause: str = ""  # decision or command id behind the newest transition
     ever_owned: bool = False  # owned or granted before; one that never was is assigned at its first lookup only
-    moved_at_ms: int = 0  # record time of the last move by a round (grace counts from it)
+    moved_at_ms: int = 0  # record time of the last completed move (a round's grace counts from it)
+    moving_at_ms: int = 0  # in flight: what `moved_at_ms` becomes when the move completes; a failed one leaves no trace
 
     def __post_init__(self) -> None:
         by, to = _PARTIES[self.state]

@@ -92,7 +92,7 @@ class PolicySettings:
 
 @dataclass(frozen=True, slots=True)
 class ControlSettings:
-    """What the control step is told. Times in ms of CLOCK_BOOTTIME, except the two of the rounds (record time).
+    """What the control step is told. Times in ms of CLOCK_BOOTTIME.
 
     A lease ends for the controller `lease_ms + margin_ms` after the last heartbeat it read.
     `config_version` is written into `controller_started`.
@@ -109,8 +109,6 @@ class ControlSettings:
     guard_silent_fraction: float = 0.4
     guard_window_ms: int = 60_000
     guard_thaw_after_ms: int = 600_000
-    round_interval_ms: int = 60_000
-    round_late_allowance_ms: int = 2_000
     initial_mode: str = "shadow"
     split: SplitSettings = field(default_factory=SplitSettings)
     grace_period_ms: int = 30 * 60_000  # no round's move of a bundle moved less than this ago

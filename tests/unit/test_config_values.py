@@ -84,14 +84,12 @@ def test_control_settings_take_every_key_of_their_sections() -> None:
         "guard.silent_fraction": 0.3,
         "guard.window_s": 61,
         "guard.thaw_after_s": 62,
-        "rounds.round_interval_s": 70,
-        "rounds.late_allowance_ms": 3_000,
         "rounds.mode": "paused",
     }
     settings = load_settings(None, overrides=[f"{k}={v}" for k, v in changed.items()], env={})
     control = policy_values.control_settings(settings)
     assert control == ControlSettings(
-        9_001, 901, 5_001, 5_002, 5_003, 5_004, 77, 4, 0.3, 61_000, 62_000, 70_000, 3_000, "paused",
+        9_001, 901, 5_001, 5_002, 5_003, 5_004, 77, 4, 0.3, 61_000, 62_000, "paused",
         config_version=settings.version,
     )  # fmt: skip
 

@@ -173,14 +173,14 @@ def test_round_moves_in_live_mode_and_only_tells_in_shadow_and_paused() -> None:
 def test_round_decisions_on_a_state_that_moved_on_are_void() -> None:
     driver, _, _ = two()
     for result, outcome in (
-        (transfer(driver, "b:1", epoch=99), "408_state_has_moved_on"),
-        (transfer(driver, "z:9"), "408_state_has_moved_on"),
-        (transfer(driver, "a:1"), "408_state_has_moved_on"),
+        (transfer(driver, "b:1", at_ms=60_000, epoch=99), "408_state_has_moved_on"),
+        (transfer(driver, "z:9", at_ms=70_000), "408_state_has_moved_on"),
+        (transfer(driver, "a:1", at_ms=80_000), "408_state_has_moved_on"),
     ):
         driver.round(result)
         assert driver.evidence[0].outcomes == {"r1-1": outcome}
     driver.command("drain", broker="b:1")
-    driver.round(transfer(driver, "b:1"))
+    driver.round(transfer(driver, "b:1", at_ms=90_000))
     assert driver.evidence[0].outcomes == {"r1-1": "305_broker_drained"}
 
 
@@ -194,6 +194,42 @@ def test_a_moved_bundle_stays_through_its_grace_period() -> None:
     assert driver.evidence[0].outcomes == {"r1-1": "201_grace_period"}
     driver.round(transfer(driver, "a:1", at_ms=60_000 + 30 * 60_000))
     assert driver.evidence[0].outcomes == {"r1-1": "executed"}
+
+
+def test_a_refused_move_starts_no_grace_period_and_a_commanded_one_does() -> None:
+    driver, _, b = two()
+    driver.round(transfer(driver, "b:1", at_ms=60_000))
+    driver.say(b, "rejected", WHOLE, reason="304_broker_cap")
+    assert (driver.of(WHOLE).moved_at_ms, driver.of(WHOLE).moving_at_ms) == (0, 0)
+    driver.own(b, WHOLE)
+    assert driver.of(WHOLE).moved_at_ms == 60_000
+    driver.round(transfer(driver, "a:1", at_ms=120_000))
+    assert driver.evidence[0].outcomes == {"r1-1": "201_grace_period"}
+
+
+def test_a_round_computed_twice_counts_once() -> None:
+    driver, _, _ = two()
+    driver.round(transfer(driver, "b:1"))
+    rounds = driver.state.rounds
+    assert driver.round(transfer(driver, "a:1")) == []
+    assert driver.state.rounds == rounds
+
+
+def test_targets_that_leave_are_refused() -> None:
+    driver, _, b = two()
+    driver.say(b, "leaving")
+    assert "leaving" in rejection(driver, "unload_bundle", bundle=str(WHOLE), to="b:1")
+
+
+def test_a_drained_brokers_transfer_is_not_attributed_to_an_older_decision() -> None:
+    driver, a, b = two()
+    driver.round(transfer(driver, "b:1"))
+    driver.say(b, "accepted", WHOLE)
+    driver.say(a, "released", WHOLE)
+    owned = [e for e in driver.say(b, "serving", WHOLE) if e.kind is Kind.OWNERSHIP]
+    assert [e.decision_id for e in owned] == ["r1-1"]
+    moves = [e for e in driver.command("drain", broker="b:1") if e.kind is Kind.OWNERSHIP]
+    assert [(e.state, e.decision_id) for e in moves] == [("transferring", None)]
 
 
 def test_challengers_are_recorded_and_never_carried_out() -> None:
