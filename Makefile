@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-e2e test-slow lint fmt bench lock clean
+.PHONY: help setup demo test test-unit test-e2e test-slow lint fmt bench lock clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,6 +19,9 @@ demo: setup ## A balanced cluster on this machine, live (ARGS="--brokers 4 --min
 
 test: setup ## All tests but the slow ones (ARGS="tests/unit -k ring")
 	@$(BIN)/python -m pytest -m "not slow" $(ARGS)
+
+test-unit: setup ## Only the pure tests: no process, no table, no Spark
+	@$(BIN)/python -m pytest tests/unit $(ARGS)
 
 test-e2e: setup ## Only the tests that start the whole system
 	@$(BIN)/python -m pytest -m "e2e and not slow" $(ARGS)

@@ -6,7 +6,7 @@ import contextlib
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.domain.errors import BadRecord
@@ -24,6 +24,7 @@ def test_numbers_that_are_none_are_refused_wherever_they_stand(number: str) -> N
     assert refused.value.rule_id == "not_json"
 
 
+@settings(max_examples=40)
 @given(raw=st.binary(max_size=300))
 @pytest.mark.parametrize("parse", PARSERS)
 def test_any_bytes_are_parsed_or_refused_by_a_rule(parse, raw: bytes) -> None:
@@ -32,6 +33,7 @@ def test_any_bytes_are_parsed_or_refused_by_a_rule(parse, raw: bytes) -> None:
     assert refused.value.rule_id
 
 
+@settings(max_examples=40)
 @given(
     document=st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
