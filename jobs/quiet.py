@@ -1,4 +1,4 @@
-"""Switches off log lines that come with every micro-batch and tell nothing: at five batches a second they hide the rest."""
+"""Switches off log lines that come with every micro-batch: at five batches a second they hide the rest."""
 
 from __future__ import annotations
 
