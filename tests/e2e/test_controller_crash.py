@@ -25,7 +25,7 @@ PATIENCE_S = 90.0
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
     """Three brokers and the control query alone: what is tested needs no loads query."""
-    with LocalCluster(tmp_path / "cluster", overrides=["rounds.mode=shadow"]) as started:
+    with LocalCluster(tmp_path / "cluster", overrides=["rounds.mode=shadow", "control.trigger_ms=400"]) as started:
         started.up(["broker-1", "broker-2", "broker-3"], job_only="control")
         yield started
 

@@ -23,6 +23,7 @@ OVERRIDES = (
     "loads.pane_s=5",
     "loads.short_horizon_s=10",
     "agent.report_interval_ms=1000",
+    "control.trigger_ms=400",  # half the batches, half their CPU time
     "reference.cpu_us_per_message=5000",
     "logging.json_lines=true",
 )
