@@ -27,6 +27,8 @@ from controller.ledger.tables import TableRoot
 from controller.ops.operator import Operator, Outcome
 
 BALLAST = (sys.executable, "-m", "controller.ops.cli")
+# The job shares this machine with the brokers it balances, which serve clients: they come first.
+JOB_NICENESS = ("nice", "-n", "5")
 STORE = (sys.executable, "-m", "controller.store.server")
 
 
@@ -107,7 +109,7 @@ class LocalCluster:
 
     def start_job(self, only: str | None = None, take_over: bool = False, name: str = "job") -> Child:
         """The Spark application; `only`: loads or control."""
-        argv = [*BALLAST, "run", "--conf", str(self.config_file), *self._sets()]
+        argv = [*JOB_NICENESS, *BALLAST, "run", "--conf", str(self.config_file), *self._sets()]
         argv += ["--only", only] if only else []
         argv += ["--take-over"] if take_over else []
         argv += ["--every-round"] if self.replay else []
