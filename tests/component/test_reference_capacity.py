@@ -240,3 +240,31 @@ def test_clients_that_break_the_rules_hurt_only_themselves(tmp_path: Path) -> No
             await good.flush()
 
     asyncio.run(scenario())
+
+
+def test_a_delivery_that_waits_leaves_out_what_is_acknowledged_meanwhile(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with cluster(tmp_path, brokers=1) as c:
+            await c.give(WHOLE, "a")
+            producer = await c.producer(topic(1), "p")
+            for number in range(20):
+                producer.send_now("k", b"%d" % number)
+            await producer.flush()
+            await c.add_broker("slow", Capacity(cpu_pct=100.0, cpu_us_per_message=20_000.0))
+            await c.transfer(WHOLE, "a", "slow")
+            events: list[tuple[str, int]] = []
+            await c.consumer(topic(1), "first", "x")  # its batch uses the CPU for 0.4 s
+            second = await c.consumer(
+                topic(1),
+                "second",
+                "y",
+                on_delivered=lambda _, messages, at_ms: events.extend(("delivered", offset) for offset, _ in messages),
+                on_confirmed=lambda _, ranges, at_ms: events.extend(("confirmed", high) for _, high in ranges),
+            )
+            second.ack([(0, 15)])
+            await until(lambda: ("confirmed", 15) in events)
+            producer.send_now("k", b"20")
+            await until(lambda: ("delivered", 20) in events)
+            assert [offset for what, offset in events if what == "delivered"] == [15, 16, 17, 18, 19, 20]
+
+    asyncio.run(run())

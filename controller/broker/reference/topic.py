@@ -174,21 +174,38 @@ class OpenTopic:
     def deliver(self, consumer: ConsumerHandle, batch: list[Numbered], again: list[int]) -> None:
         """Queue a batch for delivery at the broker's capacity."""
         body = pack_messages(message for _, message in batch)
-        header = {
-            "op": "deliver",
-            "ref": consumer.ref,
-            "offsets": [offset for offset, _ in batch],
-            "redelivered": again,
-            "at": self._services.boot_ms(),
-        }
+        repeated = {batch[i][0] for i in again}
+        at_ms = self._services.boot_ms()
 
         def run() -> None:
+            left, packed = self._unacknowledged_of(consumer, batch), body
+            if len(left) < len(batch):
+                packed = pack_messages(message for _, message in left)
+            if not left:
+                return
             traffic = self.served.traffic
-            traffic.messages_out += len(batch)
-            traffic.bytes_out += len(body)
-            consumer.connection.send(header, body)
+            traffic.messages_out += len(left)
+            traffic.bytes_out += len(packed)
+            header = {
+                "op": "deliver",
+                "ref": consumer.ref,
+                "offsets": [offset for offset, _ in left],
+                "redelivered": [i for i, (offset, _) in enumerate(left) if offset in repeated],
+                "at": at_ms,
+            }
+            consumer.connection.send(header, packed)
 
         self._services.throttle.outward(len(batch), len(body), lambda: consumer.open and self.taking, run)
+
+    def _unacknowledged_of(self, consumer: ConsumerHandle, batch: list[Numbered]) -> list[Numbered]:
+        """The batch without what was acknowledged while it waited for its turn: a client that comes from another
+        owner still acknowledges what it got there, and must not see it again once that is confirmed."""
+        cursor = consumer.subscription.cursor
+        left = [numbered for numbered in batch if not cursor.contains(numbered[0])]
+        if len(left) < len(batch):
+            consumer.permits += len(batch) - len(left)
+            consumer.subscription.pump()
+        return left
 
     def cached(self, offset: int) -> Numbered | None:
         """A recent message without asking the store."""
