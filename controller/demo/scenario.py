@@ -15,14 +15,13 @@ from controller.demo.auditor import audit
 from controller.demo.figures import DemoFigures, rounds_of, splits_of, transfers_of
 from controller.demo.local_cluster import LocalCluster
 from controller.demo.processes import ProcessFailed
-from controller.demo.workload import BASE_RATE_PER_S, TOPICS, Workload, bundle_of, topics_of
+from controller.demo.workload import BASE_RATE_PER_S, HOT_SHARE, TOPICS, Workload, bundle_of, heated, topics_of
 from controller.domain.errors import InvariantBroken
 from controller.domain.ownership import State
 from controller.domain.state import ClusterState
 from controller.ledger.journal import Journal
 from controller.sim.invariants import check_fold, check_rings
 
-HOT_SHARE = 0.75  # of the hot broker's CPU that its hot topics are to cost
 DRAIN_S = 30.0
 
 
@@ -142,11 +141,12 @@ class Scenario:
     # ------------------------------------------------------------ inside
 
     def _heat(self, broker: str) -> None:
-        """Spread the extra traffic over the broker's topics, so that single bundles can relieve it."""
-        topics = topics_of(self.cluster.state, broker)[:8]
+        """Spread the extra traffic over the broker's bundles, so that single ones can relieve it."""
+        state = self.cluster.state
+        held = {topic: str(bundle_of(state, topic)) for topic in topics_of(state, broker)}
         reference = self.cluster.settings.reference
         messages_per_s = HOT_SHARE * reference.cpu_pct / 100 * 1e6 / max(1.0, reference.cpu_us_per_message)
-        self.workload.set_rates(dict.fromkeys(topics, messages_per_s / 2.2 / len(topics)))  # once in, 1.2 times out
+        self.workload.set_rates(heated(held, messages_per_s / 2.2))  # once in, 1.2 times out
 
     def _relief(self, started_ms: int, hot: str, first: bool) -> None:
         shed = self.cluster.settings.shedding

@@ -1,0 +1,65 @@
+"""The demo's skew can be relieved by whole bundles, however the broker's topics fall into bundles."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from controller.demo.workload import HOT_SHARE, heated
+from tests.unit.builders import ClusterBuilder, cluster, moves
+
+BASE_PCT = 13.0  # what a broker of the demo has to do at the base rate
+
+
+def test_every_bundle_gets_the_same_share_whatever_it_holds() -> None:
+    held = {"t0": "b0", "t1": "b1", "t2": "b1", "t3": "b1"}
+    rates = heated(held, messages_per_s=300.0)
+    by_bundle: Counter[str] = Counter()
+    for topic, rate in rates.items():
+        by_bundle[held[topic]] += rate
+    assert by_bundle == {"b0": pytest.approx(150.0), "b1": pytest.approx(150.0)}
+    assert rates["t1"] == rates["t2"] == rates["t3"]
+
+
+def test_nothing_to_heat_heats_nothing() -> None:
+    assert heated({}, 300.0) == {}
+
+
+@pytest.mark.parametrize("bundles", range(4, 13))
+def test_the_first_strategy_relieves_the_hot_broker(bundles: int) -> None:
+    share = 100 * HOT_SHARE / bundles
+    built = cluster()
+    for number in range(4):
+        name = f"b{number}"
+        built.broker(name, cpu=BASE_PCT + (100 * HOT_SHARE if number == 0 else 0))
+        for _ in range(bundles):
+            built.bundle(name, cpu=BASE_PCT / bundles + (share if number == 0 else 0))
+    for _ in range(4):
+        carry_out(built)
+    scores = [row["cpu_usage"] for row in built.brokers.values()]
+    assert max(scores) < 85
+    assert max(scores) < sum(scores) / 4 + 10, f"{bundles} bundles: {scores}"
+
+
+def carry_out(built: ClusterBuilder) -> None:
+    """A round, and what it moves moved: the next one sees the bundles and their load elsewhere."""
+    found = moves(built.later().round())
+    rows = {row["bundle"]: row for row in built.bundles}
+    for move in found:
+        assert move.bundle is not None
+        assert move.target is not None
+        row = rows[move.bundle]
+        points = row["msg_rate_in"] / 50
+        for broker, change in ((row["broker"], -points), (move.target, points)):
+            built.brokers[broker]["cpu_usage"] += change
+            for name, per_point in (
+                ("msg_rate_in", 50), ("msg_rate_out", 50), ("throughput_in", 5e4), ("throughput_out", 5e4),
+            ):  # fmt: skip
+                built.brokers[broker][name] += change * per_point
+        row["broker"] = move.target
+        held = built.state.bundles[move.bundle]
+        built.state.bundles[move.bundle] = type(held)(
+            held.bundle, held.state, held.epoch + 1, by=built.state.brokers[move.target].session, ever_owned=True,
+            moved_at_ms=built.at_ms,
+        )  # fmt: skip
