@@ -24,6 +24,8 @@ def run(folder: Path, quick: bool = False) -> Result:
     minutes = "3" if quick else "5"
     argv = [sys.executable, "-m", "controller.ops.cli", "demo", "--headless", "--json", "--minutes", minutes]
     done = subprocess.run([*argv, "--dir", str(folder)], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "told.txt").write_text(done.stderr)  # the steps, with their times
     figures = parse(done.stdout, done.stderr)
     return Result("skew_to_relief", figures, TARGETS, broken(figures, done.returncode))
 
