@@ -21,7 +21,8 @@ EXECUTED = "executed"
 def on_round(ctx: Context, result: RoundResult) -> None:
     """Journal the round, then carry out what still holds. One that was journaled already (its worker died and another
     computed it again) is dropped: its moves would be paid for twice."""
-    if not result.challenger and result.at_ms <= ctx.state.round_at_ms:
+    repeated = result.at_ms < ctx.state.round_at_ms or result.round_id == ctx.state.round_id
+    if not result.challenger and repeated:
         ctx.watch.refuse("round_repeated")
         return
     ctx.watch.evidence_serial += 1

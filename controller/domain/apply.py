@@ -145,6 +145,7 @@ def _round(state: ClusterState, entry: Entry) -> None:
         return
     state.round_at_ms = int(entry.data["at_ms"])
     state.round_memory = dict(entry.data.get("memory", {}))
+    state.round_id = str(entry.data.get("round_id", ""))
     state.rounds += 1
 
 

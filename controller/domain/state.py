@@ -58,6 +58,7 @@ class ClusterState:
     observed: dict[str, tuple[str, ...]] = field(default_factory=dict)  # broker -> bundles its metadata says
     round_at_ms: int = 0  # record time of the newest round
     round_memory: dict[str, Any] = field(default_factory=dict)  # hits and other strategy memory
+    round_id: str = ""  # the newest round
     rounds: int = 0
 
     def copy(self) -> ClusterState:

@@ -12,7 +12,7 @@ from controller.domain.state import Broker, ClusterState
 
 _PLAIN = (
     "seq", "instance", "controller_running", "mode", "frozen", "topics", "offsets", "kafka",
-    "round_at_ms", "round_memory", "rounds",
+    "round_at_ms", "round_memory", "round_id", "rounds",
 )  # fmt: skip
 _OWNERSHIP = tuple(f.name for f in fields(Ownership) if f.name != "bundle")
 

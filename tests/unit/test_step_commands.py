@@ -35,7 +35,7 @@ def transfer(driver: StepDriver, target: str, at_ms: int = 60_000, **changes: ob
     decision = Decision(
         "r1-1", DecisionKind.TRANSFER, Label.SUCCESS, Reason.OVERLOADED, str(WHOLE), "a:1", target, **fields
     )
-    return RoundResult("r1", at_ms, driver.state.seq, "test", (decision,), (), {}, "hash")
+    return RoundResult(f"r{at_ms}", at_ms, driver.state.seq, "test", (decision,), (), {}, "hash")
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_half_that_was_sent_on_is_in_its_grace_period() -> None:
         "r1-1", DecisionKind.TRANSFER, Label.SUCCESS, Reason.OVERLOADED, str(UPPER), "b:1", "a:1",
         epoch=driver.of(UPPER).epoch,
     )  # fmt: skip
-    driver.round(RoundResult("r1", 120_000, driver.state.seq, "test", (move,), (), {}, "hash"))
+    driver.round(RoundResult("r120000", 120_000, driver.state.seq, "test", (move,), (), {}, "hash"))
     assert driver.evidence[0].outcomes == {"r1-1": Reason.GRACE_PERIOD.value}
 
 
