@@ -59,7 +59,7 @@ class Mover:
     rest_s: float
     in_flight: int
     dice: random.Random
-    asked_at_s: dict[str, float] = field(default_factory=dict)
+    asked: dict[str, tuple[int, float]] = field(default_factory=dict)  # bundle -> its epoch then, when
     rested_since_s: dict[str, float] = field(default_factory=dict)
 
     def next(self, state: ClusterState, now_s: float) -> tuple[str, str] | None:
@@ -67,15 +67,16 @@ class Mover:
         resting = []
         for name in self.bundles:
             record = state.bundles[name]
-            if record.state is not State.OWNED:
+            epoch, asked_at_s = self.asked.get(name, (record.epoch, now_s))
+            # A whole transfer may lie between two looks: its epoch tells.
+            if record.state is not State.OWNED or record.epoch > epoch or now_s - asked_at_s > STALLED_S:
                 self.rested_since_s.pop(name, None)
-                self.asked_at_s.pop(name, None)  # the command has arrived
-            elif name not in self.asked_at_s:
-                if now_s - self.rested_since_s.setdefault(name, now_s) >= self.rest_s:
-                    resting.append(name)
-            elif now_s - self.asked_at_s[name] > STALLED_S:
-                self.asked_at_s.pop(name)
-        moving = sum(state.bundles[name].state is not State.OWNED for name in self.bundles) + len(self.asked_at_s)
+                self.asked.pop(name, None)
+            if record.state is not State.OWNED or name in self.asked:
+                continue
+            if now_s - self.rested_since_s.setdefault(name, now_s) >= self.rest_s:
+                resting.append(name)
+        moving = sum(state.bundles[name].state is not State.OWNED for name in self.bundles) + len(self.asked)
         if not resting or moving >= self.in_flight:
             return None
         name = min(resting, key=lambda b: (self.rested_since_s[b], b))  # whoever rests longest
@@ -83,7 +84,7 @@ class Mover:
         others = [b.id for b in state.live_brokers() if owner is None or b.id != owner.broker]
         if not others:
             return None
-        self.asked_at_s[name] = now_s
+        self.asked[name] = (state.bundles[name].epoch, now_s)
         return name, self.dice.choice(others)
 
 

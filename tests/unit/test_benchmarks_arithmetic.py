@@ -63,6 +63,14 @@ def test_no_more_transfers_than_planned_are_in_flight_and_none_twice() -> None:
     assert second[0] != first[0], "the other bundle has rested longer"
 
 
+def test_a_transfer_between_two_looks_is_noticed() -> None:
+    state, names = _two_bundles()
+    mover = Mover(names[:1], rest_s=0.0, in_flight=1, dice=random.Random(1))
+    bundle, to = mover.next(state, 0.0) or ("", "")
+    state.bundles[bundle] = Ownership(state.bundles[bundle].bundle, State.OWNED, 2, by=session(to))
+    assert mover.next(state, 1.0) is not None
+
+
 def _owned(seq: int, at_ms: int, state: State, epoch: int, **data: object) -> Entry:
     bundle = str(initial_bundles("a/b", 2)[0])
     return Entry(seq, Kind.OWNERSHIP, "i", 0, at_ms, bundle=bundle, state=state.value, epoch=epoch, data=data)
