@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -42,6 +43,7 @@ BENCHMARKS: dict[str, Callable[[Path, bool], Result]] = {
 def main(argv: Sequence[str]) -> int:
     """Run, one after the other; the exit code."""
     given = _arguments(argv)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the cluster's processes are ended on the way out
     worst = 0
     for name in given.names or BENCHMARKS:
         folder = (given.dir or RUN) / f"bench-{name}-{time.strftime('%Y%m%d-%H%M%S')}"
