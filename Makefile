@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-e2e test-slow lint fmt bench lock clean
+.PHONY: help setup demo test test-unit test-e2e test-slow test-faults soak lint fmt bench lock clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,16 +18,22 @@ demo: setup ## A balanced cluster on this machine, live (ARGS="--brokers 4 --min
 	@$(BIN)/ballast demo $(ARGS)
 
 test: setup ## All tests but the slow ones (ARGS="tests/unit -k ring")
-	@$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadgroup --no-loadscope-reorder $(ARGS)
+	@$(BIN)/python -m pytest -m "not slow and not faults and not soak" -n 2 --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 test-unit: setup ## Only the pure tests: no process, no table, no Spark
 	@$(BIN)/python -m pytest tests/unit $(ARGS)
 
 test-e2e: setup ## Only the tests that start the whole system
-	@$(BIN)/python -m pytest -m "e2e and not slow" $(ARGS)
+	@$(BIN)/python -m pytest -m "e2e and not slow and not faults and not soak" $(ARGS)
 
-test-slow: setup ## Long fault and soak runs
+test-slow: setup ## Long runs that are neither faults nor soak
 	@$(BIN)/python -m pytest -m slow $(ARGS)
+
+test-faults: setup ## What is killed, cut off, paused or lied to (30 minutes at most)
+	@$(BIN)/python -m pytest -m faults $(ARGS)
+
+soak: setup ## An hour's worth of events at ten times the normal rate; what grows and what does not
+	@$(BIN)/python -m pytest -m soak $(ARGS)
 
 lint: $(STAMP) ## Style, types and the import contract
 	$(BIN)/ruff check .
