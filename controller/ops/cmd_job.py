@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -42,17 +43,26 @@ def spark_submit_command(job_arguments: Sequence[str], spark_conf: Path = LOCAL_
     ]
 
 
-def spark_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment for it: a Java that fits, this very Python on both sides, loopback names."""
+def spark_environment(environ: Mapping[str, str], spark_conf: Path = LOCAL_SPARK_CONF) -> dict[str, str]:
+    """The environment for it: a Java that fits, this very Python on both sides; with a local master loopback names.
+
+    On a cluster the driver must be found by its executors, so there Spark chooses the address.
+    """
+    local = {"SPARK_LOCAL_IP": "127.0.0.1"} if has_local_master(spark_conf.read_text()) else {}
     return {
+        **local,
         **environ,
         "JAVA_HOME": str(find_java(environ).home),
         "SPARK_HOME": str(_spark_home()),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "SPARK_LOCAL_IP": environ.get("SPARK_LOCAL_IP", "127.0.0.1"),
         "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), environ.get("PYTHONPATH", "")])),
     }
+
+
+def has_local_master(properties: str) -> bool:
+    """Whether a Spark properties file names a local master."""
+    return re.search(r"^\s*spark\.master[\s=:]+local", properties, re.MULTILINE) is not None
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
@@ -64,7 +74,7 @@ def run(
     --every-round, --pid-file."""
     command = spark_submit_command(context.args, spark_conf)
     sys.stdout.flush()
-    os.execve(command[0], command, spark_environment(os.environ))
+    os.execve(command[0], command, spark_environment(os.environ, spark_conf))
 
 
 def _spark_home() -> Path:

@@ -1,0 +1,27 @@
+"""What `ballast run` hands to spark-submit."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.ops.cmd_job import LOCAL_SPARK_CONF, has_local_master, spark_environment
+from controller.ops.paths import CONF
+
+
+def test_only_a_local_master_is_bound_to_loopback() -> None:
+    assert has_local_master(LOCAL_SPARK_CONF.read_text())
+    assert not has_local_master((CONF / "spark" / "cluster.conf").read_text())
+    assert spark_environment({}, LOCAL_SPARK_CONF)["SPARK_LOCAL_IP"] == "127.0.0.1"
+    assert "SPARK_LOCAL_IP" not in spark_environment({}, CONF / "spark" / "cluster.conf")
+
+
+def test_an_address_from_outside_counts() -> None:
+    assert spark_environment({"SPARK_LOCAL_IP": "10.0.0.7"}, LOCAL_SPARK_CONF)["SPARK_LOCAL_IP"] == "10.0.0.7"
+
+
+@pytest.mark.parametrize(
+    ("properties", "local"),
+    [("spark.master=local[2]", True), ("  spark.master  local[*]", True), ("# spark.master local", False)],
+)
+def test_the_master_is_read_as_spark_reads_it(properties: str, local: bool) -> None:
+    assert has_local_master(properties) is local
