@@ -62,10 +62,11 @@ def judge_leases(ctx: Context) -> None:
 
 
 def _guard(ctx: Context, silent: list[Session]) -> bool:
-    """Whether lease ends are suspended. Looks at the share of silent brokers among those alive a minute ago."""
+    """Whether lease ends are suspended. Looks at the share of silent brokers among those alive a minute ago; one that
+    lapsed and has come back is not silent."""
     watch, settings = ctx.watch, ctx.settings
     watch.lapsed = [(at, b) for at, b in watch.lapsed if ctx.now_ms - at <= settings.guard_window_ms]
-    gone = {b for _, b in watch.lapsed} | {s.broker for s in silent}
+    gone = {b for _, b in watch.lapsed if ctx.state.session_of(b) is None} | {s.broker for s in silent}
     known = {s.broker for s in ctx.state.sessions} | gone
     suspicious = len(known) >= settings.guard_min_brokers and len(gone) > settings.guard_silent_fraction * len(known)
     if watch.frozen_since_ms is not None and ctx.now_ms - watch.frozen_since_ms > settings.guard_thaw_after_ms:

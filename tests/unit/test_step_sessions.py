@@ -138,6 +138,20 @@ def test_one_of_four_is_no_mass_failure_and_neither_is_one_of_two() -> None:
         assert not driver.state.frozen
 
 
+def test_a_broker_that_has_come_back_is_not_counted_as_silent() -> None:
+    driver = StepDriver()
+    for name in "abcd":
+        driver.join(f"{name}:1")
+    for incarnation in (2, 3, 4):
+        driver.silent.add("a:1")
+        driver.wait(8000)
+        driver.join("a:1", incarnation, f"n{incarnation}")
+    driver.silent.add("b:1")
+    driver.wait(8000)
+    assert not driver.state.frozen, "one of four is silent now"
+    assert len(ended(driver)) == 4
+
+
 def test_drained_broker_is_emptied_by_transfers_and_gets_nothing() -> None:
     driver = StepDriver()
     a, b = driver.join("a:1"), driver.join("b:1")
