@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import summary
+from benchmarks.latency_chain import Chains
 from benchmarks.loaded import Load, loaded_cluster
 from benchmarks.result import NotMeasured, Result, Target
 from controller.broker.watcher import parse_feed
@@ -53,10 +54,12 @@ class Plan:
 
 
 class Ear:
-    """An agent's ear: the feed, applied in order. `applied_at_s` by command id, on CLOCK_MONOTONIC."""
+    """An agent's ear: the feed, applied in order. `applied_at_s` by command id, on CLOCK_MONOTONIC; `moments` the same
+    by the wall clock, ms: heard, applied."""
 
     def __init__(self, settings: Settings) -> None:
         self.applied_at_s: dict[str, float] = {}
+        self.moments: dict[str, tuple[float, float]] = {}
         self._follower = Follower(settings.tables.root)
         self._lock = threading.Lock()
         names, kafka = TopicNames(settings.kafka.topic_prefix), settings.kafka
@@ -76,6 +79,7 @@ class Ear:
     def _take(self, records: Sequence[Record]) -> None:
         with self._lock:
             for record in records:
+                heard_ms = time.time() * 1000
                 feed = parse_feed(record.value)
                 self._follower.hear(feed.seq)
                 applied = self._follower.offer(feed.entries)
@@ -85,6 +89,7 @@ class Ear:
                 for entry in applied:
                     if entry.command_id is not None:
                         self.applied_at_s.setdefault(entry.command_id, now_s)
+                        self.moments.setdefault(entry.command_id, (heard_ms, time.time() * 1000))
 
 
 def run(folder: Path, quick: bool = False) -> Result:
@@ -104,8 +109,8 @@ def measure(folder: Path, plan: Plan) -> dict[str, Any]:
     return {"load": plan.load.figures() if plan.load else None, "latency_s": summary(latencies)}
 
 
-def ask(cluster: LocalCluster, plan: Plan) -> list[float]:
-    """Send the events at random moments; seconds of each until it was applied."""
+def ask(cluster: LocalCluster, plan: Plan, chains: Chains | None = None) -> list[float]:
+    """Send the events at random moments; seconds of each until it was applied. `chains` gets their moments."""
     settings, dice = cluster.settings, random.Random(plan.seed)
     names, kafka = TopicNames(settings.kafka.topic_prefix), settings.kafka
     producer = JsonProducer(kafka.bootstrap_servers, "bench-events", kafka.client)
@@ -116,10 +121,14 @@ def ask(cluster: LocalCluster, plan: Plan) -> list[float]:
             identity = uuid.uuid4().hex
             args = {"topic": f"persistent://{NAMESPACE}/t-{number}"}
             record = {"v": VERSION, "id": identity, "kind": "create_topic", "args": args, "sent_ms": wall_ms()}
+            if chains is not None:
+                chains.event(identity).sent = time.time() * 1000
             sent_at_s[identity] = time.monotonic()
             producer.send(names.commands, record, key=identity)
         _wait_for(ear, sent_at_s)
     producer.close()
+    for identity in sent_at_s if chains is not None else ():
+        chains.event(identity).heard, chains.event(identity).applied = ear.moments[identity]
     return [ear.applied_at_s[identity] - at_s for identity, at_s in sent_at_s.items()]
 
 

@@ -1,19 +1,22 @@
-"""Where the milliseconds of a control batch go. `python -m benchmarks control_stages`
+"""Where the milliseconds of the control path go. `python -m benchmarks control_stages`
 
 The job's parts run in this process with clocks around every stage: Spark's own (offsets, planning, write-ahead log,
-commit log, from its progress reports) and ours (collect, parse, step, commit, feed, projections). Batches that commit
-to the journal are told apart from those that do not. Events and load are those of `control_latency`.
+commit log, from its progress reports) and ours (collect, parse, step, commit, feed, projections). Told twice: by batch,
+those that commit to the journal apart from those that do not, and by event, from its sending to its application
+(`latency_chain`). Events and load are those of `control_latency`, and once 500 brokers' heartbeats.
 """
 
 from __future__ import annotations
 
 import functools
+import json
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,8 @@ from prometheus_client import CollectorRegistry
 
 from benchmarks.control_latency import NAMESPACE, Plan, ask
 from benchmarks.figures import percentile, summary
+from benchmarks.latency_chain import Batch, Chains
+from benchmarks.latency_chain import profile as chain_profile
 from benchmarks.loaded import Load, start_fleet
 from benchmarks.result import NotMeasured, Result
 from controller.demo.local_cluster import LocalCluster
@@ -29,6 +34,8 @@ from controller.ops.cmd_job import spark_environment
 SPARK_STAGES = ("latestOffset", "getBatch", "queryPlanning", "walCommit", "commitOffsets")
 OUR_STAGES = ("collect", "parse", "step", "evidence", "commit", "feed", "project")
 PROGRESS_S = 1.0
+MOMENTS = {"collect": ("collecting", "collected"), "commit": ("committing", "committed")}
+QUIET_S = 3_600.0  # between two reports of a broker that only beats
 
 
 @dataclass
@@ -38,6 +45,9 @@ class Stages:
     batches: dict[int, dict[str, float]] = field(default_factory=dict)
     committed: set[int] = field(default_factory=set)
     current: dict[str, float] = field(default_factory=dict)
+    chains: Chains = field(default_factory=Chains)
+    chain: Batch = field(default_factory=Batch)  # of the batch in hand
+    batch_id: int = -1
 
     def timed(self, stage: str, call: Callable[..., Any]) -> Callable[..., Any]:
         """The call, with its milliseconds added to the stage of the batch in hand."""
@@ -45,10 +55,28 @@ class Stages:
         @functools.wraps(call)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             began = time.perf_counter()
+            begins, ends = MOMENTS.get(stage, (None, None))
+            if begins is not None:
+                setattr(self.chain, begins, time.time() * 1000)
             try:
                 return call(*args, **kwargs)
             finally:
                 self.current[stage] = self.current.get(stage, 0.0) + (time.perf_counter() - began) * 1000
+                if ends is not None:
+                    setattr(self.chain, ends, time.time() * 1000)
+
+        return wrapper
+
+    def noted(self, parse: Callable[..., Any]) -> Callable[..., Any]:
+        """`parse_rows`, noting which batch reads which command, and when Kafka had appended it."""
+
+        @functools.wraps(parse)
+        def wrapper(rows: Any, *args: Any) -> Any:
+            for row in rows:
+                if row.topic.endswith("commands"):
+                    event = self.chains.event(str(json.loads(row.value)["id"]))
+                    event.appended, event.batch = float(row.timestamp_ms), self.batch_id
+            return parse(rows, *args)
 
         return wrapper
 
@@ -57,7 +85,8 @@ class Stages:
 
         @functools.wraps(process)
         def wrapper(loop: Any, collect: Callable[[], Any], batch_id: int) -> Any:
-            self.current = {}
+            self.current, self.batch_id = {}, batch_id
+            self.chain = self.chains.batches.setdefault(batch_id, Batch())
             began = time.perf_counter()
             result = process(loop, self.timed("collect", collect), batch_id)
             found = dict(self.current)
@@ -76,6 +105,8 @@ class Stages:
         found["trigger"] = float(durations["triggerExecution"])
         found["addBatch"] = float(durations.get("addBatch", 0.0))
         self.batches.setdefault(int(report["batchId"]), {}).update(found)
+        began = datetime.fromisoformat(str(report["timestamp"]).replace("Z", "+00:00"))
+        self.chains.batches.setdefault(int(report["batchId"]), Batch()).triggered = began.timestamp() * 1000
 
 
 def table(batches: list[dict[str, float]]) -> dict[str, dict[str, float]]:
@@ -104,13 +135,14 @@ def table(batches: list[dict[str, float]]) -> dict[str, dict[str, float]]:
 
 
 def run(folder: Path, quick: bool = False) -> Result:
-    """Profile with the control query alone, then with loads running."""
-    small = Plan(events=10, warm_up_s=5.0, load=Load(10, 20))
-    alone = Plan(events=10, warm_up_s=5.0) if quick else Plan(events=120)
-    loaded = small if quick else Plan(events=120, load=Load())
+    """Profile with the control query alone, then with 500 brokers' heartbeats, then with loads running."""
+    small = {"events": 10, "warm_up_s": 5.0} if quick else {"events": 120}
+    beating = Load(20, 2, QUIET_S) if quick else Load(500, 2, QUIET_S)
+    loaded = Load(10, 20) if quick else Load()
     figures = {
-        "control_alone": profile(folder / "alone", alone, loads=False),
-        "with_loads": profile(folder / "loads", loaded, loads=True),
+        "control_alone": profile(folder / "alone", Plan(**small), loads=False),
+        "heartbeats": profile(folder / "heartbeats", Plan(**small, load=beating), loads=False),
+        "with_loads": profile(folder / "loads", Plan(**small, load=loaded), loads=True),
     }
     for name, found in figures.items():
         show(name, found)
@@ -128,7 +160,7 @@ def profile(folder: Path, plan: Plan, loads: bool) -> dict[str, Any]:
             time.sleep(plan.warm_up_s)
             cluster.command("create_namespace", namespace=NAMESPACE, bundles=4)
             first = max(list(stages.batches), default=0) + 1
-            latencies = ask(cluster, plan)
+            latencies = ask(cluster, plan, stages.chains)
             time.sleep(2 * PROGRESS_S)  # the last batches' progress reports
             measured = {i: b for i, b in sorted(dict(stages.batches).items()) if i >= first}
     committed = [b for i, b in measured.items() if i in stages.committed]
@@ -139,6 +171,7 @@ def profile(folder: Path, plan: Plan, loads: bool) -> dict[str, Any]:
         "load": plan.load.figures() if plan.load else None,
         "batches": len(measured),
         "latency_s": summary(latencies),
+        "events_ms": chain_profile(stages.chains.steps()),
         "committing_ms": table(committed),
         "idle_ms": table(idle),
     }
@@ -146,6 +179,9 @@ def profile(folder: Path, plan: Plan, loads: bool) -> dict[str, Any]:
 
 def show(name: str, found: dict[str, Any]) -> None:
     """The tables, for reading."""
+    print(f"\n{name}: ms an event, mean | p50 | p99 | mean of the slowest 5 %")
+    for step, row in found["events_ms"].items():
+        print(f"  {step:14}" + "".join(f" {row[k]:9.1f}" for k in ("mean", "p50", "p99", "mean_of_slowest")))
     print(f"\n{name}: {found['batches']} batches; ms a batch, those that commit | those that do not")
     nothing = {"p50": 0.0, "p90": 0.0}
     for stage, row in found["committing_ms"].items():
@@ -163,7 +199,7 @@ def clocked(stages: Stages) -> Iterator[None]:
     from jobs.feed import Feed
 
     places: list[tuple[Any, str, Callable[..., Any]]] = [
-        (control_loop, "parse_rows", stages.timed("parse", parse_rows)),
+        (control_loop, "parse_rows", stages.timed("parse", stages.noted(parse_rows))),
         (control_loop, "step", stages.timed("step", step)),
         (ControlTables, "append_evidence", stages.timed("evidence", ControlTables.append_evidence)),
         (ControlTables, "commit", stages.timed("commit", ControlTables.commit)),

@@ -12,6 +12,7 @@ from benchmarks.clients import one_topic_a_bundle
 from benchmarks.control_stages import Stages, table
 from benchmarks.failover import Kill, times_of
 from benchmarks.handover import Mover, steps_of
+from benchmarks.latency_chain import Batch, Chains, profile
 from benchmarks.result import NotMeasured, Result, Target, flattened
 from benchmarks.skew_to_relief import broken, parse
 from controller.demo.processes import ProcessFailed
@@ -206,3 +207,18 @@ def test_quick_figures_are_not_kept_and_strict_minds_missed_targets(
     assert main(["handover", "--quick", "--strict", "--dir", str(tmp_path)]) == 1
     assert "written to" not in capsys.readouterr().out
     assert json.loads(json.dumps(Result("h", {"x": 3.0}, [Target("x", 2, "s")]).document()))["targets"][0]["measured"]
+
+
+def test_an_events_steps_add_up_to_its_latency_and_none_is_negative() -> None:
+    chains = Chains()
+    chains.batches[7] = Batch(triggered=105.0, collecting=150.0, collected=200.0, committing=210.0, committed=230.0)
+    event = chains.event("c1")
+    event.sent, event.appended, event.batch, event.heard, event.applied = 100.5, 100.0, 7, 236.0, 237.0
+    chains.event("never read").sent = 1.0
+    (steps,) = chains.steps()
+    assert steps == {
+        "produce": 0.0, "kafka": 4.5, "source": 45.0, "collect": 50.0,
+        "step": 10.0, "commit": 20.0, "feed": 6.0, "apply": 1.0,
+    }  # fmt: skip
+    assert profile([steps, steps])["total"]["p99"] == 136.5
+    assert profile([]) == {}
