@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from controller.control import handover
-from controller.control.assignment import assign_orphans, evacuate, on_assign_request
+from controller.control.assignment import answer_lookups, assign_orphans, evacuate, on_assign_request
 from controller.control.commands import on_command
 from controller.control.context import Batch, Context, Evidence
 from controller.control.deadlines import judge_deadlines
@@ -58,6 +58,7 @@ def step(
     for event in batch.events:
         if isinstance(event, AssignRequest):
             on_assign_request(ctx, event)
+    answer_lookups(ctx)
     for event in batch.events:
         if isinstance(event, Command):
             on_command(ctx, event)

@@ -169,18 +169,15 @@ def _mode(ctx: Context, command: Command) -> Effect:
 
 
 def _round_now(ctx: Context, command: Command) -> Effect:
-    """Nothing to do here: the round worker reads the accepted entry."""
+    """Nothing to do here: the accepted entry itself is what the round worker goes by, after a crash as well."""
     return lambda: None
 
 
 def _thaw(ctx: Context, command: Command) -> Effect:
+    """The accepted entry overrules the guard (`ClusterState.thawing`) until the next judgement of leases has acted."""
     if not ctx.state.frozen:
         raise BadRecord("guard", "the mass-failure guard is not frozen")
-
-    def effect() -> None:
-        ctx.watch.guard_overruled = True
-
-    return effect
+    return lambda: None
 
 
 _HANDLERS: dict[str, Callable[[Context, Command], Effect]] = {

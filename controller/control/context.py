@@ -1,7 +1,8 @@
-"""One batch in the making: a private copy of the state, and the entries emitted so far.
+"""One batch in the making: the state, and the entries emitted so far.
 
-Each emitted entry is folded in at once, so that whatever comes later in the batch sees its effect. The parts of the
-step (sessions, hand-over, commands, …) are functions of a `Context`; none of them reads a clock.
+Each emitted entry is folded in at once, so that whatever comes later in the batch sees its effect; the first one
+takes a private copy of the state, so that a batch without entries costs none. The parts of the step (sessions,
+hand-over, commands, …) are functions of a `Context`; none of them reads a clock.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from controller.control.held import Held
 from controller.control.watch import Watch
 from controller.domain.apply import apply_in_place
 from controller.domain.decision import RoundResult
@@ -18,8 +18,10 @@ from controller.domain.events import Event
 from controller.domain.ids import Bundle, Session
 from controller.domain.ownership import IN_FLIGHT, Ownership, State
 from controller.domain.settings import ControlSettings
-from controller.domain.state import ClusterState
-from controller.policy.placement import Candidate, choose
+from controller.domain.state import Broker, ClusterState
+from controller.policy.placement import Placement
+
+_CHANGES_TARGETS = frozenset({Kind.REGISTERED, Kind.SESSION_ENDED, Kind.DRAIN, Kind.ROUND})
 
 
 @dataclass(slots=True)
@@ -55,7 +57,7 @@ class Context:
     """The batch in the making."""
 
     def __init__(self, state: ClusterState, watch: Watch, batch: Batch, now_ms: int, settings: ControlSettings) -> None:
-        self.state = state.copy()
+        self.state = state  # never kept by a part: the first entry replaces it
         self.watch = watch
         self.batch = batch
         self.now_ms = now_ms
@@ -63,7 +65,9 @@ class Context:
         self.settings = settings
         self.entries: list[Entry] = []
         self.evidence: list[Evidence] = []
-        self._held: Held | None = None
+        self._private = False
+        watch.mark(self.read_ms, state.seq)
+        self._placement: Placement | None = None
 
     def emit(self, kind: Kind, **fields: Any) -> Entry:
         """Append an entry and fold it in."""
@@ -75,10 +79,12 @@ class Context:
             at_ms=self.batch.at_ms,
             **fields,
         )
+        if not self._private:
+            self.state, self._private = self.state.copy(), True
         apply_in_place(self.state, entry)
         self.entries.append(entry)
-        if kind is Kind.SPLIT or kind is Kind.NAMESPACE_CREATED:
-            self._held = None
+        if kind in _CHANGES_TARGETS:
+            self._placement = None
         return entry
 
     def move(
@@ -97,7 +103,8 @@ class Context:
         """Emit the bundle's next ownership entry; `burn` takes the next epoch. Returns the new record."""
         underway = record.state in IN_FLIGHT
         moving_at_ms = more.pop("moving_at_ms", record.moving_at_ms if underway else 0)
-        completed = state is State.OWNED and by == record.to and moving_at_ms
+        emptied = more.pop("emptied", record.emptied if underway else "")
+        completed = state is State.OWNED and by is not None and by == record.to
         wanted = replace(
             record,
             state=state,
@@ -110,8 +117,10 @@ class Context:
             boundary=more.pop("boundary", None),
             send_on=bool(more.pop("send_on", False)),
             ever_owned=record.ever_owned or state in (State.ASSIGNING, State.OWNED),
-            moved_at_ms=moving_at_ms if completed else record.moved_at_ms,
+            moved_at_ms=moving_at_ms if completed and moving_at_ms else record.moved_at_ms,
             moving_at_ms=moving_at_ms if state in IN_FLIGHT else 0,
+            home=_home_after(record, by, emptied) if completed and by is not None else record.home,
+            emptied=emptied if state in IN_FLIGHT else "",
         )
         fields = ownership_fields(wanted)
         fields["data"].update(more)
@@ -119,8 +128,9 @@ class Context:
             decision_id, command_id = self.cause_of(record)
         self.emit(Kind.OWNERSHIP, reason=reason or None, decision_id=decision_id, command_id=command_id, **fields)
         result = self.state.bundles[str(record.bundle)]
-        if self._held is not None:
-            self._held.replace(record, result)
+        before, after = record.to or record.by, result.to or result.by
+        if self._placement is not None and before is not None and before != after:
+            self._placement.lightened(before.broker)
         self.watch.follow(result, self.now_ms, self.settings)
         return result
 
@@ -134,28 +144,39 @@ class Context:
         """The newest record of a bundle that some namespace has, or None."""
         return self.state.bundles.get(str(name)) if name is not None else None
 
-    def candidates(self, namespace: str) -> list[Candidate]:
-        """Every broker that may be granted a bundle of this namespace now, with what it already holds."""
-        if self._held is None:
-            self._held = Held(self.state.bundles.values())
-        held = self._held
-        return [
-            Candidate(b.id, held.of_namespace(b.id, namespace), held.total(b.id), self._score(b.id))
-            for b in self.state.live_brokers()
-            if b.runtime == "reference" and not (b.drained or b.leaving or self.lags(b.session))
-        ]
+    @property
+    def placement(self) -> Placement:
+        """Every broker that may be granted a bundle now."""
+        if self._placement is None:
+            scores = {b.id: self._score(b) for b in self.state.brokers.values() if self._may_be_granted(b)}
+            self._placement = Placement(lambda: self.state.holdings, scores)
+        return self._placement
 
-    def choose_target(self, bundle: Bundle, *without: Session | None) -> Session | None:
-        """The session that should get the bundle, or None when no broker is eligible."""
+    def choose_target(self, bundle: Bundle, *without: Session | None, home: str = "") -> Session | None:
+        """The session that should get the bundle, or None when no broker is eligible. `home` comes first if it is."""
         barred = {session.broker for session in without if session is not None}
-        found = choose([c for c in self.candidates(bundle.namespace) if c.broker not in barred])
+        if home and home not in barred and home in self.placement:
+            return self.state.session_of(home)
+        found = self.placement.choose(bundle.namespace, barred)
         return self.state.session_of(found) if found else None
 
     def lags(self, session: Session) -> bool:
         """Whether the session is so far behind the journal that nothing should be granted to it."""
         applied = self.watch.applied.get(session)
-        return applied is not None and self.state.seq - applied > self.settings.lag_limit_entries
+        return applied is not None and self.watch.expected_seq(session) - applied > self.settings.lag_limit_entries
 
-    def _score(self, broker: str) -> float:
+    def _may_be_granted(self, broker: Broker) -> bool:
+        if broker.session not in self.state.sessions or broker.runtime != "reference":
+            return False
+        return not (broker.drained or broker.leaving or self.lags(broker.session))
+
+    def _score(self, broker: Broker) -> float:
+        """The newest round's; one that registered since has left what it was scored for."""
         scores = self.state.round_memory.get("scores", {})
-        return float(scores.get(broker, 0.0)) if isinstance(scores, dict) else 0.0
+        stale = broker.seq > self.state.round_seq
+        return 0.0 if stale or not isinstance(scores, dict) else float(scores.get(broker.id, 0.0))
+
+
+def _home_after(record: Ownership, owner: Session, emptied: str) -> str:
+    """Where the bundle of a completed move goes back to when its new owner is emptied in turn."""
+    return "" if owner.broker == record.home else emptied

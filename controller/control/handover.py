@@ -101,10 +101,10 @@ def regrant(ctx: Context, record: Ownership, reason: str) -> None:
     ctx.move(record, State.RELEASING, by=giver, to=target, burn=True, fence=must_fence, reason=reason)
 
 
-def next_target(ctx: Context, record: Ownership, *without: Session | None) -> Session | None:
-    """The best broker that has not refused this bundle lately."""
+def next_target(ctx: Context, record: Ownership, *without: Session | None, home: str = "") -> Session | None:
+    """The best broker that has not refused this bundle lately; `home` comes first if it may be granted bundles."""
     barred = [ctx.state.session_of(broker) for broker in _refused_lately(ctx, record)]
-    return ctx.choose_target(record.bundle, *without, *barred)
+    return ctx.choose_target(record.bundle, *without, *barred, home=home)
 
 
 def note_refusal(ctx: Context, record: Ownership, who: Session) -> None:

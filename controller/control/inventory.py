@@ -1,7 +1,8 @@
 """What agents say they serve, against what the journal says (level-triggered reconciliation).
 
-An inventory older than the entry in question proves nothing. A bundle missing from a newer one may still be served
-by a process that merely forgot to list it, so it is released first, never freed outright.
+An inventory older than the entry in question proves nothing, and one that knows more than was ever journaled is a
+lie. A bundle missing from a newer one may still be served by a process that merely forgot to list it, so it is
+released first, never freed outright.
 """
 
 from __future__ import annotations
@@ -15,15 +16,12 @@ from controller.domain.ownership import State
 def on_inventory(ctx: Context, event: BrokerEvent) -> None:
     """Order `releasing(by -> nobody)` for what the session owns and does not serve."""
     session = event.session
+    if event.applied_seq > ctx.state.seq:
+        ctx.watch.refuse("applied_seq_beyond_journal")
+        return
     ctx.watch.applied[session] = max(event.applied_seq, ctx.watch.applied.get(session, 0))
-    missing = [
-        record
-        for name, record in ctx.state.bundles.items()
-        if record.by == session
-        and record.state is State.OWNED
-        and record.seq <= event.applied_seq
-        and name not in event.serving
-    ]
+    unlisted = [ctx.state.bundles[name] for name in ctx.state.holdings.named(session) - event.serving.keys()]
+    missing = [r for r in unlisted if r.by == session and r.state is State.OWNED and r.seq <= event.applied_seq]
     for record in sorted(missing, key=lambda r: r.bundle):
         ctx.move(record, State.RELEASING, by=session, burn=True, reason="missing_from_inventory")
 

@@ -13,6 +13,8 @@ from controller.domain.entries import Kind
 from controller.domain.events import Heartbeat
 from controller.domain.ids import Session
 
+FURTHEST_STEP = 1_000  # of incarnation and session number beyond what is known: agents take the next one
+
 
 def on_heartbeat(ctx: Context, beat: Heartbeat) -> None:
     """Renew the session, or register it when it is the next one of its broker."""
@@ -23,15 +25,19 @@ def on_heartbeat(ctx: Context, beat: Heartbeat) -> None:
             return
         ctx.emit(Kind.REGISTERED, broker=session.broker, session=str(session), data={"info": dict(beat.info)})
     ctx.watch.heard[session] = ctx.read_ms
-    ctx.watch.applied[session] = max(beat.applied_seq, ctx.watch.applied.get(session, 0))
+    applied_seq = min(beat.applied_seq, ctx.state.seq)  # nobody has applied what the journal does not have
+    ctx.watch.applied[session] = max(applied_seq, ctx.watch.applied.get(session, 0))
 
 
 def _may_register(ctx: Context, session: Session) -> bool:
     """The first nonce journaled for an incarnation wins; ends the predecessor of the same process."""
     old = ctx.state.brokers.get(session.broker)
-    if old is None or session.incarnation > old.session.incarnation:
+    known = old.session if old is not None else Session(session.broker, 0, "", 0)
+    if session.incarnation - known.incarnation > FURTHEST_STEP or session.number - known.number > FURTHEST_STEP:
+        return False
+    if old is None or session.incarnation > known.incarnation:
         return True
-    if session.process != old.session.process or session.number <= old.session.number:
+    if session.process != known.process or session.number <= known.number:
         return False
     if old.session in ctx.state.sessions:
         end_session(ctx, old.session, "superseded")
@@ -47,8 +53,8 @@ def end_session(ctx: Context, session: Session, reason: str) -> None:
     ctx.watch.applied.pop(session, None)
     if reason == "lease":
         ctx.watch.lapsed.append((ctx.now_ms, session.broker))
-    for record in [r for r in ctx.state.bundles.values() if r.names(session)]:
-        on_session_end(ctx, record, session)
+    for name in sorted(ctx.state.holdings.named(session)):
+        on_session_end(ctx, ctx.state.bundles[name], session)
 
 
 def judge_leases(ctx: Context) -> None:
@@ -63,16 +69,16 @@ def judge_leases(ctx: Context) -> None:
 
 def _guard(ctx: Context, silent: list[Session]) -> bool:
     """Whether lease ends are suspended. Looks at the share of silent brokers among those alive a minute ago; one that
-    lapsed and has come back is not silent."""
+    lapsed and has come back is not silent. A controller that starts on a frozen cluster listens for a lease first."""
     watch, settings = ctx.watch, ctx.settings
+    if ctx.state.frozen and ctx.now_ms <= watch.listening_until_ms:
+        return True
     watch.lapsed = [(at, b) for at, b in watch.lapsed if ctx.now_ms - at <= settings.guard_window_ms]
     gone = {b for _, b in watch.lapsed if ctx.state.session_of(b) is None} | {s.broker for s in silent}
     known = {s.broker for s in ctx.state.sessions} | gone
     suspicious = len(known) >= settings.guard_min_brokers and len(gone) > settings.guard_silent_fraction * len(known)
-    if watch.frozen_since_ms is not None and ctx.now_ms - watch.frozen_since_ms > settings.guard_thaw_after_ms:
-        watch.guard_overruled = True
-    if watch.guard_overruled:
-        watch.guard_overruled = False
+    by_time = watch.frozen_since_ms is not None and ctx.now_ms - watch.frozen_since_ms > settings.guard_thaw_after_ms
+    if by_time or ctx.state.thawing:
         watch.lapsed.clear()
         suspicious = False
     freeze = suspicious and (bool(silent) or ctx.state.frozen)

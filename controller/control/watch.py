@@ -6,12 +6,15 @@ one fresh lease and restarts every deadline ("slower by one lease, never wrong")
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass, field
 
 from controller.domain.ids import Session
 from controller.domain.ownership import IN_FLIGHT, Ownership, State
 from controller.domain.settings import ControlSettings
 from controller.domain.state import ClusterState
+
+LAG_ALLOWANCE_MS = 3_000  # a heartbeat a second, and the feed's way: what was committed since lags nobody
 
 
 @dataclass(slots=True)
@@ -23,17 +26,20 @@ class Watch:
     deadlines: dict[str, int] = field(default_factory=dict)  # bundle in flight -> when it is too late
     lapsed: list[tuple[int, str]] = field(default_factory=list)  # (when, broker) of leases that ended
     frozen_since_ms: int | None = None
-    guard_overruled: bool = False  # thaw by command or by time: the next judgement ends what has lapsed
+    listening_until_ms: int = 0  # before that, nobody can be known to be silent
     orphans: set[str] = field(default_factory=set)  # free bundles that were owned before: assigned at once
     rejections: dict[str, dict[str, int]] = field(default_factory=dict)  # bundle -> broker that said no -> when
     alarmed: dict[str, int] = field(default_factory=dict)  # bundle in flight -> epoch already complained about
     refused: dict[str, int] = field(default_factory=dict)  # reason -> count of events without effect, for metrics
     evidence_serial: int = 0
+    lookups: dict[str, None] = field(default_factory=dict)  # bundles that wait for their first owner, oldest first
+    marks: list[tuple[int, int]] = field(default_factory=list)  # (when, newest seq) of the last batches, oldest first
 
     @classmethod
     def fresh(cls, state: ClusterState, now_ms: int, settings: ControlSettings) -> Watch:
         """What a starting controller knows: everybody alive in the journal was heard just now."""
         watch = cls(heard=dict.fromkeys(state.sessions, now_ms))
+        watch.listening_until_ms = now_ms + settings.lease_ms + settings.margin_ms
         watch.frozen_since_ms = now_ms if state.frozen else None
         for record in state.bundles.values():
             watch.follow(record, now_ms, settings)
@@ -57,6 +63,18 @@ class Watch:
     def overdue(self, now_ms: int) -> list[str]:
         """Bundles whose in-flight state lasted too long, in a stable order."""
         return sorted(name for name, at in self.deadlines.items() if now_ms > at)
+
+    def mark(self, now_ms: int, seq: int) -> None:
+        """Note how far the journal was when a batch began. The oldest mark kept is older than the allowance."""
+        self.marks.append((now_ms, seq))
+        while len(self.marks) > 1 and self.marks[1][0] <= now_ms - 2 * LAG_ALLOWANCE_MS:
+            del self.marks[0]
+
+    def expected_seq(self, session: Session) -> int:
+        """What the session must have known of the journal when it was last heard: not what was committed meanwhile,
+        or a storm of entries would make a laggard of every broker."""
+        known = bisect_right(self.marks, self.heard.get(session, 0) - LAG_ALLOWANCE_MS, key=lambda mark: mark[0])
+        return self.marks[known - 1][1] if known else 0
 
     def refuse(self, reason: str) -> None:
         """Count an event that changed nothing."""

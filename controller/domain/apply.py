@@ -91,7 +91,7 @@ def _namespace_created(state: ClusterState, entry: Entry) -> None:
     check_cover(namespace, bundles)
     state.namespaces[namespace] = bundles
     for bundle in bundles:
-        state.bundles[str(bundle)] = Ownership(bundle, State.FREE, 0, seq=entry.seq)
+        state.put(Ownership(bundle, State.FREE, 0, seq=entry.seq))
 
 
 def _topic_created(state: ClusterState, entry: Entry) -> None:
@@ -107,21 +107,29 @@ def _ownership(state: ClusterState, entry: Entry) -> None:
     for party in (new.by, new.to):
         if party is not None and party not in state.sessions:
             raise InvariantBroken(f"entry {entry.seq}: {new.bundle} {new.state.value} names {party}, which has ended")
-    state.bundles[str(new.bundle)] = new
+    state.put(new)
 
 
 def _split(state: ClusterState, entry: Entry) -> None:
     parent = state.bundles[entry.bundle or ""]
     if parent.state is not State.SPLITTING:
         raise InvariantBroken(f"{parent.bundle} is split while {parent.state.value}")
-    retired = Ownership(parent.bundle, State.RETIRED, parent.epoch, seq=entry.seq, ever_owned=True)
-    state.bundles[str(parent.bundle)] = retired
+    state.put(Ownership(parent.bundle, State.RETIRED, parent.epoch, seq=entry.seq, ever_owned=True))
     children = {Bundle.parse(name): int(epoch) for name, epoch in entry.data["children"].items()}
     for child, epoch in children.items():
         if epoch <= parent.epoch:
             raise InvariantBroken(f"I3: child {child} starts at epoch {epoch}, its parent had {parent.epoch}")
-        state.bundles[str(child)] = Ownership(
-            child, State.OWNED, epoch, by=parent.by, seq=entry.seq, ever_owned=True, cause=parent.cause
+        state.put(
+            Ownership(
+                child,
+                State.OWNED,
+                epoch,
+                by=parent.by,
+                seq=entry.seq,
+                ever_owned=True,
+                cause=parent.cause,
+                home=parent.home,
+            )
         )
     namespace = parent.bundle.namespace
     living = tuple(sorted([b for b in state.namespaces[namespace] if b != parent.bundle] + list(children)))
@@ -132,6 +140,10 @@ def _split(state: ClusterState, entry: Entry) -> None:
 def _command(state: ClusterState, entry: Entry) -> None:
     outcome = "accepted" if entry.kind is Kind.COMMAND_ACCEPTED else "rejected"
     state.commands[entry.command_id or ""] = outcome
+    if entry.kind is Kind.COMMAND_ACCEPTED and entry.data.get("kind") == "round_now":
+        state.round_wanted, state.round_wanted_seq = entry.command_id or "", entry.seq
+    elif entry.kind is Kind.COMMAND_ACCEPTED and entry.data.get("kind") == "thaw":
+        state.thawing = True
     if len(state.commands) > COMMANDS_KEPT:
         del state.commands[next(iter(state.commands))]
 
@@ -146,11 +158,15 @@ def _round(state: ClusterState, entry: Entry) -> None:
     state.round_at_ms = int(entry.data["at_ms"])
     state.round_memory = dict(entry.data.get("memory", {}))
     state.round_id = str(entry.data.get("round_id", ""))
+    state.round_seq = entry.seq
     state.rounds += 1
+    if int(entry.data.get("state_seq", 0)) >= state.round_wanted_seq:
+        state.round_wanted, state.round_wanted_seq = "", 0
 
 
 def _guard(state: ClusterState, entry: Entry) -> None:
     state.frozen = bool(entry.data["frozen"])
+    state.thawing = state.thawing and state.frozen
 
 
 def _observed(state: ClusterState, entry: Entry) -> None:

@@ -2,6 +2,8 @@
 
 Every parser takes the raw bytes of one record and returns a value or raises BadRecord with the rule's id, which
 ends up in the quarantine table. Unknown fields are ignored; an unknown version `v` is a BadRecord: never guess.
+What passes can be written down again anywhere: it is UTF-8, its numbers are finite, no key stands twice, and it is
+nested no deeper than any writer bears. A record that only a later stage refuses would stop every controller to come.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from controller.domain.ids import RING_END, Bundle, Session, check_broker_id
 
 VERSION = 1
 MAX_CONTROL_BYTES = 1_048_576  # an inventory of 10,000 bundles is half of this
+MAX_SMALL_BYTES = 131_072  # of everything else; it may end up in the journal whole
+MAX_DEPTH = 32  # of nesting
 EVENT_KINDS = frozenset(
     {
         "accepted", "rejected", "serving", "released", "fenced", "split_done", "split_proposed",
@@ -104,7 +108,7 @@ Event = Heartbeat | Tick | BrokerEvent | AssignRequest | Command | RoundFinished
 
 def parse_heartbeat(raw: bytes) -> Heartbeat | Tick:
     """A record of the heartbeats topic."""
-    doc = _document(raw)
+    doc = _document(raw, MAX_SMALL_BYTES)
     if doc.get("kind") == "tick":
         return Tick(_text(doc, "instance", 64), _int(doc, "seq"))
     info = doc.get("info") or {}
@@ -115,7 +119,7 @@ def parse_heartbeat(raw: bytes) -> Heartbeat | Tick:
 
 def parse_broker_event(raw: bytes) -> BrokerEvent:
     """A record of the broker-events topic."""
-    doc = _document(raw)
+    doc = _document(raw, MAX_CONTROL_BYTES)
     kind = doc.get("kind")
     if not isinstance(kind, str) or kind not in EVENT_KINDS:
         raise BadRecord("event_kind", f"{str(kind)[:80]!r} is none of {', '.join(sorted(EVENT_KINDS))}")
@@ -127,8 +131,8 @@ def parse_broker_event(raw: bytes) -> BrokerEvent:
         raise BadRecord("event_serving", "serving is not an object of bundle -> epoch")
     for name, epoch in serving.items():
         Bundle.parse(name)
-        if not isinstance(epoch, int) or isinstance(epoch, bool) or epoch < 0:
-            raise BadRecord("event_serving", f"epoch {epoch!r} of {name}")
+        if not isinstance(epoch, int) or isinstance(epoch, bool) or not 0 <= epoch < 2**53:
+            raise BadRecord("event_serving", f"epoch {str(epoch)[:80]} of {name}")
     boundary = _int(doc, "boundary") if doc.get("boundary") is not None else None
     if boundary is not None and boundary > RING_END:
         raise BadRecord("split_boundary", f"{boundary} is beyond the ring")
@@ -147,13 +151,13 @@ def parse_broker_event(raw: bytes) -> BrokerEvent:
 
 def parse_assign_request(raw: bytes) -> AssignRequest:
     """A record of the assign-requests topic: names the bundle it wants assigned."""
-    doc = _document(raw)
+    doc = _document(raw, MAX_SMALL_BYTES)
     return AssignRequest(check_broker_id(_text(doc, "broker", 255)), Bundle.parse(_text(doc, "bundle", 512)))
 
 
 def parse_command(raw: bytes) -> Command:
     """A record of the commands topic. What the arguments mean is judged by the step, with a rejected entry."""
-    doc = _document(raw)
+    doc = _document(raw, MAX_SMALL_BYTES)
     args = doc.get("args") or {}
     if not isinstance(args, dict):
         raise BadRecord("command_args", f"args is {type(args).__name__}, not an object")
@@ -166,15 +170,20 @@ def parse_command(raw: bytes) -> Command:
     )
 
 
-def _document(raw: bytes | None) -> dict[str, Any]:
+def _document(raw: bytes | None, limit: int) -> dict[str, Any]:
     if raw is None or not raw:
         raise BadRecord("empty", "record without a value")
-    if len(raw) > MAX_CONTROL_BYTES:
-        raise BadRecord("too_large", f"{len(raw)} bytes, at most {MAX_CONTROL_BYTES}")
+    if len(raw) > limit:
+        raise BadRecord("too_large", f"{len(raw)} bytes, at most {limit}")
     try:
-        doc = json.loads(raw, parse_constant=_no_number)
+        text = raw.decode()  # strictly: `json.loads` takes UTF-16 and half surrogate pairs as well
+        doc = json.loads(text, parse_constant=_no_number, parse_float=_finite, object_pairs_hook=_unambiguous)
     except (ValueError, RecursionError) as error:
         raise BadRecord("not_json", str(error)[:200]) from None
+    if text.count("{") + text.count("[") > MAX_DEPTH and _deeper_than(doc, MAX_DEPTH):
+        raise BadRecord("too_deep", f"nested deeper than {MAX_DEPTH} levels")
+    if "\\u" in text and not _is_unicode(doc):
+        raise BadRecord("not_unicode", "text with half a surrogate pair")
     if not isinstance(doc, dict):
         raise BadRecord("not_object", f"a JSON {type(doc).__name__}, not an object")
     version = doc.get("v")
@@ -185,6 +194,40 @@ def _document(raw: bytes | None) -> dict[str, Any]:
 
 def _no_number(text: str) -> float:
     raise ValueError(f"{text} is no JSON number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:80]} is beyond any number")
+    return value
+
+
+def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Of two values of one key each reader would believe another one."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise BadRecord("duplicate_key", f"{twice[:80]!r} stands more than once")
+    return found
+
+
+def _deeper_than(value: Any, depth: int) -> bool:
+    """Whether lists and objects are nested more than `depth` levels. Level by level: no recursion."""
+    level = [value]
+    for _ in range(depth):
+        inner = [v.values() if isinstance(v, dict) else v for v in level if isinstance(v, dict | list)]
+        level = [part for parts in inner for part in parts]
+    return any(isinstance(v, dict | list) for v in level)
+
+
+def _is_unicode(doc: Any) -> bool:
+    try:
+        json.dumps(doc, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _session(doc: Mapping[str, Any]) -> Session:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from controller.domain.holdings import Holdings
 from controller.domain.ids import Bundle, Session
 from controller.domain.ownership import Ownership, State
 
@@ -50,6 +51,7 @@ class ClusterState:
     brokers: dict[str, Broker] = field(default_factory=dict)
     sessions: dict[Session, int] = field(default_factory=dict)  # living sessions -> seq of their registration
     bundles: dict[str, Ownership] = field(default_factory=dict)
+    holdings: Holdings = field(default_factory=Holdings, repr=False)  # derived from `bundles`
     namespaces: dict[str, tuple[Bundle, ...]] = field(default_factory=dict)  # living bundles in ring order
     topics: dict[str, int] = field(default_factory=dict)  # created topics -> partitions
     commands: dict[str, str] = field(default_factory=dict)  # newest ids -> accepted | rejected
@@ -59,15 +61,25 @@ class ClusterState:
     round_at_ms: int = 0  # record time of the newest round
     round_memory: dict[str, Any] = field(default_factory=dict)  # hits and other strategy memory
     round_id: str = ""  # the newest round
+    round_seq: int = 0  # its entry
     rounds: int = 0
+    round_wanted: str = ""  # the newest accepted `round_now` that no round has answered yet
+    round_wanted_seq: int = 0  # of its entry: a round computed at this seq or a later one answers it
+    thawing: bool = False  # an operator overruled the guard: whoever is silent at the next judgement ends
 
     def copy(self) -> ClusterState:
         """A private copy to fold into: containers are copied, values are shared."""
         result = ClusterState()
         for name in self.__dataclass_fields__:
             value = getattr(self, name)
-            setattr(result, name, dict(value) if isinstance(value, dict) else value)
+            setattr(result, name, value.copy() if isinstance(value, dict | Holdings) else value)
         return result
+
+    def put(self, record: Ownership) -> None:
+        """Replace a bundle's record; the index follows."""
+        name = str(record.bundle)
+        self.holdings.replace(self.bundles.get(name), record)
+        self.bundles[name] = record
 
     def alive(self, session: Session | None) -> bool:
         """Whether the session's lease has not ended, as the journal says."""

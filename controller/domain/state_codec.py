@@ -6,13 +6,14 @@ import json
 from dataclasses import fields
 from typing import Any
 
+from controller.domain.holdings import Holdings
 from controller.domain.ids import Bundle, Session
 from controller.domain.ownership import Ownership, State
 from controller.domain.state import Broker, ClusterState
 
 _PLAIN = (
     "seq", "instance", "controller_running", "mode", "frozen", "topics", "offsets", "kafka",
-    "round_at_ms", "round_memory", "round_id", "rounds",
+    "round_at_ms", "round_memory", "round_id", "round_seq", "rounds", "round_wanted", "round_wanted_seq", "thawing",
 )  # fmt: skip
 _OWNERSHIP = tuple(f.name for f in fields(Ownership) if f.name != "bundle")
 
@@ -34,11 +35,12 @@ def encode(state: ClusterState) -> str:
 def decode(text: str) -> ClusterState:
     """The state that `encode` printed."""
     document = json.loads(text)
-    state = ClusterState(**{name: document[name] for name in _PLAIN})
+    state = ClusterState(**{name: document[name] for name in _PLAIN if name in document})
     for broker, (session, info, drained, leaving, seq) in document["brokers"].items():
         state.brokers[broker] = Broker(broker, Session.parse(session), info, drained, leaving, seq)
     state.sessions = {Session.parse(s): seq for s, seq in document["sessions"].items()}
     state.bundles = {name: _decode_ownership(name, row) for name, row in document["bundles"].items()}
+    state.holdings = Holdings.of_records(state.bundles.values())
     state.namespaces = {ns: tuple(map(Bundle.parse, names)) for ns, names in document["namespaces"].items()}
     state.commands = dict(document["commands"])
     state.observed = {broker: tuple(names) for broker, names in document["observed"].items()}

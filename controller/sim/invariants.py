@@ -11,6 +11,7 @@ from itertools import pairwise
 from controller.domain.apply import fold
 from controller.domain.entries import Entry
 from controller.domain.errors import InvariantBroken
+from controller.domain.holdings import Holdings
 from controller.domain.ids import Bundle, Session
 from controller.domain.ownership import State
 from controller.domain.ring import check_cover
@@ -70,8 +71,15 @@ def check_settled(state: ClusterState) -> None:
         raise InvariantBroken(f"I6: {name} is still {record.state.value} at epoch {record.epoch}")
 
 
+def check_holdings(state: ClusterState) -> None:
+    """The index of who holds what is what a scan of the bundles finds."""
+    if state.holdings != Holdings.of_records(state.bundles.values()):
+        raise InvariantBroken(f"I4: at seq {state.seq} the index of holdings differs from the bundles")
+
+
 def check_state(before: ClusterState, after: ClusterState) -> None:
-    """What must hold after every batch: I2, I3 and living parties."""
+    """What must hold after every batch: I2, I3, living parties and a true index."""
     check_rings(after)
+    check_holdings(after)
     check_epochs_grow(before, after)
     check_parties_live(after)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from controller.control.watch import LAG_ALLOWANCE_MS
 from controller.domain.entries import Kind
 from controller.domain.events import Heartbeat
 from controller.domain.ids import Bundle, Session
@@ -183,17 +184,34 @@ def test_leaving_broker_hands_over_first_and_its_next_process_is_welcome() -> No
 
 
 def test_lagging_broker_is_no_target() -> None:
+    """`a:1` would be chosen: it holds as little as `b:1`, and its name comes first."""
     driver = StepDriver(with_settings(lag_limit_entries=5))
-    driver.join("a:1")
-    b = driver.join("b:1")
+    a, b = driver.join("a:1"), driver.join("b:1")
+    driver.command("create_namespace", namespace="t/n", bundles=1)
+    stuck_at = driver.state.seq
+    for _ in range(8):
+        driver.command("round_now")
+    driver.now_ms += LAG_ALLOWANCE_MS
+    driver.watch.applied[a] = stuck_at
+    del driver.sessions["a:1"]
+    driver.run(Heartbeat(a, stuck_at))
+    driver.lookup(WHOLE)
+    assert driver.of(WHOLE).to == b
+
+
+def test_what_was_committed_a_moment_ago_makes_nobody_a_laggard() -> None:
+    driver = StepDriver(with_settings(lag_limit_entries=5))
+    a = driver.join("a:1")
+    applied_seq = driver.state.seq
     driver.command("create_namespace", namespace="t/n", bundles=1)
     for _ in range(6):
         driver.command("round_now")
-    driver.sessions.pop("b:1")
-    driver.watch.heard[b] = driver.now_ms
-    driver.watch.applied[b] = 1
+    driver.now_ms += LAG_ALLOWANCE_MS - 1
+    driver.watch.applied[a] = applied_seq
+    del driver.sessions["a:1"]
+    driver.run(Heartbeat(a, applied_seq))
     driver.lookup(WHOLE)
-    assert driver.of(WHOLE).to == driver.sessions["a:1"]
+    assert driver.of(WHOLE).to == a
 
 
 def test_a_heartbeat_counts_from_the_moment_it_was_read() -> None:

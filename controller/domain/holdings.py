@@ -1,0 +1,105 @@
+"""Which bundles name a session, and how many each broker holds: kept current entry by entry, never scanned for.
+
+Derived from `ClusterState.bundles` and always equal to `Holdings.of_records(bundles.values())` (a property test and
+`controller/sim/invariants.py` compare them). A grant in flight counts for its grantee. Copies share their inner
+containers until one of the two writes to them, so that copying costs per session and namespace, not per bundle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, field
+
+from controller.domain.ids import Session
+from controller.domain.ownership import Ownership
+
+_NOTHING: frozenset[str] = frozenset()
+_NOWHERE: Mapping[str, int] = {}
+
+
+@dataclass(slots=True)
+class Holdings:
+    """Read by `named`, `total` and `spread`; written by `replace` alone. No container in it is ever empty."""
+
+    _named: dict[Session, set[str]] = field(default_factory=dict)
+    _totals: dict[str, int] = field(default_factory=dict)
+    _spread: dict[str, dict[str, int]] = field(default_factory=dict)
+    _own_sessions: set[Session] = field(default_factory=set, compare=False)  # inner containers nobody shares
+    _own_namespaces: set[str] = field(default_factory=set, compare=False)
+
+    @classmethod
+    def of_records(cls, records: Iterable[Ownership]) -> Holdings:
+        """Counted from nothing."""
+        found = cls()
+        for record in records:
+            found.replace(None, record)
+        return found
+
+    def copy(self) -> Holdings:
+        """A copy that may be written to without changing this one, and the other way round."""
+        self._own_sessions, self._own_namespaces = set(), set()
+        return Holdings(dict(self._named), dict(self._totals), dict(self._spread))
+
+    def named(self, session: Session) -> Set[str]:
+        """Names of the bundles whose newest record names the session as `by`, `to` or `fencer`."""
+        return self._named.get(session, _NOTHING)
+
+    def total(self, broker: str) -> int:
+        """Bundles the broker owns or is about to own, in all of its sessions."""
+        return self._totals.get(broker, 0)
+
+    def spread(self, namespace: str) -> Mapping[str, int]:
+        """Broker -> bundles of this namespace that it owns or is about to own; brokers without any are left out."""
+        return self._spread.get(namespace, _NOWHERE)
+
+    def replace(self, old: Ownership | None, new: Ownership) -> None:
+        """A bundle's record changed, or came into being."""
+        before = {old.by, old.to, old.fencer} if old is not None else set()
+        after = {new.by, new.to, new.fencer}
+        if before != after:
+            name = str(new.bundle)
+            for session in before - after:
+                self._forget(session, name)
+            for session in after - before:
+                self._note(session, name)
+        was, now = old and _holder(old), _holder(new)
+        if was != now:
+            namespace = new.bundle.namespace
+            if was:
+                self._count(was, namespace, -1)
+            if now:
+                self._count(now, namespace, 1)
+
+    def _note(self, session: Session | None, name: str) -> None:
+        if session is not None:
+            self._writable(session).add(name)
+
+    def _forget(self, session: Session | None, name: str) -> None:
+        if session is not None:
+            names = self._writable(session)
+            names.discard(name)
+            if not names:
+                del self._named[session]
+
+    def _writable(self, session: Session) -> set[str]:
+        if session not in self._own_sessions or session not in self._named:
+            self._named[session] = set(self._named.get(session, ()))
+            self._own_sessions.add(session)
+        return self._named[session]
+
+    def _count(self, broker: str, namespace: str, sign: int) -> None:
+        if namespace not in self._own_namespaces or namespace not in self._spread:
+            self._spread[namespace] = dict(self._spread.get(namespace, ()))
+            self._own_namespaces.add(namespace)
+        for key, counts in ((broker, self._totals), (broker, self._spread[namespace])):
+            counts[key] = counts.get(key, 0) + sign
+            if not counts[key]:
+                del counts[key]
+        if not self._spread[namespace]:
+            del self._spread[namespace]
+
+
+def _holder(record: Ownership) -> str | None:
+    """The broker that a record counts for: whoever it goes to, else whoever has it."""
+    holder = record.to or record.by
+    return holder.broker if holder is not None else None
