@@ -27,6 +27,7 @@ VARIABLE = "BALLAST_FAILPOINTS"
 POINTS = {
     "control.before_step": "rows are read, nothing is computed",
     "control.before_evidence": "the step is done, nothing is written",
+    "evidence.write": "a round's first evidence table is written, the others are not",
     "control.before_journal": "evidence and quarantine are written, the journal is not",
     "control.before_feed": "the journal is committed, the feed says nothing yet",
     "control.before_projection": "the feed has spoken, the projections are old",

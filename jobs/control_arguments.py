@@ -19,6 +19,7 @@ class Arguments:
     overrides: tuple[str, ...]
     only: str | None
     take_over: bool
+    accept_new_kafka: str | None
     checkpoint: str | None
     every_round: bool
     pid_file: Path | None
@@ -44,6 +45,12 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
     )
     parser.add_argument("--only", choices=[LOADS, CONTROL], help="run one query alone")
     parser.add_argument("--take-over", action="store_true", help="do not listen for a living controller: replace it")
+    parser.add_argument(
+        "--accept-new-kafka",
+        metavar="CLUSTER_ID",
+        help="go on with this Kafka cluster although the journal's offsets are of another one, or of lost records; "
+        "for one start, see docs/recovery.md",
+    )
     parser.add_argument("--checkpoint", metavar="DIR", help="folder of the checkpoints, instead of tables.checkpoints")
     parser.add_argument(
         "--every-round", action="store_true", help="evaluate every due round in order, for replays; a live job skips"
@@ -56,6 +63,7 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
         overrides=tuple(found.set),
         only=found.only,
         take_over=found.take_over,
+        accept_new_kafka=found.accept_new_kafka,
         checkpoint=found.checkpoint,
         every_round=found.every_round,
         pid_file=found.pid_file,

@@ -15,14 +15,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from controller import failpoints
 from controller.bus.topics import TopicNames
+from controller.domain.entries import Kind
 from controller.domain.errors import BallastError, OutcomeUnknown
 from controller.domain.events import Event, RoundFinished, Tick
 from controller.domain.settings import ControlSettings
 from controller.domain.state import ClusterState
 from controller.step import Batch, Watch, step
 from jobs.control_metrics import ControlMetrics
-from jobs.control_records import Parsed, Row, merged, parse_rows, parsers
+from jobs.control_records import Offsets, Parsed, Row, merged, parse_rows, parsers
 from jobs.control_tables import ControlTables
 from jobs.feed import Feed
 
@@ -73,11 +75,14 @@ class ControlLoop:
         self._settings = settings
         self._clocks = clocks
         self._parsers = parsers(names)
-        self._applied = merged(self.state.offsets, {})
+        # Heartbeats are read from their end on (`jobs.control_source`): where an earlier life stopped means nothing.
+        self._applied = merged({t: p for t, p in self.state.offsets.items() if t != names.heartbeats}, {})
+        self._unjournaled: Offsets = {}  # read and applied, but not among the journal's offsets yet
         self._rounds: queue.SimpleQueue[RoundFinished] = queue.SimpleQueue()
         self._durations_ms: dict[str, int] = {}
         self._lock = threading.Lock()
         self._stopped = False
+        self._overtaken_judged = False
         self._now_ms = self.last_batch_ms = clocks.boot_ms()
         self._watch = Watch.fresh(self.state, self._now_ms, settings)
 
@@ -108,6 +113,11 @@ class ControlLoop:
             # Noted here, before Spark plans the next batch: all that was appended before will be read in it.
             self._now_ms = self.last_batch_ms = self._clocks.boot_ms()
 
+    @property
+    def unjournaled(self) -> Offsets:
+        """How far was read since the journal last said so; a clean stop journals it."""
+        return self._unjournaled
+
     def stop(self) -> None:
         """Wait for the batch in hand and let no other begin."""
         with self._lock:
@@ -118,10 +128,12 @@ class ControlLoop:
         found = parse_rows(rows, self._applied, self._parsers)
         self._report(found, rows)
         self._yield_to_another(found.events)
+        failpoints.reach("control.before_step")
         events: list[Event] = [*found.events, *self._finished_rounds()]
+        offsets = merged(self._unjournaled, found.offsets)
         batch = Batch(
             events=events,
-            offsets=found.offsets,
+            offsets=offsets,
             batch_id=batch_id,
             instance=self._claim.instance,
             at_ms=self._clocks.wall_ms(),
@@ -131,35 +143,48 @@ class ControlLoop:
             read_ms=read_ms,
         )
         result = step(self.state, self._watch, batch, self._now_ms, self._settings, quarantined=len(found.bad))
+        failpoints.reach("control.before_evidence")
         if found.bad:
             self._tables.quarantine(found.bad, batch_id, batch.at_ms)
         if result.evidence:
             self._tables.append_evidence(result.evidence, batch.at_ms, self._durations_ms)
             self._durations_ms.clear()
+        failpoints.reach("control.before_journal")
         if result.entries:
             with self.metrics.commit_seconds.time():
                 self._tables.commit(result.entries)
+            failpoints.reach("control.before_feed")
             self._feed.publish(result.entries)
             self.metrics.committed(result.entries)
         self.state = result.state
         self._applied = merged(self._applied, found.offsets)
+        journaled = any(entry.kind is Kind.OFFSETS for entry in result.entries)
+        self._unjournaled = {} if journaled else offsets
         self.last_batch_id = batch_id
+        failpoints.reach("control.before_projection")
         self._tables.project(self.state)
         self.metrics.after_batch(self.state, self._watch)
 
     def _yield_to_another(self, events: Sequence[Event]) -> None:
-        """A tick of another instance beyond our own seq says that it has committed since. A quiet controller would
-        otherwise learn of a take-over only at its next commit. The journal has the last word: a forged tick is read
-        again at each start."""
-        for event in events:
-            if isinstance(event, Tick) and event.instance != self.instance and event.seq > self.state.seq:
-                try:
-                    self._tables.check_not_replaced()
-                except OutcomeUnknown as error:
-                    log.error("whether controller %s has taken over: %s", event.instance, error)
-                else:
-                    log.warning("a tick of %s with seq %d, which the journal has not", event.instance, event.seq)
-                return
+        """A tick of another instance beyond our own seq says that it has committed since, and so does a projection
+        beyond it. A quiet controller would otherwise learn of a take-over only at its next commit. The journal has
+        the last word: anybody can forge a tick."""
+        hints = [
+            f"a tick of {event.instance} with seq {event.seq}"
+            for event in events
+            if isinstance(event, Tick) and event.instance != self.instance and event.seq > self.state.seq
+        ]
+        overtaken = self._tables.overtaken
+        if overtaken is not None and not self._overtaken_judged:
+            hints.append(str(overtaken))
+            self._overtaken_judged = True
+        if hints:
+            try:
+                self._tables.check_not_replaced()
+            except OutcomeUnknown as error:
+                log.error("%s; whether it has taken over: %s", hints[0], error)
+            else:
+                log.warning("%s: the journal does not bear it out", hints[0])
 
     def _finished_rounds(self) -> list[RoundFinished]:
         finished = []

@@ -11,6 +11,7 @@ import os
 import socket
 import threading
 import uuid
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 from pyspark.sql import SparkSession
@@ -22,22 +23,22 @@ from controller.clock import boot_ms, wall_ms
 from controller.config.policy_values import control_settings
 from controller.config.settings import Settings
 from controller.domain.apply import fold
-from controller.domain.errors import BallastError
+from controller.domain.errors import BallastError, ForeignCommit
 from controller.domain.events import RoundFinished
 from jobs.control_arguments import Arguments
 from jobs.control_loop import Claim, Clocks, ControlLoop
 from jobs.control_metrics import ControlMetrics
-from jobs.control_query import control_checkpoint, start_control, stop_control
-from jobs.control_source import SourceSettings
+from jobs.control_query import control_checkpoint, remove_old_checkpoints, start_control, stop_control
+from jobs.control_source import SourceSettings, reach_of, starting_offsets
 from jobs.control_start import (
     check_alone,
-    check_identity,
     check_kafka,
     claim,
     first_entries,
     kafka_identity,
-    last_entry,
+    last_entries,
     listen_for_another,
+    settle_kafka,
 )
 from jobs.control_tables import ControlTables
 from jobs.feed import Feed
@@ -64,6 +65,7 @@ class ControlPart:
         self._query: StreamingQuery | None = None
         self._tables: ControlTables | None = None
         self._feed: Feed | None = None
+        self._kafka: dict[str, Any] = {}
         self.worker: RoundWorker | None = None
 
     def start(self, spark: SparkSession) -> None:
@@ -73,13 +75,15 @@ class ControlPart:
         specs = [spec for spec in live_topics(self._names) if spec.name in self._control_topics()]
         facts = ensure_topics(bootstrap, specs, client, self._settings.kafka.replication_factor or -1)
         check_kafka(self._settings, facts)
-        kafka = kafka_identity(bootstrap, client, facts, self._names)
+        self._kafka = kafka = kafka_identity(bootstrap, client, facts, self._names)
+        source = SourceSettings(bootstrap, self._names.control, client)
         root = self._settings.tables.root
         self._tables = tables = ControlTables(root, self.instance, self._settings, self.metrics, self._stop_asked)
         state = tables.load_state()
-        check_identity(state.kafka, kafka, bootstrap)
+        reach = reach_of(source)
+        positions = settle_kafka(state, kafka, reach, bootstrap, self._arguments.accept_new_kafka)
         check_alone(state, self._arguments.take_over, settings, self._listen)
-        entries = first_entries(state, self.instance, wall_ms(), settings, kafka)
+        entries = first_entries(state, self.instance, wall_ms(), settings, kafka, positions)
         state = claim(state, entries, tables.commit)
         tables.record_config(wall_ms())
         log.info("controller %s holds the journal from seq %d on", self.instance, state.seq)
@@ -92,9 +96,12 @@ class ControlPart:
         tables.start_projecting(state)
         self.worker = RoundWorker(self._settings, self._arguments.every_round, self._round_finished, self.metrics)
         self.worker.start()
-        source = SourceSettings(bootstrap, self._names.control, client)
-        checkpoint = control_checkpoint(self._arguments.checkpoint or self._settings.tables.checkpoints)
-        self._query = start_control(spark, self._loop, source, checkpoint, self._settings.control.trigger_ms)
+        root = self._arguments.checkpoint or self._settings.tables.checkpoints
+        checkpoint = control_checkpoint(root, self.instance, wall_ms())
+        remove_old_checkpoints(spark, checkpoint)
+        starting = starting_offsets(reach, self._loop.state.offsets, from_end=self._names.heartbeats)
+        trigger_ms = self._settings.control.trigger_ms
+        self._query = start_control(spark, self._loop, source, starting, checkpoint, trigger_ms)
 
     def failure(self) -> BaseException | None:
         """What the batch raised, or what Spark says."""
@@ -114,7 +121,9 @@ class ControlPart:
         silent_ms = boot_ms() - loop.last_batch_ms
         if silent_ms > SILENT_MS:
             found.append(f"control: no batch for {silent_ms // 1000} s")
-        return found
+        if self._tables is not None and self._tables.overtaken is not None:
+            found.append(f"control: no projections are written any more: {self._tables.overtaken}")
+        return found + (self.worker.troubles() if self.worker is not None else [])
 
     def stop(self, clean: bool) -> None:
         """`clean` says that this instance still holds the journal and everything went well."""
@@ -123,18 +132,24 @@ class ControlPart:
         if self.worker is not None:
             self.worker.stop()
         if self._loop is not None and self._tables is not None:
-            if clean and self._loop.failure is None:
-                self._say_goodbye(self._loop, self._tables)
+            clean = clean and self._loop.failure is None and self._say_goodbye(self._loop, self._tables)
             self._tables.stop_projecting(self._loop.state if clean else None)
         if self._feed is not None:
             self._feed.stop()
 
-    def _say_goodbye(self, loop: ControlLoop, tables: ControlTables) -> None:
-        entry = last_entry(loop.state, self.instance, loop.last_batch_id + 1, wall_ms())
-        tables.commit([entry])
-        loop.state = fold(loop.state, [entry])
+    def _say_goodbye(self, loop: ControlLoop, tables: ControlTables) -> bool:
+        """Whether it could be said: a controller that was replaced meanwhile has nothing to say."""
+        batch = loop.last_batch_id + 1
+        entries = last_entries(loop.state, self.instance, batch, wall_ms(), loop.unjournaled, self._kafka)
+        try:
+            tables.commit(entries)
+        except ForeignCommit as error:
+            log.error("stopped without a word in the journal: %s", error)
+            return False
+        loop.state = fold(loop.state, entries)
         if self._feed is not None:
-            self._feed.publish([entry])
+            self._feed.publish(entries)
+        return True
 
     def _round_finished(self, event: RoundFinished, duration_ms: int) -> None:
         if self._loop is not None:

@@ -1,11 +1,12 @@
 """The control query: Spark reads the control topics, `ControlLoop` does the rest, once a micro-batch.
 
-The streaming checkpoint is only Spark's bookmark: a lost one starts again from the journaled offsets, a stale one
-replays records that the loop drops.
+Where to go on is the journal's word alone: every start takes a new checkpoint and begins at the journaled offsets, so
+a checkpoint that is lost, old, damaged or of other tables cannot matter (docs/decisions/0004).
 """
 
 from __future__ import annotations
 
+import json
 import logging
 from pathlib import Path
 
@@ -13,22 +14,24 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from jobs.control_loop import ControlLoop
-from jobs.control_source import SourceSettings, collect, read_stream, starting_offsets
+from jobs.control_records import Offsets
+from jobs.control_source import SourceSettings, collect, read_stream
 
 log = logging.getLogger(__name__)
 
 QUERY_NAME = "control"
 POOL = "control"
+CHECKPOINTS_KEPT = 3  # of earlier starts: one of them may be a replaced instance that still sleeps
 
 
 def start_control(
-    spark: SparkSession, loop: ControlLoop, source: SourceSettings, checkpoint: str, trigger_ms: int
+    spark: SparkSession, loop: ControlLoop, source: SourceSettings, starting: Offsets, checkpoint: str, trigger_ms: int
 ) -> StreamingQuery:
     """Start the query; its batches run in the scheduler pool `control`, beside the loads query's.
 
-    The loop must have claimed the journal before: nobody else may be moving this checkpoint.
+    The loop must have claimed the journal before; `checkpoint` must be a folder that no query has used.
     """
-    frame = read_stream(spark, source, starting_offsets(source, loop.state.offsets))
+    frame = read_stream(spark, source, json.dumps(starting, sort_keys=True))
 
     def on_batch(batch: DataFrame, batch_id: int) -> None:
         loop.process(lambda: collect(batch), batch_id)
@@ -55,6 +58,21 @@ def stop_control(query: StreamingQuery, loop: ControlLoop) -> None:
         log.warning("the control query's stop: %s", str(error).splitlines()[0] if str(error) else error)
 
 
-def control_checkpoint(root: str) -> str:
-    """Where the query's checkpoint lies below `tables.checkpoints`."""
-    return f"{root.rstrip('/')}/control" if "://" in root else str(Path(root).absolute() / "control")
+def control_checkpoint(root: str, instance: str, wall_ms: int) -> str:
+    """The checkpoint of one start, below `tables.checkpoints`; names sort by time."""
+    folder = f"{root.rstrip('/')}/control" if "://" in root else str(Path(root).absolute() / "control")
+    return f"{folder}/{wall_ms:014d}-{instance}"
+
+
+def remove_old_checkpoints(spark: SparkSession, checkpoint: str) -> None:
+    """Remove those of earlier starts but the newest few. A failure is logged: it costs some small files."""
+    jvm, configuration = spark._jvm, spark._jsc.hadoopConfiguration()
+    try:
+        parent = jvm.org.apache.hadoop.fs.Path(checkpoint).getParent()
+        files = parent.getFileSystem(configuration)
+        found = [status.getPath() for status in files.listStatus(parent)] if files.exists(parent) else []
+        earlier = sorted((p for p in found if p.getName()[:1].isdigit()), key=lambda p: p.getName())
+        for path in earlier[:-CHECKPOINTS_KEPT]:
+            files.delete(path, True)
+    except Exception as error:
+        log.warning("old checkpoints beside %s: %s", checkpoint, str(error).splitlines()[0])

@@ -6,11 +6,10 @@ read in it. The judgement of leases depends on that ("Time" in the design).
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 from kafka import KafkaConsumer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
@@ -20,7 +19,15 @@ from jobs.control_records import Offsets, Row
 
 log = logging.getLogger(__name__)
 
-EARLIEST = -2  # Spark's word for it in startingOffsets
+
+class Reach(NamedTuple):
+    """What a partition holds: offsets [oldest, end)."""
+
+    oldest: int
+    end: int
+
+
+Reaches = Mapping[str, Mapping[str, Reach]]  # topic -> partition -> what it holds
 
 
 @dataclass(frozen=True)
@@ -33,7 +40,7 @@ class SourceSettings:
 
 
 def read_stream(spark: SparkSession, source: SourceSettings, starting: str) -> DataFrame:
-    """The streaming frame; `starting` counts for a new checkpoint only.
+    """The streaming frame; `starting` is JSON, topic -> partition -> offset. It counts for a new checkpoint only.
 
     `fetch.max.wait.ms`: an offset look-up of an idle partition otherwise waits half a second, in each batch.
     `failOnDataLoss` is off, because heartbeats older than their retention must not stop a start; records that are
@@ -49,37 +56,39 @@ def read_stream(spark: SparkSession, source: SourceSettings, starting: str) -> D
         **spark_options(source.client),
     }
     frame = spark.readStream.format("kafka").options(**options).load()
-    return frame.selectExpr("topic", "partition", "offset", "unix_millis(timestamp) AS ms", "value")
+    at_ms, key = "unix_millis(timestamp) AS ms", "CAST(key AS STRING) AS key"
+    return frame.selectExpr("topic", "partition", "offset", at_ms, "value", key)
 
 
 def collect(frame: DataFrame) -> list[Row]:
     """The batch's rows. One task reads all partitions: a small batch spends its time on starting tasks."""
     return [
-        Row(topic, partition, offset, ms, None if value is None else bytes(value))
-        for topic, partition, offset, ms, value in frame.coalesce(1).collect()
+        Row(topic, partition, offset, ms, None if value is None else bytes(value), key)
+        for topic, partition, offset, ms, value, key in frame.coalesce(1).collect()
     ]
 
 
-def starting_offsets(source: SourceSettings, applied: Offsets) -> str:
-    """`startingOffsets` for a new checkpoint: the journaled offsets, or the oldest record a partition still has.
+def starting_offsets(reach: Reaches, applied: Offsets, from_end: str) -> dict[str, dict[str, int]]:
+    """Where each partition is read from: the journaled offset, or the oldest record that Kafka still has.
 
-    Spark wants every partition named. An offset beyond a partition's end is refused by the check of topic ids, which
-    comes before this (`jobs.control_start`).
+    `from_end` names the heartbeats: only those to come say anything about who lives now. Spark wants every partition.
+    An offset beyond a partition's end is refused before (`jobs.control_start`).
     """
     starting: dict[str, dict[str, int]] = {}
-    for tp, oldest in _oldest(source).items():
-        wanted = applied.get(tp.topic, {}).get(str(tp.partition))
-        if wanted is not None and wanted < oldest:
-            log.warning(
-                "%s-%d: the journal goes on at offset %d, Kafka has %d and later: %d records were removed unread",
-                tp.topic, tp.partition, wanted, oldest, oldest - wanted,
-            )  # fmt: skip
-            wanted = oldest
-        starting.setdefault(tp.topic, {})[str(tp.partition)] = EARLIEST if wanted is None else wanted
-    return json.dumps(starting, sort_keys=True)
+    for topic, partitions in reach.items():
+        for partition, (oldest, end) in partitions.items():
+            wanted = end if topic == from_end else applied.get(topic, {}).get(partition, oldest)
+            if wanted < oldest:
+                log.warning(
+                    "%s-%s: the journal goes on at offset %d, Kafka has %d and later: %d records were removed unread",
+                    topic, partition, wanted, oldest, oldest - wanted,
+                )  # fmt: skip
+            starting.setdefault(topic, {})[partition] = max(wanted, oldest)
+    return starting
 
 
-def _oldest(source: SourceSettings) -> dict[Any, int]:
+def reach_of(source: SourceSettings) -> Reaches:
+    """What Kafka has of every partition of the source's topics now."""
     check_client_settings(source.client)
     consumer = KafkaConsumer(bootstrap_servers=source.bootstrap, group_id=None, **source.client)
     try:
@@ -88,6 +97,10 @@ def _oldest(source: SourceSettings) -> dict[Any, int]:
             for topic in source.topics
             for number in sorted(consumer.partitions_for_topic(topic) or ())
         ]
-        return dict(consumer.beginning_offsets(partitions))
+        oldest, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
     finally:
         consumer.close()
+    found: dict[str, dict[str, Reach]] = {}
+    for each in partitions:
+        found.setdefault(each.topic, {})[str(each.partition)] = Reach(oldest[each], ends[each])
+    return found

@@ -23,6 +23,8 @@ from controller.domain.entries import Entry, Kind
 from controller.domain.errors import AnotherController, ConfigError
 from controller.domain.settings import ControlSettings
 from controller.domain.state import SHADOW, ClusterState
+from jobs.control_records import Offsets
+from jobs.control_source import Reaches
 
 log = logging.getLogger(__name__)
 
@@ -37,26 +39,81 @@ def kafka_identity(
     return {"cluster_id": cluster_id(bootstrap, client), "topic_ids": topics}
 
 
+def settle_kafka(
+    state: ClusterState, found: Mapping[str, Any], reach: Reaches, bootstrap: str, accepted: str | None
+) -> dict[str, dict[str, int]] | None:
+    """None when the journal's offsets hold in this Kafka; where to go on, when an operator accepted another one.
+
+    `accepted`: the cluster id that --accept-new-kafka names. Raises ConfigError when the offsets do not hold and
+    nobody said so, or said it of another cluster.
+    """
+    try:
+        check_identity(state.kafka, found, bootstrap)
+        check_ends(state.offsets, reach, found["cluster_id"])
+    except ConfigError as error:
+        if accepted is None:
+            raise
+        if accepted != found["cluster_id"]:
+            raise ConfigError(
+                f"--accept-new-kafka {accepted}: {bootstrap} is cluster {found['cluster_id']}; name that one if it is "
+                "the new Kafka"
+            ) from None
+        log.warning("accepted by --accept-new-kafka: %s", error)
+        return offsets_in_another(state, found, reach)
+    return None
+
+
+def offsets_in_another(state: ClusterState, found: Mapping[str, Any], reach: Reaches) -> dict[str, dict[str, int]]:
+    """Where to go on in another Kafka: at the beginning of a topic that the journal does not know, at the end of what
+    is left of one that it knows."""
+    known = state.kafka.get("topic_ids", {}) if state.kafka.get("cluster_id") == found["cluster_id"] else {}
+    result: dict[str, dict[str, int]] = {}
+    for topic, partitions in reach.items():
+        same = topic in known and known[topic] == found["topic_ids"].get(topic)
+        for partition, (oldest, end) in partitions.items():
+            applied = state.offsets.get(topic, {}).get(partition, oldest)
+            result.setdefault(topic, {})[partition] = min(applied, end) if same else oldest
+    return result
+
+
+def check_ends(applied: Offsets, reach: Reaches, cluster: str) -> None:
+    """Raises ConfigError when Kafka has less than the journal has read: records below the journaled offset would be
+    dropped unread until the partition has grown beyond it."""
+    for topic, partitions in reach.items():
+        for partition, (_, end) in partitions.items():
+            read = applied.get(topic, {}).get(partition, 0)
+            if read > end:
+                raise ConfigError(
+                    f"topic {topic} ends at offset {end}, but the journal has read it up to {read}: Kafka lost "
+                    f"acknowledged records. Restore it{_or_accept(cluster)}"
+                )
+
+
+def _or_accept(cluster: str) -> str:
+    return f", or, if it is gone for good, start once with --accept-new-kafka {cluster} (docs/recovery.md)"
+
+
 def check_identity(journaled: Mapping[str, Any], found: Mapping[str, Any], bootstrap: str) -> None:
     """Raises ConfigError when the journal's offsets belong to another Kafka than the configured one."""
     if not journaled:
         return
+    accept = _or_accept(found["cluster_id"])
     if journaled.get("cluster_id") != found["cluster_id"]:
         raise ConfigError(
             f"kafka.bootstrap_servers = {bootstrap} is cluster {found['cluster_id']}, but the journal's offsets are of "
-            f"cluster {journaled.get('cluster_id')}: give the address of that cluster, or another tables.root"
+            f"cluster {journaled.get('cluster_id')}: give the address of that cluster, or another tables.root{accept}"
         )
     for topic, journaled_id in journaled.get("topic_ids", {}).items():
         found_id = found["topic_ids"].get(topic)
         if found_id is None:
             raise ConfigError(
                 f"kafka.topic_prefix: the journal was written with topic {topic}, which is not among "
-                f"{', '.join(found['topic_ids'])}: give its prefix, or another tables.root"
+                f"{', '.join(found['topic_ids'])}: give its prefix, or another tables.root{accept}"
             )
         if found_id != journaled_id:
             raise ConfigError(
                 f"topic {topic} was deleted and created again (id {found_id}, the journal's offsets are of "
-                f"{journaled_id}): restore it, or give another kafka.topic_prefix together with another tables.root"
+                f"{journaled_id}): restore it, or give another tables.root{accept}"
             )
 
 
@@ -124,9 +181,17 @@ def check_alone(
 
 
 def first_entries(
-    state: ClusterState, instance: str, at_ms: int, settings: ControlSettings, kafka: Mapping[str, Any]
+    state: ClusterState,
+    instance: str,
+    at_ms: int,
+    settings: ControlSettings,
+    kafka: Mapping[str, Any],
+    positions: Mapping[str, Mapping[str, int]] | None = None,
 ) -> list[Entry]:
-    """What a controller says before its first batch; a new cluster is told its mode as well."""
+    """What a controller says before its first batch; a new cluster is told its mode as well.
+
+    `positions`: where to go on in a Kafka that is not the journal's (`settle_kafka`).
+    """
     started = Entry(
         seq=state.seq + 1,
         kind=Kind.CONTROLLER_STARTED,
@@ -147,15 +212,23 @@ def first_entries(
         entries.append(
             Entry(started.seq + 1, Kind.MODE, instance, -1, at_ms, reason="mode of a new cluster", data=data)
         )
-    if not state.kafka:
-        nowhere: dict[str, Any] = {**kafka, "topics": {}}
-        entries.append(Entry(entries[-1].seq + 1, Kind.OFFSETS, instance, -1, at_ms, data=nowhere))
+    if not state.kafka or positions is not None:
+        data = {**kafka, "topics": dict(positions or {})}
+        reason = None if positions is None else "another Kafka was accepted"
+        entries.append(Entry(entries[-1].seq + 1, Kind.OFFSETS, instance, -1, at_ms, reason=reason, data=data))
     return entries
 
 
-def last_entry(state: ClusterState, instance: str, batch: int, at_ms: int) -> Entry:
-    """The clean stop: who starts next need not listen."""
-    return Entry(state.seq + 1, Kind.CONTROLLER_STOPPED, instance, batch, at_ms)
+def last_entries(
+    state: ClusterState, instance: str, batch: int, at_ms: int, offsets: Offsets, kafka: Mapping[str, Any]
+) -> list[Entry]:
+    """The clean stop: how far was read, as far as the journal does not say so yet; and who starts next need not
+    listen."""
+    entries = []
+    if offsets:
+        data = {**kafka, "topics": {topic: dict(partitions) for topic, partitions in offsets.items()}}
+        entries.append(Entry(state.seq + 1, Kind.OFFSETS, instance, batch, at_ms, data=data))
+    return [*entries, Entry(state.seq + len(entries) + 1, Kind.CONTROLLER_STOPPED, instance, batch, at_ms)]
 
 
 def claim(

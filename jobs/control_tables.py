@@ -17,7 +17,7 @@ import controller
 from controller.config.settings import Settings
 from controller.control.context import Evidence
 from controller.domain.entries import Entry
-from controller.domain.errors import OutcomeUnknown
+from controller.domain.errors import ForeignCommit, OutcomeUnknown
 from controller.domain.state import ClusterState
 from controller.ledger.evidence import write_evidence
 from controller.ledger.journal import Journal
@@ -101,6 +101,11 @@ class ControlTables:
     def project(self, state: ClusterState) -> None:
         """Tell the projector of a newer state; returns at once."""
         self._projector.offer(state)
+
+    @property
+    def overtaken(self) -> ForeignCommit | None:
+        """What the projector found when it gave up for good: a projection beyond our journal; None while it has not."""
+        return self._projector.overtaken
 
     def stop_projecting(self, last: ClusterState | None) -> None:
         """End the projector; with a state, after it has been written."""

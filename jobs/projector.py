@@ -1,7 +1,9 @@
 """Keeps the projections and the base snapshot behind the journal, in a thread of its own.
 
 Nothing decides by them and a lost one is made again from the journal, so a failure is logged, counted and tried
-again, and never reaches a batch. States are immutable after a batch, so handing one over is enough.
+again, and never reaches a batch. Except one: a projection beyond our journal means that another controller has gone on.
+Then nothing is written any more, and the next batch asks the journal. States are immutable after a batch, so handing
+one over is enough.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import logging
 import threading
 
 from controller.clock import wall_ms
+from controller.domain.errors import ForeignCommit
 from controller.domain.state import ClusterState
 from controller.ledger.projections import Projections
 from controller.ledger.snapshots import Snapshots
@@ -28,6 +31,7 @@ class Projector:
 
     def __init__(self, root: str, snapshot_every: int, metrics: ControlMetrics) -> None:
         """`snapshot_every`: journal entries between two base snapshots."""
+        self.overtaken: ForeignCommit | None = None  # set once, by the thread
         tables = TableRoot(root)
         self._projections = Projections(tables)
         self._snapshots = Snapshots(tables)
@@ -58,7 +62,7 @@ class Projector:
         self._changed.set()
         if self._thread.is_alive():
             self._thread.join(STOP_TIMEOUT_S)
-        if last is not None and not self._thread.is_alive():
+        if last is not None and self.overtaken is None and not self._thread.is_alive():
             self._write(last)
             self._save_snapshot(last)
 
@@ -74,6 +78,10 @@ class Projector:
                 self._write(state)
                 if state.seq - self._snapshot_seq >= self._snapshot_every:
                     self._save_snapshot(state)
+            except ForeignCommit as error:
+                log.error("no projections are written any more: %s", error)
+                self.overtaken = error
+                return
             except Exception as error:
                 self._metrics.projection_failures.inc()
                 log.warning("projections of seq %d not written: %s; trying again", state.seq, error)

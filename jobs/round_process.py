@@ -27,7 +27,13 @@ from jobs.round_schedule import Progress, Schedule
 log = logging.getLogger(__name__)
 
 POLL_S = 0.25
+WORD_EVERY_S = 2.0
 NICENESS = 10  # a round may take seconds of CPU; the control query's batches come first
+
+
+@dataclass(frozen=True, slots=True)
+class StillAlive:
+    """What the worker sends when it has looked whether a round is due: it is neither dead nor hung."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +51,15 @@ def run_worker(pipe: Connection, settings: Settings, every_round: bool) -> None:
     os.nice(NICENESS)
     configure_logs(settings.logging.level, settings.logging.json_lines, cluster=settings.cluster.name, process="rounds")
     rounds = Rounds(settings, every_round)
+    said_s = 0.0
     try:
         while not pipe.poll(POLL_S):  # readable means its end was closed: nothing is ever sent this way
             done = rounds.advance()
             if done is not None:
                 pipe.send(done)
+            if time.monotonic() - said_s > WORD_EVERY_S:
+                pipe.send(StillAlive())
+                said_s = time.monotonic()
     except (EOFError, BrokenPipeError, ConnectionResetError):
         return
 
@@ -69,32 +79,31 @@ class Rounds:
         self._loads = LoadsProgressWatch(settings.tables.root)
         self._follower = Follower(settings.tables.root)
         self._follower.bootstrap()
-        self._awaited: str | None = None  # id of the round that was sent and is not in the journal yet
-        self._commanded: list[str] = []
+        self._awaited: tuple[int, str] | None = None  # at_ms and id of the round sent that the journal does not tell of
 
     def advance(self) -> RoundsDone | None:
-        """Read what is new; compute the round that is due, if one is and the last one was journaled."""
+        """Read what is new; compute the round that is due, if one is and the last one was journaled.
+
+        What is wanted by command is in the state, so a worker that starts after a crash finds it as well.
+        """
         for entry in self._follower.catch_up():
             self._read(entry)
         if self._awaited is not None:
             return None
-        progress = self._progress()
-        if self._commanded:
-            at_ms = self._schedule.now(progress)
-            cause = self._commanded[0]
-            done = self._round(at_ms, f"{at_ms}-{cause[:8]}") if at_ms is not None else None
-            self._commanded.pop(0)  # only now: what is raised above may be a table that can be read a moment later
-            if done is None:
-                log.warning("round_now %s: there are no load reports yet, so there is nothing to evaluate", cause)
-            return done
-        due = self._schedule.next_due(self._follower.state.round_at_ms, progress)
+        progress, state = self._progress(), self._follower.state
+        at_ms = self._schedule.now(progress) if state.round_wanted else None
+        if at_ms is not None and at_ms >= state.round_at_ms:  # without load reports it waits for the first
+            return self._round(at_ms, f"{at_ms}-{state.round_wanted_seq}")
+        due = self._schedule.next_due(state.round_at_ms, progress)
         return self._round(due, str(due)) if due is not None else None
 
     def _read(self, entry: Entry) -> None:
-        if entry.kind is Kind.ROUND and entry.data.get("round_id") == self._awaited:
+        """A round at a later time than ours says that ours, if it comes, is dropped (`controller.control.rounds`)."""
+        if entry.kind is not Kind.ROUND or entry.data.get("challenger") or self._awaited is None:
+            return
+        told = int(entry.data["at_ms"]), str(entry.data.get("round_id", ""))
+        if told[1] == self._awaited[1] or told[0] > self._awaited[0]:
             self._awaited = None
-        elif entry.kind is Kind.COMMAND_ACCEPTED and entry.data.get("kind") == "round_now":
-            self._commanded.append(entry.command_id or "")
 
     def _progress(self) -> Progress | None:
         progress = self._loads.poll()
@@ -114,5 +123,5 @@ class Rounds:
             code_version=controller.__version__,
         )
         results = run_with_challengers(inputs)
-        self._awaited = round_id
+        self._awaited = at_ms, round_id
         return RoundsDone(results, round((time.monotonic() - began) * 1000))

@@ -18,12 +18,13 @@ from multiprocessing.context import SpawnProcess
 from controller.config.settings import Settings
 from controller.domain.events import RoundFinished
 from jobs.control_metrics import ControlMetrics
-from jobs.round_process import RoundsDone, run_worker
+from jobs.round_process import RoundsDone, StillAlive, run_worker
 
 log = logging.getLogger(__name__)
 
 RESTART_PAUSES_S = (1.0, 2.0, 5.0, 15.0, 30.0)
 HEALTHY_AFTER_S = 60.0  # a worker that lived this long starts over with the shortest pause
+SILENT_S = 60.0  # the largest rounds take some seconds: a worker that says nothing for so long is dead or hangs
 
 
 class RoundWorker:
@@ -37,6 +38,7 @@ class RoundWorker:
         metrics: ControlMetrics,
     ) -> None:
         self.restarts = 0
+        self.heard_s = time.monotonic()  # when the worker said something last; the start counts
         self._settings = settings
         self._every_round = every_round
         self._on_round = on_round
@@ -51,6 +53,15 @@ class RoundWorker:
         """The worker's process id while it runs."""
         process = self._process
         return process.pid if process is not None and process.is_alive() else None
+
+    def troubles(self) -> list[str]:
+        """Why no rounds come, for `/healthz`; empty while the worker answers or has not been silent for long."""
+        silent_s = time.monotonic() - self.heard_s
+        if silent_s <= SILENT_S:
+            return []
+        pid = self.pid
+        who = f"the worker (pid {pid}) says nothing" if pid else f"no worker runs (started again {self.restarts} times)"
+        return [f"rounds: {who}, for {silent_s:.0f} s; see its lines in the log"]
 
     def start(self) -> None:
         """Start the worker and the thread that listens to it."""
@@ -106,7 +117,10 @@ class RoundWorker:
             elif ready:
                 return
 
-    def _hand_over(self, done: RoundsDone) -> None:
+    def _hand_over(self, done: RoundsDone | StillAlive) -> None:
+        self.heard_s = time.monotonic()
+        if isinstance(done, StillAlive):
+            return
         self._metrics.round_seconds.set(done.duration_ms / 1000)
         for result in done.results:
             self._on_round(RoundFinished(result), done.duration_ms)

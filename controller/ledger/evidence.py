@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.dataset as pads
 
+from controller import failpoints
 from controller.domain.decision import Decision, DecisionKind, RoundResult
 from controller.domain.entries import Kind
 from controller.domain.load import RESOURCES
@@ -57,6 +58,7 @@ def write_evidence(
     """
     tables = as_root(root)
     append_rows(tables, "broker_scores", score_rows(evidence))
+    failpoints.reach("evidence.write")
     append_rows(tables, "decisions", decision_rows(evidence))
     append_rows(tables, "rounds", [round_row(evidence, wall_ms, duration_ms)])
 

@@ -22,6 +22,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 from tenacity import RetryError, Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
+from controller import failpoints
 from controller.domain.entries import Entry
 from controller.domain.errors import ForeignCommit, InvariantBroken, OutcomeUnknown
 from controller.ledger.delta_log import Commit, LogGone
@@ -119,6 +120,7 @@ class Journal:
         return version
 
     def _append(self, rows: pa.Table, instance: str, batch_id: int, seq: int) -> None:
+        failpoints.reach("journal.append")
         write_deltalake(
             self._table,
             rows,
@@ -129,6 +131,7 @@ class Journal:
                 custom_metadata={"ballast.instance": instance, "ballast.batch": batch_id, "ballast.seq": seq},
             ),
         )
+        failpoints.reach("journal.appended")
 
     def _landed(self, instance: str, batch_id: int) -> bool:
         """Whether our commit is in the log, whatever the writer said. Moves the handle to what was read."""
@@ -144,6 +147,7 @@ class Journal:
 
     def _read_since_handle(self, instance: str) -> tuple[DeltaTable, list[Commit]]:
         """The table as it is now, and every commit between this handle and it."""
+        failpoints.reach("journal.read_log")
         newest = self._root.open(NAME)
         try:
             return newest, [self._log.read(v) for v in range(self._version + 1, newest.version() + 1)]

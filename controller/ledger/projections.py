@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
+from controller import failpoints
 from controller.domain.errors import ForeignCommit
 from controller.domain.ownership import Ownership
 from controller.domain.state import Broker, ClusterState
@@ -46,8 +47,9 @@ class Projections:
 
         Raises ForeignCommit when a table holds a higher seq: somebody else has journaled and this state is old.
         """
-        projections = (self._ownership, self._brokers)
-        return [each.record.name for each in projections if each.write(state)]
+        written = [self._ownership.record.name] if self._ownership.write(state) else []
+        failpoints.reach("projection.write")
+        return [*written, self._brokers.record.name] if self._brokers.write(state) else written
 
 
 class _Projection:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from controller.domain.errors import AnotherController, ConfigError, ForeignComm
 from controller.domain.ownership import State
 from controller.ledger.snapshots import Snapshots
 from controller.ledger.tables import TableRoot
+from jobs.control_query import CHECKPOINTS_KEPT
+from tests.e2e.waiting import wait_until
 from tests.spark.control_bench import Agents, Controller, Heartbeats, Journal, settings_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
@@ -106,44 +108,64 @@ def test_a_restart_goes_on_and_applies_nothing_twice(settings: Settings, agents:
     assert len({e.instance for e in journal.of_kind("controller_started")}) == 2
 
 
-def test_a_lost_checkpoint_starts_at_the_journaled_offsets(
-    settings: Settings, agents: Agents, spark: SparkSession
-) -> None:
-    journal = Journal(settings)
-    with Controller(settings, spark):
-        for number in range(3):
-            agents.command(f"c{number}", "create_namespace", namespace=f"t/n{number}", bundles=1)
-        journal.wait(lambda s: len(s.namespaces) == 3, "namespaces")
-    shutil.rmtree(settings.tables.checkpoints)
-    agents.command("c3", "create_namespace", namespace="t/n3", bundles=1)
-    with Controller(settings, spark) as second:
-        journal.wait(lambda s: "t/n3" in s.namespaces, "namespace after the loss")
-        commands = f"{settings.kafka.topic_prefix}commands"
-        assert second.metric("ballast_control_records_total", topic=commands) == 1
-    assert [e.command_id for e in journal.of_kind("command_accepted")] == ["c0", "c1", "c2", "c3"]
-
-
-def test_an_old_checkpoint_replays_records_that_are_dropped(
+def test_whatever_becomes_of_a_checkpoint_reading_goes_on_at_the_journaled_offsets(
     settings: Settings, agents: Agents, spark: SparkSession, tmp_path: Path
 ) -> None:
+    """Lost, an older one restored, its offsets log lost, a file cut off: the journal alone says where to go on."""
     journal = Journal(settings)
-    with Controller(settings, spark):
-        agents.command("c0", "create_namespace", namespace="t/n0", bundles=1)
-        journal.wait(lambda s: "t/n0" in s.namespaces, "namespace")
-    saved = tmp_path / "old"
-    shutil.copytree(settings.tables.checkpoints, saved)
-    with Controller(settings, spark):
-        agents.command("c1", "create_namespace", namespace="t/n1", bundles=1)
-        agents.command("c1b", "drain", broker="nobody:1")
-        journal.wait(lambda s: "c1b" in s.commands, "rejection")
-    shutil.rmtree(settings.tables.checkpoints)
-    shutil.copytree(saved, settings.tables.checkpoints)
-    agents.command("c2", "create_namespace", namespace="t/n2", bundles=1)
-    with Controller(settings, spark) as third:
-        journal.wait(lambda s: "t/n2" in s.namespaces, "namespace after the fallback")
-        assert third.metric("ballast_control_dropped_total") >= 2
-    assert [e.command_id for e in journal.of_kind("command_accepted")] == ["c0", "c1", "c2"]
-    assert [e.command_id for e in journal.of_kind("command_rejected")] == ["c1b"]
+    commands = f"{settings.kafka.topic_prefix}commands"
+    checkpoints, saved = Path(settings.tables.checkpoints), tmp_path / "old"
+
+    def newest() -> Path:
+        return max((checkpoints / "control").iterdir())
+
+    def older_one() -> None:
+        shutil.rmtree(checkpoints)
+        shutil.copytree(saved, checkpoints)
+
+    def cut_off() -> None:
+        for file in (newest() / "offsets").iterdir():
+            file.write_bytes(b"")
+
+    damages: list[Callable[[], object]] = [
+        lambda: shutil.copytree(checkpoints, saved),  # nothing is lost, a copy is kept
+        lambda: shutil.rmtree(checkpoints),
+        lambda: shutil.rmtree(newest() / "offsets"),
+        cut_off,
+        older_one,
+    ]
+    for number, damage in enumerate([*damages, None]):
+        agents.command(f"c{number}", "create_namespace", namespace=f"t/n{number}", bundles=1)
+        agents.flush()
+        with Controller(settings, spark) as running:
+            journal.wait(lambda s, n=number: f"t/n{n}" in s.namespaces, f"namespace {number}")  # type: ignore[misc]
+            assert running.metric("ballast_control_records_total", topic=commands) == 1
+            assert running.metric("ballast_control_missing_records_total", topic=commands) == 0
+        if damage is not None:
+            damage()
+    assert [e.command_id for e in journal.of_kind("command_accepted")] == [f"c{n}" for n in range(6)]
+    assert len(list((checkpoints / "control").iterdir())) <= CHECKPOINTS_KEPT + 1
+
+
+def test_quiet_records_are_read_once_and_journaled_at_the_stop(
+    settings: Settings, agents: Agents, spark: SparkSession
+) -> None:
+    """Inventories that change nothing commit nothing; the stop says how far they were read."""
+    journal = Journal(settings)
+    events = f"{settings.kafka.topic_prefix}broker-events"
+    with Controller(settings, spark) as first, Heartbeats(agents, "b1:80"):
+        journal.wait(lambda s: len(s.sessions) == 1, "registration")
+        before = journal.state.seq
+        for _ in range(5):
+            agents.event("inventory", "b1:80", serving={})
+        agents.flush()
+        wait_until(lambda: first.metric("ballast_control_records_total", topic=events) == 5, 30)
+        assert journal.state.seq == before
+    assert journal.state.offsets[events] == {"0": 5}
+    agents.command("c1", "mode", mode="paused")
+    with Controller(settings, spark) as second:
+        journal.wait(lambda s: s.mode == "paused", "a command of later")
+        assert second.metric("ballast_control_records_total", topic=events) == 0
 
 
 def test_hostile_records_change_nothing(settings: Settings, agents: Agents, spark: SparkSession) -> None:

@@ -9,7 +9,7 @@ from controller.domain.entries import Kind
 from controller.domain.errors import AnotherController, ConfigError
 from controller.domain.settings import ControlSettings
 from controller.domain.state import LIVE, SHADOW, ClusterState
-from jobs.control_start import check_alone, check_identity, first_entries, last_entry
+from jobs.control_start import check_alone, check_identity, first_entries, last_entries
 
 KAFKA = {"cluster_id": "k1", "topic_ids": {"commands": "a"}}
 SETTINGS = ControlSettings(lease_ms=6_000)
@@ -44,7 +44,7 @@ def test_a_later_start_leaves_the_mode_alone() -> None:
 def test_an_empty_journal_and_a_clean_stop_need_no_listening() -> None:
     check_alone(ClusterState(), False, SETTINGS, never)
     state = started()
-    stopped = fold(state, [last_entry(state, "one", 3, 9)])
+    stopped = fold(state, last_entries(state, "one", 3, 9, {"commands": {"0": 4}}, KAFKA))
     check_alone(stopped, False, SETTINGS, never)
 
 

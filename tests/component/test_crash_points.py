@@ -1,0 +1,142 @@
+"""The controller is killed at every named point of a batch, and its store fails in every way that has a name.
+
+No Spark and no Kafka: those parts are played, all that decides or writes is real (`crash_stage`). Each scenario is a
+seeded story of moves, splits, drains, rounds and repeated commands in which one controller after the other dies.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from controller import failpoints
+from controller.domain.state import ClusterState
+from tests.component.crash_stage import KILLED, CrashCluster, orphaned_evidence, stop_and_check
+
+BROKERS = ("a:1", "b:1", "c:1")
+KILLS = {
+    "control.before_step": (1, 40),
+    "control.before_evidence": (1, 40),
+    "evidence.write": (1, 2),
+    "control.before_journal": (1, 40),
+    "journal.append": (1, 12),  # the first is the claim itself
+    "journal.appended": (1, 12),
+    "control.before_feed": (1, 10),
+    "control.before_projection": (1, 40),
+    "projection.write": (1, 1),
+}
+UNKNOWN_THEN_KILLED = "journal.appended=error@{hit}*1;journal.read_log=kill"
+FAILURES = (
+    "journal.append=error@3*1;control.before_step=kill@30",  # never arrived: the same entries again
+    "journal.appended=error@3*1;control.before_step=kill@30",  # arrived, unheard: found in the log
+    "journal.append=error@2*9;control.before_step=kill@20",  # more often than one commit tries: blocked, then on
+    "journal.appended=error@3*1;journal.read_log=error@1*2;control.before_step=kill@20",
+    "journal.append=delay(150)@2*3;journal.appended=delay(150)@2*3;control.before_feed=kill@6",
+    "evidence.write=error@1*1",  # the process ends with the error, and is started again
+    "control.before_journal=error@9*1",
+    "projection.write=error@1*2;control.before_step=kill@40",
+)
+
+
+def kills(choice: random.Random) -> list[str]:
+    """Every point once, in some order, at some hit."""
+    plans = [f"{point}=kill@{choice.randint(*hits)}" for point, hits in KILLS.items()]
+    plans.append(UNKNOWN_THEN_KILLED.format(hit=choice.randint(1, 8)))
+    choice.shuffle(plans)
+    return plans
+
+
+def play(cluster: CrashCluster, choice: random.Random) -> None:
+    """Operators and brokers go about their business until every planned end has come."""
+    for broker in BROKERS:
+        cluster.start(broker)
+    cluster.command("create_namespace", namespace="t/n", bundles=6)
+    cluster.run(6_000)
+    for turn in range(200):
+        if cluster.all_ended and turn > 10:
+            break
+        disturb(cluster, choice, turn)
+        cluster.run(choice.choice([300, 1_000, 2_500]))
+    for broker in BROKERS:
+        cluster.command("undrain", broker=broker)
+    cluster.settle()
+
+
+def disturb(cluster: CrashCluster, choice: random.Random, turn: int) -> None:
+    bundles = [b for ns in sorted(cluster.state.namespaces) for b in cluster.state.namespaces[ns]]
+    if not bundles:
+        return
+    bundle = choice.choice(bundles)
+    what = choice.choice(["lookup"] * 3 + ["move"] * 4 + ["split", "drain", "undrain", "namespace", "nonsense", "all"])
+    if what == "lookup":
+        for each in bundles:
+            cluster.lookup(each)
+    elif what == "move":
+        cluster.command("unload_bundle", bundle=str(bundle), to=choice.choice(BROKERS))
+    elif what == "split" and len(bundles) < 20:
+        cluster.command("split_bundle", bundle=str(bundle), unload=choice.random() < 0.5)
+    elif what in ("drain", "undrain"):
+        cluster.command(what, broker=choice.choice(BROKERS))
+    elif what == "namespace" and len(cluster.state.namespaces) < 4:
+        cluster.command("create_namespace", namespace=f"t/m{turn}", bundles=2)
+    elif what == "nonsense":
+        cluster.command("unload_bundle", bundle="t/n/0x00000001_0x00000002")
+    elif what == "all":
+        cluster.command("unload_namespace", namespace="t/n")
+
+
+def story(seed: int, folder: Path, plans: list[str], lookback: int = 0) -> CrashCluster:
+    """Play it to the end and check everything; returns the cluster for what a test wants to know besides."""
+    cluster = CrashCluster(seed, folder, plans, lookback)
+    try:
+        play(cluster, random.Random(seed))
+        entries = stop_and_check(cluster)
+    finally:
+        cluster.close()
+    assert cluster.ends.count(KILLED) == sum("kill" in plan for plan in plans), cluster.ends
+    assert len({e.instance for e in entries}) >= 2
+    return cluster
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_killed_at_every_point_once(seed: int, tmp_path: Path) -> None:
+    cluster = story(seed, tmp_path, kills(random.Random(seed)))
+    assert cluster.state.rounds > 3
+
+
+def test_every_point_is_among_them() -> None:
+    assert set(KILLS) | {"journal.read_log"} == set(failpoints.POINTS)
+
+
+def test_a_store_that_fails_in_every_way(tmp_path: Path) -> None:
+    cluster = story(3, tmp_path, list(FAILURES))
+    assert cluster.ends.count("OSError") == 2, cluster.ends
+    assert set(orphaned_evidence(cluster)), "an attempt at a round left evidence that does not count"
+
+
+def test_records_read_again_below_the_journaled_offsets_change_nothing(tmp_path: Path) -> None:
+    story(4, tmp_path, ["control.before_step=kill@20", "journal.append=kill@5", "control.before_feed=kill@3"], 10_000)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("seed", range(10, 34))
+def test_killed_at_every_point_at_other_hits(seed: int, tmp_path: Path) -> None:
+    choice = random.Random(seed)
+    plans = kills(choice) + choice.sample(FAILURES, 3)
+    choice.shuffle(plans)
+    story(seed, tmp_path, plans, lookback=choice.choice([0, 0, 50]))
+
+
+def test_the_checks_notice_a_lost_command(tmp_path: Path) -> None:
+    cluster = CrashCluster(5, tmp_path, [])
+    try:
+        cluster.command("create_namespace", namespace="t/n", bundles=1)
+        cluster.run(2_000)
+        cluster.sent.add("never-sent")
+        with pytest.raises(AssertionError, match="exactly one answer"):
+            stop_and_check(cluster)
+    finally:
+        cluster.close()
+    assert cluster.state != ClusterState()
