@@ -1,0 +1,206 @@
+"""One controller: paused at any point and woken after another took over, or started at the same time as another.
+
+Processes are real and so are the tables; Kafka and Spark are played (`crash_stage`). The same with the whole job, in
+`tests/faults/test_one_controller.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from prometheus_client import CollectorRegistry
+
+from controller.config.sections.control import Rounds
+from controller.config.sections.platform import Tables
+from controller.config.settings import Settings
+from controller.domain.apply import fold
+from controller.domain.entries import Entry, Kind
+from controller.domain.state import ClusterState
+from controller.ledger.journal import Journal
+from controller.ledger.projections import Projections
+from controller.ledger.snapshots import load_state
+from controller.ledger.tables import TableRoot
+from jobs.control_metrics import ControlMetrics
+from jobs.control_records import Row
+from jobs.projector import Projector
+from tests.component.crash_child import NAMES, Done, Failed, MicroBatch, Start, Started
+from tests.component.crash_stage import Controller
+from tests.e2e.waiting import wait_until
+
+RIVALS = 4
+
+
+class Stage:
+    """Tables, and controllers that are started on them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.settings = Settings(tables=Tables(root=str(folder / "tables")), rounds=Rounds(mode="live"))
+        self.root = TableRoot(folder / "tables")
+        self.root.create_all()
+        self.controllers: list[Controller] = []
+        self._offset = 0
+
+    def begin(self, instance: str, failpoints: str = "") -> Controller:
+        """A process on its way; ask it for `started()`."""
+        self.controllers.append(Controller(Start(self.settings, instance, failpoints, 1_000)))
+        return self.controllers[-1]
+
+    def start(self, instance: str, failpoints: str = "") -> Controller:
+        started = self.begin(instance, failpoints)
+        assert isinstance(started.started(), Started)
+        return started
+
+    def batch(self, number: int, namespace: str) -> MicroBatch:
+        """A batch of one command."""
+        self._offset += 1
+        record = {
+            "v": 1,
+            "id": f"make-{namespace}",
+            "kind": "create_namespace",
+            "args": {"namespace": f"t/{namespace}"},
+        }
+        row = Row(NAMES.commands, 0, self._offset - 1, 5, json.dumps(record).encode())
+        return MicroBatch(number, [row], [], 2_000, 2_000)
+
+    def quiet(self, number: int) -> MicroBatch:
+        return MicroBatch(number, [], [], 3_000, 3_000)
+
+    @property
+    def state(self) -> ClusterState:
+        return load_state(self.root)
+
+    @property
+    def entries(self) -> list[Entry]:
+        return Journal(self.root).read_since(0)
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    made = Stage(tmp_path)
+    yield made
+    for each in made.controllers:
+        each.end()
+
+
+@pytest.mark.parametrize(
+    "point", ["control.before_step", "control.before_evidence", "control.before_journal", "journal.append"]
+)
+def test_what_a_paused_instance_had_in_hand_does_not_count(stage: Stage, point: str) -> None:
+    old = stage.start("old", f"{point}=stop@{2 if point == 'journal.append' else 1}")
+    old.ask(stage.batch(0, "lost"))
+    wait_until(lambda: stopped(old), 30)
+    new = stage.start("new")
+    again = MicroBatch(0, [*stage.batch(0, "kept").rows], [], 2_000, 2_000)
+    assert isinstance(new.run(again), Done)
+    seq = stage.state.seq
+    wake(old)
+    answer = old.answer()
+    assert isinstance(answer, Failed)
+    assert answer.error == "ForeignCommit"
+    assert "new" in answer.text
+    assert "old" in answer.text
+    assert stage.state.seq == seq
+    assert list(stage.state.namespaces) == ["t/kept"]
+    assert isinstance(new.run(stage.batch(1, "later")), Done)
+
+
+@pytest.mark.parametrize("point", ["journal.appended", "control.before_feed", "control.before_projection"])
+def test_what_it_had_committed_before_stays_and_the_next_commit_ends_it(stage: Stage, point: str) -> None:
+    old = stage.start("old", f"{point}=stop@{2 if point == 'journal.appended' else 1}")
+    old.ask(stage.batch(0, "first"))
+    wait_until(lambda: stopped(old), 30)
+    new = stage.start("new")
+    assert list(stage.state.namespaces) == ["t/first"]
+    assert isinstance(new.run(stage.batch(0, "second")), Done)
+    wake(old)
+    assert isinstance(old.answer(), Done), "that commit was its own, and it is in the journal"
+    refused = old.run(stage.batch(1, "third"))
+    assert isinstance(refused, Failed)
+    assert refused.error == "ForeignCommit"
+    assert sorted(stage.state.namespaces) == ["t/first", "t/second"]
+    assert [e.instance for e in stage.entries if e.kind is Kind.COMMAND_ACCEPTED] == ["old", "new"]
+
+
+def test_an_idle_instance_ends_when_it_hears_the_other_tick(stage: Stage) -> None:
+    old, new = stage.start("old"), stage.start("new")
+    assert isinstance(new.run(stage.batch(0, "made")), Done)
+    assert isinstance(old.run(stage.quiet(0)), Done), "without a word from anybody it cannot know"
+    tick = {"v": 1, "kind": "tick", "instance": "new", "seq": stage.state.seq}
+    heard = MicroBatch(1, [Row(NAMES.heartbeats, 0, 0, 5, json.dumps(tick).encode())], [], 4_000, 4_000)
+    answer = old.run(heard)
+    assert isinstance(answer, Failed)
+    assert answer.error == "ForeignCommit"
+
+
+def test_of_several_started_at_once_one_survives(stage: Stage) -> None:
+    """Each of them heard nobody: the compare-and-set of `controller_started` decides."""
+    for turn in range(4):
+        rivals = [stage.begin(f"rival-{turn}-{n}", "journal.append=delay(150)@1*1") for n in range(RIVALS)]
+        first = [rival.started() for rival in rivals]
+        winners = [r for r, word in zip(rivals, first, strict=True) if isinstance(word, Started)]
+        losers = [word for word in first if isinstance(word, Failed)]
+        # Who began to read only after another's commit takes over in order: each start is one commit, none is lost.
+        started = [e.instance for e in stage.entries if e.kind is Kind.CONTROLLER_STARTED]
+        assert [r.instance for r in winners] == sorted((i for i in started if i.startswith(f"rival-{turn}-")), key=str)
+        assert {word.error for word in losers} <= {"ForeignCommit"}
+        survivors = [r for r in winners if isinstance(r.run(stage.batch(0, f"n{turn}-{r.instance}")), Done)]
+        assert [r.instance for r in survivors] == [started[-1]]
+
+
+def stopped(controller: Controller) -> bool:
+    return psutil.Process(controller.process.pid).status() == psutil.STATUS_STOPPED
+
+
+def wake(controller: Controller) -> None:
+    assert controller.process.pid is not None
+    os.kill(controller.process.pid, signal.SIGCONT)
+
+
+# ---------------------------------------------------------------- projections of a controller that was replaced
+
+
+def state_at(seq: int, instance: str, namespace: str) -> ClusterState:
+    namespaces = {"namespace": f"t/{namespace}", "bundles": [f"t/{namespace}/0x00000000_0xffffffff"]}
+    entry = Entry(seq, Kind.NAMESPACE_CREATED, instance, 0, 0, data=namespaces)
+    return fold(ClusterState(seq=seq - 1, instance=instance), [entry])
+
+
+def test_a_replaced_controller_stops_writing_projections_for_good(stage: Stage) -> None:
+    metrics = ControlMetrics(CollectorRegistry())
+    projector = Projector(stage.settings.tables.root, 1_000, metrics)
+    Projections(stage.root).write(state_at(9, "new", "theirs"))
+    projector.start(state_at(5, "old", "ours"))
+    wait_until(lambda: projector.overtaken is not None, 10)
+    assert "seq 9" in str(projector.overtaken)
+    projector.offer(state_at(20, "old", "ours"))
+    projector.stop(state_at(20, "old", "ours"))
+    rows = stage.root.open("ownership").to_pyarrow_table().to_pylist()
+    assert {row["namespace"] for row in rows} == {"t/theirs"}
+
+
+def test_one_that_wakes_in_the_middle_of_its_projections_ends_with_the_next_batch(stage: Stage) -> None:
+    old = stage.begin("old", "projection.write=stop@1")
+    wait_until(lambda: stopped(old), 30)
+    new = stage.start("new")
+    beat = {"v": 1, "broker": "b:1", "incarnation": 1, "nonce": "n", "session": 1, "applied_seq": 0}
+    registered = MicroBatch(0, [Row(NAMES.heartbeats, 0, 0, 5, json.dumps(beat).encode())], [], 2_000, 2_000)
+    assert isinstance(new.run(registered), Done)
+    new.stop()  # its projections are written
+    wake(old)
+    assert isinstance(old.started(), Started)
+    answer = old.run(stage.quiet(0))
+    for number in range(1, 100):
+        if isinstance(answer, Failed):
+            break
+        time.sleep(0.05)  # its projector is at it
+        answer = old.run(stage.quiet(number))
+    assert isinstance(answer, Failed)
+    assert answer.error == "ForeignCommit"
+    assert [row["broker"] for row in stage.root.open("brokers").to_pyarrow_table().to_pylist()] == ["b:1"]
