@@ -14,7 +14,16 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks import control_latency, control_stages, failover, handover, report_latency, round_bench, skew_to_relief
+from benchmarks import (
+    control_latency,
+    control_stages,
+    failover,
+    handover,
+    report_latency,
+    round_bench,
+    skew_to_relief,
+    step_scale,
+)
 from benchmarks.figures import write
 from benchmarks.result import Result
 from controller.domain.errors import BallastError
@@ -37,6 +46,7 @@ BENCHMARKS: dict[str, Callable[[Path, bool], Result]] = {
     "report_latency": report_latency.run,
     "control_stages": control_stages.run,
     "skew_to_relief": skew_to_relief.run,
+    "step_scale": step_scale.run,
 }
 
 

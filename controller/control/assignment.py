@@ -8,11 +8,14 @@ delay no failover. Drained is a standing property: whatever is or becomes owned 
 from __future__ import annotations
 
 import heapq
+from dataclasses import dataclass
+from itertools import takewhile
 
 from controller.control.context import Context
 from controller.control.handover import next_target
 from controller.domain.decision import Reason
 from controller.domain.events import AssignRequest
+from controller.domain.ids import Session
 from controller.domain.ownership import Ownership, State
 
 EVACUATIONS_IN_FLIGHT = 64  # hand-overs at a time while a broker is emptied: its clients reconnect in waves
@@ -67,31 +70,53 @@ def grant(ctx: Context, record: Ownership, reason: Reason) -> bool:
 
 
 def evacuate(ctx: Context) -> None:
-    """Move what drained and leaving brokers own to others, a bounded number at a time.
+    """Move what drained and leaving brokers own to others, a bounded number at a time, newest guests first.
 
-    By transfer, not by unload: the owner serves until the target is ready, so clients see one Kafka hop. A bundle that
-    came here when its broker was emptied goes back to that broker if it can (decision 4): in a rolling restart no
-    bundle moves more than twice. Without an eligible target the bundle stays: being served by a broker that should be
-    empty beats not being served.
+    By transfer, not by unload: the owner serves until the target is ready, so clients see one Kafka hop. Without an
+    eligible target the bundle stays: being served by a broker that should be empty beats not being served.
     """
-    brokers, sessions = ctx.state.brokers.values(), ctx.state.sessions
-    emptying = {b.session for b in brokers if (b.drained or b.leaving) and b.session in sessions}
+    emptying = {b.session for b in ctx.state.live_brokers() if b.drained or b.leaving}
     if not emptying:
         return
     underway = sum(ctx.state.bundles[name].by in emptying for name in ctx.watch.deadlines)
-    named = (name for session in emptying for name in ctx.state.holdings.named(session))
-    owned = (name for name in named if ctx.state.bundles[name].state is State.OWNED)
-    for name in heapq.nsmallest(EVACUATIONS_IN_FLIGHT - underway, owned):
-        record = ctx.state.bundles[name]
-        target = next_target(ctx, record, record.by, home=record.home)
-        if target is not None and record.by is not None:
+    named = (ctx.state.bundles[name] for session in emptying for name in ctx.state.holdings.named(session))
+    owned = (record for record in named if record.state is State.OWNED)
+    chosen = heapq.nsmallest(EVACUATIONS_IN_FLIGHT - underway, owned, key=lambda r: (-r.seq, r.bundle))
+    shelters = _shelters(ctx)
+    for record in chosen:
+        target = _shelter(ctx, record, shelters) or next_target(ctx, record, record.by)
+        if target is not None:
+            reason = Reason.DRAINED.value
+            begun_ms = ctx.state.round_at_ms
             ctx.move(
-                record,
-                State.TRANSFERRING,
-                by=record.by,
-                to=target,
-                burn=True,
-                reason=Reason.DRAINED.value,
-                moving_at_ms=ctx.state.round_at_ms,
-                emptied=record.by.broker,
+                record, State.TRANSFERRING, by=record.by, to=target, burn=True, reason=reason, moving_at_ms=begun_ms
             )
+
+
+@dataclass(frozen=True, slots=True)
+class Shelters:
+    """Who may be granted bundles, the latest start first, and how many each should hold when all hold alike."""
+
+    started: list[tuple[int, str]]
+    fair_share: int
+
+
+def _shelters(ctx: Context) -> Shelters:
+    live = ctx.state.live_brokers()
+    started = sorted(((b.seq, b.id) for b in live if b.id in ctx.placement), reverse=True)
+    held = sum(ctx.state.holdings.total(b.id) for b in live)
+    return Shelters(started, -(-held // max(1, len(started))))
+
+
+def _shelter(ctx: Context, record: Ownership, shelters: Shelters) -> Session | None:
+    """A broker that started after the bundle came to where it is, and holds less than its fair share.
+
+    In a rolling restart these are the brokers that have their restart behind them (decision 4). A bundle that moved
+    within its grace period goes to one of them whatever they hold, so that it is not moved a third time; of the rest
+    no broker that happens to be the youngest gets everything.
+    """
+    grace_ends_ms = record.moved_at_ms + ctx.settings.grace_period_ms
+    moved_lately = record.moved_at_ms > 0 and ctx.state.round_at_ms < grace_ends_ms
+    later = (broker for _, broker in takewhile(lambda start: start[0] > record.seq, shelters.started))
+    among = [b for b in later if moved_lately or ctx.state.holdings.total(b) < shelters.fair_share]
+    return next_target(ctx, record, record.by, among=among) if among else None

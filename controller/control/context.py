@@ -7,6 +7,7 @@ hand-over, commands, …) are functions of a `Context`; none of them reads a clo
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -103,8 +104,7 @@ class Context:
         """Emit the bundle's next ownership entry; `burn` takes the next epoch. Returns the new record."""
         underway = record.state in IN_FLIGHT
         moving_at_ms = more.pop("moving_at_ms", record.moving_at_ms if underway else 0)
-        emptied = more.pop("emptied", record.emptied if underway else "")
-        completed = state is State.OWNED and by is not None and by == record.to
+        completed = state is State.OWNED and by == record.to and moving_at_ms
         wanted = replace(
             record,
             state=state,
@@ -117,10 +117,8 @@ class Context:
             boundary=more.pop("boundary", None),
             send_on=bool(more.pop("send_on", False)),
             ever_owned=record.ever_owned or state in (State.ASSIGNING, State.OWNED),
-            moved_at_ms=moving_at_ms if completed and moving_at_ms else record.moved_at_ms,
+            moved_at_ms=moving_at_ms if completed else record.moved_at_ms,
             moving_at_ms=moving_at_ms if state in IN_FLIGHT else 0,
-            home=_home_after(record, by, emptied) if completed and by is not None else record.home,
-            emptied=emptied if state in IN_FLIGHT else "",
         )
         fields = ownership_fields(wanted)
         fields["data"].update(more)
@@ -152,12 +150,12 @@ class Context:
             self._placement = Placement(lambda: self.state.holdings, scores)
         return self._placement
 
-    def choose_target(self, bundle: Bundle, *without: Session | None, home: str = "") -> Session | None:
-        """The session that should get the bundle, or None when no broker is eligible. `home` comes first if it is."""
+    def choose_target(
+        self, bundle: Bundle, *without: Session | None, among: Collection[str] | None = None
+    ) -> Session | None:
+        """The session that should get the bundle (of the brokers named, if any are), or None when none is eligible."""
         barred = {session.broker for session in without if session is not None}
-        if home and home not in barred and home in self.placement:
-            return self.state.session_of(home)
-        found = self.placement.choose(bundle.namespace, barred)
+        found = self.placement.choose(bundle.namespace, barred, among)
         return self.state.session_of(found) if found else None
 
     def lags(self, session: Session) -> bool:
@@ -175,8 +173,3 @@ class Context:
         scores = self.state.round_memory.get("scores", {})
         stale = broker.seq > self.state.round_seq
         return 0.0 if stale or not isinstance(scores, dict) else float(scores.get(broker.id, 0.0))
-
-
-def _home_after(record: Ownership, owner: Session, emptied: str) -> str:
-    """Where the bundle of a completed move goes back to when its new owner is emptied in turn."""
-    return "" if owner.broker == record.home else emptied

@@ -5,6 +5,8 @@ Every answer must match the newest record's epoch and session exactly; anything 
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from controller.control.context import Context
 from controller.domain.entries import Kind
 from controller.domain.events import BrokerEvent
@@ -101,10 +103,12 @@ def regrant(ctx: Context, record: Ownership, reason: str) -> None:
     ctx.move(record, State.RELEASING, by=giver, to=target, burn=True, fence=must_fence, reason=reason)
 
 
-def next_target(ctx: Context, record: Ownership, *without: Session | None, home: str = "") -> Session | None:
-    """The best broker that has not refused this bundle lately; `home` comes first if it may be granted bundles."""
+def next_target(
+    ctx: Context, record: Ownership, *without: Session | None, among: Collection[str] | None = None
+) -> Session | None:
+    """The best broker (of those named, if any are) that has not refused this bundle lately."""
     barred = [ctx.state.session_of(broker) for broker in _refused_lately(ctx, record)]
-    return ctx.choose_target(record.bundle, *without, *barred, home=home)
+    return ctx.choose_target(record.bundle, *without, *barred, among=among)
 
 
 def note_refusal(ctx: Context, record: Ownership, who: Session) -> None:

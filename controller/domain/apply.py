@@ -120,16 +120,7 @@ def _split(state: ClusterState, entry: Entry) -> None:
         if epoch <= parent.epoch:
             raise InvariantBroken(f"I3: child {child} starts at epoch {epoch}, its parent had {parent.epoch}")
         state.put(
-            Ownership(
-                child,
-                State.OWNED,
-                epoch,
-                by=parent.by,
-                seq=entry.seq,
-                ever_owned=True,
-                cause=parent.cause,
-                home=parent.home,
-            )
+            Ownership(child, State.OWNED, epoch, by=parent.by, seq=entry.seq, ever_owned=True, cause=parent.cause)
         )
     namespace = parent.bundle.namespace
     living = tuple(sorted([b for b in state.namespaces[namespace] if b != parent.bundle] + list(children)))

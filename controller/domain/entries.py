@@ -99,8 +99,6 @@ class Entry:
             ever_owned=bool(data.get("ever_owned")),
             moved_at_ms=int(data.get("moved_at_ms") or moved_at_ms),
             moving_at_ms=int(data.get("moving_at_ms") or 0),
-            home=str(data.get("home") or ""),
-            emptied=str(data.get("emptied") or ""),
         )
 
 
@@ -126,10 +124,6 @@ def ownership_fields(record: Ownership) -> dict[str, Any]:
         data["moving_at_ms"] = record.moving_at_ms
     if record.moved_at_ms:
         data["moved_at_ms"] = record.moved_at_ms
-    if record.home:
-        data["home"] = record.home
-    if record.emptied:
-        data["emptied"] = record.emptied
     return {
         "bundle": str(record.bundle),
         "state": record.state.value,

@@ -69,8 +69,6 @@ class Ownership:
     ever_owned: bool = False  # owned or granted before; one that never was is assigned at its first lookup only
     moved_at_ms: int = 0  # record time of the last completed move (a round's grace counts from it)
     moving_at_ms: int = 0  # in flight: what `moved_at_ms` becomes when the move completes; a failed one leaves no trace
-    home: str = ""  # the broker that was emptied into this one: it gets the bundle back when this one is emptied too
-    emptied: str = ""  # in flight: the broker that this move helps to empty, `home` once it completes elsewhere
 
     def __post_init__(self) -> None:
         by, to = _PARTIES[self.state]

@@ -9,7 +9,7 @@ bundles are placed on a thousand brokers without sorting the brokers for each bu
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 
 from controller.domain.holdings import Holdings
 
@@ -43,8 +43,13 @@ class Placement:
     def __len__(self) -> int:
         return len(self._scores)
 
-    def choose(self, namespace: str, barred: Set[str] = frozenset()) -> str | None:
-        """The broker of the least rank that is not barred, or None."""
+    def choose(
+        self, namespace: str, barred: Set[str] = frozenset(), among: Collection[str] | None = None
+    ) -> str | None:
+        """The broker of the least rank that is not barred (of those named, if any are), or None."""
+        if among is not None:
+            named = [b for b in among if b in self._scores and b not in barred]
+            return min((rank(self._holdings(), namespace, b, self._scores[b]) for b in named), default=(None,))[-1]
         spread = self._holdings().spread(namespace)
         if 2 * len(spread) < len(self._scores):  # most brokers have none of it: the first of those in the common order
             found = self._everywhere.first(lambda broker: broker in spread or broker in barred)

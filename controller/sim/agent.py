@@ -40,9 +40,10 @@ class SimAgent:
         self.inbox: list[Entry] = []
         self.running: dict[Bundle, Work] = {}
         self.refusing = False
+        self.leaving = False
 
     def _new_core(self) -> HandoverCore:
-        return HandoverCore(self.session, lambda bundle: "304_broker_cap" if self.refusing else None)
+        return HandoverCore(self.session, lambda bundle: "304_broker_cap" if self.refusing or self.leaving else None)
 
     @property
     def acting(self) -> bool:
@@ -95,6 +96,25 @@ class SimAgent:
         if self._can_act() and self.registered:
             listed = {str(b): e for b, e in self.core.inventory().items()}
             self.cluster.send(BrokerEvent("inventory", self.session, self.state.seq, serving=listed))
+
+    def leave(self) -> None:
+        """SIGTERM: says `leaving` each second until the journal names it no more, then goodbye and gone."""
+        self.leaving = True
+        if not self.alive:
+            return
+        if self._can_act() and self.registered and self._empty():
+            self.cluster.send(BrokerEvent("goodbye", self.session, self.state.seq))
+            self._drop_all()
+            self.alive = False
+            return
+        if self._can_act() and self.registered:
+            self.cluster.send(BrokerEvent("leaving", self.session, self.state.seq))
+        self.cluster.after(1_000, self.leave)
+
+    def _empty(self) -> bool:
+        return (
+            self.state.brokers[self.broker].leaving and not self.running and not self.state.holdings.named(self.session)
+        )
 
     def crash(self) -> None:
         """SIGKILL."""
@@ -168,6 +188,7 @@ class SimAgent:
                 self.serves.pop(work.bundle, None)
                 return Outcome.FENCED
             self.serves[work.bundle] = work.epoch
+            self.cluster.taken = True
         elif isinstance(work, do.Fence):
             if not self.cluster.store.acquire(work.bundle, work.epoch):
                 return Outcome.FAILED
@@ -176,6 +197,7 @@ class SimAgent:
             for child, epoch in work.children.items():
                 if self.cluster.store.acquire(child, epoch):
                     self.serves[child] = epoch
+                    self.cluster.taken = True
         elif isinstance(work, do.Release | do.Drop):
             self.serves.pop(work.bundle, None)
         return Outcome.DONE

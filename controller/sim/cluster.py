@@ -27,18 +27,18 @@ class SimStore:
     """The fence of the shared store: per range the highest epoch that was acquired."""
 
     def __init__(self) -> None:
-        self._fences: list[tuple[Bundle, int]] = []
+        self._fences: dict[str, dict[Bundle, int]] = {}  # by namespace
 
     def acquire(self, bundle: Bundle, epoch: int) -> bool:
         """Raise the fence; False when a higher one stands over any part of the range."""
-        if any(e > epoch for b, e in self._fences if b.overlaps(bundle)):
+        if self.fenced(bundle, epoch):
             return False
-        self._fences = [(b, e) for b, e in self._fences if b != bundle] + [(bundle, epoch)]
+        self._fences.setdefault(bundle.namespace, {})[bundle] = epoch
         return True
 
     def fenced(self, bundle: Bundle, epoch: int) -> bool:
         """Whether an owner at this epoch can no longer write."""
-        return any(e > epoch for b, e in self._fences if b.overlaps(bundle))
+        return any(e > epoch and b.overlaps(bundle) for b, e in self._fences.get(bundle.namespace, {}).items())
 
 
 class SimCluster:
@@ -55,6 +55,7 @@ class SimCluster:
         self.agents: list[SimAgent] = []
         self.store = SimStore()
         self.cut: dict[str, int] = {}
+        self.taken = False  # an agent has begun to serve something since the last check of I1
         self._heap: list[tuple[int, int, Callable[[], object]]] = []
         self._serial = 0
         self._feed_at: dict[int, int] = {}  # agent -> when its newest feed message arrives: order is kept
@@ -104,7 +105,9 @@ class SimCluster:
             at, _, action = heapq.heappop(self._heap)
             self.now_ms = max(self.now_ms, at)
             action()
-            self.check_servers()
+            if self.taken:  # only who begins to serve can be the second server
+                self.taken = False
+                self.check_servers()
         self.now_ms = end
 
     def settle(self) -> None:
