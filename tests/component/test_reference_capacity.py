@@ -72,7 +72,7 @@ def test_each_limit_bounds_throughput(limits: dict[str, float], per_s: int) -> N
     throttled, clock = throttle(**limits)
     done: list[int] = []
     for i in range(3000):
-        throttled.inward(1, 1024, lambda: True, lambda i=i: done.append(i))  # type: ignore[misc]
+        throttled.inward("t", 1, 1024, lambda: True, lambda i=i: done.append(i))  # type: ignore[misc]
     clock.run_to(2.0)
     burst = per_s * 0.02 + 2
     assert 2 * per_s <= len(done) <= 2 * per_s + burst
@@ -84,7 +84,7 @@ def test_the_wait_grows_beyond_capacity_and_is_reported() -> None:
     waits = []
     for second in range(4):
         for _ in range(500 if second == 0 else 1500):
-            throttled.inward(1, 100, lambda: True, lambda: None)
+            throttled.inward("t", 1, 100, lambda: True, lambda: None)
         clock.run_to(second + 1.0)
         sample = throttled.sample()
         waits.append(sample.mean_queue_ms)
@@ -98,7 +98,7 @@ def test_below_capacity_nothing_waits() -> None:
     throttled, clock = throttle(cpu_pct=100.0, cpu_us_per_message=1000.0)
     for i in range(500):
         clock.run_to(i * 0.002)
-        throttled.inward(1, 100, lambda: True, lambda: None)
+        throttled.inward("t", 1, 100, lambda: True, lambda: None)
     sample = throttled.sample()
     assert sample.mean_queue_ms == 0.0
     assert sample.cpu_s == pytest.approx(0.5)
@@ -108,8 +108,8 @@ def test_work_of_a_bundle_that_left_costs_nothing() -> None:
     throttled, clock = throttle(cpu_pct=100.0, cpu_us_per_message=1000.0)
     here, done = True, []
     for _ in range(5000):
-        throttled.inward(1, 100, lambda: here, lambda: None)
-    throttled.inward(1, 100, lambda: True, lambda: done.append(clock.now))
+        throttled.inward("t", 1, 100, lambda: here, lambda: None)
+    throttled.inward("t", 1, 100, lambda: True, lambda: done.append(clock.now))
     clock.run_to(0.1)
     here = False
     clock.run_to(0.2)
@@ -121,8 +121,8 @@ def test_directions_share_the_cpu_but_not_the_bandwidth() -> None:
     throttled, clock = throttle(bandwidth_in_bytes_per_s=1000.0, bandwidth_out_bytes_per_s=100_000.0)
     done: list[str] = []
     for _ in range(100):
-        throttled.inward(1, 1000, lambda: True, lambda: done.append("in"))
-        throttled.outward(1, 1000, lambda: True, lambda: done.append("out"))
+        throttled.inward("t", 1, 1000, lambda: True, lambda: done.append("in"))
+        throttled.outward("t", 1, 1000, lambda: True, lambda: done.append("out"))
     clock.run_to(1.0)
     assert done.count("out") == 100
     assert done.count("in") <= 3
@@ -268,3 +268,15 @@ def test_a_delivery_that_waits_leaves_out_what_is_acknowledged_meanwhile(tmp_pat
             assert [offset for what, offset in events if what == "delivered"] == [15, 16, 17, 18, 19, 20]
 
     asyncio.run(run())
+
+
+def test_a_topics_backlog_does_not_hold_up_another_topic() -> None:
+    throttled, clock = throttle(cpu_pct=100.0, cpu_us_per_message=10_000.0)
+    done: list[str] = []
+    for name, count in (("long", 200), ("short", 3)):
+        for i in range(count):
+            throttled.inward(name, 1, 100, lambda: True, lambda said=f"{name}{i}": done.append(said))  # type: ignore[misc]
+    clock.run_to(0.5)
+    assert [said for said in done if said.startswith("short")] == ["short0", "short1", "short2"]
+    long = [said for said in done if said.startswith("long")]
+    assert long == [f"long{i}" for i in range(len(long))], "a topic's own order stays"

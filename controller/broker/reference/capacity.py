@@ -2,16 +2,17 @@
 
 CPU is modelled: each message and each KiB costs cpu time, and one server works it off at `cpu_pct` percent of one
 core. Bandwidth in each direction and the message rate are limited in the same way. What cannot be served yet waits
-in a first-in-first-out queue per direction; beyond capacity the wait grows and throughput stays at the limit.
-Invariants: order within a direction is kept; work whose owner went away (`alive` says no) costs nothing.
+in a queue per direction, fair between topics; beyond capacity the wait grows and throughput stays at the limit.
+Invariants: order within a topic and direction is kept; work whose owner went away (`alive` says no) costs nothing.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from controller.broker.reference.fair_queue import FairQueue, Job
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +37,12 @@ class Timer(Protocol):
         """Forget the call."""
 
 
-class _Job(NamedTuple):
-    arrived_s: float
-    messages: float
-    bytes: int
-    alive: Callable[[], bool]
-    run: Callable[[], None]
-
-
 @dataclass(slots=True)
 class Lane:
     """One direction: its queue, its byte clock, and what it served since the last sample."""
 
     rate_bytes_per_s: float
-    jobs: deque[_Job] = field(default_factory=deque)
+    jobs: FairQueue = field(default_factory=FairQueue)
     free_at_s: float = 0.0
     queued_bytes: int = 0
     served_bytes: int = 0
@@ -90,13 +83,17 @@ class Throttle:
         self._waits = 0
         self._waited_s = 0.0
 
-    def inward(self, messages: float, size: int, alive: Callable[[], bool], run: Callable[[], None]) -> None:
+    def inward(
+        self, topic: str, messages: float, size: int, alive: Callable[[], bool], run: Callable[[], None]
+    ) -> None:
         """Serve a request: `run` is called now or when its turn comes, never when `alive` says no by then."""
-        self._submit(self._inward, _Job(self._now_s(), messages, size, alive, run))
+        self._submit(self._inward, Job(topic, self._now_s(), messages, size, alive, run))
 
-    def outward(self, messages: float, size: int, alive: Callable[[], bool], run: Callable[[], None]) -> None:
+    def outward(
+        self, topic: str, messages: float, size: int, alive: Callable[[], bool], run: Callable[[], None]
+    ) -> None:
         """Serve a delivery, as `inward`."""
-        self._submit(self._outward, _Job(self._now_s(), messages, size, alive, run))
+        self._submit(self._outward, Job(topic, self._now_s(), messages, size, alive, run))
 
     def charge(self, messages: float) -> None:
         """Count small work (an acknowledgement) that is not worth queueing; it delays what comes after it."""
@@ -126,8 +123,8 @@ class Throttle:
             if lane.timer is not None:
                 lane.timer.cancel()
 
-    def _submit(self, lane: Lane, job: _Job) -> None:
-        lane.jobs.append(job)
+    def _submit(self, lane: Lane, job: Job) -> None:
+        lane.jobs.add(job)
         lane.queued_bytes += job.bytes
         if lane.timer is None and not lane.draining:
             self._drain(lane)
@@ -137,7 +134,7 @@ class Throttle:
         lane.draining = True  # a job may submit more; it must not overtake
         try:
             while lane.jobs:
-                job = lane.jobs[0]
+                job = lane.jobs.first()
                 now = self._now_s()
                 if job.alive():
                     due = max(self._cpu_free_at_s, self._messages_free_at_s, lane.free_at_s)
@@ -147,7 +144,7 @@ class Throttle:
                     self._account(lane, now, job.messages, job.bytes)
                     self._waits += 1
                     self._waited_s += now - job.arrived_s
-                lane.jobs.popleft()
+                lane.jobs.drop_first()
                 lane.queued_bytes -= job.bytes
                 if job.alive():
                     job.run()

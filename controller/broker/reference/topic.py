@@ -68,6 +68,7 @@ class OpenTopic:
     def send(self, producer: ProducerHandle, first: int, body: bytes, count: int) -> None:
         """Queue messages of one producer; they are acknowledged with `sent` once stored."""
         self._services.throttle.inward(
+            self.name,
             count,
             len(body),
             lambda: producer.open and self.taking,
@@ -195,7 +196,7 @@ class OpenTopic:
             }
             consumer.connection.send(header, packed)
 
-        self._services.throttle.outward(len(batch), len(body), lambda: consumer.open and self.taking, run)
+        self._services.throttle.outward(self.name, len(batch), len(body), lambda: consumer.open and self.taking, run)
 
     def _unacknowledged_of(self, consumer: ConsumerHandle, batch: list[Numbered]) -> list[Numbered]:
         """The batch without what was acknowledged while it waited for its turn: a client that comes from another
