@@ -1,4 +1,7 @@
-"""One micro-batch of the loads query: classify, panes, rolling averages, tables.
+"""One micro-batch of the loads query: records to panes, rolling averages, tables.
+
+The tasks parse, judge and sum (`loads_task`); what comes back is partial panes. A small batch is collected whole with
+one Spark job, averaged and written by this process; a large one stays with Spark.
 
 A batch is run again after a crash with the same records. Each table then skips what it already has, so every table's
 rows must not depend on what the first run wrote: all that is read back from the tables excludes this batch's own rows.
@@ -11,6 +14,7 @@ import json
 import logging
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -21,15 +25,20 @@ from pyspark.sql import DataFrame
 
 from controller.ledger.tables import TableRoot
 from jobs.loads_layout import BROKER, BUNDLE, Layout
-from jobs.loads_panes import Overview, bad_rows, bundle_partials, judged, overview
+from jobs.loads_panes import merged_brokers
+from jobs.loads_parse import bundle_rows, packed, tables_of
 from jobs.loads_rolling import Rolling, lag_ms
 from jobs.loads_rolling_spark import rolling_rows
+from jobs.loads_rules import Limits
+from jobs.loads_seen import Seen
 from jobs.loads_settings import LoadsSettings
+from jobs.loads_task import BAD, BROKERS, BUNDLES, SEEN, Order
 from jobs.loads_writers import DriverWriter, Marker, SparkWriter
 
 log = logging.getLogger(__name__)
 QUARANTINE = "quarantine"
 ROWS_PER_PARTITION = 250_000  # of bundles, for the averages in Spark: some hundred MB with what came before
+NO_BATCH = -1
 
 
 @dataclass(frozen=True)
@@ -46,85 +55,149 @@ class BatchReport:
     seconds: dict[str, float]
 
 
+@dataclass(frozen=True)
+class Overview:
+    """What the tasks of a batch answered. `bundles` is None where it was too much to collect."""
+
+    brokers: pa.Table | None  # None without a good report
+    bundles: list[pa.Table] | None
+    bundle_rows: int
+    bad: pa.Table | None
+
+    @property
+    def rows(self) -> int:
+        """Rows to be written; what the choice of the writer goes by."""
+        counts = (table.num_rows for table in (self.brokers, self.bad) if table is not None)
+        return sum(counts) + self.bundle_rows
+
+    @property
+    def bad_by_rule(self) -> dict[str, int]:
+        """Quarantined records, counted by rule."""
+        if self.bad is None:
+            return {}
+        return {pair["values"]: pair["counts"] for pair in pc.value_counts(self.bad["rule"]).to_pylist()}
+
+    def event_ms(self) -> tuple[int | None, int | None]:
+        """Of the first and the last good report."""
+        if self.brokers is None:
+            return None, None
+        return pc.min(self.brokers["first_event_ms"]).as_py(), pc.max(self.brokers["last_event_ms"]).as_py()
+
+
 @dataclass
 class LoadsBatch:
-    """The state between batches: rolling averages in memory and the newest pane end. One thread at a time."""
+    """The state between batches: rolling averages, sequences and the newest pane end. One thread at a time."""
 
     settings: LoadsSettings
     root: TableRoot
     wall_ms: Callable[[], int]
-    next_batch: int = field(init=False, default=-1)  # the batch that the state in memory fits to
+    next_batch: int = field(init=False, default=NO_BATCH)  # the batch that the state in memory fits to
     newest_ms: int = field(init=False, default=0)  # newest pane end of all earlier batches
+    seen: Seen = field(init=False, default_factory=Seen)
     rolling: dict[str, Rolling] = field(init=False, default_factory=dict)
 
-    def process(self, classified: DataFrame, batch_id: int, query_id: str) -> BatchReport:
-        """Run one batch; whatever raises here ends the query and the batch is run again after the restart."""
+    def process(self, records: DataFrame, batch_id: int, query_id: str) -> BatchReport:
+        """Run one batch of `prepared` records; whatever raises here ends the query, and the batch is run again."""
         clock = _Clock()
         if self.next_batch != batch_id:
-            self._newest_from_tables(query_id, batch_id)
-        late_before_ms = self.newest_ms - self.settings.retention_ms if self.newest_ms else 0
-        kept = classified.persist(StorageLevel.MEMORY_AND_DISK)
-        rows = judged(kept, late_before_ms, self.wall_ms() + self.settings.max_future_ms)
+            self._recover(query_id, batch_id)
+        self.next_batch = NO_BATCH  # until this one is done
+        answers = packed(records, self._order())
+        keep = self.settings.writer != "delta_rs"
+        if keep:
+            answers = answers.persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            seen = overview(rows, self.settings.pane_ms)
-            clock.lap("read")
-            marker = Marker(query_id, batch_id, _metadata(seen))
-            driver = self._by_driver(seen)
-            self._write(rows, seen, marker, driver, clock)
+            overview = self._collected(answers, clock)
+            driver = self._by_driver(overview)
+            first_ms, last_ms = overview.event_ms()
+            marker = Marker(query_id, batch_id, _metadata(first_ms, last_ms))
+            self._write(answers, overview, marker, driver, clock)
         finally:
-            classified.unpersist()
-        if seen.broker_panes.num_rows:
-            self.newest_ms = max(self.newest_ms, pc.max(seen.broker_panes["pane_end_ms"]).as_py())
+            if keep:
+                answers.unpersist()
+        if overview.brokers is not None:
+            self.newest_ms = max(self.newest_ms, pc.max(overview.brokers["pane_end_ms"]).as_py())
         self.next_batch = batch_id + 1
         return BatchReport(
             batch_id=batch_id,
-            reports=(pc.sum(seen.broker_panes["reports"]).as_py() or 0),
-            rows=seen.rows,
-            quarantined=seen.bad,
-            first_event_ms=seen.first_event_ms,
-            last_event_ms=seen.last_event_ms,
+            reports=0 if overview.brokers is None else pc.sum(overview.brokers["reports"]).as_py(),
+            rows=overview.rows,
+            quarantined=overview.bad_by_rule,
+            first_event_ms=first_ms,
+            last_event_ms=last_ms,
             writer="delta_rs" if driver else "spark",
             seconds=clock.laps,
         )
 
-    def _by_driver(self, seen: Overview) -> bool:
+    def _order(self) -> Order:
+        settings = self.settings
+        return Order(
+            limits=Limits.of(settings),
+            pane_ms=settings.pane_ms,
+            late_before_ms=self.newest_ms - settings.retention_ms if self.newest_ms else 0,
+            future_after_ms=self.wall_ms() + settings.max_future_ms,
+            seen=self.seen,
+        )
+
+    def _collected(self, answers: DataFrame, clock: _Clock) -> Overview:
+        """Run the batch's tasks. A task's bundle rows come along unless they alone may be too many for this process."""
+        inline = self.settings.writer_threshold_rows if self.settings.writer == "auto" else 0
+        if self.settings.writer == "delta_rs":
+            rows = answers.toArrow()
+        else:
+            payload = f"if(kind != '{BUNDLES}' OR rows <= {inline}, payload, NULL) AS payload"
+            rows = answers.selectExpr("kind", "rows", payload).toArrow()
+        tables = tables_of(rows)
+        of_bundles = rows.filter(pc.equal(rows["kind"], BUNDLES))
+        for table in tables.get(SEEN, []):
+            self.seen.take(zip(*(column.to_pylist() for column in table.columns), strict=True))
+        brokers, bad = tables.get(BROKERS, []), tables.get(BAD, [])
+        clock.lap("read")
+        return Overview(
+            brokers=merged_brokers(pa.concat_tables(brokers)) if brokers else None,
+            bundles=tables.get(BUNDLES, []) if not of_bundles["payload"].null_count else None,
+            bundle_rows=pc.sum(of_bundles["rows"]).as_py() or 0,
+            bad=pa.concat_tables(bad) if bad else None,
+        )
+
+    def _by_driver(self, overview: Overview) -> bool:
         if self.settings.writer == "auto":
-            return seen.rows < self.settings.writer_threshold_rows
+            return overview.bundles is not None and overview.rows < self.settings.writer_threshold_rows
         return self.settings.writer == "delta_rs"
 
-    def _write(self, rows: DataFrame, seen: Overview, marker: Marker, driver: bool, clock: _Clock) -> None:
-        """Quarantine, averages, panes. Brokers are few: the driver always does theirs."""
-        by_driver, by_spark = DriverWriter(self.root), SparkWriter(self.root)
-        if seen.bad:
+    def _write(self, answers: DataFrame, overview: Overview, marker: Marker, driver: bool, clock: _Clock) -> None:
+        """Quarantine, averages, panes. Brokers and bad records are few: this process always does theirs."""
+        by_driver = DriverWriter(self.root)
+        if overview.bad is not None:
             found: dict[str, str | int] = {
                 "detected_ms": self.wall_ms(),
                 "source": "loads",
                 "batch_id": marker.batch_id,
             }
-            bad = bad_rows(rows)
-            if driver:
-                by_driver.append(QUARANTINE, bad.toArrow(), marker, found)
-            else:
-                by_spark.append(QUARANTINE, bad, marker, found)
+            by_driver.append(QUARANTINE, overview.bad, marker, found)
             clock.lap("quarantine")
-        if not seen.broker_panes.num_rows:
+        if overview.brokers is None:
             return
-        bundles = bundle_partials(rows, self.settings.pane_ms)
         if driver:
-            self._bundles_by_driver(bundles.toArrow(), marker, by_driver, clock)
+            self._bundles_by_driver(overview.bundles or [], marker, by_driver, clock)
         else:
-            self._bundles_by_spark(bundles, seen.rows, marker, by_spark, clock)
-        load = self._rolling(BROKER, marker).fold(seen.broker_panes, self.newest_ms)
+            self._bundles_by_spark(bundle_rows(answers), overview.bundle_rows, marker, SparkWriter(self.root), clock)
+        load = self._rolling(BROKER, marker).fold(overview.brokers, self.newest_ms)
         by_driver.append(BROKER.load, load, marker, marker.columns())
-        by_driver.append(BROKER.panes, seen.broker_panes, marker, marker.columns())
+        by_driver.append(BROKER.panes, overview.brokers, marker, marker.columns())
         clock.lap("brokers")
 
-    def _bundles_by_driver(self, panes: pa.Table, marker: Marker, writer: DriverWriter, clock: _Clock) -> None:
-        clock.lap("collect")
-        load = self._rolling(BUNDLE, marker).fold(panes, self.newest_ms)
-        clock.lap("average")
-        writer.append(BUNDLE.load, load, marker, marker.columns())
-        writer.append(BUNDLE.panes, panes, marker, marker.columns())
+    def _bundles_by_driver(self, parts: list[pa.Table], marker: Marker, writer: DriverWriter, clock: _Clock) -> None:
+        """The panes are written while the averages are computed: delta-rs works outside Python's lock."""
+        if not parts:
+            return
+        panes = pa.concat_tables(parts)
+        with ThreadPoolExecutor(1, "loads-panes") as other:
+            written = other.submit(writer.append, BUNDLE.panes, panes, marker, marker.columns())
+            load = self._rolling(BUNDLE, marker).fold(panes, self.newest_ms)
+            clock.lap("average")
+            writer.append(BUNDLE.load, load, marker, marker.columns())
+            written.result()
         clock.lap("write")
 
     def _bundles_by_spark(
@@ -181,13 +254,23 @@ class LoadsBatch:
         horizon = self.settings.short_horizon_ms
         return self.newest_ms - lag_ms(horizon) - horizon, self.newest_ms - self.settings.recover_ms
 
-    def _newest_from_tables(self, query_id: str, batch_id: int) -> None:
+    def _recover(self, query_id: str, batch_id: int) -> None:
         """After a start or a failed batch: what earlier batches wrote is all there is."""
-        self.rolling = {}
-        panes = self.root.open("broker_panes").to_pyarrow_dataset()
-        earlier = _not_this(Marker(query_id, batch_id, {}))
-        newest = pc.max(panes.to_table(columns=["pane_end_ms"], filter=earlier)["pane_end_ms"]).as_py()
-        self.newest_ms = newest or 0
+        self.rolling, self.seen, self.newest_ms = {}, Seen(), 0
+        panes = self.root.open(BROKER.panes).to_pyarrow_dataset()
+        marker = Marker(query_id, batch_id, {})
+        newest = pc.max(panes.to_table(columns=["pane_end_ms"], filter=_not_this(marker))["pane_end_ms"]).as_py()
+        if newest is None:
+            return
+        self.newest_ms = newest
+        # Sequences are this query's own: one with a new checkpoint reads the topic again, as it was asked to.
+        own = (pc.field("writer") == marker.writer) & (pc.field("batch_id") < batch_id)
+        columns = ["broker", "incarnation", "last_sequence", "reports"]
+        recent = panes.to_table(
+            columns=[*columns, "batch_id"], filter=own & (pc.field("pane_end_ms") > newest - self.settings.recover_ms)
+        ).sort_by("batch_id")
+        spans = zip(*(recent[name].to_pylist() for name in columns), strict=True)
+        self.seen.take((broker, number, last - reports + 1, last) for broker, number, last, reports in spans)
 
 
 class _Clock:
@@ -203,13 +286,10 @@ class _Clock:
         self._last = now
 
 
-def _metadata(seen: Overview) -> dict[str, str]:
-    if seen.last_event_ms is None:
+def _metadata(first_ms: int | None, last_ms: int | None) -> dict[str, str]:
+    if first_ms is None or last_ms is None:
         return {}
-    return {
-        "ballast.min_event_ms": json.dumps(seen.first_event_ms),
-        "ballast.max_event_ms": json.dumps(seen.last_event_ms),
-    }
+    return {"ballast.min_event_ms": json.dumps(first_ms), "ballast.max_event_ms": json.dumps(last_ms)}
 
 
 def _not_this(marker: Marker) -> pc.Expression:

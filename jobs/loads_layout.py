@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from controller.domain.load import BUNDLE_FIELDS, RATES, RESOURCES
-from jobs.loads_panes import TIMES
+from jobs.loads_columns import TIMES
 
 
 @dataclass(frozen=True)

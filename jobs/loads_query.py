@@ -1,8 +1,8 @@
 """The loads query: Kafka `load-reports` to panes, rolling averages and quarantine, one micro-batch after the other.
 
-Event time is the Kafka record's timestamp. The frame of a batch arrives classified (`loads_parse`), `LoadsBatch` does
-the rest. `failOnDataLoss` is off: load reports are stale within seconds, so records that Kafka removed unread must not
-stop the query; they are counted from the progress reports and logged as an error.
+Event time is the Kafka record's timestamp. The frame of a batch arrives as `loads_parse.prepared` says, `LoadsBatch`
+does the rest. `failOnDataLoss` is off: load reports are stale within seconds, so records that Kafka removed unread must
+not stop the query; they are counted from the progress reports and logged as an error.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from controller.clock import wall_ms
 from controller.domain.errors import BallastError
 from controller.ledger.tables import TableRoot
 from jobs.loads_batch import BatchReport, LoadsBatch
-from jobs.loads_parse import classify
+from jobs.loads_parse import prepared
 from jobs.loads_settings import LoadsSettings
 
 log = logging.getLogger(__name__)
 
 QUERY_NAME = "loads"
 POOL = "loads"
+FETCH_BYTES = 8 * 2**20  # of a partition at once; Kafka's default of 1 MB is three reports of a thousand bundles
 NOTE_BATCH_S = 10.0  # writing the batch's commit file takes some ms, on a loaded disk longer
 
 
@@ -111,7 +112,7 @@ def start_loads(
     """
     root = TableRoot(settings.tables_root, settings.storage_options)
     loads = LoadsQuery(LoadsBatch(settings, root, clock), on_batch)
-    frame = classify(read_stream(spark, settings), settings)
+    frame = prepared(read_stream(spark, settings), settings)
     writer = frame.writeStream.queryName(QUERY_NAME).foreachBatch(loads.process)
     writer = writer.option("checkpointLocation", settings.checkpoint)
     if available_now:
@@ -134,6 +135,7 @@ def read_stream(spark: SparkSession, settings: LoadsSettings) -> DataFrame:
         "startingOffsets": settings.starting_offsets,
         "failOnDataLoss": "false",
         "kafka.fetch.max.wait.ms": "20",
+        "kafka.max.partition.fetch.bytes": str(FETCH_BYTES),
         "kafka.client.id": "ballast-loads",
         **settings.kafka_options,
     }

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from controller.ledger.tables import TableRoot
 from jobs.loads_batch import BatchReport, LoadsBatch
-from jobs.loads_parse import classify
+from jobs.loads_parse import prepared
 from jobs.loads_settings import LoadsSettings
 from schemas.catalog import TABLES
 from tests.spark.loads_samples import START_MS, Row, frame
@@ -19,10 +19,13 @@ PANE_MS = 10_000
 
 
 class Lake:
-    """The load tables below one folder."""
+    """The load tables below one folder. `keyed`: a batch is one partition, so that a broker's reports are together."""
 
-    def __init__(self, spark: SparkSession, folder: Path, writer: str = "delta_rs", **settings: Any) -> None:
+    def __init__(
+        self, spark: SparkSession, folder: Path, writer: str = "delta_rs", keyed: bool = True, **settings: Any
+    ) -> None:
         self.spark = spark
+        self.keyed = keyed
         self.folder = folder
         self.root = TableRoot(folder)
         for name in LOAD_TABLES:
@@ -39,7 +42,8 @@ class Lake:
 
     def run(self, rows: list[Row], number: int, batch: LoadsBatch | None = None) -> BatchReport:
         """One batch of Kafka records."""
-        return (batch or self.batch).process(classify(frame(self.spark, rows), self.settings), number, "query-1")
+        records = prepared(frame(self.spark, rows), self.settings)
+        return (batch or self.batch).process(records.coalesce(1) if self.keyed else records, number, "query-1")
 
     def rows(self, name: str) -> list[dict[str, Any]]:
         """The table's rows in the order of its key."""

@@ -69,9 +69,9 @@ def test_both_writers_give_the_same_rows(spark: SparkSession, tmp_path: Path, or
 def test_the_writer_is_chosen_by_rows(spark: SparkSession, tmp_path: Path) -> None:
     lake = Lake(spark, tmp_path, "auto", writer_threshold_rows=30)
     rng = random.Random(2)
-    small = [row(report("b1:1", 1, [0, 1, 2], rng), "b1:1", 0)]
-    large = [row(report(f"b{n}:1", 1, [0, 1, 2], rng), f"b{n}:1", n + 1) for n in range(8)]
-    assert [lake.run(small, 0).writer, lake.run(large, 1).writer, lake.run(small, 2).writer] == [
+    small = [[row(report("b1:1", n, [0, 1, 2], rng), "b1:1", n)] for n in (1, 20)]
+    large = [row(report(f"b{n}:1", 2, [0, 1, 2], rng), f"b{n}:1", n + 2) for n in range(8)]
+    assert [lake.run(small[0], 0).writer, lake.run(large, 1).writer, lake.run(small[1], 2).writer] == [
         "delta_rs",
         "spark",
         "delta_rs",

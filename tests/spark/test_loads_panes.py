@@ -73,7 +73,7 @@ def assert_panes(lake: Lake, reports: list[tuple[int, dict[str, Any]]]) -> None:
 
 
 def test_panes_of_several_batches_merge_to_the_plain_sums(spark: SparkSession, tmp_path: Path) -> None:
-    lake, reports = Lake(spark, tmp_path), traffic(1, 60)
+    lake, reports = Lake(spark, tmp_path, keyed=False), traffic(1, 60)
     records = [row(doc, doc["broker"], offset, at) for offset, (at, doc) in enumerate(reports)]
     for number in range(3):
         lake.run(records[number * 20 : number * 20 + 20], number)
@@ -106,7 +106,7 @@ def test_a_thousand_hostile_records_change_nothing(spark: SparkSession, tmp_path
         expected[offset] = rule
         records.append(row(value, key, offset, START_MS + rng.randrange(0, 45_000)))
     rng.shuffle(records)
-    lake = Lake(spark, tmp_path, max_report_bytes=60_000, max_report_bundles=50)
+    lake = Lake(spark, tmp_path, keyed=False, max_report_bytes=60_000, max_report_bundles=50)
     for number in range(4):
         lake.run(records[number::4], number)
     assert {r["kafka_offset"]: r["rule"] for r in lake.rows("quarantine")} == expected

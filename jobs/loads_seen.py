@@ -1,0 +1,68 @@
+"""Which reports have been read: per (broker, incarnation) the sequences, as a few closed intervals. Pure.
+
+An agent numbers its reports and Kafka keeps their order, so nearly always there is one interval and it grows by one. A
+report that was sent twice, or copied, has a sequence that is in an interval. Forged sequences cannot silence a broker:
+they take an interval of their own, and beyond `INTERVALS` the one that was not touched for longest is forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+INTERVALS = 16
+PROCESSES = 20_000  # remembered; beyond, those that have not reported for longest are forgotten
+Process = tuple[str, int]  # broker, incarnation
+
+
+@dataclass
+class Seen:
+    """Sequences read so far. Small enough to go along with every task."""
+
+    spans: dict[Process, list[tuple[int, int]]] = field(default_factory=dict)  # the last touched is last
+
+    def add(self, process: Process, sequence: int) -> bool:
+        """Note one sequence; False if it has been noted before."""
+        spans = self.spans.setdefault(process, [])
+        for position in range(len(spans) - 1, -1, -1):
+            low, high = spans[position]
+            if low <= sequence <= high:
+                return False
+            if sequence in (low - 1, high + 1):
+                del spans[position]
+                self._put(spans, min(low, sequence), max(high, sequence))
+                return True
+        self._put(spans, sequence, sequence)
+        return True
+
+    def cover(self, process: Process, low: int, high: int) -> None:
+        """Note all sequences from `low` to `high`: what the tables tell after a restart, or a task of its reports."""
+        if low <= high:
+            self._put(self.spans.setdefault(process, []), low, high)
+
+    def take(self, spans: Iterable[tuple[str, int, int, int]]) -> None:
+        """What a task has noted: broker, incarnation, low, high, the last touched last."""
+        fresh: dict[Process, list[tuple[int, int]]] = {}
+        for broker, incarnation, low, high in spans:
+            fresh.setdefault((broker, incarnation), []).append((low, high))
+        for process, found in fresh.items():
+            self.spans[process] = self.spans.pop(process, [])  # to the end: the newest to be forgotten
+            for low, high in found:
+                self.cover(process, low, high)
+        for process in list(self.spans)[:-PROCESSES]:
+            del self.spans[process]
+
+    def of(self, processes: Iterable[Process]) -> list[tuple[str, int, int, int]]:
+        """The intervals of some processes, for `take`."""
+        return [(*process, low, high) for process in processes for low, high in self.spans.get(process, ())]
+
+    @staticmethod
+    def _put(spans: list[tuple[int, int]], low: int, high: int) -> None:
+        """Add an interval as the last touched, joined with all that it meets."""
+        apart = []
+        for other_low, other_high in spans:
+            if other_low <= high + 1 and low <= other_high + 1:
+                low, high = min(low, other_low), max(high, other_high)
+            else:
+                apart.append((other_low, other_high))
+        spans[:] = [*apart, (low, high)][-INTERVALS:]
