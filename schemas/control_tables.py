@@ -4,6 +4,19 @@ from __future__ import annotations
 
 from schemas.record import BOOLEAN, LONG, STRING, Field, Record, TableOptions
 
+
+def _projection(key: str) -> TableOptions:
+    """Written whole at each change, once a second at most: what is overwritten is of use only to who is reading it."""
+    return TableOptions(
+        checkpoint_interval=100,
+        log_retention_minutes=5,
+        deleted_file_retention_minutes=15,
+        tended_by_writer=True,
+        key=(key,),
+        statistics=tuple(dict.fromkeys((key, "seq"))),
+    )
+
+
 _ENTRY_SEQ = Field("entry_seq", LONG, "", "journal entry that made the row what it is")
 _SEQ = Field("seq", LONG, "", "newest journal entry this version of the table includes")
 
@@ -29,7 +42,7 @@ OWNERSHIP = Record(
         _ENTRY_SEQ,
         _SEQ,
     ),
-    TableOptions(key=("bundle",), statistics=("bundle", "seq")),
+    _projection("bundle"),
 )
 
 BROKERS = Record(
@@ -50,7 +63,7 @@ BROKERS = Record(
         _ENTRY_SEQ,
         _SEQ,
     ),
-    TableOptions(key=("broker",), statistics=("broker", "seq")),
+    _projection("broker"),
 )
 
 CONTROL_STATE = Record(
@@ -62,7 +75,7 @@ CONTROL_STATE = Record(
         Field("at_ms", LONG, "ms since epoch", "wall time"),
         Field("state_json", STRING, "", "the state, canonical JSON (controller.domain.state_codec)"),
     ),
-    TableOptions(key=("seq",), statistics=("seq",)),
+    _projection("seq"),
 )
 
 OVERRIDES = Record(
@@ -93,6 +106,10 @@ CONFIG_HISTORY = Record(
         Field("config_json", STRING, "", "effective values, secrets left out, JSON"),
     ),
     TableOptions(
-        append_only=True, log_retention_hours=24 * 30, key=("config_version", "instance"), statistics=("at_ms",)
+        append_only=True,
+        key=("config_version", "instance"),
+        statistics=("at_ms",),
+        expires_by="at_ms",
+        kept_as="config_history_days",
     ),
 )

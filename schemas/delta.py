@@ -20,14 +20,29 @@ def delta_properties(record: Record) -> dict[str, str]:
         "delta.columnMapping.mode": "none",
         "delta.checkpointPolicy": "classic",
         "delta.checkpointInterval": str(options.checkpoint_interval),
-        "delta.logRetentionDuration": f"interval {options.log_retention_hours} hours",
-        "delta.deletedFileRetentionDuration": f"interval {options.deleted_file_retention_hours} hours",
+        "delta.logRetentionDuration": _interval(options.log_retention_minutes),
+        "delta.deletedFileRetentionDuration": _interval(options.deleted_file_retention_minutes),
     }
     if options.statistics:
         properties["delta.dataSkippingStatsColumns"] = ",".join(options.statistics)
     if options.append_only:
         properties["delta.appendOnly"] = "true"
+    if options.tended_by_writer:
+        properties["delta.enableExpiredLogCleanup"] = "false"
     return properties
+
+
+def retention_properties(record: Record) -> dict[str, str]:
+    """Those of the properties that say how long a table's past is kept: they may change from version to version."""
+    names = (
+        "delta.checkpointInterval",
+        "delta.logRetentionDuration",
+        "delta.deletedFileRetentionDuration",
+        "delta.appendOnly",
+        "delta.enableExpiredLogCleanup",
+    )
+    properties = delta_properties(record)
+    return {name: properties[name] for name in names if name in properties}
 
 
 def delta_ddl(record: Record, location: str = "") -> str:
@@ -41,3 +56,7 @@ def delta_ddl(record: Record, location: str = "") -> str:
         f"CREATE TABLE IF NOT EXISTS {record.name} (\n{columns}\n)\nUSING DELTA\nCOMMENT '{record.comment}'{where}\n"
         f"TBLPROPERTIES (\n{properties}\n)\n"
     )
+
+
+def _interval(minutes: int) -> str:
+    return f"interval {minutes} minutes" if minutes % 60 else f"interval {minutes // 60} hours"

@@ -5,6 +5,11 @@ from __future__ import annotations
 from controller.domain.load import RESOURCES
 from schemas.record import BOOLEAN, DOUBLE, LONG, STRING, Field, Record, TableOptions
 
+
+def _options(*key: str) -> TableOptions:
+    return TableOptions(key=key, statistics=("at_ms", "attempt_id"), expires_by="at_ms", kept_as="evidence_days")
+
+
 _ROUND = Field("round_id", STRING, "", "the round")
 _ATTEMPT = Field("attempt_id", STRING, "", "random id of the write; rows count when a journal entry names it")
 _AT = Field("at_ms", LONG, "ms since epoch", "time of the round on the event-time axis of the reports")
@@ -35,7 +40,7 @@ ROUNDS = Record(
         Field("duration_ms", LONG, "ms", "time the evaluation took", nullable=True),
         Field("wall_ms", LONG, "ms since epoch", "wall time of the write"),
     ),
-    TableOptions(key=("round_id", "attempt_id"), statistics=("at_ms", "attempt_id")),
+    _options("round_id", "attempt_id"),
 )
 
 DECISIONS = Record(
@@ -63,7 +68,7 @@ DECISIONS = Record(
         Field("before_json", STRING, "", "scores before, by broker, JSON"),
         Field("after_json", STRING, "", "predicted scores after, by broker, JSON"),
     ),
-    TableOptions(key=("decision_id", "attempt_id"), statistics=("at_ms", "attempt_id")),
+    _options("decision_id", "attempt_id"),
 )
 
 BROKER_SCORES = Record(
@@ -85,5 +90,5 @@ BROKER_SCORES = Record(
             for name in RESOURCES
         ),
     ),
-    TableOptions(key=("round_id", "attempt_id", "broker"), statistics=("at_ms", "attempt_id")),
+    _options("round_id", "attempt_id", "broker"),
 )

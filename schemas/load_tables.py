@@ -78,6 +78,8 @@ BROKER_PANES = Record(
     TableOptions(
         key=("pane_end_ms", "broker", "incarnation", "writer", "batch_id"),
         statistics=("pane_end_ms", "first_event_ms", "last_event_ms"),
+        expires_by="pane_end_ms",
+        kept_as="loads_days",
     ),
 )
 
@@ -93,7 +95,12 @@ BUNDLE_PANES = Record(
         *(f for name in BUNDLE_FIELDS for f in _sum_and_max(name, FIELD_UNITS[name], f"{name} of the bundle")),
         *_MARKER,
     ),
-    TableOptions(key=("pane_end_ms", "bundle", "broker", "writer", "batch_id"), statistics=("pane_end_ms",)),
+    TableOptions(
+        key=("pane_end_ms", "bundle", "broker", "writer", "batch_id"),
+        statistics=("pane_end_ms",),
+        expires_by="pane_end_ms",
+        kept_as="loads_days",
+    ),
 )
 
 BROKER_LOAD = Record(
@@ -112,7 +119,12 @@ BROKER_LOAD = Record(
         Field("bundles", DOUBLE, "count", "short average: bundles served"),
         *_MARKER,
     ),
-    TableOptions(key=("as_of_ms", "broker", "incarnation"), statistics=("as_of_ms",)),
+    TableOptions(
+        key=("as_of_ms", "broker", "incarnation"),
+        statistics=("as_of_ms",),
+        expires_by="as_of_ms",
+        kept_as="loads_days",
+    ),
 )
 
 BUNDLE_LOAD = Record(
@@ -129,7 +141,9 @@ BUNDLE_LOAD = Record(
         Field("throughput_long", DOUBLE, "bytes/s", "decayed average over hours: bytes in and out"),
         *_MARKER,
     ),
-    TableOptions(key=("as_of_ms", "bundle", "broker"), statistics=("as_of_ms",)),
+    TableOptions(
+        key=("as_of_ms", "bundle", "broker"), statistics=("as_of_ms",), expires_by="as_of_ms", kept_as="loads_days"
+    ),
 )
 
 QUARANTINE = Record(
@@ -148,5 +162,10 @@ QUARANTINE = Record(
         Field("source", STRING, "", "loads or control"),
         Field("batch_id", LONG, "", "micro-batch that found it"),
     ),
-    TableOptions(key=("topic", "partition", "kafka_offset"), statistics=("detected_ms",)),
+    TableOptions(
+        key=("topic", "partition", "kafka_offset"),
+        statistics=("detected_ms",),
+        expires_by="detected_ms",
+        kept_as="quarantine_days",
+    ),
 )

@@ -80,19 +80,25 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
-    """How a Delta table is kept. Hours, because a table with a commit a second fills a disk in days.
+    """How a Delta table is kept. Minutes, because a table with a commit a second fills a disk in days.
 
-    `append_only` forbids deletes and updates of rows (compaction is still allowed): only for tables that no clean-up
-    deletes from. `key` names the columns that identify a row, for readers. `statistics` names the columns by which
-    readers skip files; Delta's default would be the first 32, long JSON text included.
+    `append_only` forbids deletes and updates of rows (compaction is still allowed); only the clean-up of expired rows
+    lifts it, for one commit. `key` names the columns that identify a row, for readers. `statistics` names the columns
+    by which readers skip files; Delta's default would be the first 32, long JSON text included. `expires_by` is the
+    column (ms since epoch, with statistics) that the age of a row is told by, `kept_as` the key of the configuration's
+    section `retention` that says how many days it is kept; without them rows stay. `tended_by_writer`: the log is not
+    cleaned up by whichever commit writes a checkpoint, but by the controller (`controller.ledger.cleanup`).
     """
 
     append_only: bool = False
     checkpoint_interval: int = 50  # commits between checkpoints; readers replay at most that many small files
-    log_retention_hours: int = 6
-    deleted_file_retention_hours: int = 6
+    log_retention_minutes: int = 6 * 60
+    deleted_file_retention_minutes: int = 6 * 60
     key: tuple[str, ...] = ()
     statistics: tuple[str, ...] = ()
+    expires_by: str = ""
+    kept_as: str = ""
+    tended_by_writer: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +118,8 @@ class Record:
         for columns in (self.table.key, self.table.statistics) if self.table else ():
             if not set(columns) <= set(names):
                 raise ValueError(f"record {self.name}: {columns} names what is no column; columns are {names}")
+        if self.table and self.table.expires_by and self.table.expires_by not in self.table.statistics:
+            raise ValueError(f"record {self.name} expires by {self.table.expires_by}, which has no statistics; add it")
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ DEADLINES = tuple(f"control.{name}_deadline_ms" for name in ("assign", "accept",
 
 def check_all(settings: Settings) -> None:
     """Every rule that needs nothing but the settings."""
-    for rule in (_whole_panes, _poll, _heartbeat, _report_age, _bundles, _strategies, _weights, _client):
+    for rule in (_whole_panes, _poll, _heartbeat, _report_age, _retention, _bundles, _strategies, _weights, _client):
         rule(settings)
 
 
@@ -66,6 +66,15 @@ def _report_age(settings: Settings) -> None:
         _refuse(
             settings, "rounds.max_report_age_s", "agent.report_interval_ms", f"at least two intervals, {least_s:g} s"
         )
+
+
+def _retention(settings: Settings) -> None:
+    kept = settings.retention
+    if kept.journal_days < kept.evidence_days:  # only rounds that the journal names count
+        _refuse(settings, "retention.journal_days", "retention.evidence_days", f"at least {kept.evidence_days:g}")
+    if kept.loads_days * 24 < settings.loads.retention_hours:
+        least = settings.loads.retention_hours / 24
+        _refuse(settings, "retention.loads_days", "loads.retention_hours", f"at least as long, {least:g} days")
 
 
 def _bundles(settings: Settings) -> None:

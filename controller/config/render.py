@@ -60,6 +60,7 @@ k, M and G are powers of 1024. A plain number is bytes, or bytes/s.
 **Rules between keys**, checked at start: `loads.short_horizon_s` and `rounds.round_interval_s` are multiples of
 `loads.pane_s`; `agent.journal_poll_ms` is at most a third of the shortest deadline; `control.heartbeat_ms` at most a
 third of `control.lease_ms`; `rounds.max_report_age_s` at least two report intervals;
+`retention.journal_days` at least `retention.evidence_days`, `retention.loads_days` at least `loads.retention_hours`;
 `split.default_number_of_namespace_bundles` at most `split.namespace_maximum_bundles`; `rounds.challengers` repeat
 neither the strategy nor each other; one weight at least is above 0; `control.lease_ms` is above Kafka's session timeout
 + 3 s unless Kafka is a single node.

@@ -20,6 +20,7 @@ from controller.config.sections.control import Control, Guard, Rounds
 from controller.config.sections.loads import Loads
 from controller.config.sections.platform import Cluster, Http, Kafka, Logging, Store, Tables
 from controller.config.sections.reference import Reference
+from controller.config.sections.retention import Retention
 
 HIDDEN = "(hidden)"
 _SECRET_WORDS = ("password", "secret", "jaas", "token")
@@ -33,6 +34,7 @@ class Settings(BaseModel):
     cluster: Cluster = Cluster()
     kafka: Kafka = Kafka()
     tables: Tables = Tables()
+    retention: Retention = Retention()
     loads: Loads = Loads()
     control: Control = Control()
     guard: Guard = Guard()

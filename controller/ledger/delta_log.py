@@ -20,6 +20,8 @@ from deltalake.fs import DeltaStorageHandler
 
 from controller.domain.errors import BallastError
 
+EXPIRED_UP_TO = "ballast.expired_up_to"  # in the commit that drops old journal entries: the newest seq it drops
+
 
 class LogGone(BallastError):
     """Raised when a commit's file is not there (not yet, or cleaned up): read the table as a whole."""
@@ -47,7 +49,9 @@ class Commit:
 
     @property
     def changes_data(self) -> bool:
-        """False for compaction and for changes of properties."""
+        """False for compaction, for changes of properties, and for the clean-up that drops expired entries."""
+        if EXPIRED_UP_TO in self.info:
+            return False
         return self.removed_data or any(f.data_change for f in self.added)
 
 

@@ -15,7 +15,7 @@ from controller.domain.entries import Entry
 from controller.domain.state import ClusterState
 from controller.ledger.delta_log import LogGone
 from controller.ledger.files import read_added, surviving_vacuum
-from controller.ledger.journal_rows import dense, entries_since, to_entries
+from controller.ledger.journal_rows import EntriesExpired, dense, entries_since, to_entries
 from controller.ledger.snapshots import load_state_and_version
 from controller.ledger.tables import TableRoot, as_root
 from schemas.journal import JOURNAL
@@ -82,7 +82,8 @@ class Follower:
         return applied
 
     def catch_up(self) -> list[Entry]:
-        """Apply what the table has beyond the view; returns those entries. Bootstraps first if nobody did.
+        """Apply what the table has beyond the view; returns those entries. Bootstraps first if nobody did, and when the
+        next entry has expired meanwhile: then `seq` jumps without entries.
 
         Raises DeltaError or OSError when the table cannot be read: try again later.
         """
@@ -126,7 +127,12 @@ class Follower:
             table = self._root.open(JOURNAL.name)
             return entries_since(table, self._log, self.seq), table.version()
 
-        entries, version = surviving_vacuum(read)
+        try:
+            entries, version = surviving_vacuum(read)
+        except EntriesExpired as error:
+            log.warning("%s: starting again from the newest base snapshot", error)
+            self.bootstrap()
+            return []
         self._version = self._read_whole_at = version
         return self._apply(entries)
 

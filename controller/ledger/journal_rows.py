@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,13 +14,34 @@ from controller.ledger.delta_log import DeltaLog
 from controller.ledger.files import read_range
 from schemas.journal import JOURNAL
 
+CHUNK_ROWS = 10_000  # turned into entries at a time: a whole journal as Python objects would take gigabytes
+
+
+class EntriesExpired(InvariantBroken):
+    """Raised when the journal begins above the entry that was asked for: start from a base snapshot instead."""
+
 
 def entries_since(table: DeltaTable, log: DeltaLog, seq: int) -> list[Entry]:
     """All entries above `seq` at the handle's version, dense from seq + 1.
 
-    Raises InvariantBroken for a gap or a double, FileNotFoundError when VACUUM was quicker (open again, read again).
+    Raises EntriesExpired when the journal begins later, InvariantBroken for a gap or a double, FileNotFoundError when
+    VACUUM was quicker (open again, read again).
     """
-    return dense(to_entries(read_range(table, log, JOURNAL, "seq", above=seq)), seq)
+    return list(each_entry(table, log, seq))
+
+
+def each_entry(table: DeltaTable, log: DeltaLog, seq: int) -> Iterator[Entry]:
+    """As `entries_since`, one by one, for readers that do not keep them. Reads all files before the first entry."""
+    rows = read_range(table, log, JOURNAL, "seq", above=seq).sort_by("seq")
+    if rows.num_rows and rows["seq"][0].as_py() > seq + 1 and (oldest_seq(table) or 0) > seq + 1:
+        raise EntriesExpired(
+            f"the journal begins at entry {rows['seq'][0].as_py()}, {seq + 1} is needed: older entries have expired, "
+            "and no base snapshot that can be read includes them; restore control_state and journal from a backup"
+        )
+    after = seq
+    for batch in rows.to_batches(CHUNK_ROWS):
+        yield from dense((Entry.from_row(row) for row in batch.to_pylist()), after)
+        after += batch.num_rows
 
 
 def last_entry(table: DeltaTable, log: DeltaLog) -> Entry | None:
@@ -42,18 +63,28 @@ def newest_seq(table: DeltaTable) -> int | None:
     return newest
 
 
+def oldest_seq(table: DeltaTable) -> int | None:
+    """The smallest seq that the files' statistics name; None when there are no files or one has no statistics."""
+    actions = pa.table(table.get_add_actions(flatten=True))
+    if not actions.num_rows or "min.seq" not in actions.column_names or actions["min.seq"].null_count:
+        return None
+    oldest: int = pc.min(actions["min.seq"]).as_py()
+    return oldest
+
+
 def to_entries(rows: pa.Table) -> list[Entry]:
     """The rows as entries, by seq."""
     return [Entry.from_row(row) for row in rows.sort_by("seq").to_pylist()]
 
 
-def dense(entries: Sequence[Entry], after: int) -> list[Entry]:
+def dense(entries: Iterable[Entry], after: int) -> list[Entry]:
     """The entries, unless they are not exactly after + 1, after + 2, …: then InvariantBroken."""
-    for expected, entry in enumerate(entries, start=after + 1):
+    found: Sequence[Entry] = list(entries)
+    for expected, entry in enumerate(found, start=after + 1):
         if entry.seq != expected:
             trouble = "has a double" if entry.seq < expected else "has a gap"
             raise InvariantBroken(
                 f"the journal {trouble}: entry {entry.seq} (instance {entry.instance}) where {expected} was expected; "
                 "restore the table, or start from a base snapshot above the gap"
             )
-    return list(entries)
+    return list(found)

@@ -18,7 +18,7 @@ from controller.domain.errors import BallastError
 from controller.domain.state import ClusterState
 from controller.domain.state_codec import decode, encode
 from controller.ledger.files import read_range, surviving_vacuum
-from controller.ledger.journal_rows import entries_since
+from controller.ledger.journal_rows import each_entry
 from controller.ledger.tables import TableRoot, as_root
 from schemas.arrow import arrow_table
 from schemas.control_tables import CONTROL_STATE
@@ -73,6 +73,16 @@ class Snapshots:
                 log.error("base snapshot of seq %d cannot be read: %r; taking an older one", row["seq"], error)
         return None
 
+    def floor(self) -> int | None:
+        """The seq that every kept snapshot includes, when at least one of them can be read; else None.
+
+        A start may fall back to the oldest of them, so the journal's entries above this seq must stay.
+        """
+        if self.latest() is None:
+            return None
+        _, rows = surviving_vacuum(self._open)
+        return int(rows[0]["seq"]) if rows else None
+
     def _open(self) -> tuple[DeltaTable, list[dict[str, Any]]]:
         """The table as it is now and its rows, oldest first."""
         table = self._root.open(NAME)
@@ -98,7 +108,7 @@ def load_state_and_version(
     def read() -> tuple[ClusterState, int]:
         state = (Snapshots(tables).latest() if tables.exists(NAME) else None) or ClusterState()
         journal = tables.open(JOURNAL.name)
-        for entry in entries_since(journal, delta_log, state.seq):
+        for entry in each_entry(journal, delta_log, state.seq):
             apply_in_place(state, entry)
         return state, journal.version()
 

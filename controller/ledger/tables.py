@@ -7,6 +7,7 @@ incremental updates only ever add to a handle's memory.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,8 +18,10 @@ from controller.domain.errors import BallastError, IncompatibleTable
 from controller.ledger.delta_log import DeltaLog
 from schemas.arrow import arrow_schema
 from schemas.catalog import TABLES
-from schemas.delta import delta_properties
+from schemas.delta import delta_properties, retention_properties
 from schemas.record import Record
+
+log = logging.getLogger(__name__)
 
 ALLOWED_FEATURES = frozenset({"appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns"})
 REOPEN_AFTER_VERSIONS = 500
@@ -50,11 +53,15 @@ class TableRoot:
         return [name for name in TABLES if self.create(name)]
 
     def create(self, name: str) -> bool:
-        """Create one table unless it exists; two processes may do so at once. Returns whether this call created it."""
+        """Create one table unless it exists; two processes may do so at once. Returns whether this call created it.
+
+        A table of an older version gets the retention of this one.
+        """
         created = False
         if not self.exists(name):
             created = _create(TABLES[name], self.uri(name), self.storage_options)
         table = self.open(name)
+        _keep_as_defined(table, TABLES[name])
         columns = {f.name for f in table.schema().fields}
         missing = [column for column in TABLES[name].names if column not in columns]
         if missing:
@@ -109,6 +116,18 @@ def check_protocol(table: DeltaTable, uri: str) -> None:
             f"table {uri} uses {', '.join(foreign)} (reader {protocol.min_reader_version}, writer "
             f"{protocol.min_writer_version}), which agents cannot read or write: run {_drop(foreign[0])} with Spark"
         )
+
+
+def _keep_as_defined(table: DeltaTable, record: Record) -> None:
+    """Bring checkpoint interval, retention and append-only to the definition: a commit that changes no data."""
+    found = table.metadata().configuration
+    changed = {key: value for key, value in retention_properties(record).items() if found.get(key) != value}
+    if not changed:
+        return
+    try:
+        table.alter.set_table_properties(changed)
+    except CommitFailedError as error:
+        log.info("properties %s of %s not set, another process is at it: %s", changed, record.name, error)
 
 
 def _drop(feature: str) -> str:

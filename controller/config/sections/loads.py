@@ -40,7 +40,7 @@ class Loads(Section):
     )
     retention_hours: float = key(
         24,
-        "How long panes are kept; a report older than this is quarantined as late.",
+        "A report older than this before the newest pane is quarantined as late.",
         source=DESIGN,
         unit="hours",
         lo=0.1,

@@ -12,7 +12,7 @@ TBLPROPERTIES (
   'delta.columnMapping.mode' = 'none',
   'delta.checkpointPolicy' = 'classic',
   'delta.checkpointInterval' = '50',
-  'delta.logRetentionDuration' = 'interval 720 hours',
+  'delta.logRetentionDuration' = 'interval 6 hours',
   'delta.deletedFileRetentionDuration' = 'interval 6 hours',
   'delta.dataSkippingStatsColumns' = 'at_ms',
   'delta.appendOnly' = 'true'

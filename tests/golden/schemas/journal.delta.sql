@@ -24,8 +24,9 @@ TBLPROPERTIES (
   'delta.columnMapping.mode' = 'none',
   'delta.checkpointPolicy' = 'classic',
   'delta.checkpointInterval' = '100',
-  'delta.logRetentionDuration' = 'interval 6 hours',
-  'delta.deletedFileRetentionDuration' = 'interval 6 hours',
+  'delta.logRetentionDuration' = 'interval 5 minutes',
+  'delta.deletedFileRetentionDuration' = 'interval 15 minutes',
   'delta.dataSkippingStatsColumns' = 'seq,kind,at_ms',
-  'delta.appendOnly' = 'true'
+  'delta.appendOnly' = 'true',
+  'delta.enableExpiredLogCleanup' = 'false'
 )

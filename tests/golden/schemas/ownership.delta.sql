@@ -23,8 +23,9 @@ TBLPROPERTIES (
   'delta.enableDeletionVectors' = 'false',
   'delta.columnMapping.mode' = 'none',
   'delta.checkpointPolicy' = 'classic',
-  'delta.checkpointInterval' = '50',
-  'delta.logRetentionDuration' = 'interval 6 hours',
-  'delta.deletedFileRetentionDuration' = 'interval 6 hours',
-  'delta.dataSkippingStatsColumns' = 'bundle,seq'
+  'delta.checkpointInterval' = '100',
+  'delta.logRetentionDuration' = 'interval 5 minutes',
+  'delta.deletedFileRetentionDuration' = 'interval 15 minutes',
+  'delta.dataSkippingStatsColumns' = 'bundle,seq',
+  'delta.enableExpiredLogCleanup' = 'false'
 )

@@ -1,0 +1,196 @@
+"""The controller's clean-up of its own tables: journal, projections, base snapshots, configuration history.
+
+It runs in a thread of its own beside the batches (docs/decisions/0006). Invariants:
+- It never commits what the journal's writer would take for another controller: merging and VACUUM change no data, and
+  dropping expired entries says so in its commit (`Commit.changes_data`). The writer's next commit then finds its handle
+  outdated, looks into the log and writes the same entries again: one commit more, no failover delayed.
+- An entry is dropped only when it is older than the retention *and* every base snapshot includes it: the fold from any
+  of them stays whole (I4).
+- The log is cleaned up here only (the tables say `delta.enableExpiredLogCleanup = false`), and only while their writer
+  commits: a writer that rests finds every commit since its own. Were the next version's file gone, it would write it
+  again where nobody reads any more.
+- A quiet cluster is not touched: without news there is nothing to merge, to drop or to remove.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from controller.domain.errors import BallastError
+from controller.ledger.delta_log import EXPIRED_UP_TO, DeltaLog, LogGone
+from controller.ledger.files import read_range
+from controller.ledger.journal_rows import oldest_seq
+from controller.ledger.maintenance import (
+    Tended,
+    cut,
+    delete_rows,
+    expire_rows,
+    merge_small_files,
+    remove_dead_files,
+)
+from controller.ledger.snapshots import Snapshots
+from controller.ledger.tables import TableRoot, as_root
+from schemas.catalog import TABLES
+from schemas.control_tables import BROKERS, CONFIG_HISTORY, CONTROL_STATE, OVERRIDES, OWNERSHIP
+from schemas.journal import JOURNAL
+
+log = logging.getLogger(__name__)
+
+TARGET_BYTES = 4 * 2**20  # some 100,000 entries: what a pass rewrites at most beside the small files
+FEWEST_FILES = 64
+OVERWRITTEN = (OWNERSHIP.name, BROKERS.name, CONTROL_STATE.name)
+APPENDED = (OVERRIDES.name, CONFIG_HISTORY.name)
+FIRST_PASS_S = 20.0  # also a controller that is started again every few minutes cleans up
+STOP_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """How long the control tables' rows are kept, ms."""
+
+    journal_ms: int
+    config_history_ms: int
+
+
+class ControlCleanup:
+    """One pass at a time over the control tables. Has handles of its own; not thread-safe."""
+
+    def __init__(
+        self, root: TableRoot | str | Path, kept: Kept, storage_options: Mapping[str, str] | None = None
+    ) -> None:
+        tables = as_root(root, storage_options)
+        self._tables = TableRoot(tables.root, tables.storage_options)
+        self._snapshots = Snapshots(self._tables)
+        self._kept = kept
+
+    def run(self, now_ms: int) -> list[Tended]:
+        """One pass; `now_ms` is wall time. What one table refuses is logged and does not keep the others waiting."""
+        done = []
+        for name, tend in self._work().items():
+            try:
+                done.append(tend(name, now_ms))
+            except (DeltaError, OSError, BallastError) as error:
+                log.warning("clean-up of %s failed, the next pass tries again: %s", name, error)
+        for tended in done:
+            if tended.anything:
+                log.info("clean-up of %s: %s", tended.table, _words(tended))
+        return done
+
+    def _work(self) -> dict[str, Callable[[str, int], Tended]]:
+        work: dict[str, Callable[[str, int], Tended]] = {JOURNAL.name: self._journal}
+        work |= dict.fromkeys(OVERWRITTEN, self._overwritten) | dict.fromkeys(APPENDED, self._appended)
+        return {name: tend for name, tend in work.items() if self._tables.exists(name)}
+
+    def _finish(self, name: str, now_ms: int) -> int:
+        """Remove what is dead: data files and, below a checkpoint, commits."""
+        removed = remove_dead_files(self._tables.open(name))
+        clean_log(self._tables.open(name), self._tables.log(name), log_kept_ms(name), now_ms)
+        return removed
+
+    def _journal(self, name: str, now_ms: int) -> Tended:
+        merged = merge_small_files(self._tables.open(name), TARGET_BYTES, FEWEST_FILES)
+        table = self._tables.open(name)
+        last = droppable(table, self._tables.log(name), self._snapshots.floor(), self._kept.journal_ms, now_ms)
+        dropped = self._drop(table, last) if last is not None else 0
+        return Tended(name, merged, dropped, self._finish(name, now_ms))
+
+    def _drop(self, table: DeltaTable, last: int) -> int:
+        return delete_rows(table, f"seq <= {last}", {EXPIRED_UP_TO: str(last)})
+
+    def _appended(self, name: str, now_ms: int) -> Tended:
+        merged = merge_small_files(self._tables.open(name), TARGET_BYTES, FEWEST_FILES)
+        expired = 0
+        if name == CONFIG_HISTORY.name:
+            expired = expire_rows(self._tables, name, self._kept.config_history_ms, now_ms)
+        return Tended(name, merged, expired, self._finish(name, now_ms))
+
+    def _overwritten(self, name: str, now_ms: int) -> Tended:
+        return Tended(name, removed_files=self._finish(name, now_ms))
+
+
+def droppable(table: DeltaTable, log: DeltaLog, floor: int | None, kept_ms: int, now_ms: int) -> int | None:
+    """The newest entry that may be dropped with all before it, or None. `floor`: the oldest base snapshot's seq.
+
+    Wall clocks may step back, so it is the unbroken beginning of the journal whose entries have all expired.
+    """
+    actions = pa.table(table.get_add_actions(flatten=True))
+    cut_ms, oldest = cut(actions, "at_ms", kept_ms, now_ms), oldest_seq(table)
+    if floor is None or cut_ms is None or oldest is None or oldest > floor:
+        return None
+    expired = read_range(table, log, JOURNAL, "at_ms", above=-1, up_to=cut_ms - 1, columns=["seq"])["seq"]
+    seqs = expired.combine_chunks().sort()
+    first_other = pc.index(pc.equal(seqs, pa.array(range(oldest, oldest + len(seqs)), pa.int64())), False).as_py()
+    unbroken = len(seqs) if first_other < 0 else first_other
+    last = min(oldest + unbroken - 1, floor)
+    return last if last >= oldest else None
+
+
+def clean_log(table: DeltaTable, log: DeltaLog, kept_ms: int, now_ms: int) -> bool:
+    """Remove commits below a checkpoint that are older than the log's retention; whether it was safe to.
+
+    Safe while the newest commit of the table's writer is younger than half of the retention: everything after it is
+    younger still, and stays.
+    """
+    for version in range(table.version(), -1, -1):
+        try:
+            commit = log.read(version)
+        except LogGone:
+            return False
+        if commit.changes_data:
+            if now_ms - int(commit.info.get("timestamp", 0)) > kept_ms // 2:
+                return False
+            table.cleanup_metadata()
+            return True
+    return False
+
+
+def log_kept_ms(name: str) -> int:
+    """How long the table's log is kept."""
+    options = TABLES[name].table
+    assert options is not None
+    return options.log_retention_minutes * 60_000
+
+
+class CleanupThread:
+    """Runs passes until stopped. A failure is logged; nothing else notices."""
+
+    def __init__(self, cleanup: ControlCleanup, interval_s: float, wall_ms: Callable[[], int]) -> None:
+        self._cleanup = cleanup
+        self._interval_s = interval_s
+        self._wall_ms = wall_ms
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="control-cleanup", daemon=True)
+
+    def start(self) -> None:
+        """Begin; the first pass comes soon, not at once: a start has better things to do."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End after the pass in hand; returns when it has ended, or after STOP_TIMEOUT_S."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(STOP_TIMEOUT_S)
+
+    def _run(self) -> None:
+        pause_s = min(FIRST_PASS_S, self._interval_s)
+        while not self._stopping.wait(pause_s):
+            pause_s = self._interval_s
+            try:
+                self._cleanup.run(self._wall_ms())
+            except Exception:
+                log.exception("clean-up of the control tables failed; trying again in %.0f s", pause_s)
+
+
+def _words(tended: Tended) -> str:
+    return (
+        f"{tended.merged_files} files merged, {tended.expired_rows} rows expired, {tended.removed_files} files removed"
+    )

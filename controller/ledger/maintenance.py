@@ -1,0 +1,197 @@
+"""What keeps a table small: merge small files, delete expired rows, remove dead files. With delta-rs, beside writers.
+
+Invariants: nothing is committed where there is nothing to do, so that a quiet table stays as it is; merging changes no
+data; a row expires by the newest row of its table or by the clock, whichever is earlier, so neither a clock that is
+ahead nor a recording from last year empties a table; only files are removed that no version within the table's
+`delta.deletedFileRetentionDuration` names, so whoever reads an older version in that time finds its files.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import CommitProperties, DeltaTable
+from deltalake.exceptions import CommitFailedError
+
+from controller.domain.errors import BallastError
+from controller.ledger.tables import TableRoot
+from schemas.catalog import TABLES
+
+log = logging.getLogger(__name__)
+
+HOUR_MS, DAY_MS = 3_600_000, 86_400_000
+ATTEMPTS = 5  # of a delete that other commits got in the way of
+BULK = (
+    "broker_panes",
+    "bundle_panes",
+    "broker_load",
+    "bundle_load",
+    "rounds",
+    "decisions",
+    "broker_scores",
+    "quarantine",
+)
+BULK_TARGET_BYTES = 128 * 2**20
+BULK_FEWEST_FILES = 8  # below, merging gains less than it writes
+APPEND_ONLY = "delta.appendOnly"
+
+
+@dataclass(frozen=True, slots=True)
+class Tended:
+    """What was done to one table: files merged away, rows expired, files removed from the store."""
+
+    table: str
+    merged_files: int = 0
+    expired_rows: int = 0
+    removed_files: int = 0
+
+    @property
+    def anything(self) -> bool:
+        """Whether anything was done at all."""
+        return bool(self.merged_files or self.expired_rows or self.removed_files)
+
+
+class Engine(Protocol):
+    """Who merges and removes files; rows are always expired by this module."""
+
+    def compact(self, name: str) -> int:
+        """Merge small files; returns how many were merged away."""
+
+    def vacuum(self, name: str) -> int:
+        """Remove dead files; returns how many."""
+
+
+class DeltaRsEngine:
+    """Merging and removing in this process: enough for what one machine writes."""
+
+    def __init__(self, tables: TableRoot, target_bytes: int = BULK_TARGET_BYTES) -> None:
+        self._tables = tables
+        self._target_bytes = target_bytes
+
+    def compact(self, name: str) -> int:
+        """Merge the files below the target size, when there are enough of them."""
+        return merge_small_files(self._tables.open(name), self._target_bytes, BULK_FEWEST_FILES)
+
+    def vacuum(self, name: str) -> int:
+        """Remove dead files."""
+        return remove_dead_files(self._tables.open(name))
+
+
+def maintain(tables: TableRoot, engine: Engine, kept_ms: Mapping[str, int], now_ms: int, name: str) -> Tended:
+    """Expire, merge, remove: one bulk table. `kept_ms`: retention key (`loads_days`) -> ms.
+
+    Raises DeltaError or OSError when the table cannot be read or written: the next run makes up for it.
+    """
+    if not tables.exists(name):
+        return Tended(name)
+    expired = expire_rows(tables, name, kept_ms[kept_as(name)], now_ms)
+    return Tended(name, engine.compact(name), expired, engine.vacuum(name))
+
+
+def kept_as(name: str) -> str:
+    """The retention key of a table; KeyError for one whose rows stay."""
+    options = TABLES[name].table
+    if options is None or not options.kept_as:
+        raise KeyError(f"rows of {name} do not expire")
+    return options.kept_as
+
+
+def merge_small_files(table: DeltaTable, target_bytes: int, fewest: int) -> int:
+    """Merge files below `target_bytes` into files of about that size, if there are at least `fewest`; files merged.
+
+    One at a time: merging must not take the cores from those who work.
+    """
+    actions = pa.table(table.get_add_actions(flatten=True))
+    if not actions.num_rows or pc.sum(pc.less(actions["size_bytes"], target_bytes)).as_py() < fewest:
+        return 0
+    done = table.optimize.compact(
+        target_size=target_bytes,
+        max_concurrent_tasks=1,
+        commit_properties=CommitProperties(custom_metadata={"ballast.cleanup": "merge"}),
+    )
+    return int(done["numFilesRemoved"])
+
+
+def remove_dead_files(table: DeltaTable) -> int:
+    """Remove files that no version within the table's retention names; how many.
+
+    A look comes first, because VACUUM commits twice even when it finds nothing.
+    """
+    if not table.vacuum(dry_run=True, full=True):
+        return 0
+    properties = CommitProperties(custom_metadata={"ballast.cleanup": "vacuum"})
+    return len(table.vacuum(dry_run=False, full=True, commit_properties=properties))
+
+
+def expire_rows(tables: TableRoot, name: str, kept_ms: int, now_ms: int) -> int:
+    """Delete the rows that are older than `kept_ms`; how many. Raises CommitFailedError after ATTEMPTS conflicts.
+
+    Cut at whole days (hours, for what is kept less than two days), so that a file is rewritten once a day at most.
+    """
+    options = TABLES[name].table
+    assert options is not None
+    column = options.expires_by
+    for attempt in range(ATTEMPTS):
+        table = tables.open(name)
+        actions = pa.table(table.get_add_actions(flatten=True))
+        cut_ms = cut(actions, column, kept_ms, now_ms)
+        if cut_ms is None or not _has_older(actions, column, cut_ms):
+            return 0
+        try:
+            return delete_rows(table, f"{column} < {cut_ms}", {"ballast.expired_before_ms": str(cut_ms)})
+        except CommitFailedError as error:
+            log.info("expiring rows of %s, attempt %d: %s", name, attempt + 1, error)
+            if attempt + 1 == ATTEMPTS:
+                raise
+    raise AssertionError("unreachable")
+
+
+def delete_rows(table: DeltaTable, predicate: str, metadata: Mapping[str, str]) -> int:
+    """Delete by a predicate, also from an append-only table: the property is lifted for this one commit; rows deleted.
+
+    Who dies in between leaves it lifted; `TableRoot.create`, run at each start, and the next deletion put it back.
+    """
+    append_only = table.metadata().configuration.get(APPEND_ONLY) == "true"
+    if append_only:
+        table.alter.set_table_properties({APPEND_ONLY: "false"})
+    try:
+        properties = CommitProperties(custom_metadata=dict(metadata))
+        done = table.delete(predicate, commit_properties=properties)
+    finally:
+        if append_only:
+            back = {APPEND_ONLY: "true"}
+            _until_done(lambda: table.alter.set_table_properties(back), table)
+    return int(done["num_deleted_rows"] or 0)
+
+
+def cut(actions: pa.Table, column: str, kept_ms: int, now_ms: int) -> int | None:
+    """What is older than this has expired, ms since epoch; None for a table without rows or statistics.
+
+    `actions` are a table's files, flattened.
+    """
+    if not actions.num_rows or f"max.{column}" not in actions.column_names:
+        return None
+    newest = pc.max(actions[f"max.{column}"]).as_py()
+    if newest is None:
+        return None
+    step_ms = DAY_MS if kept_ms >= 2 * DAY_MS else HOUR_MS
+    return (min(int(newest), now_ms) - kept_ms) // step_ms * step_ms
+
+
+def _has_older(actions: pa.Table, column: str, cut_ms: int) -> bool:
+    oldest = actions[f"min.{column}"]
+    return oldest.null_count > 0 or bool(pc.any(pc.less(oldest, cut_ms)).as_py())
+
+
+def _until_done(change: Callable[[], None], table: DeltaTable) -> None:
+    for _ in range(ATTEMPTS):
+        try:
+            return change()
+        except CommitFailedError:
+            table.update_incremental()
+    raise BallastError(f"{APPEND_ONLY} of {table.table_uri} could not be set again: another writer keeps changing it")
