@@ -63,8 +63,9 @@ def values(draw: st.DrawFn) -> bytes:
     if draw(st.integers(0, 9)) == 0:
         return draw(st.binary(max_size=200))
     document = dict(draw(st.sampled_from(HONEST)))
-    for field in draw(st.lists(st.sampled_from(_FIELDS), max_size=2)):
-        document[field] = draw(_VALUE | _DEEP)
+    for field in draw(st.lists(st.sampled_from([*document, *document, *_FIELDS]), max_size=2)):
+        value = draw(_VALUE | _DEEP)
+        document[field] = {"inner": value} if isinstance(document.get(field), dict) and draw(st.booleans()) else value
     whole = draw(st.sampled_from([_escaped, _as_bytes, _escaped, _as_bytes, _in_utf_16, _twice]))(document)
     cut = draw(st.sampled_from([None, None, None, len(whole) // 2, -1]))
     flip = draw(st.none() | st.integers(0, len(whole) - 1))
