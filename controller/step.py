@@ -66,7 +66,7 @@ def step(
         if isinstance(event, RoundFinished):
             on_round(ctx, event.result)
     evacuate(ctx)
-    if batch.offsets and (ctx.entries or quarantined or any(map(_counts, batch.events))):
+    if batch.offsets and (ctx.entries or quarantined or batch.note_offsets or any(map(_counts, batch.events))):
         ctx.emit(Kind.OFFSETS, data={**batch.kafka, "topics": batch.offsets})
     return StepResult(ctx.state, ctx.entries, ctx.evidence)
 

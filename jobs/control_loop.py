@@ -30,6 +30,9 @@ from jobs.feed import Feed
 
 log = logging.getLogger(__name__)
 
+# So many records that change nothing (inventories, mostly) may be read again by the next start; heartbeats never are.
+QUIET_RECORDS = 10_000
+
 
 class Stopping(BallastError):
     """Raised in a batch that comes after the stop: it must fail, or its records would count as read."""
@@ -78,6 +81,8 @@ class ControlLoop:
         # Heartbeats are read from their end on (`jobs.control_source`): where an earlier life stopped means nothing.
         self._applied = merged({t: p for t, p in self.state.offsets.items() if t != names.heartbeats}, {})
         self._unjournaled: Offsets = {}  # read and applied, but not among the journal's offsets yet
+        self._quiet_records = 0  # how many that are, without heartbeats
+        self._heartbeats = names.heartbeats
         self._rounds: queue.SimpleQueue[RoundFinished] = queue.SimpleQueue()
         self._durations_ms: dict[str, int] = {}
         self._lock = threading.Lock()
@@ -131,6 +136,7 @@ class ControlLoop:
         failpoints.reach("control.before_step")
         events: list[Event] = [*found.events, *self._finished_rounds()]
         offsets = merged(self._unjournaled, found.offsets)
+        quiet = self._quiet_records + sum(row.topic != self._heartbeats for row in rows)
         batch = Batch(
             events=events,
             offsets=offsets,
@@ -141,6 +147,7 @@ class ControlLoop:
             read_to_end=self.last_batch_id >= 0,
             kafka=self._claim.kafka,
             read_ms=read_ms,
+            note_offsets=quiet >= QUIET_RECORDS,
         )
         result = step(self.state, self._watch, batch, self._now_ms, self._settings, quarantined=len(found.bad))
         failpoints.reach("control.before_evidence")
@@ -159,7 +166,7 @@ class ControlLoop:
         self.state = result.state
         self._applied = merged(self._applied, found.offsets)
         journaled = any(entry.kind is Kind.OFFSETS for entry in result.entries)
-        self._unjournaled = {} if journaled else offsets
+        self._unjournaled, self._quiet_records = ({}, 0) if journaled else (offsets, quiet)
         self.last_batch_id = batch_id
         failpoints.reach("control.before_projection")
         self._tables.project(self.state)

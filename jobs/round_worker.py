@@ -70,7 +70,8 @@ class RoundWorker:
     def stop(self, timeout_s: float = 10.0) -> None:
         """End the worker; a round in the making is lost, which the next start makes up for."""
         self._stopping.set()
-        self._thread.join(timeout_s)
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
 
     def _run(self) -> None:
         attempt = 0

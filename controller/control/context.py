@@ -31,7 +31,8 @@ class Batch:
 
     `offsets`: topic -> partition -> next offset after this batch. `at_ms` is wall time, for people.
     Leases and deadlines are judged only when `read_to_end` holds. `read_ms` is the boot clock when the records had been
-    read: a heartbeat counts from then (None: from the step's `now_ms`).
+    read: a heartbeat counts from then (None: from the step's `now_ms`). `note_offsets`: journal the offsets whatever
+    the batch holds.
     """
 
     events: list[Event]
@@ -42,6 +43,7 @@ class Batch:
     read_to_end: bool = True
     kafka: dict[str, Any] = field(default_factory=dict)
     read_ms: int | None = None
+    note_offsets: bool = False
 
 
 @dataclass(slots=True)

@@ -21,6 +21,7 @@ from controller.domain.errors import ForeignCommit
 from controller.domain.state import ClusterState
 from controller.ledger.follower import Follower
 from controller.ledger.journal import Journal
+from jobs import control_loop
 from jobs.control_loop import Claim, Clocks, ControlLoop, Stopping
 from jobs.control_metrics import ControlMetrics
 from jobs.control_records import Row
@@ -207,3 +208,31 @@ def test_a_bad_record_is_counted_even_alone(world: World) -> None:
     state = world.run(Row(NAMES.commands, 0, 0, 5, b"{"))
     assert state.offsets == {NAMES.commands: {"0": 1}}
     assert state.seq == before + 1
+
+
+def inventory(world: World) -> Row:
+    record = {"v": 1, "kind": "inventory", "broker": "b:1", "incarnation": 1, "nonce": "n", "session": 1}
+    return world._row(NAMES.broker_events, {**record, "applied_seq": 0, "serving": {}})
+
+
+def test_what_changes_nothing_is_journaled_with_what_does(world: World) -> None:
+    """The next start goes on at the journaled offsets: it would read every quiet record since the last commit again."""
+    before = world.run(world.heartbeat()).seq
+    quiet = inventory(world)
+    state = world.run(quiet)
+    assert state.seq == before
+    assert world.loop.unjournaled[NAMES.broker_events] == {"0": quiet.offset + 1}
+    state = world.run(world.command("a"))
+    assert state.offsets[NAMES.broker_events] == {"0": quiet.offset + 1}
+    assert world.loop.unjournaled == {}
+
+
+def test_a_long_quiet_time_is_journaled_now_and_then(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control_loop, "QUIET_RECORDS", 3)
+    before = world.run(world.heartbeat()).seq
+    world.run(*(world.tick() for _ in range(10)))
+    assert world.run(inventory(world), inventory(world)).seq == before
+    third = inventory(world)
+    state = world.run(third)
+    assert (state.seq, state.offsets[NAMES.broker_events]) == (before + 1, {"0": third.offset + 1})
+    assert world.run(inventory(world)).seq == before + 1

@@ -48,13 +48,14 @@ def check_decided_once(entries: Iterable[Entry]) -> None:
         if e.kind is Kind.OWNERSHIP and e.state == "transferring" and e.decision_id
     )
     assert {move: n for move, n in begun.items() if n > 1} == {}
-    offsets: dict[tuple[str, str], int] = {}
+    offsets: dict[tuple[str, str, str], int] = {}
     for entry in entries:
         if entry.kind is Kind.OFFSETS:
             for topic, partitions in entry.data["topics"].items():
+                topic_id = str(entry.data.get("topic_ids", {}).get(topic))  # another Kafka counts from its own start
                 for partition, offset in partitions.items():
-                    assert offset >= offsets.get((topic, partition), 0), "offsets only grow"
-                    offsets[topic, partition] = offset
+                    assert offset >= offsets.get((topic, topic_id, partition), 0), "offsets only grow"
+                    offsets[topic, topic_id, partition] = offset
 
 
 def check_projections(cluster: LocalCluster) -> None:

@@ -5,9 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,37 +18,9 @@ from controller.config.load import load_settings
 from controller.config.settings import Settings
 from controller.demo.kafka import EmbeddedKafka
 from tests.spark.control_bench import Agents, Journal
+from tests.spark.job_process import Job
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.e2e, pytest.mark.timeout(400)]
-
-STOP_S = 90.0
-
-
-class Job:
-    """One run of the job."""
-
-    def __init__(self, folder: Path, *arguments: str) -> None:
-        self.log = folder / f"job-{time.monotonic_ns()}.log"
-        self.pid_file = folder / "job.pid"
-        command = [sys.executable, "-m", "controller.ops.cli", "run", "--conf", str(folder / "ballast.yaml")]
-        with self.log.open("wb") as output:
-            self.process = subprocess.Popen(
-                [*command, "--pid-file", str(self.pid_file), *arguments],
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-
-    def wait(self) -> int:
-        return self.process.wait(STOP_S)
-
-    def said(self) -> str:
-        return self.log.read_text(errors="replace")
-
-    def end(self) -> None:
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
 
 
 @pytest.fixture

@@ -1,0 +1,101 @@
+"""The round worker across crashes: what was asked for is computed, nothing makes it wait for ever, silence is seen."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from controller.domain.events import RoundFinished
+from jobs import round_worker
+from jobs.control_metrics import ControlMetrics
+from jobs.round_process import Rounds
+from jobs.round_worker import RoundWorker
+from tests.e2e.waiting import wait_until
+from tests.short_run import ShortRun
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> ShortRun:
+    """Two brokers with load, and a minute of panes."""
+    made = ShortRun(tmp_path / "tables")
+    made.join("b1:8080")
+    made.join("b2:8080")
+    made.command("create_namespace", namespace="t/n", bundles=4)
+    made.look_up(*made.state.namespaces["t/n"])
+    made.panes(6)
+    return made
+
+
+def test_a_worker_that_starts_after_the_crash_computes_the_commanded_round(run: ShortRun) -> None:
+    """The command was accepted; then controller and worker were killed together."""
+    Rounds(run.settings, every_round=False)
+    run.command("round_now")
+    wish = run.state.round_wanted_seq
+    rounds = Rounds(run.settings, every_round=False)
+    done = rounds.advance()
+    assert done is not None
+    assert done.results[0].round_id.endswith(f"-{wish}")
+    assert rounds.advance() is None, "the next one waits until that one is journaled"
+    run.batch(*map(RoundFinished, done.results))
+    assert run.state.round_wanted == ""
+    later = Rounds(run.settings, every_round=False).advance()
+    assert later is None or not later.results[0].round_id.endswith(f"-{wish}")
+
+
+def test_two_wishes_with_the_same_beginning_are_two_rounds(run: ShortRun) -> None:
+    """Round ids once held the first eight letters of the command: the second was taken for the first, dropped, and the
+    worker waited for it for ever."""
+    ids = []
+    for number in range(2):
+        run._send("round_now", {})
+        done = Rounds(run.settings, every_round=False).advance()
+        assert done is not None, number
+        ids.append(done.results[0].round_id)
+        run.batch(*map(RoundFinished, done.results))
+        assert run.state.round_id == ids[-1]
+    assert len(set(ids)) == 2
+
+
+def test_a_round_that_was_overtaken_is_not_awaited_for_ever(run: ShortRun) -> None:
+    """Its own round is dropped by the controller, because a later one of a worker before it is in the journal."""
+    rounds = Rounds(run.settings, every_round=False)
+    run._send("round_now", {})
+    first = rounds.advance()
+    assert first is not None
+    run.panes(3)
+    run.round()
+    assert run.state.round_at_ms > first.results[0].at_ms
+    refused = run.batch(*map(RoundFinished, first.results))
+    assert not any(e.kind.value == "round" for e in refused)
+    run.panes(12)
+    wait_until(lambda: rounds.advance() is not None, 10)
+
+
+@pytest.fixture
+def worker(run: ShortRun) -> Iterator[RoundWorker]:
+    made = RoundWorker(run.settings, False, lambda event, ms: None, ControlMetrics(CollectorRegistry()))
+    yield made
+    made.stop()
+
+
+def test_a_worker_that_hangs_or_cannot_live_is_unhealthy(worker: RoundWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker.start()
+    begun = worker.heard_s
+    wait_until(lambda: worker.heard_s > begun, 30)
+    assert worker.troubles() == []
+    monkeypatch.setattr(round_worker, "SILENT_S", 4.0)
+    assert worker.pid is not None
+    os.kill(worker.pid, signal.SIGSTOP)
+    wait_until(lambda: worker.troubles() != [], 30)
+    assert f"pid {worker.pid}" in worker.troubles()[0]
+    os.kill(worker.pid, signal.SIGCONT)
+    wait_until(lambda: worker.troubles() == [], 30)
+    monkeypatch.setattr(round_worker, "RESTART_PAUSES_S", (60.0,))
+    os.kill(worker.pid, signal.SIGKILL)
+    wait_until(lambda: worker.troubles() != [], 30)
+    assert "no worker runs (started again 1 times)" in worker.troubles()[0]

@@ -1,0 +1,66 @@
+"""One controller, with the real job: a second one, a take-over, a pause through a take-over, two at once.
+
+The same at every point of a batch, without Spark: `tests/component/test_one_controller.py`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.faults.site import Site, settled, starters
+
+pytestmark = [pytest.mark.faults, pytest.mark.kafka, pytest.mark.e2e, pytest.mark.timeout(600)]
+
+EXIT_ANOTHER, EXIT_REPLACED = 3, 4
+
+
+def test_a_second_one_a_take_over_and_a_sleeper(site: Site) -> None:
+    first = site.started()
+    site.serve(4)
+    holder = site.journal.state.instance
+
+    second = site.start()
+    assert second.wait() == EXIT_ANOTHER
+    assert f"controller {holder} is alive" in second.said()
+    assert "--take-over" in second.said()
+    site.stir()
+    site.check()
+    assert starters(site.journal.entries) == [holder], "the second has not written anything, the first goes on"
+
+    third = site.started("--take-over")
+    assert first.wait() == EXIT_REPLACED, first.said()[-1500:]
+    third_instance = site.journal.state.instance
+    assert third_instance in first.said()
+    assert third_instance != holder
+
+    third.pause()
+    fourth = site.started()  # silence for a lease is enough
+    fourth_instance = site.journal.state.instance
+    site.stir()
+    site.wait(settled, "moves under the fourth", fourth)
+    third.wake()
+    assert third.wait() == EXIT_REPLACED, third.said()[-1500:]
+    assert fourth_instance in third.said()
+    site.stir()
+    site.wait(settled, "the fourth goes on", fourth)
+    entries = site.check()
+    assert starters(entries) == [holder, third_instance, fourth_instance]
+    begun = next(e.seq for e in entries if e.instance == fourth_instance)
+    assert {e.instance for e in entries if e.seq >= begun} == {fourth_instance}, "nothing of the sleeper counts"
+    site.check_projections()
+    assert fourth.stop() == 0
+
+
+def test_of_two_started_at_once_one_survives(site: Site) -> None:
+    """On an empty journal nobody listens for anybody: the commit of `controller_started` decides."""
+    rivals = [site.start(), site.start()]
+    site.command("create_namespace", namespace="t/n", bundles=2)
+    site.wait(lambda s: "t/n" in s.namespaces, "a controller")
+    ended = [job for job in rivals if job.ends_within(30)]
+    assert len(ended) == 1
+    assert ended[0].process.returncode in (EXIT_ANOTHER, EXIT_REPLACED), ended[0].said()[-1500:]
+    survivor = next(job for job in rivals if job not in ended)
+    site.command("create_namespace", namespace="t/later", bundles=1)
+    site.wait(lambda s: "t/later" in s.namespaces, "the survivor goes on", survivor)
+    site.check()
+    assert survivor.stop() == 0
