@@ -57,10 +57,16 @@ class KafkaLog:
 
     def __init__(self) -> None:
         self.topics: dict[str, list[bytes]] = {topic: [] for topic in NAMES.control}
+        self.garbled: set[tuple[str, int]] = set()  # (topic, offset)
 
     def append(self, event: Event) -> None:
         topic, record = _encoded(event)
         self.topics[topic].append(json.dumps(record).encode())
+
+    def garble(self, topic: str) -> None:
+        """Something that is no record."""
+        self.garbled.add((topic, len(self.topics[topic])))
+        self.topics[topic].append(b'{"v":1,"half a')
 
     def ends(self) -> dict[str, int]:
         return {topic: len(records) for topic, records in self.topics.items()}
@@ -178,6 +184,11 @@ class CrashCluster(SimCluster):
         for _ in range(self.random.choice([1, 1, 2])):
             self.log.append(Command(command_id, kind, args))
         return command_id
+
+    def plan(self, failpoints: str) -> None:
+        """The failpoints of the next controller to start."""
+        self.plans.append(failpoints)
+        self._to_end += 1
 
     def restart_controller(self) -> None:
         """SIGKILL between two batches."""
@@ -304,6 +315,7 @@ def check_all(cluster: CrashCluster) -> list[Entry]:
     check_decided_once(entries)
     check_commands(entries, cluster.sent)
     check_evidence(cluster, entries)
+    check_quarantine(cluster)
     return entries
 
 
@@ -342,6 +354,12 @@ def check_evidence(cluster: CrashCluster, entries: list[Entry]) -> None:
         assert len([s for s in scores if s["attempt_id"] == attempt]) == len(result.scores)
     executed = {d["decision_id"] for d in decisions if d["executed"]}
     assert executed == {e.decision_id for e in entries if e.decision_id}
+
+
+def check_quarantine(cluster: CrashCluster) -> None:
+    """Every bad record is there, at least once: a batch that is run again may write it again, under the same key."""
+    rows = cluster.root.open("quarantine").to_pyarrow_dataset().to_table(columns=["topic", "kafka_offset"]).to_pylist()
+    assert {(row["topic"], row["kafka_offset"]) for row in rows} == cluster.log.garbled
 
 
 def check_projections(cluster: CrashCluster) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -90,7 +91,13 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 
 
 @pytest.mark.parametrize(
-    "point", ["control.before_step", "control.before_evidence", "control.before_journal", "journal.append"]
+    "point",
+    [
+        "control.before_journal",
+        "journal.append",
+        pytest.param("control.before_step", marks=pytest.mark.faults),
+        pytest.param("control.before_evidence", marks=pytest.mark.faults),
+    ],
 )
 def test_what_a_paused_instance_had_in_hand_does_not_count(stage: Stage, point: str) -> None:
     old = stage.start("old", f"{point}=stop@{2 if point == 'journal.append' else 1}")
@@ -111,7 +118,14 @@ def test_what_a_paused_instance_had_in_hand_does_not_count(stage: Stage, point: 
     assert isinstance(new.run(stage.batch(1, "later")), Done)
 
 
-@pytest.mark.parametrize("point", ["journal.appended", "control.before_feed", "control.before_projection"])
+@pytest.mark.parametrize(
+    "point",
+    [
+        "journal.appended",
+        pytest.param("control.before_feed", marks=pytest.mark.faults),
+        pytest.param("control.before_projection", marks=pytest.mark.faults),
+    ],
+)
 def test_what_it_had_committed_before_stays_and_the_next_commit_ends_it(stage: Stage, point: str) -> None:
     old = stage.start("old", f"{point}=stop@{2 if point == 'journal.appended' else 1}")
     old.ask(stage.batch(0, "first"))
@@ -139,9 +153,10 @@ def test_an_idle_instance_ends_when_it_hears_the_other_tick(stage: Stage) -> Non
     assert answer.error == "ForeignCommit"
 
 
-def test_of_several_started_at_once_one_survives(stage: Stage) -> None:
+@pytest.mark.parametrize("turns", [2, pytest.param(12, marks=pytest.mark.faults)])
+def test_of_several_started_at_once_one_survives(stage: Stage, turns: int) -> None:
     """Each of them heard nobody: the compare-and-set of `controller_started` decides."""
-    for turn in range(4):
+    for turn in range(turns):
         rivals = [stage.begin(f"rival-{turn}-{n}", "journal.append=delay(150)@1*1") for n in range(RIVALS)]
         first = [rival.started() for rival in rivals]
         winners = [r for r, word in zip(rivals, first, strict=True) if isinstance(word, Started)]
@@ -204,3 +219,19 @@ def test_one_that_wakes_in_the_middle_of_its_projections_ends_with_the_next_batc
     assert isinstance(answer, Failed)
     assert answer.error == "ForeignCommit"
     assert [row["broker"] for row in stage.root.open("brokers").to_pyarrow_table().to_pylist()] == ["b:1"]
+
+
+@pytest.mark.parametrize("name", ["ownership", "brokers"])
+def test_a_projection_that_was_removed_is_made_again_by_the_next_start(stage: Stage, name: str) -> None:
+    first = stage.start("first")
+    beat = {"v": 1, "broker": "b:1", "incarnation": 1, "nonce": "n", "session": 1, "applied_seq": 0}
+    rows = [*stage.batch(0, "made").rows, Row(NAMES.heartbeats, 0, 0, 5, json.dumps(beat).encode())]
+    assert isinstance(first.run(MicroBatch(0, rows, [], 2_000, 2_000)), Done)
+    first.stop()
+    before = stage.root.open(name).to_pyarrow_table().to_pylist()
+    assert before
+    shutil.rmtree(stage.root.uri(name))
+    second = stage.start("second")
+    second.stop()
+    after = stage.root.open(name).to_pyarrow_table().to_pylist()
+    assert [{**row, "seq": 0} for row in after] == [{**row, "seq": 0} for row in before]

@@ -93,9 +93,7 @@ def test_a_worker_that_hangs_or_cannot_live_is_unhealthy(worker: RoundWorker, mo
     os.kill(worker.pid, signal.SIGSTOP)
     wait_until(lambda: worker.troubles() != [], 30)
     assert f"pid {worker.pid}" in worker.troubles()[0]
-    os.kill(worker.pid, signal.SIGCONT)
-    wait_until(lambda: worker.troubles() == [], 30)
     monkeypatch.setattr(round_worker, "RESTART_PAUSES_S", (60.0,))
     os.kill(worker.pid, signal.SIGKILL)
-    wait_until(lambda: worker.troubles() != [], 30)
+    wait_until(lambda: worker.pid is None and worker.restarts == 1, 30)
     assert "no worker runs (started again 1 times)" in worker.troubles()[0]
