@@ -45,6 +45,7 @@ COMMANDS: Mapping[str, Command] = {
     "mode": Command("controller.ops.cmd_mode", "print or set the mode: shadow, live, paused"),
     "round-now": Command("controller.ops.cmd_round_now", "evaluate the cluster now"),
     "thaw": Command("controller.ops.cmd_round_now", "overrule the mass-failure guard", "thaw_app"),
+    "maintain": Command("controller.ops.cmd_maintain", "expire, merge and clean up the load and evidence tables"),
     "config": Command("controller.ops.cmd_config", "show and check the configuration"),
 }
 

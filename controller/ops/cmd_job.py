@@ -25,7 +25,9 @@ JOB = ROOT / "jobs" / "balance.py"
 app = typer.Typer(add_completion=False, help="Run the Spark job: the loads query and the control query.")
 
 
-def spark_submit_command(job_arguments: Sequence[str], spark_conf: Path = LOCAL_SPARK_CONF) -> list[str]:
+def spark_submit_command(
+    job_arguments: Sequence[str], spark_conf: Path = LOCAL_SPARK_CONF, job: Path = JOB
+) -> list[str]:
     """The command line. Raises ConfigError when Spark, its JARs or its settings are missing."""
     jars = jars_of("spark")
     if not jars:
@@ -38,7 +40,7 @@ def spark_submit_command(job_arguments: Sequence[str], spark_conf: Path = LOCAL_
         str(spark_conf),
         "--jars",
         ",".join(map(str, jars)),
-        str(JOB),
+        str(job),
         *job_arguments,
     ]
 

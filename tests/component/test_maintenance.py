@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -27,6 +28,7 @@ from controller.ledger.projections import Projections
 from controller.ledger.snapshots import KEPT, Snapshots, load_state
 from controller.ledger.tables import TableRoot
 from controller.ledger.writer import append, append_rows
+from controller.ops.cli import main
 from schemas.arrow import arrow_table
 from schemas.catalog import TABLES
 from schemas.delta import delta_properties
@@ -35,7 +37,7 @@ from tests.unit.ledger_history import History
 
 HISTORY = History()
 LAST = len(HISTORY.entries)
-NOW_MS = 1_800_000_000_000
+NOW_MS = 1_780_000_000_000
 WEEK_MS = 7 * DAY_MS
 KEPT_MS = {"loads_days": WEEK_MS, "evidence_days": WEEK_MS, "quarantine_days": WEEK_MS}
 
@@ -312,7 +314,7 @@ def test_a_quiet_controller_is_not_overtaken_by_its_own_cleanup(root: TableRoot,
         projections.write(state)
     version = root.open("journal").version()
     for _ in range(3):
-        cleanup(root).run(NOW_MS)
+        cleanup(root).run(wall_ms() + 3_600_000)  # it has been quiet for an hour
     assert root.open("journal").version() > version
     assert set(range(version + 1, root.open("journal").version() + 1)) <= logs_of(root, "journal")
     for seq in (quiet_since, quiet_since + 1):
@@ -462,3 +464,40 @@ def test_what_is_left_does_not_grow_with_what_was_committed(root: TableRoot, mon
     assert len(files["control_state"]) < 60
     assert len(seqs_of(root)) <= 25 * 5
     assert load_state(root) == state
+
+
+# -- the command --
+
+
+def test_the_command_tends_all_bulk_tables_and_says_so(root: TableRoot, capsys: pytest.CaptureFixture[str]) -> None:
+    for batch, day in enumerate([30, 20, *[1] * 8]):
+        fill(root, day, batch)
+    assert ballast("maintain", "--json", "--set", f"tables.root={root.root}") == 0
+    tables = {row["table"]: row for row in json.loads(capsys.readouterr().out)["tables"]}
+    assert list(tables) == list(BULK)
+    assert tables["broker_panes"] | {"removed_files": 0} == {
+        "table": "broker_panes", "expired_rows": 2, "merged_files": 8, "removed_files": 0,
+    }  # fmt: skip
+    kept = ["--set", "retention.loads_days=60", "--set", f"tables.root={root.root}", "--table", "bundle_panes"]
+    assert ballast("maintain", *kept) == 0
+    assert root.open("bundle_panes").to_pyarrow_table().num_rows == 8
+
+
+def test_the_control_tables_are_not_for_the_command(root: TableRoot, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ballast("maintain", "--table", "journal", "--set", f"tables.root={root.root}") == 2
+    assert "cleaned up by the controller" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "wrong", ["retention.journal_days=3", "retention.loads_days=0.5", "retention.evidence_days=31"]
+)
+def test_retentions_that_do_not_fit_each_other_are_refused(wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ballast("maintain", "--set", wrong) == 2
+    assert "does not fit" in capsys.readouterr().err
+
+
+def ballast(*words: str) -> int:
+    """The command's exit code."""
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    return int(ended.value.code or 0)

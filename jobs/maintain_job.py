@@ -1,0 +1,76 @@
+"""The maintenance job from start to end: settings, session, table by table, an exit code.
+
+One table that fails does not keep the others waiting: the exit code is 1 then, and the next run makes up for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from controller.clock import wall_ms
+from controller.config.load import load_settings
+from controller.config.retention import kept_ms
+from controller.config.settings import Settings
+from controller.domain.errors import ConfigError
+from controller.ledger.maintenance import BULK, Engine, Tended, maintain
+from controller.ledger.tables import TableRoot
+from controller.ops.logs import configure_logs
+from jobs.maintain_spark import SparkEngine
+from jobs.session import build_session
+
+log = logging.getLogger("ballast.maintain")
+
+EXIT_FAILED, EXIT_CONFIG = 1, 2
+
+
+def main(argv: Sequence[str]) -> int:
+    """Tend the tables once; the exit code."""
+    given = _arguments(argv)
+    try:
+        settings = load_settings(given.conf, given.profile, given.set)
+    except ConfigError as error:
+        print(f"ballast maintain: {error}", file=sys.stderr, flush=True)
+        return EXIT_CONFIG
+    configure_logs(settings.logging.level, settings.logging.json_lines, cluster=settings.cluster.name)
+    spark = build_session(f"ballast-maintain-{settings.cluster.name}")
+    try:
+        tables = TableRoot(settings.tables.root)
+        done = tend_all(tables, SparkEngine(spark, tables), settings, given.table or BULK)
+    finally:
+        spark.stop()
+    return 0 if all(each is not None for each in done) else EXIT_FAILED
+
+
+def tend_all(tables: TableRoot, engine: Engine, settings: Settings, names: Sequence[str]) -> list[Tended | None]:
+    """Every table once; None for one that failed, which is logged."""
+    done: list[Tended | None] = []
+    for name in names:
+        try:
+            found = maintain(tables, engine, kept_ms(settings), wall_ms(), name)
+        except Exception as error:  # Spark's, delta-rs's or the store's: the other tables are still to be tended
+            log.error("%s: %s: %s", name, type(error).__name__, str(error).splitlines()[0])
+            done.append(None)
+            continue
+        log.info(
+            "%s: %d rows expired, %d files merged, %d files removed",
+            name, found.expired_rows, found.merged_files, found.removed_files,
+        )  # fmt: skip
+        done.append(found)
+    return done
+
+
+def _arguments(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="maintain.py",
+        description="Expire rows, merge small files and remove dead ones of the load and evidence tables, beside a "
+        "running job. Exit codes: 0 done, 1 a table failed, 2 bad configuration.",
+    )
+    parser.add_argument("--conf", type=Path, help="configuration file (YAML)")
+    parser.add_argument("--profile", help="profile under conf/profiles, such as local or cluster")
+    parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="one setting")
+    parser.add_argument("--table", action="append", choices=BULK, help="only this table; repeatable")
+    return parser.parse_args(argv)
