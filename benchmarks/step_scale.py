@@ -75,9 +75,9 @@ class Scene:
             for bundle in self.state.namespaces[namespace]:
                 for state, party in ((State.ASSIGNING, "to"), (State.OWNED, "by")):
                     seq += 1
-                    named: dict[str, Any] = {party: str(owner)}
-                    fields = {"bundle": str(bundle), "state": state.value, "epoch": 1, "data": {"ever_owned": True}}
-                    entries.append(Entry(seq, Kind.OWNERSHIP, "i", 0, 0, **fields, **named))
+                    named = {"bundle": str(bundle), "state": state.value, party: str(owner)}
+                    fields: dict[str, Any] = {**named, "epoch": 1, "data": {"ever_owned": True}}
+                    entries.append(Entry(seq, Kind.OWNERSHIP, "i", 0, 0, **fields))
         self.state = fold(self.state, entries)
 
     def take(self, events: Sequence[Event]) -> StepResult:

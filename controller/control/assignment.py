@@ -111,7 +111,7 @@ def _shelters(ctx: Context) -> Shelters:
 def _shelter(ctx: Context, record: Ownership, shelters: Shelters) -> Session | None:
     """A broker that started after the bundle came to where it is, and holds less than its fair share.
 
-    In a rolling restart these are the brokers that have their restart behind them (decision 4). A bundle that moved
+    In a rolling restart these are the brokers that have their restart behind them (decision 5). A bundle that moved
     within its grace period goes to one of them whatever they hold, so that it is not moved a third time; of the rest
     no broker that happens to be the youngest gets everything.
     """
