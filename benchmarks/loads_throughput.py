@@ -8,7 +8,7 @@ steady traffic), before the query starts; nothing is sent meanwhile. Counted fro
 first ones compile, to the end of the last. Every number of every table is checked: reports and sums of the panes,
 the newest averages of every bundle, nothing in quarantine.
 
-CPU seconds are those of the job (driver, JVM, Python workers), Kafka's beside them: on a shared machine they are the
+CPU seconds are those of all that takes part (driver, JVM, Python workers, Kafka): on a shared machine they are the
 figure to compare, as wall time depends on who else is there.
 """
 
@@ -62,6 +62,7 @@ class Plan:
     writer: str = "auto"
     cores: int = 2
     threshold_rows: int = LoadsSettings.writer_threshold_rows
+    steady_s: int = 0  # instead of draining: so many seconds at the agents' pace
 
     @property
     def rounds(self) -> int:
@@ -138,25 +139,25 @@ def fill(kafka: EmbeddedKafka, topic: str, plan: Plan, start_ms: int) -> Sent:
 
 
 class Cpu:
-    """CPU seconds of this process and all below it (the JVM, Python workers), and of Kafka apart."""
+    """CPU seconds of this process and all below it: the JVM, Python workers, Kafka."""
 
     def __init__(self, kafka: EmbeddedKafka) -> None:
         self._kafka = kafka.pid
 
-    def now(self) -> tuple[float, float]:
-        """Job and Kafka."""
+    def now(self) -> dict[str, float]:
+        """By part: driver, jvm, workers, kafka."""
         me = psutil.Process()
-        job, kafka = sum(me.cpu_times()[:2]), 0.0
+        spent = {"driver": sum(me.cpu_times()[:2]), "jvm": 0.0, "workers": 0.0, "kafka": 0.0}
         for process in me.children(recursive=True):
             try:
-                times = process.cpu_times()
+                times, name = process.cpu_times(), process.name()
             except psutil.Error:
                 continue
-            if process.pid == self._kafka:
-                kafka += times.user + times.system
-            else:  # with what ended workers have spent
-                job += times.user + times.system + times.children_user + times.children_system
-        return job, kafka
+            part = "kafka" if process.pid == self._kafka else "jvm" if "java" in name else "workers"
+            spent[part] += times.user + times.system
+            if part == "workers":  # with what those that ended have spent
+                spent[part] += times.children_user + times.children_system
+        return spent
 
 
 def drain(spark: Any, kafka: EmbeddedKafka, folder: Path, plan: Plan) -> dict[str, Any]:
@@ -191,6 +192,7 @@ def drain(spark: Any, kafka: EmbeddedKafka, folder: Path, plan: Plan) -> dict[st
     check(root, plan, sent)
     counted = [batch for _, _, batch in done[WARM_UP_BATCHES:]]
     (from_s, from_cpu, _), (to_s, to_cpu, _) = done[WARM_UP_BATCHES - 1], done[-1]
+    cpu_s = {part: to_cpu[part] - from_cpu[part] for part in to_cpu}
     stats = sum(batch.reports for batch in counted) * plan.bundles
     million = stats / 1e6
     return {
@@ -204,9 +206,9 @@ def drain(spark: Any, kafka: EmbeddedKafka, folder: Path, plan: Plan) -> dict[st
         "stats_a_batch": round(stats / len(counted)),
         "bundle_stats_per_s": round(stats / (to_s - from_s)),
         "whole_run_stats_per_s": round(sent.reports * plan.bundles / (to_s - from_s + _first_s(done))),
-        "cpu_s_per_million": round((to_cpu[0] - from_cpu[0]) / million, 2),
-        "kafka_cpu_s_per_million": round((to_cpu[1] - from_cpu[1]) / million, 2),
-        "cpu_cores_used": round((to_cpu[0] - from_cpu[0] + to_cpu[1] - from_cpu[1]) / (to_s - from_s), 2),
+        "cpu_s_per_million": round(sum(cpu_s.values()) / million, 2),
+        "cpu_s_per_million_by_part": {part: round(spent / million, 2) for part, spent in cpu_s.items()},
+        "cores_used": round(sum(cpu_s.values()) / (to_s - from_s), 2),
         "load_1m": [round(load_before, 2), round(os.getloadavg()[0], 2)],
         "stages_p50_s": stages(counted),
     }
@@ -214,6 +216,51 @@ def drain(spark: Any, kafka: EmbeddedKafka, folder: Path, plan: Plan) -> dict[st
 
 def _first_s(done: list[tuple[float, Any, BatchReport]]) -> float:
     return sum(sum(batch.seconds.values()) for _, _, batch in done[:WARM_UP_BATCHES])
+
+
+def steady(spark: Any, kafka: EmbeddedKafka, folder: Path, seconds: float, plan: Plan) -> dict[str, Any]:
+    """Reports at the agents' pace (50 brokers x 100 bundles, one each 5 s): the cost when nothing is behind. `delay_s`
+    is from a report's append to the end of the batch that wrote its rows, for the newest report of a batch."""
+    names = TopicNames(f"steady{time.monotonic_ns() % 100_000}.")
+    ensure_topics(kafka.bootstrap, [TopicSpec(names.load_reports, PARTITIONS, -1)])
+    root = folder / names.prefix
+    TableRoot(root).create_all()
+    dice, brokers = np.random.default_rng(1), [f"b{number}:8080" for number in range(50)]
+    variants = {name: prepared(report(name, 100, dice)) for name in brokers}
+    settings = LoadsSettings(
+        bootstrap_servers=kafka.bootstrap,
+        topic=names.load_reports,
+        tables_root=str(root),
+        checkpoint=str(folder / f"{names.prefix}checkpoint"),
+        writer=plan.writer,
+    )
+    done: list[tuple[float, BatchReport]] = []
+    loads = start_loads(spark, settings, lambda batch: done.append((time.time(), batch)))
+    producer, cpu = KafkaProducer(bootstrap_servers=kafka.bootstrap, acks=1), Cpu(kafka)
+    begun, number = time.monotonic(), 0
+    warm_up_s = 20.0
+    while time.monotonic() < begun + warm_up_s + seconds:
+        if number == round(warm_up_s / INTERVAL_MS * 1000) * len(brokers):
+            from_cpu, from_s, warm = cpu.now(), time.monotonic(), len(done)
+        name = brokers[number % len(brokers)]
+        value = stamped(variants[name], number // len(brokers) + 1, int(time.time() * 1000))
+        producer.send(names.load_reports, key=name.encode(), value=value)
+        number += 1
+        time.sleep(max(0.0, begun + number * INTERVAL_MS / 1000 / len(brokers) - time.monotonic()))
+    spent, elapsed, batches = cpu.now(), time.monotonic() - from_s, done[warm:]
+    producer.close()
+    loads.stop()
+    return {
+        "stats_per_s": round(len(brokers) * 100 / INTERVAL_MS * 1000),
+        "writer": plan.writer,
+        "batches": len(batches),
+        "cores_used": round(sum(spent.values()) / elapsed - sum(from_cpu.values()) / elapsed, 3),
+        "cores_used_by_part": {part: round((spent[part] - from_cpu[part]) / elapsed, 3) for part in spent},
+        "batch_s": summary([sum(b.seconds.values()) for _, b in batches]),
+        "delay_s": summary([at - b.last_event_ms / 1000 for at, b in batches if b.last_event_ms]),
+        "load_1m": round(os.getloadavg()[0], 2),
+        "stages_p50_s": stages([b for _, b in batches]),
+    }
 
 
 def check(root: Path, plan: Plan, sent: Sent) -> None:
@@ -272,7 +319,11 @@ def measured(
     with EmbeddedKafka(folder / "kafka") as kafka:
         spark = build_session("loads-bench", extra={"spark.master": f"local[{cores}]"})
         for plan in plans:
-            found.append(drain(spark, kafka, folder, replace(plan, cores=cores)))
+            one = replace(plan, cores=cores)
+            if plan.steady_s:
+                found.append(steady(spark, kafka, folder, plan.steady_s, one))
+            else:
+                found.append(drain(spark, kafka, folder, one))
             say(found[-1])
         spark.stop()
     return found
@@ -293,7 +344,7 @@ def run(folder: Path, quick: bool = False) -> Result:
 def main() -> None:
     """One plan, printed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("bundles", "brokers", "stats", "batch_stats", "cores", "threshold_rows"):
+    for name in ("bundles", "brokers", "stats", "batch_stats", "cores", "threshold_rows", "steady_s"):
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=getattr(Plan(), name))
     parser.add_argument("--writer", default="auto", choices=["auto", "delta_rs", "spark"])
     parser.add_argument("--times", type=int, default=1)

@@ -10,6 +10,8 @@ from schemas.record import DOUBLE, LONG, OBJECT, STRING, Field, ListOf, MapOf, R
 
 BROKER_PATTERN = r"^[A-Za-z0-9._\-\[\]:]{1,255}$"
 BUNDLE_PATTERN = r"^[^/\s]+/[^/\s]+/0x[0-9a-fA-F]{8}_0x[0-9a-fA-F]{8}$"
+# In load reports the name is a key of panes and averages: one spelling only, as jobs.loads_rules has it.
+REPORTED_BUNDLE_PATTERN = r"^[^/\s]{1,128}/[^/\s]{1,128}/0x[0-9a-f]{8}_0x[0-9a-f]{8}$"
 _COUNT = {"minimum": 0, "exclusiveMaximum": 2**53}
 
 RESOURCE_UNITS = {
@@ -94,7 +96,7 @@ LOAD_REPORT = Record(
             ListOf(
                 Struct(
                     (
-                        Field("bundle", STRING, "", "bundle name", rules={"pattern": BUNDLE_PATTERN}),
+                        Field("bundle", STRING, "", "bundle name", rules={"pattern": REPORTED_BUNDLE_PATTERN}),
                         *_stats("the bundle"),
                         Field("partitioned_topics", ListOf(STRING), "", "partitioned topics with parts here", True),
                     )

@@ -6,11 +6,14 @@ import base64
 import json
 import random
 
+import jsonschema
 import pytest
 
 from jobs.loads_rules import RULES
 from jobs.loads_seen import Seen
 from jobs.loads_settings import LoadsSettings
+from schemas.catalog import RECORDS
+from schemas.json_schema import json_schema
 from tests.component.loads_records import answered, order_of, rules_of
 from tests.spark.loads_samples import BAD, SMALL, START_MS, bad_value, report, row
 
@@ -77,6 +80,32 @@ def test_blanks_and_line_breaks_around_and_inside_are_fine(change) -> None:
     answers = answered([row(change(good()), BROKER, 1), row(good(2), BROKER, 2)], order_of(SMALL))
     assert rules_of(answers) == {}
     assert sum(answers["brokers"]["reports"].to_pylist()) == 2
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "t/ns/0x00000000_0x00010000",
+        "t/ns/0xabcd0000_0xabce0000",
+        "t/ns/0xABCD0000_0xABCE0000",
+        "t/ns/0xabcd0000_0xabcE0000",
+        "t/ns/0x0000000_0x00010000",
+        "t/ns/00000000_00010000",
+        "t//0x00000000_0x00010000",
+        "t/n s/0x00000000_0x00010000",
+        "t/ns/x/0x00000000_0x00010000",
+        f"{'t' * 128}/{'n' * 128}/0x00000000_0x00010000",
+        f"{'t' * 129}/ns/0x00000000_0x00010000",
+        "ns/0x00000000_0x00010000",
+        "t/é/0x00000000_0x00010000",
+    ],
+)
+def test_the_schema_of_reports_and_the_parser_agree_on_bundle_names(name: str) -> None:
+    document = report(BROKER, 1, [0], random.Random(1))
+    document["bundles"][0]["bundle"] = name
+    accepted = jsonschema.Draft202012Validator(json_schema(RECORDS["load_report"])).is_valid(document)
+    rules = rules_of(answered([row(document, BROKER, 0)], order_of(SMALL)))
+    assert rules == ({} if accepted else {0: "bundle_name"})
 
 
 def test_unknown_limits_and_a_missing_tail_are_fine() -> None:
