@@ -54,11 +54,11 @@ def step(
     if batch.read_to_end:
         judge_leases(ctx)
         judge_deadlines(ctx)
-    assign_orphans(ctx)
+    rescued = assign_orphans(ctx)
     for event in batch.events:
         if isinstance(event, AssignRequest):
             on_assign_request(ctx, event)
-    answer_lookups(ctx)
+    answer_lookups(ctx, rescued)
     for event in batch.events:
         if isinstance(event, Command):
             on_command(ctx, event)

@@ -20,16 +20,18 @@ from controller.domain.ownership import Ownership, State
 
 EVACUATIONS_IN_FLIGHT = 64  # hand-overs at a time while a broker is emptied: its clients reconnect in waves
 RESCUES_PER_BATCH = 5_000  # a fifth of a second of this step; what is left waits for the next batch
-FIRST_GRANTS_IN_FLIGHT = 1_000  # of bundles never owned: as fast as brokers take them, and never in a rescue's way
+FIRST_GRANTS_IN_FLIGHT = 1_000  # of bundles never owned: as fast as brokers take them
+FIRST_GRANTS_BESIDE_RESCUES = 100  # in a batch that rescues: its entries should reach the brokers soon
 
 
-def assign_orphans(ctx: Context) -> None:
-    """Grant orphans to the best brokers; those without a candidate stay orphans."""
+def assign_orphans(ctx: Context) -> int:
+    """Grant orphans to the best brokers; those without a candidate stay orphans. Returns how many were granted."""
     room = RESCUES_PER_BATCH
     for name in sorted(ctx.watch.orphans):
         room -= grant(ctx, ctx.state.bundles[name], Reason.ORPHANED)
         if room <= 0 or not ctx.placement:
-            return
+            break
+    return RESCUES_PER_BATCH - room
 
 
 def on_assign_request(ctx: Context, request: AssignRequest) -> None:
@@ -41,14 +43,15 @@ def on_assign_request(ctx: Context, request: AssignRequest) -> None:
         ctx.watch.lookups.setdefault(str(record.bundle))
 
 
-def answer_lookups(ctx: Context) -> None:
-    """Grant what was looked up, oldest first, as far as grants in flight leave room."""
+def answer_lookups(ctx: Context, rescued: int) -> None:
+    """Grant what was looked up, oldest first, as far as grants in flight leave room; few in a batch that rescued."""
     waiting = ctx.watch.lookups
     if not waiting:
         return
     room = FIRST_GRANTS_IN_FLIGHT - sum(
         ctx.state.bundles[name].state is State.ASSIGNING for name in ctx.watch.deadlines
     )
+    room = min(room, FIRST_GRANTS_BESIDE_RESCUES) if rescued else room
     for name in list(waiting):
         record = ctx.state.bundles[name]
         if record.state is State.FREE:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.control import assignment
-from controller.control.assignment import FIRST_GRANTS_IN_FLIGHT, RESCUES_PER_BATCH
+from controller.control.assignment import FIRST_GRANTS_BESIDE_RESCUES, FIRST_GRANTS_IN_FLIGHT, RESCUES_PER_BATCH
 from controller.domain.entries import Entry, Kind
 from controller.domain.events import AssignRequest, BrokerEvent, Event
 from controller.domain.ids import Bundle, Session
@@ -75,7 +75,8 @@ def test_a_dead_brokers_bundles_are_granted_before_any_lookup_of_the_same_batch(
     granted = [str(e.bundle) for e in grants(driver.run(*look_up_all(driver, "t/new")))]
     assert len(lost) == 1_000
     assert set(granted[: len(lost)]) == lost, "a rescue waits for nobody"
-    assert len(granted) <= len(lost) + FIRST_GRANTS_IN_FLIGHT
+    assert len(granted) <= len(lost) + FIRST_GRANTS_BESIDE_RESCUES
+    assert len(grants(driver.run())) == 0, "nor do lookups overtake the answers to it"
 
 
 def test_the_batch_that_ends_a_lease_grants_more_than_a_laggard_may_be_behind() -> None:
