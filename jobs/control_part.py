@@ -23,17 +23,19 @@ from controller.clock import boot_ms, wall_ms
 from controller.config.policy_values import control_settings
 from controller.config.settings import Settings
 from controller.domain.apply import fold
+from controller.domain.entries import Entry
 from controller.domain.errors import BallastError, ForeignCommit
 from controller.domain.events import RoundFinished
+from controller.domain.state import ClusterState
 from jobs.control_arguments import Arguments
 from jobs.control_loop import Claim, Clocks, ControlLoop
 from jobs.control_metrics import ControlMetrics
 from jobs.control_query import control_checkpoint, remove_old_checkpoints, start_control, stop_control
-from jobs.control_source import SourceSettings, reach_of, starting_offsets
+from jobs.control_source import Reaches, SourceSettings, reach_of, starting_offsets
 from jobs.control_start import (
+    become_the_one,
     check_alone,
     check_kafka,
-    claim,
     first_entries,
     kafka_identity,
     last_entries,
@@ -77,14 +79,15 @@ class ControlPart:
         check_kafka(self._settings, facts)
         self._kafka = kafka = kafka_identity(bootstrap, client, facts, self._names)
         source = SourceSettings(bootstrap, self._names.control, client)
-        root = self._settings.tables.root
-        self._tables = tables = ControlTables(root, self.instance, self._settings, self.metrics, self._stop_asked)
-        state = tables.load_state()
         reach = reach_of(source)
-        positions = settle_kafka(state, kafka, reach, bootstrap, self._arguments.accept_new_kafka)
-        check_alone(state, self._arguments.take_over, settings, self._listen)
-        entries = first_entries(state, self.instance, wall_ms(), settings, kafka, positions)
-        state = claim(state, entries, tables.commit)
+
+        def prepare(state: ClusterState, take_over: bool) -> list[Entry]:
+            positions = settle_kafka(state, kafka, reach, bootstrap, self._arguments.accept_new_kafka)
+            check_alone(state, take_over, settings, self._listen)
+            return first_entries(state, self.instance, wall_ms(), settings, kafka, positions)
+
+        tables, state, entries = become_the_one(self._open_tables, prepare, self._arguments.take_over)
+        self._tables = tables
         tables.record_config(wall_ms())
         log.info("controller %s holds the journal from seq %d on", self.instance, state.seq)
         self._feed = feed = self._make_feed()
@@ -96,12 +99,20 @@ class ControlPart:
         tables.start_projecting(state)
         self.worker = RoundWorker(self._settings, self._arguments.every_round, self._round_finished, self.metrics)
         self.worker.start()
+        self._query = self._start_query(spark, self._loop, source, reach)
+
+    def _open_tables(self) -> ControlTables:
+        root = self._settings.tables.root
+        return ControlTables(root, self.instance, self._settings, self.metrics, self._stop_asked)
+
+    def _start_query(
+        self, spark: SparkSession, loop: ControlLoop, source: SourceSettings, reach: Reaches
+    ) -> StreamingQuery:
         root = self._arguments.checkpoint or self._settings.tables.checkpoints
         checkpoint = control_checkpoint(root, self.instance, wall_ms())
         remove_old_checkpoints(spark, checkpoint)
-        starting = starting_offsets(reach, self._loop.state.offsets, from_end=self._names.heartbeats)
-        trigger_ms = self._settings.control.trigger_ms
-        self._query = start_control(spark, self._loop, source, starting, checkpoint, trigger_ms)
+        starting = starting_offsets(reach, loop.state.offsets, from_end=self._names.heartbeats)
+        return start_control(spark, loop, source, starting, checkpoint, self._settings.control.trigger_ms)
 
     def failure(self) -> BaseException | None:
         """What the batch raised, or what Spark says."""

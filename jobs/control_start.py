@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 import controller
 from controller.bus.cluster import admin_client, cluster_id
@@ -20,7 +20,7 @@ from controller.config.checks import check_lease
 from controller.config.settings import Settings
 from controller.domain.apply import fold
 from controller.domain.entries import Entry, Kind
-from controller.domain.errors import AnotherController, ConfigError
+from controller.domain.errors import AnotherController, ConfigError, ForeignCommit
 from controller.domain.settings import ControlSettings
 from controller.domain.state import SHADOW, ClusterState
 from jobs.control_records import Offsets
@@ -29,6 +29,7 @@ from jobs.control_source import Reaches
 log = logging.getLogger(__name__)
 
 LISTEN_EXTRA_MS = 500  # a tick on its way when the lease has just run out
+CLAIM_ATTEMPTS = 3
 
 
 def kafka_identity(
@@ -234,11 +235,47 @@ def last_entries(
 def claim(
     state: ClusterState,
     entries: list[Entry],
-    commit: Callable[[list[Entry]], None],
+    commit: Callable[[Sequence[Entry]], None],
 ) -> ClusterState:
     """Commit the first entries; the state with them folded in. ForeignCommit when another was quicker."""
     commit(entries)
     return fold(state, entries)
+
+
+class Claimable(Protocol):
+    """The journal as a starting controller needs it; opened before the state is read, so that what comes between is
+    noticed."""
+
+    def load_state(self) -> ClusterState:
+        """The cluster as the journal tells it now."""
+
+    def commit(self, entries: Sequence[Entry]) -> None:
+        """Append as one commit; raises ForeignCommit."""
+
+
+T = TypeVar("T", bound=Claimable)
+
+
+def become_the_one(
+    open_tables: Callable[[], T], prepare: Callable[[ClusterState, bool], list[Entry]], take_over: bool
+) -> tuple[T, ClusterState, list[Entry]]:
+    """Claim the journal: the tables, the state, and the entries that said so.
+
+    `prepare` looks at the state and listens, and gives the first entries; it may raise AnotherController. Who finds
+    somebody else's commit in between looks again and listens, --take-over or not: it may be a rival that lives, which
+    is then heard and named, or the last write of a dead one that arrived late, which must not stop the start.
+    """
+    for attempt in range(CLAIM_ATTEMPTS):
+        tables = open_tables()
+        state = tables.load_state()
+        entries = prepare(state, take_over and attempt == 0)
+        try:
+            return tables, claim(state, entries, tables.commit), entries
+        except ForeignCommit as error:
+            if attempt + 1 == CLAIM_ATTEMPTS:
+                raise
+            log.warning("somebody was quicker, looking again: %s", error)
+    raise AssertionError("unreachable")
 
 
 def _ticking_instance(value: bytes) -> str | None:

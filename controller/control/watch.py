@@ -41,6 +41,7 @@ class Watch:
         watch = cls(heard=dict.fromkeys(state.sessions, now_ms))
         watch.listening_until_ms = now_ms + settings.lease_ms + settings.margin_ms
         watch.frozen_since_ms = now_ms if state.frozen else None
+        watch.lapsed = [(now_ms, broker) for broker in state.silent if state.session_of(broker) is None]
         for record in state.bundles.values():
             watch.follow(record, now_ms, settings)
         return watch

@@ -157,6 +157,7 @@ def _round(state: ClusterState, entry: Entry) -> None:
 
 def _guard(state: ClusterState, entry: Entry) -> None:
     state.frozen = bool(entry.data["frozen"])
+    state.silent = tuple(entry.data.get("silent", ())) if state.frozen else ()
     state.thawing = state.thawing and state.frozen
 
 

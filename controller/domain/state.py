@@ -48,6 +48,7 @@ class ClusterState:
     controller_running: bool = False
     mode: str = SHADOW
     frozen: bool = False
+    silent: tuple[str, ...] = ()  # brokers that were silent when the guard froze
     brokers: dict[str, Broker] = field(default_factory=dict)
     sessions: dict[Session, int] = field(default_factory=dict)  # living sessions -> seq of their registration
     bundles: dict[str, Ownership] = field(default_factory=dict)

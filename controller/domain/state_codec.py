@@ -28,6 +28,7 @@ def encode(state: ClusterState) -> str:
     document["bundles"] = {name: _encode_ownership(record) for name, record in state.bundles.items()}
     document["namespaces"] = {ns: [str(b) for b in bundles] for ns, bundles in state.namespaces.items()}
     document["observed"] = {broker: list(names) for broker, names in state.observed.items()}
+    document["silent"] = list(state.silent)
     document["commands"] = list(state.commands.items())  # their order decides which are forgotten first
     return json.dumps(document, sort_keys=True, separators=(",", ":"))
 
@@ -43,6 +44,7 @@ def decode(text: str) -> ClusterState:
     state.holdings = Holdings.of_records(state.bundles.values())
     state.namespaces = {ns: tuple(map(Bundle.parse, names)) for ns, names in document["namespaces"].items()}
     state.commands = dict(document["commands"])
+    state.silent = tuple(document.get("silent", ()))
     state.observed = {broker: tuple(names) for broker, names in document["observed"].items()}
     return state
 

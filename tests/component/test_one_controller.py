@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,11 +19,13 @@ import psutil
 import pytest
 from prometheus_client import CollectorRegistry
 
+from controller.config.policy_values import control_settings
 from controller.config.sections.control import Rounds
 from controller.config.sections.platform import Tables
 from controller.config.settings import Settings
 from controller.domain.apply import fold
 from controller.domain.entries import Entry, Kind
+from controller.domain.errors import AnotherController
 from controller.domain.state import ClusterState
 from controller.ledger.journal import Journal
 from controller.ledger.projections import Projections
@@ -30,8 +33,10 @@ from controller.ledger.snapshots import load_state
 from controller.ledger.tables import TableRoot
 from jobs.control_metrics import ControlMetrics
 from jobs.control_records import Row
+from jobs.control_start import become_the_one, first_entries
+from jobs.control_tables import ControlTables
 from jobs.projector import Projector
-from tests.component.crash_child import NAMES, Done, Failed, MicroBatch, Start, Started
+from tests.component.crash_child import KAFKA, NAMES, Done, Failed, MicroBatch, Start, Started
 from tests.component.crash_stage import Controller
 from tests.e2e.waiting import wait_until
 
@@ -167,6 +172,44 @@ def test_of_several_started_at_once_one_survives(stage: Stage, turns: int) -> No
         assert {word.error for word in losers} <= {"ForeignCommit"}
         survivors = [r for r in winners if isinstance(r.run(stage.batch(0, f"n{turn}-{r.instance}")), Done)]
         assert [r.instance for r in survivors] == [started[-1]]
+
+
+def test_a_starter_that_lost_the_race_looks_again_and_names_the_winner(stage: Stage) -> None:
+    """Even with --take-over: who has just been replaced by a living one must not replace it in turn."""
+    heard: list[bool] = []
+
+    def prepare(state: ClusterState, take_over: bool) -> list[Entry]:
+        heard.append(take_over)
+        if len(heard) == 2:
+            raise AnotherController("controller rival is alive")
+        stage.start("rival")
+        return first_entries(state, "loser", 5, control_settings(stage.settings), KAFKA)
+
+    with pytest.raises(AnotherController, match="rival"):
+        become_the_one(lambda: tables_of(stage, "loser"), prepare, take_over=True)
+    assert heard == [True, False]
+    assert [e.instance for e in stage.entries if e.kind is Kind.CONTROLLER_STARTED] == ["rival"]
+
+
+def test_the_last_write_of_a_dead_one_that_arrives_late_does_not_stop_the_start(stage: Stage) -> None:
+    dead = stage.start("dead")
+    dead.end()
+    late = Journal(stage.root)
+
+    def prepare(state: ClusterState, take_over: bool) -> list[Entry]:
+        if state.instance == "dead" and state.mode == "live":
+            late.commit([Entry(state.seq + 1, Kind.MODE, "dead", 1, 5, data={"mode": "paused"})], "dead", 1)
+        return first_entries(state, "next", 5, control_settings(stage.settings), KAFKA)
+
+    _, state, entries = become_the_one(lambda: tables_of(stage, "next"), prepare, take_over=False)
+    assert (state.instance, state.mode) == ("next", "paused")
+    assert entries[0].seq == late.last_seq + 1
+    assert stage.state == state
+
+
+def tables_of(stage: Stage, instance: str) -> ControlTables:
+    metrics = ControlMetrics(CollectorRegistry())
+    return ControlTables(stage.settings.tables.root, instance, stage.settings, metrics, threading.Event())
 
 
 def stopped(controller: Controller) -> bool:

@@ -53,6 +53,26 @@ def test_a_restart_does_not_thaw_by_itself() -> None:
     assert len([e for e in driver.journal if e.kind is Kind.GUARD]) == before
 
 
+def test_who_had_ended_before_the_guard_froze_still_counts_as_silent_after_a_restart() -> None:
+    """Two of five end, the third freezes the guard: forgotten, it would be one of the three that live, and thaw it."""
+    driver = StepDriver()
+    for name in "abcde":
+        driver.join(f"{name}:1")
+    for silent in ("a:1", "b:1", "c:1"):
+        driver.silent.add(silent)
+        driver.wait(3_000)
+    driver.wait(8_000)
+    assert driver.state.frozen
+    assert ended(driver) == {"a:1", "b:1"}
+    driver.restart()
+    driver.wait(patience_ms(driver) + 5_000)
+    assert driver.state.frozen
+    assert ended(driver) == {"a:1", "b:1"}
+    driver.command("thaw")
+    driver.wait(1_000)
+    assert ended(driver) == {"a:1", "b:1", "c:1"}
+
+
 def test_after_a_restart_the_guard_thaws_once_they_are_heard() -> None:
     driver = frozen()
     driver.restart()
