@@ -106,7 +106,7 @@ class Agent:
         self._driver = HandoverDriver(
             runtime,
             say=self.voice.answer,
-            may_act=lambda: self.sessions is not None and self.sessions.may_act(),
+            may_act=self.may_serve,
             on_moved=self._report_soon.set,
             where=lambda session: address_of(self.watcher.state, session),
             boot_ms=boot_ms,
@@ -163,6 +163,10 @@ class Agent:
         if self.watcher.state.seq < self.watcher.known_seq:
             troubles.append(f"behind: seq {self.watcher.state.seq} of {self.watcher.known_seq}")
         return troubles
+
+    def may_serve(self) -> bool:
+        """Whether the session is registered and its lease lives at this very moment."""
+        return self.sessions is not None and self.sessions.may_act()
 
     def leave(self) -> None:
         """Hand everything over, then end `run`. From the loop, or a signal handler of it."""

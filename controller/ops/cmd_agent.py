@@ -162,6 +162,7 @@ async def _run(settings: Settings, broker: str, options: AgentOptions, capacity:
         advertised_host=advertised,
         max_bundles=settings.reference.max_bundles,
         max_topics=settings.reference.max_topics,
+        may_serve=lambda: found.may_serve(),
     )
     http = HttpServer(host, settings.http.agent_port)
     metrics = AgentMetrics(new_registry())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -89,12 +89,19 @@ class Cluster:
         self.fenced: list[tuple[str, Bundle, int]] = []
         self._epoch = 0
 
-    async def add_broker(self, name: str, capacity: Capacity | None = None, hold_ms: int = 10_000) -> ReferenceBroker:
+    async def add_broker(
+        self,
+        name: str,
+        capacity: Capacity | None = None,
+        hold_ms: int = 10_000,
+        may_serve: Callable[[], bool] = lambda: True,
+    ) -> ReferenceBroker:
         broker = ReferenceBroker(
             name,
             self.store,
             capacity=capacity,
             hold_ms=hold_ms,
+            may_serve=may_serve,
             on_fenced=lambda bundle, epoch: self.fenced.append((name, bundle, epoch)),
         )
         await broker.start(self.directory)

@@ -36,6 +36,8 @@ class ReferenceBroker:
 
     `owner` names the process to the store (broker id, incarnation and nonce): an equal epoch of another owner is
     refused there. `on_fenced(bundle, epoch)` is called after a bundle was dropped because the store fenced it.
+    `may_serve` says whether the lease lives at that very moment: it is asked before every append, acknowledgement and
+    delivery, as a process that wakes from a pause handles its clients' frames before it drops what it no longer owns.
     """
 
     kind = "reference"
@@ -54,6 +56,7 @@ class ReferenceBroker:
         max_bundles: int = 0,
         max_topics: int = 0,
         on_fenced: Callable[[Bundle, int], None] = lambda bundle, epoch: None,
+        may_serve: Callable[[], bool] = lambda: True,
         clock_ms: Callable[[], int] = boot_ms,
     ) -> None:
         self._owner = owner
@@ -64,6 +67,7 @@ class ReferenceBroker:
         self._max_bundles = max_bundles
         self._max_topics = max_topics
         self._on_fenced = on_fenced
+        self._may_serve = may_serve
         self._clock_ms = clock_ms
         self._table = BundleTable()
         self._turns: dict[Bundle, asyncio.Lock] = {}  # serve, release and split of one bundle, one at a time
@@ -76,7 +80,7 @@ class ReferenceBroker:
         self._store = StoreClient(self._store_address)
         await self._store.start()
         self._throttle = Throttle(self._capacity, loop.time, loop.call_at)
-        services = Services(self._store, self._throttle, self._owner, self._clock_ms, self._failed)
+        services = Services(self._store, self._throttle, self._owner, self._clock_ms, self._failed, self._may_serve)
         self._front = ClientFront(self._table, services, hold_ms=self._hold_ms, fenced=self._fenced)
         await self._front.start(directory, *self._listen)
         self._sampled_ms = self._clock_ms()

@@ -153,7 +153,7 @@ class ClientFront:
             topic.detach(older)
             if older.in_flight:
                 await asyncio.wait(list(older.in_flight))
-        if not topic.taking:
+        if not topic.serves:
             return self._not_owner(topic.name)
         handles = self._handles.get(connection)
         if handles is None:
@@ -188,7 +188,7 @@ class ClientFront:
         handles = self._handles.get(connection)
         if handles is None:
             return None
-        if not topic.taking:
+        if not topic.serves:
             return self._not_owner(topic.name)
         found = topic.subscription(subscription, kind, cursor)
         reason = self._refusal(found, kind, name, connection)
@@ -224,7 +224,7 @@ class ClientFront:
         started = self._services.boot_ms()
         while True:
             served = self._table.find(namespace, hash_)
-            if served is not None and served.phase is Phase.SERVING:
+            if served is not None and served.phase is Phase.SERVING and self._services.may_serve():
                 return served
             if served is not None and served.phase is Phase.RELEASING:
                 return None

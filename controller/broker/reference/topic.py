@@ -1,7 +1,8 @@
 """One open topic: producers append through it, subscriptions read through it.
 
 Invariants: a message is acknowledged to its producer after the store has it and not before; messages of one topic
-go to the store in the order they were served; after `close` nothing is acknowledged, confirmed or delivered.
+go to the store in the order they were served; after `close`, or once the lease has lapsed, nothing is acknowledged,
+confirmed or delivered.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class Services:
     owner: str
     boot_ms: Callable[[], int]
     failed: Failed
+    may_serve: Callable[[], bool]  # the lease lives at this very moment
 
 
 class OpenTopic:
@@ -63,6 +65,11 @@ class OpenTopic:
         self._services = services
         self._in_flight: set[asyncio.Future[Answer]] = set()
 
+    @property
+    def serves(self) -> bool:
+        """Whether a request may be carried out now."""
+        return self.taking and self._services.may_serve()
+
     # -- producing
 
     def send(self, producer: ProducerHandle, first: int, body: bytes, count: int) -> None:
@@ -71,7 +78,7 @@ class OpenTopic:
             self.name,
             count,
             len(body),
-            lambda: producer.open and self.taking,
+            lambda: producer.open and self.serves,
             lambda: self._store(producer, first, body),
         )
 
@@ -112,7 +119,7 @@ class OpenTopic:
             self.bytes += size
             self.last_sequences[producer.name] = fresh[-1][1].sequence
             self._remember(fresh)
-        if producer.open:
+        if producer.open and self._services.may_serve():
             producer.connection.send(
                 {
                     "op": "sent",
@@ -136,7 +143,7 @@ class OpenTopic:
 
     def acknowledge(self, consumer: ConsumerHandle, number: int | None, ranges: Ranges, below: int | None) -> None:
         """Store an acknowledgement and confirm it with `acked`; `number` None: no answer wanted."""
-        if not self.taking:
+        if not self.serves:
             return  # never confirmed, so the client repeats it when it subscribes at the next owner
         accepted, refused = consumer.subscription.accept(consumer, ranges, below)
         self._services.throttle.charge(0.2)
@@ -161,7 +168,7 @@ class OpenTopic:
             self._confirm(consumer, number, refused)
 
     def _confirm(self, consumer: ConsumerHandle, number: int | None, refused: Ranges) -> None:
-        if consumer.open and number is not None:
+        if consumer.open and number is not None and self._services.may_serve():
             consumer.connection.send(
                 {
                     "op": "acked",
@@ -196,7 +203,7 @@ class OpenTopic:
             }
             consumer.connection.send(header, packed)
 
-        self._services.throttle.outward(self.name, len(batch), len(body), lambda: consumer.open and self.taking, run)
+        self._services.throttle.outward(self.name, len(batch), len(body), lambda: consumer.open and self.serves, run)
 
     def _unacknowledged_of(self, consumer: ConsumerHandle, batch: list[Numbered]) -> list[Numbered]:
         """The batch without what was acknowledged while it waited for its turn: a client that comes from another
