@@ -57,10 +57,19 @@ class Samples:
         """One sample of one figure."""
         self.series.setdefault(name, Series(name)).add(progress, value)
 
-    def growing(self, limit: float, names: Iterable[str] | None = None) -> dict[str, float]:
-        """Series that grow by more than `limit` (a fraction) in the second half."""
-        chosen = self.series if names is None else {n: self.series[n] for n in names}
-        return {name: round(s.growth(), 3) for name, s in chosen.items() if s.growth() > limit}
+    def following(self, progress: str, limit: float, names: Iterable[str]) -> dict[str, float]:
+        """Figures that grow with what was done: their growth by that of the series `progress` is above `limit`.
+
+        1 is a figure that doubles when the work doubles, 0 one that has nothing to do with it.
+        """
+        done = self.series[progress].growth()
+        found = {name: round(self.series[name].growth() / done, 3) for name in names}
+        return {name: ratio for name, ratio in found.items() if ratio > limit}
+
+    def growing(self, limit: float, names: Iterable[str]) -> dict[str, float]:
+        """Figures that grow by more than `limit` (a fraction) in the second half, whatever was done."""
+        found = {name: round(self.series[name].growth(), 3) for name in names}
+        return {name: growth for name, growth in found.items() if growth > limit}
 
     def document(self) -> dict[str, dict[str, float]]:
         """For the figures."""
