@@ -147,6 +147,29 @@ def test_whatever_becomes_of_a_checkpoint_reading_goes_on_at_the_journaled_offse
     assert len(list((checkpoints / "control").iterdir())) <= CHECKPOINTS_KEPT + 1
 
 
+def test_an_older_copy_of_the_tables_reads_again_what_it_does_not_know(
+    settings: Settings, agents: Agents, spark: SparkSession, tmp_path: Path
+) -> None:
+    """The checkpoint that is there has seen those records; going by it they would be skipped without a word."""
+    journal = Journal(settings)
+    with Controller(settings, spark):
+        agents.command("c0", "create_namespace", namespace="t/n0", bundles=1)
+        journal.wait(lambda s: "t/n0" in s.namespaces, "what the copy holds")
+    shutil.copytree(settings.tables.root, tmp_path / "copy")
+    with Controller(settings, spark):
+        agents.command("c1", "create_namespace", namespace="t/n1", bundles=1)
+        journal.wait(lambda s: "t/n1" in s.namespaces, "what it does not hold")
+    shutil.rmtree(settings.tables.root)
+    shutil.copytree(tmp_path / "copy", settings.tables.root)
+    restored = Journal(settings)
+    assert set(restored.state.namespaces) == {"t/n0"}
+    with Controller(settings, spark) as third:
+        restored.wait(lambda s: "t/n1" in s.namespaces, "the command that was read again")
+        commands = f"{settings.kafka.topic_prefix}commands"
+        assert third.metric("ballast_control_missing_records_total", topic=commands) == 0
+    assert [e.command_id for e in restored.of_kind("command_accepted")] == ["c0", "c1"]
+
+
 def test_quiet_records_are_read_once_and_journaled_at_the_stop(
     settings: Settings, agents: Agents, spark: SparkSession
 ) -> None:
