@@ -13,14 +13,14 @@ import socket
 import subprocess
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
 import psutil
 
 from controller.bus.cluster import cluster_id
-from controller.demo.kafka_settings import log4j_properties, server_properties
+from controller.demo.kafka_settings import Door, log4j_properties, server_properties
 from controller.domain.errors import BallastError
 from controller.ops.paths import jars_of
 from controller.ops.setup_java import Java, find_java
@@ -39,8 +39,20 @@ class KafkaNotStarted(BallastError):
 class EmbeddedKafka:
     """One Kafka in one folder. `start` returns once it answers; `stop` works from any process that knows the folder."""
 
-    def __init__(self, folder: Path, port: int = 0, java: Java | None = None, jars: Sequence[Path] = ()) -> None:
-        """`port` 0 takes a free one at the first start; later starts in the same folder use the same port."""
+    def __init__(
+        self,
+        folder: Path,
+        port: int = 0,
+        java: Java | None = None,
+        jars: Sequence[Path] = (),
+        *,
+        doors: Sequence[Door] = (),
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        """`port` 0 takes a free one at the first start; later starts in the same folder use the same port.
+
+        `doors` are settled at the first start too. `env` is added to the server's environment at each start.
+        """
         self.folder = folder.resolve()
         self.data = self.folder / "data"
         self.log_file = self.folder / "kafka.log"
@@ -50,6 +62,8 @@ class EmbeddedKafka:
         self._port = port
         self._java = java
         self._jars = list(jars)
+        self._doors = tuple(doors)
+        self._env = dict(env or {})
         self._child: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> EmbeddedKafka:
@@ -90,6 +104,7 @@ class EmbeddedKafka:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C at the terminal stops the demo first, and the demo stops Kafka last
                 cwd=self.folder,
+                env={**os.environ, **self._env},
             )
         started = psutil.Process(self._child.pid).create_time()
         self.pid_file.write_text(f"{self._child.pid} {started}\n")
@@ -139,7 +154,7 @@ class EmbeddedKafka:
         else:
             free = _free_ports(2)
             self._port = self._port or free[0]
-            self._properties.write_text(server_properties(self.data, self._port, free[1]))
+            self._properties.write_text(server_properties(self.data, self._port, free[1], self._doors))
         (self.folder / "log4j.properties").write_text(log4j_properties(self.log_file))
 
     def _settled_port(self) -> int:

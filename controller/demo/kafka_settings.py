@@ -6,19 +6,32 @@ low latency.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 
-def server_properties(data: Path, port: int, controller_port: int) -> str:
+class Door(NamedTuple):
+    """A further listener: Kafka listens on `port` and tells clients that come there to go to `advertised_port`, where
+    a proxy stands that leads back to `port`. So one client's connections can be cut, wherever Kafka sends it."""
+
+    port: int
+    advertised_port: int
+
+
+def server_properties(data: Path, port: int, controller_port: int, doors: Sequence[Door] = ()) -> str:
     """Text of server.properties; every line that differs from Kafka's default says why."""
+    listen = "".join(f"DOOR{n}://127.0.0.1:{door.port}," for n, door in enumerate(doors))
+    advertise = "".join(f"DOOR{n}://127.0.0.1:{door.advertised_port}," for n, door in enumerate(doors))
+    protocols = "".join(f"DOOR{n}:PLAINTEXT," for n in range(len(doors)))
     return f"""\
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller_port}
 # Loopback only: this Kafka has no authentication.
-listeners=BROKER://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
-advertised.listeners=BROKER://127.0.0.1:{port}
-listener.security.protocol.map=BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT
+listeners={listen}BROKER://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners={advertise}BROKER://127.0.0.1:{port}
+listener.security.protocol.map={protocols}BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT
 inter.broker.listener.name=BROKER
 controller.listener.names=CONTROLLER
 log.dirs={data}

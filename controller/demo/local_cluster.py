@@ -10,7 +10,7 @@ import contextlib
 import socket
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -36,14 +36,20 @@ class LocalCluster:
     """Processes by name: `store`, `job`, and one per broker. The journal is followed without asking any of them."""
 
     def __init__(
-        self, folder: Path, profile: str = "demo", overrides: Sequence[str] = (), replay: bool = False
+        self,
+        folder: Path,
+        profile: str = "demo",
+        overrides: Sequence[str] = (),
+        replay: bool = False,
+        kafka: EmbeddedKafka | None = None,
     ) -> None:
+        """`kafka`: one with doors or an environment of its own; the cluster starts and stops it all the same."""
         self.folder = folder.resolve()
         self.profile = profile
         self.overrides = tuple(overrides)
         self.replay = replay  # load reports keep the recording's times, and no round is left out
         self.config_file = self.folder / "ballast.yaml"
-        self.kafka = EmbeddedKafka(self.folder / "kafka")
+        self.kafka = kafka or EmbeddedKafka(self.folder / "kafka")
         self.children: dict[str, Child] = {}
         self.agents: set[str] = set()
         self.operator: Operator | None = None
@@ -119,19 +125,27 @@ class LocalCluster:
         """Until the controller has journaled its start."""
         self.wait_until(lambda state: state.controller_running, timeout_s, "the controller's start", needs="job")
 
-    def start_agent(self, broker: str, *more: str) -> Child:
-        """An agent with its reference broker. The id is a name, not an address: ports are free ones."""
-        argv = [*BALLAST, "agent", "--conf", str(self.config_file), "--broker-id", broker, *self._sets(), *more]
-        self.agents.add(broker)
-        return self.start(broker, argv)
+    def start_agent(
+        self, broker: str, *more: str, name: str = "", env: Mapping[str, str] | None = None, **settings: str
+    ) -> Child:
+        """An agent with its reference broker. The id is a name, not an address: ports are free ones.
 
-    def start(self, name: str, argv: Sequence[str], stdin: bool = False) -> Child:
+        `name`: of the process, where two are to have the same broker id. `settings`: this agent's own, with a double
+        underscore for the dot (`tables__root=…`). `env` is added to its environment.
+        """
+        for key, value in settings.items():
+            more = (*more, "--set", f"{key.replace('__', '.')}={value}")
+        argv = [*BALLAST, "agent", "--conf", str(self.config_file), "--broker-id", broker, *self._sets(), *more]
+        self.agents.add(name or broker)
+        return self.start(name or broker, argv, env=env)
+
+    def start(self, name: str, argv: Sequence[str], stdin: bool = False, env: Mapping[str, str] | None = None) -> Child:
         """A process of the cluster, logged to `logs/NAME.log` (appended to at a restart)."""
         old = self.children.get(name)
         if old is not None and old.alive:
             raise ProcessFailed(f"{name} runs already with pid {old.pid}")
         safe = name.replace(":", "_").replace("/", "_")
-        child = Child(name, argv, self.folder / "logs" / f"{safe}.log", stdin=stdin)
+        child = Child(name, argv, self.folder / "logs" / f"{safe}.log", env=env, stdin=stdin)
         self.children[name] = child
         return child
 

@@ -1,0 +1,85 @@
+"""A TCP proxy on the loopback that can be cut and healed: the network between two processes, as a test wants it.
+
+Cut, it passes on nothing in either direction and closes nothing, as a network that drops packets; healed, what was
+under way arrives. New connections are taken and wait. It runs in a thread of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import threading
+from types import TracebackType
+
+READ_BYTES = 64 * 1024
+
+
+def free_port() -> int:
+    """A port of the loopback that was free a moment ago."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class CuttableProxy:
+    """From `port` to `target_port`, both on 127.0.0.1. Use it as a context manager."""
+
+    def __init__(self, target_port: int) -> None:
+        self.target_port = target_port
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._socket.getsockname()[1])
+        self._loop = asyncio.new_event_loop()
+        self._open = asyncio.Event()
+        self._open.set()
+        self._pumps: set[asyncio.Task[None]] = set()
+        self._thread = threading.Thread(target=self._run, name=f"proxy-{self.port}", daemon=True)
+
+    def __enter__(self) -> CuttableProxy:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+
+    def cut(self) -> None:
+        """From now on nothing passes."""
+        self._loop.call_soon_threadsafe(self._open.clear)
+
+    def heal(self) -> None:
+        """Everything passes again, first what was held back."""
+        self._loop.call_soon_threadsafe(self._open.set)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        server = self._loop.run_until_complete(asyncio.start_server(self._connect, sock=self._socket))
+        self._loop.run_forever()
+        server.close()
+        for pump in self._pumps:
+            pump.cancel()
+        self._loop.run_until_complete(asyncio.gather(*self._pumps, return_exceptions=True))
+        self._loop.close()
+
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await self._open.wait()
+        try:
+            far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self.target_port)
+        except OSError:
+            writer.close()
+            return
+        for source, sink in ((reader, far_writer), (far_reader, writer)):
+            task = self._loop.create_task(self._pump(source, sink))
+            self._pumps.add(task)
+            task.add_done_callback(self._pumps.discard)
+
+    async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await source.read(READ_BYTES):
+                await self._open.wait()
+                sink.write(data)
+                await sink.drain()
+        await self._open.wait()
+        sink.close()
