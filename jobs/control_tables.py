@@ -14,11 +14,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import controller
+from controller.clock import wall_ms
+from controller.config.retention import kept_ms
 from controller.config.settings import Settings
 from controller.control.context import Evidence
 from controller.domain.entries import Entry
 from controller.domain.errors import ForeignCommit, OutcomeUnknown
 from controller.domain.state import ClusterState
+from controller.ledger.cleanup import CleanupThread, ControlCleanup, Kept
 from controller.ledger.evidence import write_evidence
 from controller.ledger.journal import Journal
 from controller.ledger.snapshots import load_state
@@ -51,6 +54,12 @@ class ControlTables:
         self._settings = settings
         self._projector = Projector(root, settings.control.snapshot_every_entries, metrics)
         self._give_up = give_up
+        kept = kept_ms(settings)
+        self._cleanup = CleanupThread(
+            ControlCleanup(root, Kept(kept["journal_days"], kept["config_history_days"])),
+            settings.retention.cleanup_interval_s,
+            wall_ms,
+        )
 
     def load_state(self) -> ClusterState:
         """The cluster as the journal tells it now."""
@@ -95,8 +104,9 @@ class ControlTables:
         append(self._tables, CONFIG_HISTORY.name, arrow_table(CONFIG_HISTORY, [row]), f"config-{self._instance}", 0)
 
     def start_projecting(self, state: ClusterState) -> None:
-        """Begin to keep `ownership`, `brokers` and the base snapshot behind the journal."""
+        """Begin to keep `ownership`, `brokers` and the base snapshot behind the journal, and the tables small."""
         self._projector.start(state)
+        self._cleanup.start()
 
     def project(self, state: ClusterState) -> None:
         """Tell the projector of a newer state; returns at once."""
@@ -108,7 +118,8 @@ class ControlTables:
         return self._projector.overtaken
 
     def stop_projecting(self, last: ClusterState | None) -> None:
-        """End the projector; with a state, after it has been written."""
+        """End the projector; with a state, after it has been written. The clean-up ends first."""
+        self._cleanup.stop()
         self._projector.stop(last)
 
 

@@ -1,6 +1,6 @@
 """The controller's clean-up of its own tables: journal, projections, base snapshots, configuration history.
 
-It runs in a thread of its own beside the batches (docs/decisions/0006). Invariants:
+It runs in a thread of its own beside the batches (docs/decisions/0007). Invariants:
 - It never commits what the journal's writer would take for another controller: merging and VACUUM change no data, and
   dropping expired entries says so in its commit (`Commit.changes_data`). The writer's next commit then finds its handle
   outdated, looks into the log and writes the same entries again: one commit more, no failover delayed.
@@ -50,7 +50,7 @@ FEWEST_FILES = 64
 OVERWRITTEN = (OWNERSHIP.name, BROKERS.name, CONTROL_STATE.name)
 APPENDED = (OVERRIDES.name, CONFIG_HISTORY.name)
 FIRST_PASS_S = 20.0  # also a controller that is started again every few minutes cleans up
-STOP_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,7 @@ def test_writers_of_both_kinds_and_a_pinned_reader_survive(spark: Any, root: Tab
                 failures.append(error)
                 return
             written[0] += 1
+            stop.wait(0.5)  # the loads query commits every two seconds
 
     writer = threading.Thread(target=write)
     writer.start()
