@@ -15,13 +15,14 @@ from pyspark.sql import DataFrame
 
 from jobs.loads_settings import LoadsSettings
 from jobs.loads_task import BUNDLES, Order, run_task, unpacked
+from jobs.loads_worker import settle
 from schemas.catalog import TABLES
 from schemas.spark import ddl_type
 
 PACKED_DDL = "kind STRING, rows BIGINT, payload BINARY"
 ARROW_CONF = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "256",
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(32 * 2**20),
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(2 * 2**20),
 }
 _MARKER = ("writer", "batch_id")
 _BUNDLE_FIELDS = [f for f in TABLES["bundle_panes"] if f.name not in _MARKER]
@@ -48,12 +49,17 @@ def packed(records: DataFrame, order: Order) -> DataFrame:
     for name, value in ARROW_CONF.items():
         if conf.get(name, None) != value:
             conf.set(name, value)
-    return records.mapInArrow(partial(run_task, order), PACKED_DDL)
+    return records.mapInArrow(partial(_judge, order), PACKED_DDL)
 
 
 def bundle_rows(packed_rows: DataFrame) -> DataFrame:
     """The partial panes of bundles as rows of Spark's own, for batches that Spark writes."""
     return packed_rows.where(f"kind = '{BUNDLES}'").mapInArrow(_unpack, BUNDLES_DDL)
+
+
+def _judge(order: Order, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    settle()
+    yield from run_task(order, batches)
 
 
 def _unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

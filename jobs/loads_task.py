@@ -25,7 +25,7 @@ from jobs.loads_seen import Seen
 BROKERS, BUNDLES, BAD, SEEN = "brokers", "bundles", "bad", "seen"
 RECORD_COLUMNS = ("key", "value", "size", "topic", "partition", "offset", "event_ms")
 PACKED = pa.schema([("kind", pa.string()), ("rows", pa.int64()), ("payload", pa.binary())])
-CHUNK_BYTES = 16 * 2**20  # of records parsed together: a few hundred MB of memory at most with the largest reports
+CHUNK_BYTES = 4 * 2**20  # of records parsed together: larger ones leave the cache, 2.5 instead of 2.1 us a bundle row
 FLUSH_ROWS = 400_000  # bundle rows held before their panes are made: some 60 MB
 RAW_BYTES_A_TASK = 32 * 2**20  # of bad records kept whole; after that heads only, or a flood would fill the driver
 RAW_HEAD_BYTES = 1_024

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
-from deltalake import CommitProperties, Transaction, write_deltalake
+from deltalake import CommitProperties, Transaction, WriterProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from controller.domain.errors import BallastError
@@ -22,6 +22,7 @@ from schemas.arrow import arrow_schema, arrow_table
 from schemas.catalog import TABLES
 
 WRITE_ATTEMPTS = 3
+USUAL = WriterProperties(compression="SNAPPY")  # delta-rs's own choice
 
 
 class KafkaRow(Protocol):
@@ -57,11 +58,13 @@ def append(
     app_id: str,
     version: int,
     metadata: Mapping[str, str] | None = None,
+    properties: WriterProperties = USUAL,
 ) -> bool:
     """Append the rows as one commit, unless `app_id` has written this version or a higher one; returns whether.
 
-    `metadata` is kept with the commit (`ballast.max_event_ms` for panes). An empty table is not written. Give a
-    TableRoot when you append often: it keeps the handles. Raises BallastError for columns that do not fit.
+    `metadata` is kept with the commit (`ballast.max_event_ms` for panes); `properties` say how Parquet is written. An
+    empty table is not written. Give a TableRoot when you append often: it keeps the handles. Raises BallastError for
+    columns that do not fit.
     """
     tables = as_root(root)
     rows = _fitted(name, table)
@@ -77,6 +80,7 @@ def append(
                 handle,
                 rows,
                 mode="append",
+                writer_properties=properties,
                 commit_properties=CommitProperties(
                     app_transactions=[Transaction(app_id, version)], custom_metadata=dict(metadata or {}) or None
                 ),

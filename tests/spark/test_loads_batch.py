@@ -11,8 +11,9 @@ from pyspark.sql import SparkSession
 
 from controller.ledger import writer as ledger_writer
 from controller.ledger.loads import loads_progress, read_panes
+from jobs.loads_parse import prepared
 from tests.spark.loads_lake import LOAD_TABLES, Lake
-from tests.spark.loads_samples import START_MS, Row, report, row
+from tests.spark.loads_samples import START_MS, Row, frame, report, row
 from tests.spark.test_loads_panes import traffic
 
 pytestmark = pytest.mark.spark
@@ -158,3 +159,33 @@ def test_rounds_read_what_was_written(spark: SparkSession, tmp_path: Path, write
     for n, broker in enumerate(panes.brokers["broker"]):
         for column in ("cpu_utilisation", "msg_rate_in", "backlog_bytes", "bundles", "rpc_queue_ms"):
             assert newest[broker][column] == pytest.approx(panes.brokers[column][n], rel=1e-9)
+
+
+def test_large_records_reach_the_tasks_in_small_pieces(spark: SparkSession, tmp_path: Path) -> None:
+    """Whatever lies in Kafka, an Arrow batch stays small; a record too large for a report comes as its head."""
+    lake = Lake(spark, tmp_path)
+    rows = [row(b'{"pad":"' + b"x" * 900_000 + b'"}', "b1:8080", n) for n in range(12)]
+    rows.append(row(b"y" * (11 * 2**20), "b1:8080", 12))
+    assert lake.run(rows, 0).quarantined == {"version": 12, "too_large": 1}
+
+    def sizes(batches: Any) -> Any:
+        import pyarrow as pa
+
+        for batch in batches:
+            found = [pa.array([batch.nbytes]), pa.array([max(map(len, batch.column("value").to_pylist()))])]
+            yield pa.RecordBatch.from_arrays(found, names=["bytes", "longest"])
+
+    records = prepared(frame(spark, rows), lake.settings)
+    found = records.coalesce(1).mapInArrow(sizes, "bytes BIGINT, longest BIGINT").collect()
+    assert len(found) >= 4
+    assert max(r["bytes"] for r in found) < 4 * 2**20
+    assert max(r["longest"] for r in found) < 2**20
+
+
+def test_a_report_sent_again_after_a_restart_counts_once(spark: SparkSession, tmp_path: Path) -> None:
+    lake, rng = Lake(spark, tmp_path), random.Random(9)
+    reports = [report("b1:1", n, [0, 1], rng) for n in range(5)]
+    lake.run([row(reports[n], "b1:1", n) for n in (0, 1, 2)], 0)
+    again = [row(reports[n], "b1:1", 10 + n) for n in (1, 3, 2, 4)]
+    assert lake.run(again, 1, lake.fresh()).quarantined == {"duplicate": 2}
+    assert sum(r["reports"] for r in lake.rows("broker_panes")) == 5
