@@ -25,6 +25,7 @@ from controller.domain.errors import ConfigError
 VARIABLE = "BALLAST_FAILPOINTS"
 
 POINTS = {
+    "agent.feed_entries": "an agent has heard a commit on the feed; with `error` it knows of the seq, not what it says",
     "control.before_step": "rows are read, nothing is computed",
     "control.before_evidence": "the step is done, nothing is written",
     "evidence.write": "a round's first evidence table is written, the others are not",
