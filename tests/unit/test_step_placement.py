@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from controller.control.handover import REJECTION_MEMORY_MS
+from controller.domain.decision import RoundResult
 from controller.domain.entries import Entry, Kind
 from controller.domain.ids import Bundle, Session
 from controller.domain.ownership import State
@@ -91,3 +92,54 @@ def test_a_silent_owner_is_fenced_off_however_often_the_grantee_changes() -> Non
     record = driver.of(WHOLE)
     assert record.to is not None
     assert (record.by, record.fence) == (c, True)
+
+
+def test_an_emptied_brokers_newest_guests_go_to_brokers_that_have_restarted_since() -> None:
+    """`b:1` leaves and returns; then `a:1`, which took its bundle meanwhile, leaves: never to `c:1`, which is next."""
+    driver, a, b, c = three()
+    driver.command("create_namespace", namespace="t/m", bundles=1)
+    guest = driver.state.namespaces["t/m"][0]
+    driver.own(b, guest)
+    driver.own(c, WHOLE)
+    driver.say(b, "leaving")
+    assert driver.of(guest).to == a
+    driver.say(a, "accepted", guest)
+    driver.say(b, "released", guest)
+    driver.say(a, "serving", guest)
+    driver.say(b, "goodbye")
+    back = driver.join("b:1", incarnation=2, nonce="n2")
+    driver.own(back, WHOLE)
+    assert driver.state.holdings.total("c:1") == 0, "placement alone would choose c:1"
+    driver.say(a, "leaving")
+    assert driver.of(guest).to == driver.sessions["c:1"], "b:1 holds its fair share already"
+    driver.say(c, "rejected", guest, reason="full")
+    assert driver.of(guest).to == back
+
+
+def test_what_moved_lately_goes_to_a_restarted_broker_whatever_it_holds() -> None:
+    driver, a, b, c = three()
+    driver.command("create_namespace", namespace="t/m", bundles=1)
+    guest = driver.state.namespaces["t/m"][0]
+    driver.own(b, guest)
+    driver.own(c, WHOLE)
+    driver.round(RoundResult("r1", 60_000, driver.state.seq, "test", (), (), {}, "hash"))
+    driver.say(b, "leaving")
+    driver.say(a, "accepted", guest)
+    driver.say(b, "released", guest)
+    driver.say(a, "serving", guest)
+    driver.say(b, "goodbye")
+    back = driver.join("b:1", incarnation=2, nonce="n2")
+    driver.own(back, WHOLE)
+    driver.say(a, "leaving")
+    assert driver.of(guest).to == back
+
+
+def test_a_score_from_before_the_restart_counts_no_more() -> None:
+    driver, _, _, _ = three()
+    scores = tuple({"broker": name, "score": score} for name, score in (("a:1", 0.5), ("b:1", 0.9), ("c:1", 0.4)))
+    driver.command("create_namespace", namespace="t/m", bundles=1)
+    driver.round(RoundResult("r1", 60_000, driver.state.seq, "test", (), scores, {}, "hash"))
+    driver.say(driver.sessions["b:1"], "goodbye")
+    back = driver.join("b:1", incarnation=2, nonce="n2")
+    driver.lookup(driver.state.namespaces["t/m"][0])
+    assert driver.of(driver.state.namespaces["t/m"][0]).to == back
