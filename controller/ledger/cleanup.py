@@ -92,7 +92,7 @@ class ControlCleanup:
 
     def _finish(self, name: str, now_ms: int) -> int:
         """Remove what is dead: data files and, below a checkpoint, commits."""
-        removed = remove_dead_files(self._tables.open(name))
+        removed = remove_dead_files(self._tables, name)
         clean_log(self._tables.open(name), self._tables.log(name), log_kept_ms(name), now_ms)
         return removed
 

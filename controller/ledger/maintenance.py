@@ -15,6 +15,7 @@ from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.fs as pafs
 from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError
 
@@ -79,7 +80,7 @@ class DeltaRsEngine:
 
     def vacuum(self, name: str) -> int:
         """Remove dead files."""
-        return remove_dead_files(self._tables.open(name))
+        return remove_dead_files(self._tables, name)
 
 
 def maintain(tables: TableRoot, engine: Engine, kept_ms: Mapping[str, int], now_ms: int, name: str) -> Tended:
@@ -117,15 +118,29 @@ def merge_small_files(table: DeltaTable, target_bytes: int, fewest: int) -> int:
     return int(done["numFilesRemoved"])
 
 
-def remove_dead_files(table: DeltaTable) -> int:
+def dead_files(tables: TableRoot, name: str) -> int:
+    """How many files lie there that no version within the table's retention names.
+
+    The log names removed files until a checkpoint forgets them, whether they still lie there or not.
+    """
+    named = {path.rpartition("/")[2] for path in tables.open(name).vacuum(dry_run=True, full=True)}
+    if not named:
+        return 0
+    lying = tables.log(name).files.get_file_info(pafs.FileSelector("", recursive=False))
+    return len(named & {info.base_name for info in lying})
+
+
+def remove_dead_files(tables: TableRoot, name: str) -> int:
     """Remove files that no version within the table's retention names; how many.
 
-    A look comes first, because VACUUM commits twice even when it finds nothing.
+    A look comes first, because VACUUM commits twice even when there is nothing to remove.
     """
-    if not table.vacuum(dry_run=True, full=True):
+    dead = dead_files(tables, name)
+    if not dead:
         return 0
     properties = CommitProperties(custom_metadata={"ballast.cleanup": "vacuum"})
-    return len(table.vacuum(dry_run=False, full=True, commit_properties=properties))
+    tables.open(name).vacuum(dry_run=False, full=True, commit_properties=properties)
+    return dead
 
 
 def expire_rows(tables: TableRoot, name: str, kept_ms: int, now_ms: int) -> int:

@@ -130,6 +130,18 @@ def test_a_quiet_cluster_is_not_touched(root: TableRoot) -> None:
     assert {name: root.open(name).version() for name in TABLES} == before
 
 
+def test_what_has_been_removed_is_not_removed_again(root: TableRoot, eager: None) -> None:
+    """The log names dead files until a checkpoint forgets them; VACUUM would commit at every pass of a quiet night."""
+    dead_at_once = {"delta.deletedFileRetentionDuration": "interval 0 seconds"}
+    root.open("journal").alter.set_table_properties(dead_at_once)
+    entries = aged(days=1)
+    commit(root, entries)
+    assert cleanup(root).run(NOW_MS)[0].removed_files == len(HISTORY.batches)
+    version = root.open("journal").version()
+    assert cleanup(root).run(NOW_MS)[0] == Tended("journal")
+    assert root.open("journal").version() == version
+
+
 def test_merging_keeps_statistics_entries_and_the_writer(root: TableRoot, eager: None) -> None:
     half = HISTORY.batches[len(HISTORY.batches) // 2][-1].seq
     journal, follower = Journal(root), Follower(root)

@@ -85,6 +85,19 @@ def test_writers_of_both_kinds_and_a_pinned_reader_survive(spark: Any, root: Tab
 
 
 @pytest.mark.spark
+def test_dead_files_are_removed(spark: Any, root: TableRoot) -> None:
+    """By the table's own property: here everything that is no longer named is dead at once."""
+    root.open("broker_panes").alter.set_table_properties({"delta.deletedFileRetentionDuration": "interval 0 seconds"})
+    for batch in range(9):
+        fill(root, 0, batch)
+    engine = SparkEngine(spark, root)
+    assert engine.compact("broker_panes") == 9
+    assert engine.vacuum("broker_panes") == 9
+    assert len(list(Path(root.uri("broker_panes")).glob("*.parquet"))) == 1
+    assert engine.vacuum("broker_panes") == 0
+
+
+@pytest.mark.spark
 def test_one_broken_table_does_not_keep_the_others_waiting(spark: Any, root: TableRoot) -> None:
     (Path(root.uri("quarantine")) / "_delta_log" / f"{1:020d}.json").write_text("{")
     settings = Settings(tables=Tables(root=root.root))
