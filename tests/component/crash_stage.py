@@ -3,24 +3,28 @@
 Agents are those of the simulation (`controller.sim`), with the real hand-over and lease cores on simulated time; the
 controller is a process of its own with the real loop on real tables (`crash_child`). Invariant I1 is checked after
 every simulated event. Kafka is a list of records a topic; a start reads on from the journaled offsets, or, where an
-older checkpoint is played, from below them.
+older checkpoint is played, from below them. The control tables are cleaned up beside some of the batches.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import multiprocessing
 import signal
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from controller.broker import wire
+from controller.clock import wall_ms
 from controller.config.policy_values import control_settings
-from controller.config.sections.control import Rounds
+from controller.config.sections.control import Control, Rounds
 from controller.config.sections.platform import Tables
 from controller.config.settings import Settings
 from controller.domain.apply import fold
@@ -30,6 +34,8 @@ from controller.domain.events import AssignRequest, BrokerEvent, Command, Event,
 from controller.domain.ownership import State
 from controller.domain.settings import PolicySettings, ShedSettings
 from controller.domain.state import ClusterState
+from controller.ledger import cleanup
+from controller.ledger.cleanup import ControlCleanup, Kept
 from controller.ledger.evidence import read_joined
 from controller.ledger.follower import Follower
 from controller.ledger.journal import Journal
@@ -47,6 +53,7 @@ ANSWER_S = 60.0
 ROUND_EVERY_MS = 10_000
 ROUNDS_FROM_MS = 1_800_000_000_000
 KILLED = "killed"
+MONTH_MS = 30 * 86_400_000
 
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["tests.component.crash_child"])
@@ -153,8 +160,12 @@ class CrashCluster(SimCluster):
 
     def __init__(self, seed: int, folder: Path, plans: list[str], lookback: int = 0) -> None:
         """`lookback`: a start reads that many records below the journaled offsets again, as an old checkpoint would."""
-        self.kafka_settings = Settings(tables=Tables(root=str(folder / "tables")), rounds=Rounds(mode="live"))
-        super().__init__(seed, control_settings(self.kafka_settings))
+        self.settings_of_job = Settings(
+            tables=Tables(root=str(folder / "tables")),
+            rounds=Rounds(mode="live"),
+            control=Control(snapshot_every_entries=25),  # starts fold from a snapshot and a tail
+        )
+        super().__init__(seed, control_settings(self.settings_of_job))
         self.state, self.journal = ClusterState(), []
         self.root = TableRoot(folder / "tables")
         self.root.create_all()
@@ -165,12 +176,14 @@ class CrashCluster(SimCluster):
         self.lookback = lookback
         self.ends: list[str] = []
         self.sent: set[str] = set()
+        self.merged = 0  # journal files that clean-ups merged
         self.results: dict[str, RoundResult] = {}  # plan hash -> what the worker sent
         self.controller: Controller | None = None
         self._starts = 0
         self._position: dict[str, int] = {}
         self._number = 0
         self._asked_round: str | None = None  # sent to the living controller
+        self._cleanup = ControlCleanup(folder / "tables", Kept(MONTH_MS, MONTH_MS))
         self._follower = Follower(self.root)
         self._follower.bootstrap()
 
@@ -227,7 +240,8 @@ class CrashCluster(SimCluster):
         end = self.log.ends()
         end_ms = self.now_ms + self.random.randint(0, 300)
         rows = self.log.rows(self._position, end)
-        answer = self.controller.run(MicroBatch(self._number, rows, self._rounds_due(), self.now_ms, end_ms))
+        with self._cleaning_up(now_and_then=self._number % 20 == 19):
+            answer = self.controller.run(MicroBatch(self._number, rows, self._rounds_due(), self.now_ms, end_ms))
         self._position, self._number = end, self._number + 1
         if isinstance(answer, Failed):
             self._ended(answer.error)
@@ -236,13 +250,24 @@ class CrashCluster(SimCluster):
         self._hear()
         self.after(end_ms - self.now_ms + self.random.randint(50, 400), self._batch)
 
+    @contextlib.contextmanager
+    def _cleaning_up(self, now_and_then: bool) -> Iterator[None]:
+        """A clean-up of the control tables beside the batch, with files merged from the eighth on."""
+        if not now_and_then:
+            yield
+            return
+        with mock.patch.object(cleanup, "FEWEST_FILES", 8), ThreadPoolExecutor(1) as beside:
+            merged = beside.submit(self._cleanup.run, wall_ms())
+            yield
+            self.merged += sum(tended.merged_files for tended in merged.result() if tended.table == "journal")
+
     def _living(self) -> bool:
         """Whether a controller runs now; starts one if not."""
         if self.controller is not None:
             return True
         self._starts += 1
         plan = self.plans.pop(0) if self.plans else ""
-        self.controller = Controller(Start(self.kafka_settings, f"i{self._starts}", plan, self.now_ms))
+        self.controller = Controller(Start(self.settings_of_job, f"i{self._starts}", plan, self.now_ms))
         first = self.controller.started()
         if isinstance(first, Started):
             journaled = {topic: first.offsets.get(topic, {}).get("0", 0) for topic in self.log.topics}
