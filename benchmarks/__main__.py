@@ -19,9 +19,13 @@ from benchmarks import (
     control_stages,
     failover,
     handover,
+    loads_throughput,
+    mass_lookups,
     report_latency,
+    rolling_restart,
     round_bench,
     skew_to_relief,
+    start_up,
     step_scale,
 )
 from benchmarks.figures import write
@@ -45,7 +49,11 @@ BENCHMARKS: dict[str, Callable[[Path, bool], Result]] = {
     "control_latency": control_latency.run,
     "report_latency": report_latency.run,
     "control_stages": control_stages.run,
+    "loads_throughput": loads_throughput.run,
     "skew_to_relief": skew_to_relief.run,
+    "start_up": start_up.run,
+    "rolling_restart": rolling_restart.run,
+    "mass_lookups": mass_lookups.run,
     "step_scale": step_scale.run,
 }
 
