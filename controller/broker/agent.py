@@ -19,7 +19,7 @@ from controller import clock
 from controller.broker import registration
 from controller.broker.agent_metrics import AgentMetrics
 from controller.broker.agent_options import AgentOptions
-from controller.broker.agent_session import Sessions
+from controller.broker.agent_session import CUT_OFF, Sessions
 from controller.broker.departure import LEAVING, Departure
 from controller.broker.directory import AgentDirectory, address_of
 from controller.broker.feed_health import FeedHealth, Hearing
@@ -225,6 +225,8 @@ class Agent:
             lease_ms=self._options.lease_ms,
             refuses=lambda bundle: LEAVING if self._departure.asked else self._runtime.refuses(bundle),
             halves=self._reporter.halves,
+            hears=self.watcher.health.hears,
+            goodbye=self.voice.goodbye,
             on_registered=self._inventory,
             on_lost=lambda text: self._end(LOST, text),
             boot_ms=self._boot_ms,
@@ -251,7 +253,7 @@ class Agent:
         living.check_lease()
         hearing = self.watcher.health.judge(self._boot_ms()) if living.registered else Hearing.FINE
         if hearing is Hearing.CUT:
-            living.end("cut_off", self.watcher.health.reason)
+            living.end(CUT_OFF, self.watcher.health.reason)
         elif hearing is Hearing.PROBE:
             self._probe()
 

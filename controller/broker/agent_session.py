@@ -1,14 +1,15 @@
 """The sessions of one agent, one after the other: register, live by the lease, end, drop all, begin the next.
 
 Invariants: a session that is not registered says nothing but heartbeats; when a session has ended, everything is
-dropped before the next one's first heartbeat; a process that lost its place says nothing more.
+dropped before the next one's first heartbeat; a process that lost its place says nothing more; one that cannot follow
+the journal begins no session until it can, as it would be granted bundles that it never hears of.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from controller.broker import registration
@@ -23,6 +24,9 @@ from controller.domain.ids import Bundle, Session
 from controller.domain.state import ClusterState
 
 log = logging.getLogger(__name__)
+
+CUT_OFF = "cut_off"  # the session ended because this agent cannot follow the journal
+LOOK_AGAIN_S = 0.1
 
 
 class Sessions:
@@ -39,12 +43,16 @@ class Sessions:
         lease_ms: int,
         refuses: Callable[[Bundle], str | None],
         halves: Callable[[Bundle, int], Mapping[str, Any]],
+        hears: Callable[[int], bool],
+        goodbye: Callable[[], Awaitable[None]],
         on_registered: Callable[[], object],
         on_lost: Callable[[str], None],
         boot_ms: Callable[[], int],
         metrics: AgentMetrics,
     ) -> None:
-        """`on_registered` is called once a session, `on_lost` when this process has to go."""
+        """`hears(since)`: the journal is followed, and something came from Kafka since that boot clock; `goodbye` says
+        that the current session is over. Both are asked after a cut only. `on_registered` is called once a session,
+        `on_lost` when this process has to go."""
         self.current = first
         self.registered = False
         self.over = False  # no further session is begun
@@ -54,6 +62,7 @@ class Sessions:
         self._info = info
         self._lease_ms = lease_ms
         self._refuses, self._halves = refuses, halves
+        self._hears, self._goodbye = hears, goodbye
         self._on_registered, self._on_lost = on_registered, on_lost
         self._boot_ms = boot_ms
         self._metrics = metrics
@@ -101,7 +110,7 @@ class Sessions:
         log.warning("session %s ends: %s %s", self.current, cause, text)
         self._metrics.session_ends.labels(cause).inc()
         self._stop_acting()
-        self._ending = asyncio.get_running_loop().create_task(self._end_and_begin())
+        self._ending = asyncio.get_running_loop().create_task(self._end_and_begin(cause))
         self._ending.add_done_callback(self._end_failed)
 
     async def finish(self) -> None:
@@ -119,8 +128,13 @@ class Sessions:
         self.lease.end()
         self._metrics.registered.set(0)
 
-    async def _end_and_begin(self) -> None:
+    async def _end_and_begin(self, cause: str) -> None:
+        ended_ms = self._boot_ms()
         await self._driver.end()
+        if cause == CUT_OFF:
+            await self._goodbye()  # heartbeats may still arrive: nobody else would know that this session is over
+            while not self.over and not self._hears(ended_ms):
+                await asyncio.sleep(LOOK_AGAIN_S)
         if self.over:
             return
         self.current = registration.next_session(self.current)

@@ -48,6 +48,10 @@ class FeedHealth:
         elif self._behind_ms is None or applied_seq >= self._goal_seq:
             self._behind_ms, self._goal_seq = now_ms, known_seq
 
+    def hears(self, since_ms: int) -> bool:
+        """Whether something was fetched since then and every seq known of is applied."""
+        return self._heard_ms > since_ms and self._behind_ms is None
+
     def judge(self, now_ms: int) -> Hearing:
         """Call at least four times a lease."""
         if self._behind_ms is not None and now_ms - self._behind_ms >= self._lease_ms:

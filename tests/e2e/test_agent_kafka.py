@@ -184,16 +184,25 @@ def test_agent_serves_on_while_controller_and_feed_are_silent(play: Callable[[Sc
     play(scenario)
 
 
-def test_known_seq_that_never_comes_ends_the_session(play: Callable[[Scenario], None]) -> None:
+def test_known_seq_that_does_not_come_ends_the_session_and_the_next_begins_once_it_came(
+    play: Callable[[Scenario], None],
+) -> None:
     async def scenario(stage: Stage) -> None:
-        a, _ = await _a_owns(stage)
+        a, b = await _a_owns(stage)
+        journal = stage.controller.journal
         session = a.sessions.current
-        stage.pauses = True
-        seq = stage.controller.journal.state.seq + 1
-        record = {"v": 1, "instance": "test", "seq": seq}
-        stage.controller.producer.send(stage.names.journal_feed, record)
-        await stage.until(lambda: a.sessions.current != session, "the end of the session")
+        seq = journal.state.seq + 4  # the ends of two sessions, and what becomes of the bundle, leave it out of reach
+        stage.controller.producer.send(stage.names.journal_feed, {"v": 1, "instance": "test", "seq": seq})
+        await stage.until(lambda: not journal.state.alive(session), "the goodbye")
         assert stage.runtimes["a"].serving() == {}
+        assert not a.may_serve()
+        await asyncio.sleep(2 * OPTIONS.heartbeat_ms / 1000)
+        assert journal.state.session_of("a") is None, "no session is begun that could not hear of its bundles"
+        while journal.state.seq < seq:
+            journal.add(Kind.MODE, data={"mode": "live"})
+        await stage.until(lambda: journal.state.session_of("a") and journal.state.session_of("b"), "the next sessions")
+        assert journal.state.session_of("a") == session._replace(number=session.number + 1)
+        assert b.watcher.state.seq >= seq
 
     play(scenario)
 

@@ -46,8 +46,8 @@ class Kafka(Section):
     )
     session_timeout_ms: int = key(
         9_000,
-        "broker.session.timeout.ms of the Kafka brokers, used where they do not tell it: "
-        "a lease must outlast it by 3 s, so that a lost Kafka broker costs no lease.",
+        "broker.session.timeout.ms as the Kafka brokers have it; they are not asked, so change it here when it changes "
+        "there. A lease must outlast it by 3 s, so that a lost Kafka broker costs no lease.",
         source="Kafka's default (KRaft)",
         unit="ms",
         lo=1_000,
