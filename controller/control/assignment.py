@@ -20,7 +20,7 @@ from controller.domain.ownership import Ownership, State
 
 EVACUATIONS_IN_FLIGHT = 32  # at a time while a broker is emptied: all of a wave stop together, some 5 ms a bundle
 RESCUES_PER_BATCH = 5_000  # a fifth of a second of this step; what is left waits for the next batch
-FIRST_GRANTS_IN_FLIGHT = 1_000  # of bundles never owned: as fast as brokers take them
+FIRST_GRANTS_IN_FLIGHT = 500  # of bundles never owned; brokers take a rescue only after what they were granted before
 FIRST_GRANTS_BESIDE_RESCUES = 100  # in a batch that rescues: its entries should reach the brokers soon
 
 

@@ -37,8 +37,8 @@ def look_up_all(driver: StepDriver, namespace: str) -> list[Event]:
     return [AssignRequest("a:1", bundle) for bundle in driver.state.namespaces[namespace]]
 
 
-def test_ten_thousand_lookups_are_answered_a_bounded_number_at_a_time() -> None:
-    driver = two_with(10_000)
+def test_thousands_of_lookups_are_answered_a_bounded_number_at_a_time() -> None:
+    driver = two_with(4_000)
     entries = driver.run(*look_up_all(driver, "t/n"))
     batches, answered = 1, len(grants(entries))
     assert answered == FIRST_GRANTS_IN_FLIGHT
@@ -47,10 +47,10 @@ def test_ten_thousand_lookups_are_answered_a_bounded_number_at_a_time() -> None:
         entries = driver.run(*serving(entries, driver))
         assert len(entries) <= 2 * FIRST_GRANTS_IN_FLIGHT, "a batch stays short"
         batches, answered = batches + 1, answered + len(grants(entries))
-    assert (batches, answered) == (10_000 / FIRST_GRANTS_IN_FLIGHT, 10_000)
+    assert (batches, answered) == (4_000 / FIRST_GRANTS_IN_FLIGHT, 4_000)
     driver.run(*serving(entries, driver))
     owned = [r.by.broker for r in driver.state.bundles.values() if r.by]
-    assert (owned.count("a:1"), owned.count("b:1")) == (5_000, 5_000)
+    assert (owned.count("a:1"), owned.count("b:1")) == (2_000, 2_000)
 
 
 def test_lookups_wait_while_brokers_take_what_they_were_granted() -> None:
