@@ -140,6 +140,7 @@ class Agent:
             self.voice.ask_for,
             options.lookup_wait_ms,
             self.metrics,
+            self.may_serve,
         )
         self.sessions: Sessions | None = None
 

@@ -112,6 +112,7 @@ class HandoverDriver:
         # Work that was broken off may have served its bundle after the drop above.
         await self._drop_all({*drops, *self._runtime.serving()} if tasks else set(self._runtime.serving()))
         self._running.clear()
+        self._metrics.served_bundles.set(len(self._runtime.serving()))
         if self._runtime.serving():
             raise InvariantBroken(f"the runtime goes on serving {sorted(map(str, self._runtime.serving()))[:5]}")
 

@@ -1,7 +1,8 @@
 """The lookup server of an agent: `GET /lookup?topic=…[&at_least=seq]` for any topic, from the replicated view.
 
-It works without the controller. A topic nobody owns is asked for on `assign-requests`, once a second for as long as
-somebody waits; after the bounded wait the client is told to come again (503 with Retry-After).
+It works without the controller, but not without a living session: an agent cut from Kafka or from the journal would
+send clients to brokers that own nothing any more. A topic nobody owns is asked for on `assign-requests`, once a second
+for as long as somebody waits; after the bounded wait the client is told to come again (503 with Retry-After).
 """
 
 from __future__ import annotations
@@ -54,8 +55,11 @@ class LookupService:
         ask: Callable[[Bundle], None],
         wait_ms: int,
         metrics: AgentMetrics,
+        follows: Callable[[], bool] = lambda: True,
     ) -> None:
+        """`follows`: the agent's session lives, so its view of the journal is at most a lease old."""
         self._view = state
+        self._follows = follows
         self._changes = changes
         self._ask = ask
         self._wait_s = wait_ms / 1000
@@ -77,6 +81,9 @@ class LookupService:
         deadline = _now() + self._wait_s
         if self._view() is None:
             return self._refused("starting", 503, "this agent has not read the journal yet; ask again")
+        if not self._follows():
+            # It may name itself for what others serve by now: a client that asks it again and again never gets away.
+            return self._refused("cut_off", 503, "this agent has no living session, its view may be old; ask another")
         try:
             if not await self._reached(int(least), deadline):
                 text = f"this agent has applied seq {self._state().seq}, not {least} yet; ask again"

@@ -94,6 +94,9 @@ def test_cut_off_agent_drops_everything_and_comes_back_with_the_next_session(pla
         stage.senders["a"].cut = True
         await stage.until(lambda: stage.runtimes["a"].serving() == {}, "the lapse")
         assert not a.sessions.may_act()
+        refused = await _get(a, f"/lookup?topic={TOPIC}")
+        assert (refused.status_code, refused.json()["error"]) == (503, "cut_off"), "its view may be old: ask another"
+        await stage.until(lambda: a.metrics.served_bundles._value.get() == 0, "the metric, without a next session")
         stage.senders["a"].cut = False
         state = journal.state
         await stage.until(lambda: state.session_of("a") not in (None, old), "the next session")

@@ -1,0 +1,93 @@
+"""The broker that faults happen to: its own way to Kafka, its own way to the tables, and what can be seen of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import httpx
+
+from controller.demo.cut import CuttableProxy
+from controller.demo.local_cluster import LocalCluster
+from controller.demo.processes import Child
+from controller.domain.ids import Session
+
+NAME = "victim"
+PATIENCE_S = 90.0
+
+
+class Victim:
+    """One agent with its reference broker; `tables` is a link that can be taken away."""
+
+    def __init__(self, cluster: LocalCluster, proxy: CuttableProxy) -> None:
+        self.cluster = cluster
+        self.proxy = proxy
+        self.tables = cluster.folder / "tables-of-victim"
+        self.child: Child | None = None
+        self._url = ""
+
+    def start(self, process: str = NAME, failpoints: str = "") -> Child:
+        """A process of this broker id. Returns at once."""
+        if not self.tables.exists():
+            self.tables.symlink_to(self.cluster.folder / "tables")
+        self.child = self.cluster.start_agent(
+            NAME,
+            name=process,
+            env={"BALLAST_FAILPOINTS": failpoints},
+            kafka__bootstrap_servers=f"127.0.0.1:{self.proxy.port}",
+            tables__root=str(self.tables),
+        )
+        return self.child
+
+    def registered(self, after: Session | None = None) -> Session:
+        """Wait for a session in the journal, newer than the given one."""
+        state = self.cluster.wait_until(
+            lambda s: s.session_of(NAME) not in (None, after), PATIENCE_S, "registration of the victim", needs="job"
+        )
+        self._url = str(state.brokers[NAME].info["lookup_url"])
+        session = state.session_of(NAME)
+        assert session is not None
+        return session
+
+    def restart(self, failpoints: str = "") -> Session:
+        """Kill what is left of it, wait until the journal knows, start it anew."""
+        if self.child is not None and self.child.alive:
+            self.child.kill()
+        old = self.cluster.state.session_of(NAME)
+        self.cluster.wait_until(lambda s: s.session_of(NAME) is None, PATIENCE_S, "the end of the old session")
+        self.start(failpoints=failpoints)
+        return self.registered(after=old)
+
+    def signal(self, number: signal.Signals) -> None:
+        """SIGSTOP or SIGCONT."""
+        assert self.child is not None
+        os.kill(self.child.pid, number)
+
+    def cut_tables(self) -> None:
+        """The tables are gone, for this agent alone."""
+        self.tables.rename(self._away)
+
+    def heal_tables(self) -> None:
+        """They are back."""
+        if self._away.is_symlink():
+            self._away.rename(self.tables)
+
+    def served(self) -> int:
+        """How many bundles its runtime serves at this moment, by its own metrics."""
+        return served_by(self._url)
+
+    def get(self, path: str, **query: str | int) -> httpx.Response:
+        """An answer of its agent."""
+        return httpx.get(f"{self._url}{path}", params=query, timeout=30)
+
+    @property
+    def _away(self) -> Path:
+        return self.tables.with_name(f"{self.tables.name}.away")
+
+
+def served_by(url: str) -> int:
+    """Bundles that the agent at this address says it serves."""
+    text = httpx.get(f"{url}/metrics", timeout=30).text
+    (line,) = [each for each in text.splitlines() if each.startswith("ballast_agent_served_bundles ")]
+    return int(float(line.split()[1]))
