@@ -18,6 +18,8 @@ import argparse
 import json
 import os
 import random
+import signal
+import sys
 import tempfile
 import threading
 import time
@@ -350,6 +352,7 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=1)
     given = vars(parser.parse_args())
     times = given.pop("times")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # Kafka is ended on the way out
     with tempfile.TemporaryDirectory(prefix="ballast-bench-") as folder:
         measured(Path(folder), [Plan(**given)] * times, lambda figures: print(json.dumps(figures), flush=True))
 

@@ -266,11 +266,9 @@ class LoadsBatch:
         # Sequences are this query's own: one with a new checkpoint reads the topic again, as it was asked to.
         own = (pc.field("writer") == marker.writer) & (pc.field("batch_id") < batch_id)
         columns = ["broker", "incarnation", "last_sequence", "reports"]
-        recent = panes.to_table(
-            columns=[*columns, "batch_id"], filter=own & (pc.field("pane_end_ms") > newest - self.settings.recover_ms)
-        ).sort_by("batch_id")
-        spans = zip(*(recent[name].to_pylist() for name in columns), strict=True)
-        self.seen.take((broker, number, last - reports + 1, last) for broker, number, last, reports in spans)
+        recent = own & (pc.field("pane_end_ms") > newest - self.settings.recover_ms)
+        rows = panes.to_table(columns=columns, filter=recent)
+        self.seen.recover(zip(*(rows[name].to_pylist() for name in columns), strict=True))
 
 
 class _Clock:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 INTERVALS = 16
 PROCESSES = 20_000  # remembered; beyond, those that have not reported for longest are forgotten
+BRIDGED = 64
 Process = tuple[str, int]  # broker, incarnation
 
 
@@ -51,6 +52,16 @@ class Seen:
                 self.cover(process, low, high)
         for process in list(self.spans)[:-PROCESSES]:
             del self.spans[process]
+
+    def recover(self, panes: Iterable[tuple[str, int, int, int]]) -> None:
+        """What the tables tell after a restart: broker, incarnation, largest sequence and number of reports of each
+        partial pane. Gaps of up to `BRIDGED` count as read: numbers that an agent could not send do not come later."""
+        for broker, incarnation, last, reports in sorted(panes):
+            low = last - reports + 1
+            spans = self.spans.get((broker, incarnation), [])
+            if spans and low - spans[-1][1] <= BRIDGED:
+                low = min(low, spans[-1][1] + 1)
+            self.cover((broker, incarnation), low, last)
 
     def of(self, processes: Iterable[Process]) -> list[tuple[str, int, int, int]]:
         """The intervals of some processes, for `take`."""

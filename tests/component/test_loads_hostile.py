@@ -187,3 +187,13 @@ def test_forged_sequences_do_not_silence_a_broker() -> None:
         assert seen.add(("b", 1), 7 + n)
     assert len(seen.spans["b", 1]) <= INTERVALS
     assert not seen.add(("b", 1), 50)
+
+
+def test_what_the_tables_tell_of_sequences() -> None:
+    """Numbers that were never sent leave gaps; a forged one far away must not make all between look read."""
+    seen = Seen()
+    seen.recover([("b", 1, 20, 2), ("b", 1, 10, 3), ("b", 1, 2**50, 1), ("b", 2, 5, 1), ("c", 1, 7, 7)])
+    assert not any(seen.add(("b", 1), n) for n in (8, 9, 10, 15, 19, 20, 2**50))
+    assert not any(seen.add(("c", 1), n) for n in range(1, 8))
+    assert all(seen.add(("b", 1), n) for n in (7, 21, 2**50 - 1, 2**50 + 1))
+    assert seen.add(("b", 2), 6)
