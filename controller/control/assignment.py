@@ -85,6 +85,8 @@ def evacuate(ctx: Context) -> None:
     named = (ctx.state.bundles[name] for session in emptying for name in ctx.state.holdings.named(session))
     owned = (record for record in named if record.state is State.OWNED)
     chosen = heapq.nsmallest(EVACUATIONS_IN_FLIGHT - underway, owned, key=lambda r: (-r.seq, r.bundle))
+    if not chosen:
+        return
     shelters = _shelters(ctx)
     for record in chosen:
         target = _shelter(ctx, record, shelters) or next_target(ctx, record, record.by)
