@@ -38,11 +38,16 @@ class JsonProducer:
         delivery_timeout_ms: int = 120_000,
         max_block_ms: int = 10_000,
         connect_timeout_ms: int = 30_000,
+        idempotent: bool = True,
         on_error: Callable[[str, Exception], None] | None = None,
     ) -> None:
         """`delivery_timeout_ms`: a record not acknowledged by then fails. `max_block_ms`: longest wait inside
         `send`, for metadata or a free buffer. Raises KafkaUnavailable when nobody answers within
-        `connect_timeout_ms`."""
+        `connect_timeout_ms`.
+
+        `idempotent` False: for records that may be repeated (each names session and epoch), by who must come back after
+        an outage: an idempotent producer whose record expired while it was under way sends nothing ever after.
+        """
         check_client_settings(settings)
         self.failed = 0
         self.last_error: Exception | None = None
@@ -52,7 +57,9 @@ class JsonProducer:
                 bootstrap_servers=bootstrap,
                 client_id=client_id,
                 acks="all",
-                enable_idempotence=True,
+                enable_idempotence=idempotent,
+                # One request at a time keeps the order where the broker cannot tell a repeated one.
+                max_in_flight_requests_per_connection=5 if idempotent else 1,
                 linger_ms=0,
                 max_request_size=MAX_RECORD_BYTES,
                 delivery_timeout_ms=delivery_timeout_ms,

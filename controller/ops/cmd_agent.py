@@ -203,6 +203,7 @@ async def _producer(settings: Settings, broker: str, lease_ms: int, part: str) -
             settings.kafka.client,
             delivery_timeout_ms=lease_ms,
             max_block_ms=URGENT_BLOCK_MS,
+            idempotent=False,
         )
 
     return await asyncio.get_running_loop().run_in_executor(None, make)
