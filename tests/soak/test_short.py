@@ -35,7 +35,7 @@ def test_nothing_grows_with_what_was_journaled(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(cleanup_module, "FIRST_PASS_S", 0.5)
     controller = OneController(tmp_path, brokers=4, snapshot_every=100)
     tables = TableRoot(controller.root)
-    hasten(tables)
+    hasten(tables, 3)
     cleaner = CleanupThread(ControlCleanup(tables, Kept(30 * DAY_MS, 400 * DAY_MS)), 0.5, wall_ms)
     agents = [Follower(controller.root) for _ in range(3)]
     samples = Samples()
@@ -65,9 +65,10 @@ def test_nothing_grows_with_what_was_journaled(tmp_path: Path, monkeypatch: pyte
     assert controller.state.seq - newest.seq <= 100, "a start folds the rest only"
 
 
-def hasten(tables: TableRoot) -> None:
-    """Hours become seconds."""
-    short = dict.fromkeys(("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), "interval 3 seconds")
+def hasten(tables: TableRoot, kept_s: int) -> None:
+    """What is kept for minutes is kept for seconds."""
+    kept = f"interval {kept_s} seconds"
+    short = dict.fromkeys(("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), kept)
     for name in CONTROL:
         tables.open(name).alter.set_table_properties({**short, "delta.checkpointInterval": "10"})
 
