@@ -6,12 +6,10 @@ with the same entries, until it is known, or the process is ended from outside.
 
 from __future__ import annotations
 
-import base64
 import json
 import logging
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import controller
 from controller.clock import wall_ms
@@ -26,7 +24,7 @@ from controller.ledger.evidence import write_evidence
 from controller.ledger.journal import Journal
 from controller.ledger.snapshots import load_state
 from controller.ledger.tables import TableRoot
-from controller.ledger.writer import append
+from controller.ledger.writer import append, quarantine_row
 from jobs.control_metrics import ControlMetrics
 from jobs.control_records import BadRow
 from jobs.projector import Projector
@@ -37,7 +35,6 @@ from schemas.load_tables import QUARANTINE
 log = logging.getLogger(__name__)
 
 UNKNOWN_PAUSE_S = 1.0
-QUARANTINE_RAW_BYTES = 65_536
 
 
 class ControlTables:
@@ -89,7 +86,7 @@ class ControlTables:
     def quarantine(self, bad: Sequence[BadRow], batch_id: int, wall_ms: int) -> None:
         """Records that break a rule. A batch that is run again may write them twice: topic, partition and offset are
         their key."""
-        rows = arrow_table(QUARANTINE, (_quarantine_row(found, batch_id, wall_ms) for found in bad))
+        rows = arrow_table(QUARANTINE, (quarantine_row(found, batch_id, wall_ms) for found in bad))
         append(self._tables, QUARANTINE.name, rows, f"control-{self._instance}", batch_id)
 
     def record_config(self, wall_ms: int) -> None:
@@ -121,32 +118,3 @@ class ControlTables:
         """End the projector; with a state, after it has been written. The clean-up ends first."""
         self._cleanup.stop()
         self._projector.stop(last)
-
-
-def _quarantine_row(found: BadRow, batch_id: int, wall_ms: int) -> dict[str, Any]:
-    row = found.row
-    raw, encoded = _readable(row.value)
-    return {
-        "detected_ms": wall_ms,
-        "topic": row.topic,
-        "partition": row.partition,
-        "kafka_offset": row.offset,
-        "kafka_timestamp_ms": row.timestamp_ms,
-        "rule": found.rule_id,
-        "text": found.text.encode("utf-8", "replace").decode(),
-        "raw": raw,
-        "raw_base64": encoded,
-        "source": "control",
-        "batch_id": batch_id,
-    }
-
-
-def _readable(value: bytes | None) -> tuple[str | None, bool]:
-    """The record's beginning as text, or as base64 when it is no UTF-8; the whole one stays in Kafka at its offset."""
-    if not value:
-        return None, False
-    cut = value[:QUARANTINE_RAW_BYTES]
-    try:
-        return cut.decode(), False
-    except UnicodeDecodeError:
-        return base64.b64encode(cut).decode(), True

@@ -22,6 +22,7 @@ from schemas.arrow import arrow_schema, arrow_table
 from schemas.catalog import TABLES
 
 WRITE_ATTEMPTS = 3
+QUARANTINE_RAW_BYTES = 65_536
 USUAL = WriterProperties(compression="SNAPPY")  # delta-rs's own choice
 
 
@@ -120,7 +121,7 @@ def quarantine_row(bad: BadControlRow, batch_id: int, wall_ms: int) -> dict[str,
         "kafka_offset": row.offset,
         "kafka_timestamp_ms": row.timestamp_ms,
         "rule": bad.rule_id,
-        "text": bad.text,
+        "text": bad.text.encode("utf-8", "replace").decode(),
         "raw": raw,
         "raw_base64": is_base64,
         "source": "control",
@@ -129,13 +130,15 @@ def quarantine_row(bad: BadControlRow, batch_id: int, wall_ms: int) -> dict[str,
 
 
 def quarantined_raw(value: bytes | None) -> tuple[str | None, bool]:
-    """The record without loss: its text, or base64 where it is not UTF-8 (then the flag is True)."""
+    """The record's beginning as text, or as base64 where that is not UTF-8 (then the flag is True); the whole record
+    stays in Kafka at its offset."""
     if value is None:
         return None, False
+    cut = value[:QUARANTINE_RAW_BYTES]
     try:
-        return value.decode("utf-8"), False
+        return cut.decode("utf-8"), False
     except UnicodeDecodeError:
-        return base64.b64encode(value).decode("ascii"), True
+        return base64.b64encode(cut).decode("ascii"), True
 
 
 def _fitted(name: str, table: pa.Table) -> pa.Table:

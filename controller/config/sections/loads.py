@@ -60,9 +60,9 @@ class Loads(Section):
         hi=10_000_000,
     )
     max_offsets_per_trigger: int = key(
-        20_000,
+        5_000,
         "Most reports one micro-batch reads, so that catching up never makes a batch without end.",
-        source="design: what 4,000 brokers send in five reports each",
+        source="design: what 1,000 brokers send in five reports each; 5 million rows at 1,000 bundles a report",
         unit="reports",
         lo=1,
         hi=10_000_000,
