@@ -18,7 +18,7 @@ demo: setup ## A balanced cluster on this machine, live (ARGS="--brokers 4 --min
 	@$(BIN)/ballast demo $(ARGS)
 
 test: setup ## All tests but the slow ones (ARGS="tests/unit -k ring")
-	@$(BIN)/python -m pytest -m "not slow and not faults and not soak" -n 2 --dist loadgroup --no-loadscope-reorder $(ARGS)
+	@$(BIN)/python -m pytest -m "not slow and not faults and not soak" -n 2 --dist loadscope --no-loadscope-reorder $(ARGS)
 
 test-unit: setup ## Only the pure tests: no process, no table, no Spark
 	@$(BIN)/python -m pytest tests/unit $(ARGS)

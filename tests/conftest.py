@@ -20,20 +20,28 @@ from controller.demo.kafka import EmbeddedKafka
 from controller.ops.paths import CONF, jars_of
 from controller.ops.setup_java import find_java
 
-# Folders and files that stay together, by the time they take alone; all others are a file each.
+# What shares a Spark session or a cluster.
+TOGETHER = ("spark", "e2e/running", "faults/agents")
+# By the time they take alone.
 LONGEST_FIRST = ("spark", "e2e/running", "e2e/test_controller_crash", "e2e/test_demo_run", "e2e/test_replay_run", "e2e")
 
 
-@pytest.hookimpl(tryfirst=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """How `make test` parts the tests between its processes: folder by folder, or file by file."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByPlace(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            place = nodeid.partition("::")[0].removeprefix("tests/")
+            return next((folder for folder in TOGETHER if place.startswith(f"{folder}/")), place)
+
+    return ByPlace(config, log)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """In a worker of `make test`: groups and their order. A run without workers keeps pytest's order."""
-    if not hasattr(config, "workerinput"):
-        return
-    places = {item: item.path.relative_to(Path(__file__).parent).with_suffix("").as_posix() for item in items}
-    for item, place in places.items():
-        together = next((folder for folder in LONGEST_FIRST[:2] if place.startswith(f"{folder}/")), place)
-        item.add_marker(pytest.mark.xdist_group(together))
-    items.sort(key=lambda item: next((i for i, p in enumerate(LONGEST_FIRST) if places[item].startswith(p)), 99))
+    """In a process of `make test`: the longest first. A run without them keeps pytest's order."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: next((i for i, p in enumerate(LONGEST_FIRST) if f"tests/{p}" in item.nodeid), 99))
 
 
 @pytest.fixture(scope="session")
