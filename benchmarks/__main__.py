@@ -21,6 +21,7 @@ from benchmarks import (
     handover,
     loads_throughput,
     mass_lookups,
+    page,
     report_latency,
     rolling_restart,
     round_bench,
@@ -84,6 +85,7 @@ def _show(result: Result, quick: bool) -> None:
         print(line, flush=True)
     if not quick:
         print(f"{result.name}: written to {write(result.name, result.document())}", flush=True)
+        page.refresh()
 
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:

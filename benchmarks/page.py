@@ -66,6 +66,11 @@ def control_path(results: Mapping[str, Mapping[str, Any]]) -> str:
 PARTS = {"targets": targets, "machines": machines, "control_path": control_path}
 
 
+def refresh() -> None:
+    """Write the page anew."""
+    PAGE.write_text(rendered(PAGE.read_text(), load_results()))
+
+
 def load_results(directory: Path = RESULTS) -> dict[str, dict[str, Any]]:
     """Benchmark -> its newest document."""
     return {path.stem: json.loads(path.read_text()) for path in sorted(directory.glob("*.json"))}
@@ -89,11 +94,9 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description="docs/performance.md from benchmarks/results/")
     parser.add_argument("--write", action="store_true", help="write the page")
     given = parser.parse_args(argv)
-    before = PAGE.read_text()
-    after = rendered(before, load_results())
     if given.write:
-        PAGE.write_text(after)
-    elif after != before:
+        refresh()
+    elif rendered(PAGE.read_text(), load_results()) != PAGE.read_text():
         print("docs/performance.md is not what benchmarks/results/ says: run `python -m benchmarks.page --write`")
         return 1
     return 0
