@@ -37,9 +37,10 @@ def admin_client(
             **settings,
         )
     except Exception as error:
-        raise KafkaUnavailable(
-            f"no Kafka answers at {bootstrap} ({type(error).__name__}: {error}): is it up? (`ballast kafka up`)"
-        ) from error
+        # A refused login closes the connection as a dead server does: the client cannot tell them apart.
+        locked = str(settings.get("security_protocol", "PLAINTEXT")) != "PLAINTEXT"
+        hint = "is it up, and are login and certificate right?" if locked else "is it up? (`ballast kafka up`)"
+        raise KafkaUnavailable(f"no Kafka answers at {bootstrap} ({type(error).__name__}: {error}): {hint}") from error
     try:
         yield client
     finally:

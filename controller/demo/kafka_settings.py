@@ -6,24 +6,33 @@ low latency.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 
 class Door(NamedTuple):
     """A further listener: Kafka listens on `port` and tells clients that come there to go to `advertised_port`, where
-    a proxy stands that leads back to `port`. So one client's connections can be cut, wherever Kafka sends it."""
+    a proxy stands that leads back to `port`. So one client's connections can be cut, wherever Kafka sends it.
+
+    With another `protocol` than PLAINTEXT the door is locked: `settings` say how, by what follows
+    `listener.name.doorN.` in Kafka's names."""
 
     port: int
     advertised_port: int
+    protocol: str = "PLAINTEXT"
+    settings: Mapping[str, str] = MappingProxyType({})
 
 
 def server_properties(data: Path, port: int, controller_port: int, doors: Sequence[Door] = ()) -> str:
     """Text of server.properties; every line that differs from Kafka's default says why."""
     listen = "".join(f"DOOR{n}://127.0.0.1:{door.port}," for n, door in enumerate(doors))
     advertise = "".join(f"DOOR{n}://127.0.0.1:{door.advertised_port}," for n, door in enumerate(doors))
-    protocols = "".join(f"DOOR{n}:PLAINTEXT," for n in range(len(doors)))
+    protocols = "".join(f"DOOR{n}:{door.protocol}," for n, door in enumerate(doors))
+    locks = "".join(
+        f"listener.name.door{n}.{key}={value}\n" for n, door in enumerate(doors) for key, value in door.settings.items()
+    )
     return f"""\
 process.roles=broker,controller
 node.id=1
@@ -62,7 +71,7 @@ log.retention.check.interval.ms=60000
 # 8 s with this, 14 s with the default of 9 s.
 broker.session.timeout.ms=6000
 broker.heartbeat.interval.ms=1000
-"""
+{locks}"""
 
 
 def log4j_properties(log_file: Path) -> str:
