@@ -21,7 +21,10 @@ class UnknownNamespace(BallastError):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Where a topic lives, as the journal says up to `seq`. Without an owner `broker` and the addresses are empty."""
+    """Where a topic lives, as the journal says up to `seq`. Without an owner `broker` and the addresses are empty.
+
+    So they are for an owner that a newer process of the same broker has replaced: it is gone, its address with it.
+    """
 
     bundle: Bundle
     epoch: int
@@ -54,8 +57,10 @@ def find(state: ClusterState, topic: str) -> Found:
     if owner is None or owner not in state.sessions:
         return Found(bundle, record.epoch, state.seq)
     where = address_of(state, owner)
+    if where is None:
+        return Found(bundle, record.epoch, state.seq)
     url = str(state.brokers[owner.broker].info.get("lookup_url", ""))
-    return Found(bundle, record.epoch, state.seq, owner.broker, where.address if where else "", url)
+    return Found(bundle, record.epoch, state.seq, owner.broker, where.address, url)
 
 
 def address_of(state: ClusterState, session: Session) -> Where | None:

@@ -55,6 +55,25 @@ def read_logs(paths: Iterable[Path]) -> ClientRecords:
     return found
 
 
+def unread(clients: ClientRecords) -> dict[tuple[str, str], int]:
+    """By (topic, subscription): messages acknowledged to producers less acknowledgements confirmed, where above 0.
+
+    For subscriptions that begin with their topic's first message.
+    """
+    written: dict[str, int] = {}
+    for (topic, _), sequences in clients.acked.items():
+        written[topic] = written.get(topic, 0) + sequences.size
+    left = {}
+    for (topic, subscription), consumptions in clients.consumed.items():
+        confirmed = Cursor()
+        for event in (e for c in consumptions for e in c.events if isinstance(e, Confirmation)):
+            confirmed.add(event.low, event.high)
+        missing = written.get(topic, 0) - confirmed.size
+        if missing > 0:
+            left[topic, subscription] = missing
+    return left
+
+
 def _read_one(path: Path, found: ClientRecords) -> None:
     topics: dict[int, dict[str, Any]] = {}
     consumptions: dict[int, Consumption] = {}

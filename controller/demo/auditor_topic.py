@@ -116,12 +116,17 @@ def judge_delivered(
         _first_deliveries_in_order(name, rows, consumptions, found)
     if not drained:
         return
-    for offset in range(max(start, 0), len(rows)):
-        row = rows[offset]
-        told = acked.get(row.producer)
-        if not delivered.contains(offset) and told is not None and told.contains(row.sequence):
-            found.lost += 1
-            found.say(f"{name}: {row.producer} sequence {row.sequence} at {offset} was never delivered")
+    missing = [
+        offset
+        for offset in range(max(start, 0), len(rows))
+        if not delivered.contains(offset)
+        and (told := acked.get(rows[offset].producer)) is not None
+        and told.contains(rows[offset].sequence)
+    ]
+    found.lost += len(missing)
+    if missing:
+        span = f"offsets {missing[0]} to {missing[-1]} of {len(rows)}"
+        found.say(f"{name}: {len(missing)} acknowledged messages were never delivered, {span}")
 
 
 def _deliveries(name: str, rows: list[Row], consumptions: list[Consumption], found: Findings) -> Cursor:

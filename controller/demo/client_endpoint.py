@@ -42,6 +42,7 @@ class Endpoint:
     async def start(self) -> None:
         """Find the owner and open there; returns when it is open. Raises Refused."""
         self._task = asyncio.create_task(self._keep_open(), name=f"client {self.topic}")
+        self._task.add_done_callback(_report_failure)
         opened = asyncio.create_task(self._first_opened.wait())
         await asyncio.wait([opened, self._task], return_when=asyncio.FIRST_COMPLETED)
         if self._task.done():
@@ -135,6 +136,14 @@ class Endpoint:
         if address and seq >= self._known_seq:
             self._hint = address
         self._known_seq = max(self._known_seq, seq)
+
+
+def _report_failure(task: asyncio.Task[None]) -> None:
+    """A client that ended by an error would look like one that nobody serves: let the process know."""
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        context = {"message": f"{task.get_name()} ended", "exception": error, "task": task}
+        task.get_loop().call_exception_handler(context)
 
 
 class Backoff:

@@ -18,11 +18,20 @@ log = structlog.get_logger()
 async def run_until_stopped(on_line: Callable[[dict[str, Any]], Awaitable[None]], flush: Callable[[], None]) -> None:
     """Hand each JSON line of stdin to `on_line`, flush the log regularly; returns on SIGTERM, SIGINT or `stop`.
 
+    An error that ended one of the loop's tasks is raised here: it ends the process.
+
     A line that is no JSON object, or that `on_line` refuses with ValueError, is logged and skipped. The end of
     stdin stops nothing: a client without a controlling process runs until it is told by signal.
     """
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
+    failures: list[BaseException] = []
+
+    def failed(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        failures.append(context.get("exception") or RuntimeError(context["message"]))
+        stopped.set()
+
+    loop.set_exception_handler(failed)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
     reader = asyncio.StreamReader()
@@ -52,3 +61,7 @@ async def run_until_stopped(on_line: Callable[[dict[str, Any]], Awaitable[None]]
             flush()
     controlling.cancel()
     await asyncio.gather(controlling, return_exceptions=True)
+    loop.set_exception_handler(None)
+    flush()
+    if failures:
+        raise failures[0]

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from controller.demo.auditor_logs import read_logs, unread
 from controller.demo.local_cluster import LocalCluster
 from controller.demo.processes import Child
 from controller.domain.ids import Bundle, topic_hash
@@ -117,14 +118,10 @@ class Workload:
             child.wait(10)
 
     def _wait_until_read(self, drain_s: float) -> None:
-        """Readers are done when their logs have not grown for a while."""
+        """Until readers have got all that was acknowledged to the producer."""
         deadline = time.monotonic() + drain_s
-        quiet_since, sizes = time.monotonic(), -1
-        while time.monotonic() < deadline and time.monotonic() - quiet_since < 3.0:
-            now = sum(path.stat().st_size for path in self.logs if path.exists())
-            if now != sizes:
-                quiet_since, sizes = time.monotonic(), now
-            time.sleep(0.2)
+        while time.monotonic() < deadline and unread(read_logs(p for p in self.logs if p.exists())):
+            time.sleep(0.5)
 
     def _consume(self, name: str, subscription: str, kind: str, topics: Iterable[str]) -> Child:
         more = ["--name", name, "--subscription", subscription, "--type", kind]

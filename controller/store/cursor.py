@@ -61,7 +61,11 @@ class Cursor:
         """The acknowledged ranges above the mark."""
         return list(zip(self._lows, self._highs, strict=True))
 
+    @property
+    def size(self) -> int:
+        """How many offsets are acknowledged, counted from 0."""
+        return self.mark + sum(self._highs) - sum(self._lows)
+
     def backlog(self, end: int) -> int:
         """How many offsets below `end` are not acknowledged."""
-        acknowledged = sum(self._highs) - sum(self._lows)
-        return max(0, end - self.mark - acknowledged)
+        return max(0, end - self.size)

@@ -134,6 +134,9 @@ class ClientFront:
             answer = {"op": "refused", "reason": f"bad request: {error}", "retry": False}
         except BallastError as error:
             answer = {"op": "refused", "reason": str(error), "retry": True}
+        except Exception as error:  # without an answer the client would wait for ever
+            log.exception("open_failed", topic=header.get("topic"))
+            answer = {"op": "refused", "reason": f"{type(error).__name__}: {error}", "retry": True}
         if answer is not None:
             connection.send({"ref": ref, **answer})
 
@@ -250,14 +253,19 @@ class ClientFront:
         return await asyncio.shield(opening)
 
     async def _open_topic(self, served: ServedBundle, name: str) -> OpenTopic:
-        tail = served.tails.pop(name, None)
-        if tail is None:
-            tail = await self._services.store.create_topic(name)
+        """Open it in the bundle that is served when it opens: `served` may have been split or sent on meanwhile, and
+        a topic opened in what is left of that would never be closed, nor hear of new messages."""
+        tail = None
+        while True:
             now = self._table.find(namespace_of(name), topic_hash(name))
             if now is None or now.phase is not Phase.SERVING:
                 raise Fenced(f"{name} went away while it was opened")
-            if now is not served:  # a split or another epoch came in between: the tail may be old
-                return await self._open_topic(now, name)
+            if now is not served:  # another epoch or a split came in between: a tail read before it may be old
+                served, tail = now, None
+            tail = tail or served.tails.pop(name, None)
+            if tail is not None:
+                break
+            tail = await self._services.store.create_topic(name)
         topic = OpenTopic(name, served, self._services, tail)
         served.topics[name] = topic
         return topic

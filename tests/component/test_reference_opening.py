@@ -1,0 +1,111 @@
+"""Clients that open a topic in the very moment its bundle is split, sent on or dropped: nobody is left behind.
+
+Between "the bundle is served" and "the topic is open" lie a few turns of the event loop; each test lets the bundle
+change after every number of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from controller.domain.ids import topic_hash
+from tests.unit.reference_cluster import HIGH, LOW, WHOLE, Cluster, cluster, topic, until
+
+TURNS = range(12)
+NAME = topic(1)
+
+
+async def _waiting_client(here: Cluster) -> asyncio.Task[object]:
+    """A consumer whose subscribe waits at `a` for a bundle that is on its way there; one message is stored."""
+    await here.give(WHOLE, "b")
+    producer = await here.producer(NAME, "p")
+    await producer.send("k", b"first")
+    await producer.flush()
+    await producer.stop()
+    await (await here.consumer(NAME, "s", "c", auto_ack=False)).stop()  # the subscription exists, nothing is read
+    await here.brokers["a"].hold(WHOLE)
+    await here.brokers["b"].release(WHOLE, here.directory.put(WHOLE, "a", here.brokers["a"].data_address))
+    opening = asyncio.create_task(here.consumer(NAME, "s", "c"))
+    await asyncio.sleep(0.05)
+    assert not opening.done()
+    return opening
+
+
+async def _turns(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def _reads_what_comes(here: Cluster, opening: asyncio.Task[object]) -> None:
+    await asyncio.wait_for(opening, 5)
+    consumer = here.clients[2]
+    producer = await here.producer(NAME, "p")
+    await producer.send("k", b"second")
+    await asyncio.wait_for(producer.flush(), 5)
+    await until(lambda: consumer.seen.mark == 2, 5)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("turns", TURNS)
+def test_split(tmp_path: Path, turns: int) -> None:
+    async def scenario() -> None:
+        async with cluster(tmp_path) as here:
+            opening = await _waiting_client(here)
+            a = here.brokers["a"]
+            await a.serve(WHOLE, here.next_epoch())
+            await _turns(turns)
+            children = {LOW: here.next_epoch(), HIGH: here.next_epoch()}
+            for child in children:
+                here.directory.put(child, "a", a.data_address)
+            await a.split(WHOLE, children)
+            await _reads_what_comes(here, opening)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("turns", TURNS)
+def test_split_and_sent_on(tmp_path: Path, turns: int) -> None:
+    async def scenario() -> None:
+        async with cluster(tmp_path) as here:
+            opening = await _waiting_client(here)
+            a = here.brokers["a"]
+            await a.serve(WHOLE, here.next_epoch())
+            await _turns(turns)
+            children = {LOW: here.next_epoch(), HIGH: here.next_epoch()}
+            for child in children:
+                here.directory.put(child, "a", a.data_address)
+            await a.split(WHOLE, children)
+            await here.transfer(LOW if LOW.contains(topic_hash(NAME)) else HIGH, "a", "b")
+            await _reads_what_comes(here, opening)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("turns", TURNS)
+def test_sent_on(tmp_path: Path, turns: int) -> None:
+    async def scenario() -> None:
+        async with cluster(tmp_path) as here:
+            opening = await _waiting_client(here)
+            await here.brokers["a"].serve(WHOLE, here.next_epoch())
+            await _turns(turns)
+            await here.transfer(WHOLE, "a", "b")
+            await _reads_what_comes(here, opening)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("turns", TURNS)
+def test_dropped_and_served_again(tmp_path: Path, turns: int) -> None:
+    async def scenario() -> None:
+        async with cluster(tmp_path) as here:
+            opening = await _waiting_client(here)
+            a = here.brokers["a"]
+            await a.serve(WHOLE, here.next_epoch())
+            await _turns(turns)
+            await a.drop(WHOLE)
+            await here.give(WHOLE, "a")
+            await _reads_what_comes(here, opening)
+
+    asyncio.run(scenario())
