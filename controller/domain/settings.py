@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from controller.domain.load import RESOURCES
+from controller.domain.pulsar_knobs import PulsarKnobs
 
 MIB = 1024 * 1024
 
@@ -88,6 +89,7 @@ class PolicySettings:
     split: SplitSettings = field(default_factory=SplitSettings)
     weights: ResourceWeights = field(default_factory=ResourceWeights)
     caps: BrokerCaps = field(default_factory=BrokerCaps)
+    pulsar: PulsarKnobs = field(default_factory=PulsarKnobs)  # for Pulsar's strategies, in Pulsar's units
 
 
 @dataclass(frozen=True, slots=True)

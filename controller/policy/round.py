@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from controller.domain.decision import Decision, DecisionKind, Reason, RoundResult
+from controller.domain.pulsar_knobs import PulsarKnobs
 from controller.domain.settings import BrokerCaps, PolicySettings, ResourceWeights, ShedSettings, SplitSettings
 from controller.domain.state import ClusterState
 from controller.policy.constraints import constrain
@@ -149,8 +150,14 @@ def _plain(value: Any) -> Any:
 
 
 def _settings(stored: Mapping[str, Any]) -> PolicySettings:
-    parts = {"shed": ShedSettings, "split": SplitSettings, "weights": ResourceWeights, "caps": BrokerCaps}
-    values: dict[str, Any] = {}
-    for name, value in stored.items():
-        values[name] = parts[name](**value) if name in parts else tuple(value) if isinstance(value, list) else value
-    return PolicySettings(**values)
+    parts = {
+        "shed": ShedSettings, "split": SplitSettings, "weights": ResourceWeights, "caps": BrokerCaps,
+        "pulsar": PulsarKnobs,
+    }  # fmt: skip
+    values = {name: parts[name](**_tuples(value)) if name in parts else value for name, value in stored.items()}
+    return PolicySettings(**_tuples(values))
+
+
+def _tuples(values: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON has lists where settings have tuples."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
