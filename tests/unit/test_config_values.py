@@ -134,7 +134,7 @@ def test_every_key_has_a_line_a_source_and_its_unit_in_the_name() -> None:
 def test_the_plain_values_need_no_pydantic() -> None:
     source = Path(sys.modules["controller.domain.settings"].__file__ or "").read_text()
     imported = {node.module for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)}
-    assert imported == {"__future__", "dataclasses", "controller.domain.load"}
+    assert imported == {"__future__", "dataclasses", "controller.domain.load", "controller.domain.pulsar_knobs"}
 
 
 def test_the_default_strategy_is_one_that_policy_has() -> None:
