@@ -10,24 +10,22 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from controller.domain.decision import Decision, DecisionKind, Reason, RoundResult
-from controller.domain.pulsar_knobs import PulsarKnobs
-from controller.domain.settings import BrokerCaps, PolicySettings, ResourceWeights, ShedSettings, SplitSettings
+from controller.domain.decision import Decision, RoundResult
+from controller.domain.settings import PolicySettings
 from controller.domain.state import ClusterState
-from controller.policy.constraints import constrain
 from controller.policy.frame import Columns, Frame, tabulate
-from controller.policy.pacing import pace, skipped
-from controller.policy.snapshot import ALLOWED, Snapshot, from_frame
-from controller.policy.split import oversized_codes, propose
-from controller.policy.strategies import StrategyOutcome, get
-from controller.policy.sufficiency import assess
+from controller.policy.plan import make_plan
+from controller.policy.snapshot import ALLOWED, from_frame
+from controller.policy.split import oversized_codes
+from controller.policy.strategies import get
 
 INPUTS_VERSION = 1
+_DEFAULTS = PolicySettings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +44,6 @@ class RoundInputs:
     config_version: str = ""
     code_version: str = ""
     lagging: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """One strategy's decisions on one frame, and which bundles' rows they hung on."""
-
-    snapshot: Snapshot
-    outcome: StrategyOutcome
-    decisions: tuple[Decision, ...]
 
 
 def run_round(inputs: RoundInputs) -> RoundResult:
@@ -80,14 +69,15 @@ def replay_round(stored: Mapping[str, Any]) -> str:
     """The plan hash, computed from the stored `RoundResult.inputs` alone. Raises BadRecord for another version's."""
     inputs = json.loads(json.dumps(stored))
     frame = Frame.from_json(inputs["frame"])
-    plan = _plan(frame, inputs["strategy"], inputs["memory"], _settings(inputs["settings"]))
+    settings = _settings(inputs["settings"])
+    plan = make_plan(from_frame(frame, settings), inputs["strategy"], inputs["memory"], settings)
     return _hash({**inputs, "frame": frame.to_json()}, plan.decisions)
 
 
 def _result(inputs: RoundInputs, frame: Frame, strategy: str, challenger: bool) -> RoundResult:
     name = get(strategy).name
     memory = dict(inputs.state.round_memory.get(name, {}))
-    plan = _plan(frame, name, memory, inputs.settings)
+    plan = make_plan(from_frame(frame, inputs.settings), name, memory, inputs.settings)
     snapshot = plan.snapshot
     oversized = oversized_codes(snapshot.fields, inputs.settings.split) != ALLOWED
     stored = {
@@ -117,20 +107,6 @@ def _result(inputs: RoundInputs, frame: Frame, strategy: str, challenger: bool) 
     )
 
 
-def _plan(frame: Frame, strategy: str, memory: Mapping[str, Any], settings: PolicySettings) -> _Plan:
-    snapshot = constrain(assess(from_frame(frame, settings), settings), settings)
-    outcome = get(strategy).decide(snapshot, memory, settings)
-    shed = outcome.decisions if settings.shed.enabled else _switched_off(outcome.decisions)
-    taken = {d.bundle for d in shed if d.kind is not DecisionKind.SKIP and d.bundle is not None}
-    splits = propose(snapshot, settings.split, taken)
-    return _Plan(snapshot, outcome, tuple(pace([*shed, *splits], settings.shed.max_moves_per_round)))
-
-
-def _switched_off(decisions: tuple[Decision, ...]) -> tuple[Decision, ...]:
-    """What shedding would have done, as skips: scores and hits go on, so that switching on acts on fresh knowledge."""
-    return tuple(d if d.kind is DecisionKind.SKIP else skipped(d, Reason.SWITCHED_OFF) for d in decisions)
-
-
 def _hash(stored: Mapping[str, Any], decisions: tuple[Decision, ...]) -> str:
     """SHA-256 over canonical JSON of what was read and what was decided; ids and round ids are not part of a plan."""
     document = {"inputs": stored, "decisions": [_decision_row(d) for d in decisions]}
@@ -150,11 +126,9 @@ def _plain(value: Any) -> Any:
 
 
 def _settings(stored: Mapping[str, Any]) -> PolicySettings:
-    parts = {
-        "shed": ShedSettings, "split": SplitSettings, "weights": ResourceWeights, "caps": BrokerCaps,
-        "pulsar": PulsarKnobs,
-    }  # fmt: skip
-    values = {name: parts[name](**_tuples(value)) if name in parts else value for name, value in stored.items()}
+    """The settings that `asdict` wrote down: each part by its own type, lists where JSON knows no tuples."""
+    parts = {f.name: type(getattr(_DEFAULTS, f.name)) for f in fields(PolicySettings)}
+    values = {n: parts[n](**_tuples(v)) if is_dataclass(parts[n]) else v for n, v in stored.items()}
     return PolicySettings(**_tuples(values))
 
 
