@@ -79,6 +79,20 @@ class SplitSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class SteadySettings:
+    """The three knobs of strategy `steady`, all fractions.
+
+    `tolerance`: how far above the level that all could share a broker may stay. `churn`: what a move must pay back, as
+    the share of that level it takes off its source; a bundle with many sessions must pay more. `budget`: moves a round
+    for each broker of the cluster.
+    """
+
+    tolerance: float = 0.05
+    churn: float = 0.01
+    budget: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class PolicySettings:
     """All that a round is told, in one value."""
 
@@ -89,6 +103,7 @@ class PolicySettings:
     split: SplitSettings = field(default_factory=SplitSettings)
     weights: ResourceWeights = field(default_factory=ResourceWeights)
     caps: BrokerCaps = field(default_factory=BrokerCaps)
+    steady: SteadySettings = field(default_factory=SteadySettings)
     pulsar: PulsarKnobs = field(default_factory=PulsarKnobs)  # for Pulsar's strategies, in Pulsar's units
 
 

@@ -39,7 +39,9 @@ def make_plan(snapshot: Snapshot, strategy: str, memory: Mapping[str, Any], sett
     shed = outcome.decisions if settings.shed.enabled else _switched_off(outcome.decisions)
     taken = {d.bundle for d in shed if d.kind is not DecisionKind.SKIP and d.bundle is not None}
     splits = propose(snapshot, settings.split, taken)
-    most = len(shed) if deciding.name in UNBUDGETED else settings.shed.max_moves_per_round
+    most = settings.shed.max_moves_per_round if outcome.max_moves is None else outcome.max_moves
+    if deciding.name in UNBUDGETED:
+        most = len(shed)
     return Plan(snapshot, outcome, tuple(pace([*shed, *splits], most)))
 
 

@@ -25,12 +25,14 @@ class StrategyOutcome:
     """`decisions`: moves, and one skip for every broker without a move. `scores`: one row a broker.
 
     `considered`: [N] mask of the bundles whose rows could have changed the outcome; they are stored for the replay.
+    `max_moves`: what the strategy's own budget allows in this round; None: `shed.max_moves_per_round`.
     """
 
     decisions: tuple[Decision, ...]
     scores: tuple[Mapping[str, Any], ...]
     memory: Mapping[str, Any]
     considered: NDArray[np.bool_]
+    max_moves: int | None = None
 
 
 class Strategy(Protocol):
