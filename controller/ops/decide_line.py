@@ -1,0 +1,147 @@
+"""One line of `ballast decide` read into arrays, or refused with the value that is wrong.
+
+What a line says is checked as strictly as a load report: numbers are finite numbers, rates are not negative, every
+bundle has all its figures. What the loads query would quarantine alone (a usage above three times its limit, a negative
+usage of a known limit) silences that broker alone; a limit <= 0 means that nobody knows the resource.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic_core import from_json
+
+from controller.domain.errors import BadRecord, InvariantBroken
+from controller.domain.load import IMPOSSIBLE_FACTOR, RESOURCES
+
+Floats = NDArray[np.float64]
+
+RESOURCE_KEYS = {
+    "cpu": "cpu",  # percent of one core
+    "memory": "memory",  # bytes
+    "directMemory": "direct_memory",  # bytes
+    "bandwidthIn": "bandwidth_in",  # bytes/s
+    "bandwidthOut": "bandwidth_out",  # bytes/s
+}
+BUNDLE_FIGURES = ("msgRateIn", "msgRateOut", "throughputIn", "throughputOut", "topics", "producers", "consumers")
+LARGEST = 2.0**53  # beyond it neither JSON's readers nor a round's integers are exact
+_SHOWN = 80
+_COLUMNS = tuple(RESOURCES.index(name) for name in RESOURCE_KEYS.values())
+_NUMBERS = frozenset({int, float})
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """B brokers in the line's order, M bundles as they stand under them."""
+
+    now_ms: int
+    members_changed: bool
+    brokers: tuple[str, ...]
+    usage: Floats  # [B x R] NaN unknown
+    limit: Floats  # [B x R] NaN unknown
+    readable: NDArray[np.bool_]  # [B] false: its own figures are impossible
+    bundles: list[str]  # [M]
+    held: NDArray[np.int64]  # [B] how many of them are each broker's
+    figures: Floats  # [M x BUNDLE_FIGURES]
+
+
+def parse_line(raw: bytes) -> Line:
+    """The line's arrays. Raises BadRecord naming the offending value and what would be right."""
+    document = _document(raw)
+    brokers = _object(document.get("brokers"), "brokers", "an object of broker id -> figures")
+    now_ms: Any = document.get("now")
+    if type(now_ms) not in _NUMBERS or not 0 <= now_ms <= LARGEST:
+        raise BadRecord("now", f"now = {_shown(now_ms)}: give the line's time in ms, a number >= 0")
+    changed = document.get("membersChanged", False)
+    if not isinstance(changed, bool):
+        raise BadRecord("membersChanged", f"membersChanged = {_shown(changed)}: give true or false")
+    bodies = [_object(body, f"brokers.{name}", "an object of figures") for name, body in brokers.items()]
+    usage, limit, readable = _resources(tuple(brokers), bodies)
+    held = [_object(body.get("bundles", {}), f"{name}.bundles", "an object of bundle -> figures")
+            for name, body in brokers.items()]  # fmt: skip
+    return Line(
+        now_ms=int(now_ms),
+        members_changed=changed,
+        brokers=tuple(brokers),
+        usage=usage,
+        limit=limit,
+        readable=readable,
+        bundles=list(chain.from_iterable(held)),
+        held=np.fromiter(map(len, held), np.int64, len(held)),
+        figures=_figures(tuple(brokers), held),
+    )
+
+
+def _document(raw: bytes) -> Mapping[str, Any]:
+    try:
+        document = from_json(raw, allow_inf_nan=False)
+    except ValueError as error:
+        raise BadRecord("line_json", f"{_shown(raw.decode(errors='replace'))} is no JSON object: {error}") from None
+    return _object(document, "the line", "a JSON object with now and brokers")
+
+
+def _object(value: object, what: str, wanted: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise BadRecord("line_shape", f"{what} = {_shown(value)}: give {wanted}")
+    if "" in value:
+        raise BadRecord("line_shape", f"{what} has an empty name: give every broker and bundle a name")
+    return value
+
+
+def _resources(names: Sequence[str], bodies: Sequence[Mapping[str, Any]]) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """Usage and limit [B x R], NaN where the limit is unknown, and whose figures are possible."""
+    pairs: list[Sequence[float]] = []
+    for name, body in zip(names, bodies, strict=True):
+        for key in RESOURCE_KEYS:
+            pair = body.get(key)
+            if pair is not None:
+                _check_numbers(pair, f"{name}.{key}", ("usage", "limit"))
+            pairs.append((-1.0, -1.0) if pair is None else pair)
+    told = np.array(pairs, np.float64).reshape(len(names), len(RESOURCE_KEYS), 2)
+    usage = np.full((len(names), len(RESOURCES)), np.nan)
+    limit = usage.copy()
+    usage[:, _COLUMNS], limit[:, _COLUMNS] = told[..., 0], told[..., 1]
+    known = limit > 0
+    impossible = known & ((usage < 0) | (usage > IMPOSSIBLE_FACTOR * limit))
+    usage[~known], limit[~known] = np.nan, np.nan
+    return usage, limit, np.asarray(~impossible.any(axis=1))
+
+
+def _figures(brokers: Sequence[str], held: Sequence[Mapping[str, Any]]) -> Floats:
+    """[M x BUNDLE_FIGURES]. One look at all of them; only what is wrong is searched for one by one."""
+    rows = list(chain.from_iterable(bundles.values() for bundles in held))
+    if set(map(type, rows)) <= {list} and set(map(len, rows)) <= {len(BUNDLE_FIGURES)}:
+        flat = list(chain.from_iterable(rows))
+        if set(map(type, flat)) <= _NUMBERS and min(flat, default=0) >= 0 and max(flat, default=0) <= LARGEST:
+            return np.array(flat, np.float64).reshape(len(rows), len(BUNDLE_FIGURES))
+    _refuse_row(brokers, held)
+    raise InvariantBroken(f"{len(rows)} bundles hold a figure that no rule refuses")
+
+
+def _refuse_row(brokers: Sequence[str], held: Sequence[Mapping[str, Any]]) -> None:
+    """Raise for the first bundle whose figures are wrong; slow, and only called when there is one."""
+    for broker, bundles in zip(brokers, held, strict=True):
+        for name, row in bundles.items():
+            _check_numbers(row, f"{broker}.bundles.{name}", BUNDLE_FIGURES)
+            for figure, value in zip(BUNDLE_FIGURES, row, strict=True):
+                if value < 0:
+                    raise BadRecord("bundle_figures", f"{broker}.bundles.{name}: {figure} = {value}: give 0 or more")
+
+
+def _check_numbers(values: object, what: str, wanted: Sequence[str]) -> None:
+    if not isinstance(values, list) or len(values) != len(wanted):
+        raise BadRecord("line_shape", f"{what} = {_shown(values)}: give {len(wanted)} numbers, [{', '.join(wanted)}]")
+    for name, value in zip(wanted, values, strict=True):
+        if type(value) not in _NUMBERS or not abs(value) <= LARGEST:
+            raise BadRecord("line_number", f"{what}: {name} = {_shown(value)}: give a number of at most 2^53")
+
+
+def _shown(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")
