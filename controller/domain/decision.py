@@ -41,15 +41,18 @@ class Reason(str, Enum):
     FIRST_LOOKUP = "105_first_lookup"
     COMMANDED = "106_commanded"
     DRAINED = "107_drained"
+    BELOW_MINIMUM_LOAD = "108_below_minimum_load"
     SPLIT_TOPICS = "110_split_topics"
     SPLIT_SESSIONS = "111_split_sessions"
     SPLIT_MSG_RATE = "112_split_msg_rate"
     SPLIT_BANDWIDTH = "113_split_bandwidth"
     SPLIT_SEND_ON = "114_split_send_on"
+    SPLIT_TO_BALANCE = "115_split_to_balance"
     HIT_COUNT = "200_hit_count"
     GRACE_PERIOD = "201_grace_period"
     BUDGET_SPENT = "202_budget_spent"
     IN_FLIGHT = "203_in_flight"
+    NOT_WORTH_MOVING = "205_not_worth_moving"
     SWITCHED_OFF = "300_switched_off"
     SHADOW_MODE = "301_shadow_mode"
     PAUSED_MODE = "302_paused_mode"
@@ -68,6 +71,9 @@ class Reason(str, Enum):
     STALE_DECISION = "408_state_has_moved_on"
     LAGGING = "409_lagging_broker"
     BROKER_GONE = "410_broker_gone"
+    UNDER_PROVISIONED = "411_under_provisioned"
+    EXTERNAL_LOAD = "412_external_load"
+    SLOW_BROKER = "413_slow_broker"
 
     @property
     def band(self) -> str:
