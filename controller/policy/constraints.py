@@ -15,7 +15,7 @@ from controller.domain.decision import Reason
 from controller.domain.load import BUNDLE_FIELDS
 from controller.domain.settings import BrokerCaps, PolicySettings
 from controller.policy.costs import Floats
-from controller.policy.frame import NOBODY, Ints, namespace_of_bundle
+from controller.policy.frame import NOBODY, Ints, namespaces_of
 from controller.policy.snapshot import ALLOWED, CODES, Snapshot
 
 # Pulsar's own: heartbeats (pulsar/host:port, pulsar/cluster/host:port), SLA monitors, the system namespace
@@ -59,8 +59,8 @@ def is_system_namespace(namespace: str) -> bool:
 
 
 def _bundle_block(snapshot: Snapshot, settings: PolicySettings) -> Ints:
-    spaces = {ns: is_system_namespace(ns) for ns in set(map(namespace_of_bundle, snapshot.bundles))}
-    system = np.fromiter((spaces[namespace_of_bundle(b)] for b in snapshot.bundles), bool, len(snapshot.bundles))
+    spaces, of_space = namespaces_of(snapshot.bundles)
+    system = np.array([is_system_namespace(ns) for ns in spaces], bool)[of_space]
     moved = snapshot.moved_at_ms
     in_grace = (moved > 0) & (snapshot.at_ms - moved < settings.shed.grace_period_ms)
     rules = (

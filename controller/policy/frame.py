@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -158,6 +159,15 @@ def tabulate(
 def namespace_of_bundle(name: str) -> str:
     """`tenant/namespace` of a bundle's name, without parsing the range."""
     return name.rpartition("/")[0]
+
+
+@lru_cache(maxsize=4)
+def namespaces_of(bundles: tuple[str, ...]) -> tuple[tuple[str, ...], Ints]:
+    """The namespaces of these bundles, sorted, and [N] which of them each is of. The newest clusters are remembered."""
+    spaces, codes = np.unique(np.array([namespace_of_bundle(name) for name in bundles], object), return_inverse=True)
+    codes = codes.astype(np.int64)
+    codes.flags.writeable = False
+    return tuple(spaces.tolist()), codes
 
 
 def _broker_columns() -> list[str]:
