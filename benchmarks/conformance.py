@@ -1,0 +1,115 @@
+"""Run a file of Pulsar's load-balancing cases against Ballast's Pulsar strategies.
+
+    python -m benchmarks.conformance FILE
+
+One line a case: `pass`, `fail` with the differences, or `n/a` with the reason. The last line is JSON:
+`{"pass": n, "fail": n, "not_applicable": n}`. Exit code 1 when a case failed, or when more than 5 % of the file were
+not applicable; 2 when the file cannot be read.
+
+A case's expectations, its id and the name of the test it was taken from are removed before an adapter sees the case;
+they come back only for the comparison. An unknown kind is a failure, as is whatever an adapter raises.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks import conformance_extensible, conformance_modular
+from benchmarks.conformance_compare import differences, step_differences
+from benchmarks.conformance_values import Adapter, Adapters, NotApplicable
+from controller.domain.errors import BallastError
+
+MAX_NOT_APPLICABLE = 0.05  # of the cases in the file
+OUTCOMES = ("pass", "fail", "not_applicable")
+_PROVENANCE = ("id", "source_test", "provenance")
+_STEP_ANSWERS = ("tombstone",)  # beside whatever begins with "expect": what a step of a report is said to bring
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The command; returns the exit code."""
+    if len(arguments) != 1:
+        print("usage: python -m benchmarks.conformance FILE", file=sys.stderr)
+        return 2
+    try:
+        cases = read_cases(Path(arguments[0]))
+    except (OSError, ValueError) as error:
+        print(f"cannot read the cases in {arguments[0]}: {error}", file=sys.stderr)
+        return 2
+    count: Counter[str] = Counter()
+    for case in cases:
+        outcome, text = run_case(case)
+        count[outcome] += 1
+        print(text)
+    print(json.dumps({outcome: count[outcome] for outcome in OUTCOMES}))
+    return 1 if count["fail"] or count["not_applicable"] > MAX_NOT_APPLICABLE * len(cases) else 0
+
+
+def read_cases(path: Path) -> list[Mapping[str, Any]]:
+    """The cases of a file: a JSON array, or an object with the array under `cases`. Raises OSError or ValueError."""
+    document = json.loads(path.read_text())
+    cases = document.get("cases") if isinstance(document, dict) else document
+    if not isinstance(cases, list) or not all(isinstance(case, dict) for case in cases):
+        raise ValueError("it must be a JSON array of objects")
+    return cases
+
+
+def run_case(case: Mapping[str, Any], adapters: Adapters | None = None) -> tuple[str, str]:
+    """One of OUTCOMES and the line to print."""
+    question, withheld = withhold(case)
+    name = f"{case.get('id', '?')} {case.get('kind')} {case.get('strategy', '')}: {case.get('source_test', '')}"
+    adapter = find_adapter(question, _all_adapters() if adapters is None else adapters)
+    if adapter is None:
+        return "fail", f"fail {name}: no adapter for kind {case.get('kind')!r}, strategy {case.get('strategy')!r}"
+    try:
+        observed = adapter(question)
+    except NotApplicable as reason:
+        return "not_applicable", f"n/a  {name}: {reason}"
+    except BallastError as error:
+        return "fail", f"fail {name}: {error}"
+    except Exception as error:  # a case that breaks the code under test is a finding, the next one still has to run
+        return "fail", f"fail {name}: {type(error).__name__}: {error}"
+    found = differences(case.get("expected"), observed) + step_differences(withheld, observed)
+    if found:
+        return "fail", f"fail {name}: {'; '.join(found)}"
+    return "pass", f"pass {name}"
+
+
+def withhold(case: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The case as an adapter may see it, and what its steps expect, step by step."""
+    question = {name: value for name, value in case.items() if name != "expected" and name not in _PROVENANCE}
+    steps = question.get("steps")
+    if not isinstance(steps, list):
+        return question, []
+    withheld = [_answers(step) if isinstance(step, dict) else {} for step in steps]
+    question["steps"] = [
+        {name: value for name, value in step.items() if not _is_answer(name)} if isinstance(step, dict) else step
+        for step in steps
+    ]
+    return question, withheld
+
+
+def find_adapter(case: Mapping[str, Any], adapters: Adapters) -> Adapter | None:
+    """The adapter of this kind and strategy, else of the kind."""
+    kind, strategy = str(case.get("kind")), str(case.get("strategy"))
+    return adapters.get((kind, strategy)) or adapters.get(kind)
+
+
+def _all_adapters() -> Adapters:
+    return {**conformance_modular.ADAPTERS, **conformance_extensible.ADAPTERS}
+
+
+def _answers(step: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in step.items() if _is_answer(name)}
+
+
+def _is_answer(name: str) -> bool:
+    return name.startswith("expect") or name in _STEP_ANSWERS
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

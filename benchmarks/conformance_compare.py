@@ -1,0 +1,135 @@
+"""Compare what a case expects with what its adapter observed. The only place that sees both.
+
+A case states part of the truth: every name it expects must have been observed, more may have been. Inside a value
+everything counts: a mapping must have the same keys, a list the same length and order (decisions are a set in Pulsar
+and are compared as one). Numbers may differ by TOLERANCE, or by the case's own `tolerance`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from benchmarks.conformance_values import Pick, Series
+
+TOLERANCE = 1e-7  # relative and absolute: Pulsar's 32-bit percentages leave an error of that size
+_COMMENTS = ("reference_result", "tolerance", "notes")  # about the case, not results of the method
+_SETS = ("decisions",)  # Pulsar returns a HashSet
+_COUNTERS = ("counter", "counters")  # what a case does not name, it does not care about
+_NOTHING = object()
+
+
+def differences(expected: Any, observed: Mapping[str, Any]) -> list[str]:
+    """One line for each expectation that was not met; empty when all were."""
+    if not isinstance(expected, Mapping) or not expected:
+        return [f"expected is {expected!r}: it must be an object that names at least one result"]
+    tolerance = expected.get("tolerance", TOLERANCE)
+    found: list[str] = []
+    for name, value in expected.items():
+        if name not in _COMMENTS:
+            found += _one(name, value, observed, tolerance)
+    if all(name in _COMMENTS for name in expected):
+        found.append("expected names no result, only comments")
+    return found
+
+
+def step_differences(withheld: Sequence[Mapping[str, Any]], observed: Mapping[str, Any]) -> list[str]:
+    """Compare what the steps themselves expect with `observed["steps"]`, where the adapter says what each step gave."""
+    steps = observed.get("steps")
+    if steps is None:
+        return []
+    found: list[str] = []
+    for at, answers in enumerate(withheld):
+        for name, value in answers.items():
+            seen = steps[at].get(name, _NOTHING) if at < len(steps) else _NOTHING
+            found += _report(f"step {at + 1} {name}", value, seen, TOLERANCE)
+    return found
+
+
+def _one(name: str, value: Any, observed: Mapping[str, Any], tolerance: float) -> list[str]:
+    seen = observed.get(name, _NOTHING)
+    if name == "property":  # the case tells it in prose; the adapter says whether it held in all it tried
+        return [] if seen is True else [f"property does not hold: {_shown(seen)}"]
+    if name.endswith("_in") and seen is _NOTHING and isinstance(value, list):
+        seen = observed.get(name.removesuffix("_in"), _NOTHING)
+        return [] if seen in value else [f"{name}: {_shown(seen)} is none of {value!r}"]
+    if name in _SETS and isinstance(value, list) and isinstance(seen, list):
+        value, seen = _sorted(value), _sorted([_like(value, item) for item in seen])
+    if name in _COUNTERS and isinstance(value, Mapping) and isinstance(seen, Mapping):
+        seen = _counted(value, seen)
+    return _report(name, value, seen, tolerance)
+
+
+def _report(name: str, value: Any, seen: Any, tolerance: float) -> list[str]:
+    return [] if equal(value, seen, tolerance) else [f"{name}: expected {value!r}, got {_shown(seen)}"]
+
+
+def equal(expected: Any, seen: Any, tolerance: float = TOLERANCE) -> bool:
+    """Whether the observed value is what the case states."""
+    if isinstance(seen, Pick):
+        return _picked(expected, seen, tolerance)
+    if isinstance(seen, Series):
+        return _series(expected, seen.values, tolerance)
+    if isinstance(expected, bool) or isinstance(seen, bool) or expected is None:
+        return expected is seen
+    if isinstance(expected, int | float):
+        return isinstance(seen, int | float) and math.isclose(expected, seen, rel_tol=tolerance, abs_tol=tolerance)
+    if isinstance(expected, Mapping):
+        return (
+            isinstance(seen, Mapping)
+            and expected.keys() == seen.keys()
+            and all(equal(value, seen[name], tolerance) for name, value in expected.items())
+        )
+    if isinstance(expected, list):
+        return (
+            isinstance(seen, list | tuple)
+            and len(expected) == len(seen)
+            and all(equal(a, b, tolerance) for a, b in zip(expected, seen, strict=True))
+        )
+    return bool(expected == seen)
+
+
+def _series(expected: Any, values: tuple[Any, ...], tolerance: float) -> bool:
+    if isinstance(expected, list):
+        pairs = zip(expected, values, strict=False)
+        return 0 < len(expected) <= len(values) and all(equal(a, b, tolerance) for a, b in pairs)
+    return bool(values) and equal(expected, values[-1], tolerance)
+
+
+def _picked(expected: Any, seen: Pick, tolerance: float) -> bool:
+    """A case names the only possible value, lists them all, or says in prose that any will do ("any of the 99 …")."""
+    if isinstance(expected, str) and re.match(r"any\b", expected):
+        count = re.search(r"any (?:one )?of the (\d+)\b", expected)
+        return seen.value is not None and (count is None or int(count[1]) == len(seen.among))
+    if isinstance(expected, list):
+        return sorted(map(str, expected)) == sorted(map(str, seen.among))
+    return len(seen.among) <= 1 and equal(expected, seen.value, tolerance)
+
+
+def _like(expected: Sequence[Any], item: Any) -> Any:
+    """The item with the fields that the case's items have."""
+    named = {name for one in expected if isinstance(one, Mapping) for name in one}
+    return {name: value for name, value in item.items() if name in named} if named else item
+
+
+def _sorted(items: Sequence[Any]) -> list[Any]:
+    return sorted(items, key=lambda item: sorted((str(k), str(v)) for k, v in item.items()))
+
+
+def _counted(expected: Mapping[str, Any], seen: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the observed counters those the case names; what was never counted is 0."""
+    result: dict[str, Any] = {}
+    for name, value in expected.items():
+        got = seen.get(name, {} if isinstance(value, Mapping) else 0)
+        result[name] = _counted(value, got) if isinstance(value, Mapping) and isinstance(got, Mapping) else got
+    return result
+
+
+def _shown(seen: Any) -> str:
+    if seen is _NOTHING:
+        return "nothing observed under that name"
+    if isinstance(seen, Pick):
+        return f"{seen.value!r} drawn from {list(seen.among)!r}"
+    return repr(list(seen.values) if isinstance(seen, Series) else seen)

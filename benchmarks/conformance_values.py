@@ -1,0 +1,38 @@
+"""What an adapter of the conformance runner may answer with, beside plain JSON values.
+
+An adapter gets one case without its expectations and returns a mapping from the names under which the case file states
+results to what the code under test gave. It never compares anything: that is `conformance_compare`'s work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Case = Mapping[str, Any]
+Adapter = Callable[[Case], Mapping[str, Any]]
+Adapters = Mapping["str | tuple[str, str]", Adapter]  # by kind, or by (kind, strategy)
+
+
+class NotApplicable(Exception):
+    """Raised by an adapter for a case that needs a live ZooKeeper or a broker's process; the text says why."""
+
+
+class BadCase(Exception):
+    """Raised by an adapter for a layout or a name that it does not know: counted as a failure, with the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """One value drawn at random from several that the method holds to be equally good."""
+
+    value: Any
+    among: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A value after each step. A case may state all of them, only the first few, or the last alone."""
+
+    values: tuple[Any, ...]
