@@ -56,16 +56,14 @@ class Names:
 
     sorted: tuple[str, ...]
     index: Mapping[str, int]
-    spaces: Mapping[str, int]  # bundles of every namespace; "" is of no namespace and has no limit
+    spaces: Mapping[str, int]  # bundles of every namespace; "" for names without one
 
     @classmethod
     def of(cls, bundles: Sequence[str]) -> Names:
         """Of the names as they stand in a line; one that two brokers tell of is there once."""
         names = tuple(sorted(set(bundles)))
-        spaces = dict(Counter(map(namespace_of_bundle, names)))
-        if "" in spaces:
-            spaces[""] = 0
-        return cls(names, {name: at for at, name in enumerate(names)}, spaces)
+        spaces = Counter(map(namespace_of_bundle, names))
+        return cls(names, {name: at for at, name in enumerate(names)}, dict(spaces))
 
 
 class DecideSession:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.domain.decision import Decision, DecisionKind, Label, Reason
+from controller.domain.errors import BadRecord
 from controller.domain.ids import Bundle
 from controller.domain.load import BUNDLE_FIELDS
 from controller.domain.settings import SplitSettings
@@ -35,6 +36,14 @@ def oversized(bundle_stats: Mapping[str, float], settings: SplitSettings) -> Rea
 def unsplittable(bundle: Bundle, topics: float) -> bool:
     """Whether no cut can part its load: a single topic, or a range of a single hash."""
     return topics <= 1 or bundle.upper - bundle.lower <= 1
+
+
+def range_of(name: str) -> Bundle | None:
+    """The bundle of a name, or None for a name that tells of no hash range (`ballast decide` takes any name)."""
+    try:
+        return Bundle.parse(name)
+    except BadRecord:
+        return None
 
 
 def excess(fields: Floats, settings: SplitSettings) -> Floats:
@@ -90,9 +99,11 @@ def _obstacle(
         return Reason.IN_FLIGHT
     if not settings.enabled:
         return Reason.SWITCHED_OFF
-    if unsplittable(Bundle.parse(name), float(snapshot.fields[at, _F["topics"]])):
+    topics, bundle = float(snapshot.fields[at, _F["topics"]]), range_of(name)
+    if topics <= 1 or (bundle is not None and unsplittable(bundle, topics)):
         return Reason.UNSPLITTABLE
-    if room[namespace_of_bundle(name)] <= 0:
+    namespace = namespace_of_bundle(name)
+    if namespace and room[namespace] <= 0:
         return Reason.BUNDLE_LIMIT
     return None
 
@@ -101,6 +112,7 @@ def _decision(
     snapshot: Snapshot, settings: SplitSettings, at: int, reason: Reason, obstacle: Reason | None
 ) -> Decision:
     name = snapshot.bundles[at]
+    bundle = range_of(name)
     ratios = np.rint(excess(snapshot.fields[at : at + 1], settings)[0] * 1000).astype(np.int64).tolist()
     evidence: dict[str, Any] = {
         "exceeded": reason.value,
@@ -115,7 +127,7 @@ def _decision(
         bundle=name,
         source=snapshot.brokers[snapshot.owner[at]],
         epoch=int(snapshot.epoch[at]),
-        boundary=Bundle.parse(name).middle() if obstacle is None else None,
+        boundary=bundle.middle() if obstacle is None and bundle is not None else None,
         strategy="split",
         evidence=evidence,
     )
