@@ -5,7 +5,12 @@ Step and policies get plain dataclasses (`controller.domain.settings`) and never
 
 from __future__ import annotations
 
+from dataclasses import fields
+from typing import Any
+
+from controller.config.pulsar_names import PULSAR_NAMES
 from controller.config.settings import Settings
+from controller.domain.pulsar_knobs import PulsarKnobs, pulsar_name
 from controller.domain.settings import (
     MIB,
     BrokerCaps,
@@ -14,7 +19,11 @@ from controller.domain.settings import (
     ResourceWeights,
     ShedSettings,
     SplitSettings,
+    SteadySettings,
 )
+
+_PULSARS = PulsarKnobs()
+_NO_LIMIT = 2**31 - 1  # Pulsar's limits cannot be empty
 
 
 def resource_weights(settings: Settings) -> ResourceWeights:
@@ -65,6 +74,28 @@ def split_settings(settings: Settings) -> SplitSettings:
     )
 
 
+def steady_settings(settings: Settings) -> SteadySettings:
+    """The knobs of `steady`."""
+    return SteadySettings(settings.steady.tolerance, settings.steady.churn, settings.steady.budget)
+
+
+def pulsar_knobs(settings: Settings) -> PulsarKnobs:
+    """What Pulsar's strategies are told: every key with a name of Pulsar's, in Pulsar's unit.
+
+    A key that nobody has set is Pulsar's default there, also where ours is another (bundles of a report).
+    """
+    values: dict[str, Any] = {}
+    for knob in fields(PulsarKnobs):
+        alias, definition = PULSAR_NAMES.get(pulsar_name(knob.name), (None, None))
+        if alias is not None and definition is not None and settings.origin(definition.path) != "default":
+            value = settings.value(definition.path)
+            default = getattr(_PULSARS, knob.name)
+            if isinstance(default, int | float) and not isinstance(default, bool):
+                value = _NO_LIMIT if value is None else type(default)(value / alias.factor)
+            values[knob.name] = value
+    return PulsarKnobs(**values)
+
+
 def policy_settings(settings: Settings) -> PolicySettings:
     """All that a round is told."""
     return PolicySettings(
@@ -75,6 +106,8 @@ def policy_settings(settings: Settings) -> PolicySettings:
         split=split_settings(settings),
         weights=resource_weights(settings),
         caps=broker_caps(settings),
+        steady=steady_settings(settings),
+        pulsar=pulsar_knobs(settings),
     )
 
 

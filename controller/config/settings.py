@@ -15,10 +15,11 @@ from pydantic import BaseModel, PrivateAttr
 
 from controller.config.definition import STRICT, Definition, definitions_of
 from controller.config.sections.agent import Agent
-from controller.config.sections.balancing import Broker, Shedding, Split
+from controller.config.sections.balancing import Broker, Shedding, Split, Steady
 from controller.config.sections.control import Control, Guard, Rounds
 from controller.config.sections.loads import Loads
 from controller.config.sections.platform import Cluster, Http, Kafka, Logging, Store, Tables
+from controller.config.sections.pulsar import Pulsar
 from controller.config.sections.reference import Reference
 from controller.config.sections.retention import Retention
 
@@ -40,8 +41,10 @@ class Settings(BaseModel):
     guard: Guard = Guard()
     rounds: Rounds = Rounds()
     shedding: Shedding = Shedding()
+    steady: Steady = Steady()
     split: Split = Split()
     broker: Broker = Broker()
+    pulsar: Pulsar = Pulsar()
     agent: Agent = Agent()
     store: Store = Store()
     reference: Reference = Reference()

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from controller.config.load import load_settings
+from controller.config.policy_values import pulsar_knobs
 from controller.config.pulsar_names import PULSAR_NAMES
+from controller.config.sections.pulsar import Pulsar
 from controller.config.settings import Settings
 from controller.domain.errors import ConfigError
+from controller.domain.pulsar_knobs import KNOBS_BY_PULSAR_NAME, PulsarKnobs
 
 # name, value as Pulsar has it, our key, its value; values differ from the defaults
 CASES = [
@@ -49,7 +53,52 @@ def load(folder: Path, text: str) -> Settings:
 
 
 def test_every_name_is_covered_by_a_case() -> None:
-    assert {name for name, *_ in CASES} == set(PULSAR_NAMES)
+    assert {name for name, *_ in CASES} == set(PULSAR_NAMES) - set(Pulsar.model_fields)
+
+
+def other(default: object) -> tuple[str, object]:
+    """A value that is not the default, as text and as it will be read."""
+    if isinstance(default, bool):
+        return str(not default).lower(), not default
+    assert isinstance(default, int | float)
+    changed = type(default)(default + 1) if default > 1 or isinstance(default, int) else default / 2
+    return str(changed), changed
+
+
+@pytest.mark.parametrize("name", Pulsar.model_fields)
+def test_what_only_pulsars_strategies_have_reaches_them(tmp_path: Path, name: str) -> None:
+    knob = KNOBS_BY_PULSAR_NAME[name]
+    text, value = other(getattr(PulsarKnobs(), knob))
+    for written in (f"{name}: {text}", f"pulsar:\n  {name}: {text}"):
+        assert pulsar_knobs(load(tmp_path, written)) == replace(PulsarKnobs(), **{knob: value})
+    named = load_settings(None, overrides=[f"{name}={text}"], env={})
+    assert getattr(pulsar_knobs(named), knob) == value
+    settings = load_settings(None, env={f"BALLAST_PULSAR__{name.upper()}": text})
+    assert getattr(pulsar_knobs(settings), knob) == value
+
+
+@pytest.mark.parametrize(("name", "written", "path", "value"), CASES, ids=[c[0] for c in CASES])
+def test_what_both_have_reaches_pulsars_strategies_too(name: str, written: str, path: str, value: object) -> None:
+    knob = KNOBS_BY_PULSAR_NAME.get(name)
+    if knob is None:  # caps of brokers and the network card's speed: no strategy of Pulsar's reads them
+        assert path.startswith(("broker.", "agent."))
+        return
+    well_spelt = knob.replace("bandwith", "bandwidth")
+    settings = load_settings(None, overrides=[f"{name}={written}"], env={})
+    factor = PULSAR_NAMES[name][0].factor
+    assert getattr(pulsar_knobs(settings), well_spelt) == (value if factor == 1 else int(str(written)))
+
+
+def test_a_limit_that_is_off_is_pulsars_largest_number() -> None:
+    knobs = pulsar_knobs(load_settings(None, overrides=["split.max_topics=", "broker.max_topics="], env={}))
+    assert knobs.load_balancer_namespace_bundle_max_topics == knobs.load_balancer_broker_max_topics == 2**31 - 1
+
+
+def test_nobody_changes_what_a_report_of_pulsars_lists_but_the_operator() -> None:
+    assert Settings().loads.top_k_bundles == 100
+    assert pulsar_knobs(Settings()) == PulsarKnobs()
+    named = load_settings(None, overrides=["loads.top_k_bundles=30"], env={})
+    assert pulsar_knobs(named).load_balancer_max_number_of_bundles_in_bundle_load_report == 30
 
 
 @pytest.mark.parametrize(("name", "written", "path", "value"), CASES, ids=[c[0] for c in CASES])

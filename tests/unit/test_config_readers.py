@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from controller.config.settings import DEFINITIONS
+from controller.domain.pulsar_knobs import KNOBS_BY_PULSAR_NAME
 
 ROOT = Path(__file__).resolve().parents[2]
 SECTIONS = ROOT / "controller" / "config" / "sections"
@@ -21,5 +22,6 @@ SOURCES = [
 
 @pytest.mark.parametrize("path", sorted(DEFINITIONS))
 def test_every_key_is_read_somewhere(path: str) -> None:
-    read = re.compile(rf"\.{path.rpartition('.')[2]}\b")
+    name = path.rpartition(".")[2]
+    read = re.compile(rf"\.{KNOBS_BY_PULSAR_NAME[name] if path.startswith('pulsar.') else name}\b")
     assert any(read.search(text) for text in SOURCES), f"{path}: nothing reads it; give it a reader or remove it"

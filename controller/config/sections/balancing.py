@@ -95,6 +95,35 @@ class Shedding(Section):
     disk_io_weight: float = _weight(1.0, "Weight of disk I/O, which Pulsar does not report.", DESIGN)
 
 
+class Steady(Section):
+    """The three knobs of strategy `steady`."""
+
+    tolerance: float = key(
+        0.05,
+        "How far above the level that all brokers could share one may stay, as a share of that level.",
+        source="design: the field's defaults are 2.5 to 40 %",
+        unit="fraction",
+        lo=0.001,
+        hi=1,
+    )
+    churn: float = key(
+        0.01,
+        "What a move must take off its source to be worth it, as a share of that level; many sessions ask for more.",
+        source=DESIGN,
+        unit="fraction",
+        lo=0,
+        hi=1,
+    )
+    budget: float = key(
+        1.0,
+        "Most moves of one round for each broker of the cluster.",
+        source=DESIGN,
+        unit="moves",
+        lo=0,
+        hi=100,
+    )
+
+
 class Split(Section):
     """When a bundle is too big. Rates and bandwidth are in + out; above the limit it is split."""
 

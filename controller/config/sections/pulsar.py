@@ -1,0 +1,205 @@
+"""Knobs of Pulsar's own strategies that Ballast has no other use for: Pulsar's names, units and defaults.
+
+What both have (thresholds, weights, limits of bundles) is declared once, in the section where Ballast uses it, with
+Pulsar's name beside it; Pulsar's strategies get the same value (`controller.config.policy_values`).
+"""
+
+from __future__ import annotations
+
+from controller.config.definition import PULSAR, PulsarName, Section, key
+
+
+class Pulsar(Section):
+    """What Pulsar's own strategies are told beside the keys above. The text names the strategy."""
+
+    loadBalancerHistoryResourcePercentage: float = key(
+        0.9,
+        "threshold, transfer: weight of the past in the average of a broker's usage.",
+        source=PULSAR,
+        unit="fraction",
+        lo=0,
+        hi=1,
+        pulsar=(PulsarName("loadBalancerHistoryResourcePercentage"),),
+    )
+    loadBalancerBundleUnloadMinThroughputThreshold: float = key(
+        10.0,
+        "threshold: with less to shed than this it sheds nothing.",
+        source=PULSAR,
+        unit="MiB/s",
+        lo=0,
+        hi=1_000_000,
+        pulsar=(PulsarName("loadBalancerBundleUnloadMinThroughputThreshold"),),
+    )
+    lowerBoundarySheddingEnabled: bool = key(
+        False,
+        "threshold: also shed the fullest broker when one is far below the mean.",
+        source=PULSAR,
+        pulsar=(PulsarName("lowerBoundarySheddingEnabled"),),
+    )
+    loadBalancerMsgRateDifferenceShedderThreshold: float = key(
+        50.0,
+        "uniform: gap of message rates, (max - min) / min, above which it sheds; 0: off.",
+        source=PULSAR,
+        unit="percent",
+        lo=0,
+        hi=1_000_000,
+        pulsar=(PulsarName("loadBalancerMsgRateDifferenceShedderThreshold"),),
+    )
+    loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold: float = key(
+        4.0,
+        "uniform: ratio of throughputs, max / min, above which it sheds; 0: off.",
+        source=PULSAR,
+        lo=0,
+        hi=1_000_000,
+        pulsar=(PulsarName("loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold"),),
+    )
+    minUnloadMessage: int = key(
+        1_000,
+        "uniform, average: with less to move than this it moves nothing.",
+        source=PULSAR,
+        unit="messages/s",
+        lo=0,
+        hi=1_000_000_000,
+        pulsar=(PulsarName("minUnloadMessage"),),
+    )
+    minUnloadMessageThroughput: int = key(
+        1_048_576,
+        "uniform, average: the same for throughput.",
+        source=PULSAR,
+        unit="bytes/s",
+        lo=0,
+        hi=1_000_000_000_000,
+        pulsar=(PulsarName("minUnloadMessageThroughput"),),
+    )
+    maxUnloadPercentage: float = key(
+        0.2,
+        "uniform, average: share of the gap to move.",
+        source=PULSAR,
+        unit="fraction",
+        lo=0,
+        hi=1,
+        pulsar=(PulsarName("maxUnloadPercentage"),),
+    )
+    maxUnloadBundleNumPerShedding: int = key(
+        -1,
+        "uniform: most bundles of one round; -1: no limit.",
+        source=PULSAR,
+        unit="bundles",
+        lo=-1,
+        hi=1_000_000,
+        pulsar=(PulsarName("maxUnloadBundleNumPerShedding"),),
+    )
+    loadBalancerAvgShedderLowThreshold: int = key(
+        15,
+        "average: gap of scores of a pair that counts as a low hit.",
+        source=PULSAR,
+        unit="percentage points",
+        lo=0,
+        hi=1_000,
+        pulsar=(PulsarName("loadBalancerAvgShedderLowThreshold"),),
+    )
+    loadBalancerAvgShedderHighThreshold: int = key(
+        40,
+        "average: gap of scores of a pair that counts as a high hit.",
+        source=PULSAR,
+        unit="percentage points",
+        lo=0,
+        hi=1_000,
+        pulsar=(PulsarName("loadBalancerAvgShedderHighThreshold"),),
+    )
+    loadBalancerAvgShedderHitCountLowThreshold: int = key(
+        8,
+        "average: low hits running after which it acts.",
+        source=PULSAR,
+        unit="rounds",
+        lo=1,
+        hi=1_000_000,
+        pulsar=(PulsarName("loadBalancerAvgShedderHitCountLowThreshold"),),
+    )
+    loadBalancerAvgShedderHitCountHighThreshold: int = key(
+        2,
+        "average: high hits running after which it acts.",
+        source=PULSAR,
+        unit="rounds",
+        lo=1,
+        hi=1_000_000,
+        pulsar=(PulsarName("loadBalancerAvgShedderHitCountHighThreshold"),),
+    )
+    loadBalancerAverageResourceUsageDifferenceThresholdPercentage: int = key(
+        10,
+        "Placement by least resource usage: a broker must be this far below the mean to be among the best.",
+        source=PULSAR,
+        unit="percentage points",
+        lo=0,
+        hi=1_000,
+        pulsar=(PulsarName("loadBalancerAverageResourceUsageDifferenceThresholdPercentage"),),
+    )
+    loadBalancerDistributeBundlesEvenlyEnabled: bool = key(
+        True,
+        "Placement of the modular manager: only brokers with the fewest bundles of the namespace.",
+        source=PULSAR,
+        pulsar=(PulsarName("loadBalancerDistributeBundlesEvenlyEnabled"),),
+    )
+    loadBalancerBrokerLoadTargetStd: float = key(
+        0.25,
+        "transfer: standard deviation of the brokers' loads above which it acts.",
+        source=PULSAR,
+        unit="fraction",
+        lo=0,
+        hi=10,
+        pulsar=(PulsarName("loadBalancerBrokerLoadTargetStd"),),
+    )
+    loadBalancerSheddingConditionHitCountThreshold: int = key(
+        3,
+        "transfer: it acts when its condition held in more rounds running than this.",
+        source=PULSAR,
+        unit="rounds",
+        lo=0,
+        hi=1_000_000,
+        pulsar=(PulsarName("loadBalancerSheddingConditionHitCountThreshold"),),
+    )
+    loadBalancerTransferEnabled: bool = key(
+        True,
+        "transfer: name the target and swap; off: unload only.",
+        source=PULSAR,
+        pulsar=(PulsarName("loadBalancerTransferEnabled"),),
+    )
+    loadBalancerMaxNumberOfBrokerSheddingPerCycle: int = key(
+        3,
+        "transfer: most pairs of brokers of one round.",
+        source=PULSAR,
+        unit="pairs",
+        lo=1,
+        hi=1_000_000,
+        pulsar=(PulsarName("loadBalancerMaxNumberOfBrokerSheddingPerCycle"),),
+    )
+    loadBalanceSheddingDelayInSeconds: int = key(
+        180,
+        "transfer: no round while a broker's report is not this much newer than what it gave away.",
+        source=PULSAR,
+        unit="s",
+        lo=0,
+        hi=86_400,
+        pulsar=(PulsarName("loadBalanceSheddingDelayInSeconds"),),
+    )
+    loadBalancerBrokerLoadDataTTLInSeconds: int = key(
+        1_800,
+        "transfer: older load data is left out of mean and deviation.",
+        source=PULSAR,
+        unit="s",
+        lo=1,
+        hi=86_400,
+        pulsar=(PulsarName("loadBalancerBrokerLoadDataTTLInSeconds"),),
+    )
+    loadBalancerSheddingBundlesWithPoliciesEnabled: bool = key(
+        False,
+        "transfer: also move bundles under isolation or anti-affinity policies.",
+        source=PULSAR,
+        pulsar=(PulsarName("loadBalancerSheddingBundlesWithPoliciesEnabled"),),
+    )
+    loadBalancerDebugModeEnabled: bool = key(
+        False,
+        "transfer: Pulsar's debug mode, which also makes it count what it swaps back.",
+        source=PULSAR,
+        pulsar=(PulsarName("loadBalancerDebugModeEnabled"),),
+    )
