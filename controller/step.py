@@ -52,6 +52,7 @@ def step(
         if isinstance(event, BrokerEvent):
             _on_broker_event(ctx, event)
     if batch.read_to_end:
+        watch.back_after_outage(now_ms, settings)
         judge_leases(ctx)
         judge_deadlines(ctx)
     rescued = assign_orphans(ctx)

@@ -27,6 +27,7 @@ class Watch:
     lapsed: list[tuple[int, str]] = field(default_factory=list)  # (when, broker) of leases that ended
     frozen_since_ms: int | None = None
     listening_until_ms: int = 0  # before that, nobody can be known to be silent
+    judged_ms: int | None = None  # when input was last read to its end
     orphans: set[str] = field(default_factory=set)  # free bundles that were owned before: assigned at once
     rejections: dict[str, dict[str, int]] = field(default_factory=dict)  # bundle -> broker that said no -> when
     alarmed: dict[str, int] = field(default_factory=dict)  # bundle in flight -> epoch already complained about
@@ -60,6 +61,18 @@ class Watch:
             self.orphans.discard(name)
         if record.state is State.RETIRED:
             self.rejections.pop(name, None)
+
+    def back_after_outage(self, now_ms: int, settings: ControlSettings) -> bool:
+        """Note that input was read to its end. When that could not be for more than a lease (Kafka was away, or this
+        process stood still), nobody could be heard: as after a restart, clocks start anew, and this returns True."""
+        before, self.judged_ms = self.judged_ms, now_ms
+        if before is None or now_ms - before <= settings.lease_ms:
+            return False
+        away_ms = now_ms - before
+        self.heard = {session: max(at, now_ms) for session, at in self.heard.items()}
+        self.deadlines = {name: at + away_ms for name, at in self.deadlines.items()}
+        self.listening_until_ms = now_ms + settings.lease_ms + settings.margin_ms
+        return True
 
     def overdue(self, now_ms: int) -> list[str]:
         """Bundles whose in-flight state lasted too long, in a stable order."""

@@ -120,8 +120,8 @@ class Follower:
 
     def _read_whole(self) -> list[Entry]:
         self._polls_without_news = 0
-        if not self._root.exists(JOURNAL.name):
-            return []
+        if (self._version is None or self._version < 0) and not self._root.exists(JOURNAL.name):
+            return []  # once there was a table, one that is missing is one that cannot be read
 
         def read() -> tuple[list[Entry], int]:
             table = self._root.open(JOURNAL.name)

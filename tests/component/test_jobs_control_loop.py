@@ -124,7 +124,8 @@ def test_a_heartbeat_counts_from_its_reading(world: World) -> None:
     """Batch 2 is planned long after batch 1 ended; the beat that it reads came late in between."""
     world.run(world.tick(), end_ms=10_000)
     world.run(world.heartbeat(), read_at_ms=15_000, end_ms=15_100)
-    state = world.run(world.tick(), read_at_ms=16_000, end_ms=15_000 + world.patience_ms)
+    world.run(world.tick(), read_at_ms=16_000, end_ms=20_000)
+    state = world.run(world.tick(), end_ms=15_000 + world.patience_ms)
     state = world.run(world.tick(), end_ms=15_001 + world.patience_ms)
     assert len(state.sessions) == 1  # judged at exactly its end: not yet over
     assert world.run(world.tick()).sessions == {}

@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
+from deltalake.exceptions import DeltaError
 
 import controller.ledger.follower as follower_module
 import controller.ledger.projections as projections_module
@@ -194,6 +195,21 @@ def test_a_follower_may_start_before_the_tables(tmp_path: Path) -> None:
     tables.create_all()
     HISTORY.commit(Journal(tables))
     assert follower.catch_up() == HISTORY.entries
+
+
+def test_a_table_that_has_gone_is_one_that_cannot_be_read_until_it_is_back(root: TableRoot) -> None:
+    journal, folder = Journal(root), Path(root.uri("journal"))
+    HISTORY.commit(journal, 0, 20)
+    follower = Follower(root)
+    follower.bootstrap()
+    away = folder.rename(folder.with_name("away"))
+    follower.hear(follower.seq + 1)
+    with pytest.raises((DeltaError, OSError)):
+        follower.catch_up()
+    away.rename(folder)
+    HISTORY.commit(journal, 20)
+    follower.catch_up()
+    assert follower.state == HISTORY.state
 
 
 def test_a_contradiction_in_the_table_stops_the_follower(root: TableRoot) -> None:

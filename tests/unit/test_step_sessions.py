@@ -87,6 +87,48 @@ def test_restarted_controller_gives_everybody_one_fresh_lease() -> None:
     assert len(ended(driver)) == 1
 
 
+def test_after_an_outage_of_kafka_everybody_has_one_fresh_lease() -> None:
+    """Nothing was read for 25 s. The first to be heard again is no proof that the others are dead."""
+    driver = StepDriver()
+    for name in "abcd":
+        driver.join(f"{name}:1")
+    driver.wait(5_000)
+    driver.now_ms += 25_000
+    driver.silent.add("d:1")
+    driver.run()
+    driver.wait(7_000)
+    assert ended(driver) == []
+    driver.wait(1_000)
+    assert [reason for _, reason in ended(driver)] == ["lease"]
+
+
+def test_a_frozen_guard_outlives_an_outage_of_kafka() -> None:
+    driver = StepDriver()
+    for name in "abcde":
+        driver.join(f"{name}:1")
+    driver.silent.update({"a:1", "b:1", "c:1"})
+    driver.wait(10_000)
+    driver.now_ms += 25_000
+    driver.run()
+    driver.wait(20_000)
+    assert driver.state.frozen
+    assert ended(driver) == []
+
+
+def test_a_deadline_stands_still_while_nothing_can_be_read() -> None:
+    driver = StepDriver()
+    driver.join("a:1")
+    driver.join("b:1")
+    driver.command("create_namespace", namespace="t/n", bundles=1)
+    driver.lookup(WHOLE)
+    assert driver.of(WHOLE).state is State.ASSIGNING
+    driver.now_ms += 25_000
+    driver.run()
+    assert driver.of(WHOLE).state is State.ASSIGNING, "the answer may lie in what is still to be read"
+    later = driver.wait(driver.settings.assign_deadline_ms + 1_000)
+    assert [e.bundle for e in later if e.kind is Kind.OWNERSHIP][:1] == [str(WHOLE)], "and then it is too late"
+
+
 def test_leases_are_not_judged_on_input_that_was_not_read_to_its_end() -> None:
     driver = StepDriver()
     driver.join("a:1")
@@ -223,6 +265,7 @@ def test_a_heartbeat_counts_from_the_moment_it_was_read() -> None:
     late = Batch([Heartbeat(a, 0)], {}, 98, "i", 0, read_ms=planned_ms + 5_000)
     step(driver.state, driver.watch, late, planned_ms, driver.settings)
     empty = Batch([], {}, 99, "i", 0)
+    step(driver.state, driver.watch, empty, planned_ms + 6_000, driver.settings)
     lease = driver.settings.lease_ms + driver.settings.margin_ms
     assert step(driver.state, driver.watch, empty, planned_ms + 5_000 + lease, driver.settings).entries == []
     assert step(driver.state, driver.watch, empty, planned_ms + 5_001 + lease, driver.settings).entries != []

@@ -47,6 +47,7 @@ def victims_cluster(
             victim.registered()
             yield cluster, victim
             proxy.heal()
+            victim.tables.stop()
 
 
 @pytest.fixture
@@ -61,7 +62,7 @@ def victim(victims_cluster: tuple[LocalCluster, Victim], cluster: LocalCluster) 
     """Healed and registered."""
     victim = victims_cluster[1]
     victim.proxy.heal()
-    victim.heal_tables()
+    victim.tables.heal()
     if victim.child is None or not victim.child.alive:
         victim.restart()
     victim.registered()

@@ -30,7 +30,7 @@ def test_cut_from_kafka_it_stops_by_itself_before_others_begin(
     topics, session = on_victim(), victim.registered()
     victim.proxy.cut()
     if tables_too:
-        victim.cut_tables()
+        victim.tables.cut()
     wait_until(lambda: victim.served() == 0, PATIENCE_S)
     assert cluster.state.session_of(NAME) in (session, None)
     assert victim.get("/lookup", topic=topics[0]).json()["error"] == "cut_off", "clients are sent to other agents"
@@ -38,7 +38,7 @@ def test_cut_from_kafka_it_stops_by_itself_before_others_begin(
     clients.wait_for_progress(topics)
     assert victim.served() == 0
     assert not victim.get("/healthz").json()["ok"]
-    victim.heal_tables()
+    victim.tables.heal()
     victim.proxy.heal()
     following = victim.registered(after=session)
     assert following.process == session.process, "the same process"
@@ -61,7 +61,7 @@ def test_cut_from_the_tables_it_serves_on_and_follows_the_feed(
     ends: Callable[[], list[Entry]],
 ) -> None:
     topics, session = on_victim(), victim.registered()
-    victim.cut_tables()
+    victim.tables.cut()
     time.sleep(1.5 * cluster.settings.control.lease_ms / 1000)
     bundle = str(record_of(cluster.state, topics[0]).bundle)
     for target in ("broker-1", NAME):
@@ -70,7 +70,7 @@ def test_cut_from_the_tables_it_serves_on_and_follows_the_feed(
     answer = victim.get("/lookup", topic=topics[0], at_least=state.seq)
     assert (answer.status_code, answer.json()["broker"]) == (200, NAME)
     clients.wait_for_progress(topics)
-    victim.heal_tables()
+    victim.tables.heal()
     assert ends() == []
     assert victim.registered() == session
     audited(clients, "cut from the tables")

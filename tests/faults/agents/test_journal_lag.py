@@ -22,7 +22,7 @@ def deaf(victim: Victim) -> Iterator[Victim]:
     """The feed tells it that there are entries, not what they say: all it knows, it reads from the table."""
     victim.restart(failpoints="agent.feed_entries=error")
     yield victim
-    victim.heal_tables()
+    victim.tables.heal()
     victim.restart()
 
 
@@ -36,7 +36,7 @@ def test_lagging_agent_ends_its_session_after_a_lease_and_comes_back_when_it_has
     known = cluster.state.seq
     answer = deaf.get("/lookup", topic=topics[0], at_least=known)
     assert (answer.status_code, answer.json()["broker"]) == (200, NAME), "slower, from the table"
-    deaf.cut_tables()
+    deaf.tables.cut()
     assert cluster.command("mode", mode="shadow").accepted  # something that it will hear of and cannot read
     ended = _wait_for_its_end(cluster, known)
     assert_only_end([ended], session, "goodbye")
@@ -48,7 +48,7 @@ def test_lagging_agent_ends_its_session_after_a_lease_and_comes_back_when_it_has
     assert refused.json()["seq"] < cluster.state.seq
     time.sleep(3 * cluster.settings.control.heartbeat_ms / 1000)
     assert cluster.state.session_of(NAME) is None, "it is no target of anything as long as it cannot follow"
-    deaf.heal_tables()
+    deaf.tables.heal()
     assert deaf.registered(after=session) == session._replace(number=session.number + 1)
     wait_until(lambda: deaf.get("/healthz").json()["ok"], PATIENCE_S)
     audited(clients, "journal lag")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from pathlib import Path
 
 import httpx
 
@@ -12,31 +11,31 @@ from controller.demo.cut import CuttableProxy
 from controller.demo.local_cluster import LocalCluster
 from controller.demo.processes import Child
 from controller.domain.ids import Session
+from tests.faults.agents.mirror import Mirror
 
 NAME = "victim"
 PATIENCE_S = 90.0
 
 
 class Victim:
-    """One agent with its reference broker; `tables` is a link that can be taken away."""
+    """One agent with its reference broker; `tables` is a mirror of the tables that can be taken away."""
 
     def __init__(self, cluster: LocalCluster, proxy: CuttableProxy) -> None:
         self.cluster = cluster
         self.proxy = proxy
-        self.tables = cluster.folder / "tables-of-victim"
+        self.tables = Mirror(cluster.folder / "tables", cluster.folder / "tables-of-victim")
+        self.tables.start()
         self.child: Child | None = None
         self._url = ""
 
     def start(self, process: str = NAME, failpoints: str = "") -> Child:
         """A process of this broker id. Returns at once."""
-        if not self.tables.exists():
-            self.tables.symlink_to(self.cluster.folder / "tables")
         self.child = self.cluster.start_agent(
             NAME,
             name=process,
             env={"BALLAST_FAILPOINTS": failpoints},
             kafka__bootstrap_servers=f"127.0.0.1:{self.proxy.port}",
-            tables__root=str(self.tables),
+            tables__root=str(self.tables.folder),
         )
         return self.child
 
@@ -64,15 +63,6 @@ class Victim:
         assert self.child is not None
         os.kill(self.child.pid, number)
 
-    def cut_tables(self) -> None:
-        """The tables are gone, for this agent alone."""
-        self.tables.rename(self._away)
-
-    def heal_tables(self) -> None:
-        """They are back."""
-        if self._away.is_symlink():
-            self._away.rename(self.tables)
-
     def served(self) -> int:
         """How many bundles its runtime serves at this moment, by its own metrics."""
         return served_by(self._url)
@@ -80,10 +70,6 @@ class Victim:
     def get(self, path: str, **query: str | int) -> httpx.Response:
         """An answer of its agent."""
         return httpx.get(f"{self._url}{path}", params=query, timeout=30)
-
-    @property
-    def _away(self) -> Path:
-        return self.tables.with_name(f"{self.tables.name}.away")
 
 
 def served_by(url: str) -> int:
