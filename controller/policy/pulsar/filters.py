@@ -1,0 +1,156 @@
+"""Who may get a bundle: Pulsar's broker filters as functions from candidates to those that are left, order kept.
+
+Sources: BrokerLoadManagerClassFilter, BrokerMaxTopicCountFilter, BrokerVersionFilter, AntiAffinityGroupPolicyFilter,
+BrokerIsolationPoliciesFilter and LoadManagerShared. Broker ids are host:port; isolation policies match the host alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from controller.domain.errors import BadRecord, BallastError
+
+DEFAULT_DOMAIN = "default"  # of a broker that no failure domain names
+Filter = Callable[[list[str]], list[str]]
+_VERSION = re.compile(
+    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?(?:\+[0-9A-Za-z.-]+)?"
+)
+
+
+class BadBrokerVersion(BadRecord):
+    """Raised for a missing version or one that is no semantic version (Pulsar: BrokerFilterBadVersionException)."""
+
+    def __init__(self, broker: str, version: str | None) -> None:
+        super().__init__("broker_version", f"{version!r} of broker {broker!r} is no semantic version like 4.0.8")
+
+
+@dataclass(frozen=True, slots=True)
+class IsolationPolicy:
+    """Regular expressions over hosts. `min_limit`: with fewer primaries available the secondaries serve as well.
+
+    Pulsar's usage_threshold is not looked at in this path.
+    """
+
+    primary: tuple[str, ...]
+    secondary: tuple[str, ...] = ()
+    min_limit: int = 1
+
+
+def by_load_manager_class(classes: Mapping[str, str | None], local_class: str) -> list[str]:
+    """Brokers that run the same load manager; one that does not say which is left out."""
+    return [broker for broker, name in classes.items() if name == local_class]
+
+
+def by_max_topics(candidates: Iterable[str], topics: Mapping[str, int] | None, limit: int) -> list[str]:
+    """The extensible manager's: brokers below the limit. No data counts as no topics; no store (None): all stay."""
+    return [broker for broker in candidates if topics is None or topics.get(broker, 0) < limit]
+
+
+def by_max_topics_modular(candidates: Iterable[str], topics: Mapping[str, int], limit: int) -> list[str]:
+    """The modular manager's: brokers at or below the limit, preallocated topics counted; all, when none is left."""
+    all_of_them = list(candidates)
+    return [broker for broker in all_of_them if topics.get(broker, 0) <= limit] or all_of_them
+
+
+def by_version(versions: Mapping[str, str | None], prefer_later: bool) -> list[str]:
+    """Brokers of the newest version. Raises BadBrokerVersion.
+
+    Pulsar looks for the newest with build metadata compared and then keeps what is equal without it; so versions that
+    differ in build metadata alone are kept together, and it need not be looked at.
+    """
+    if not prefer_later or not versions:
+        return list(versions)
+    ranked = {broker: _precedence(broker, version) for broker, version in versions.items()}
+    newest = max(ranked.values())
+    return [broker for broker, rank in ranked.items() if rank == newest]
+
+
+def by_isolation(
+    available: Sequence[str],
+    policy: IsolationPolicy | None,
+    others: Iterable[IsolationPolicy] = (),
+    supports_domain: Callable[[str], bool] = lambda broker: True,
+) -> list[str]:
+    """With a policy its primaries, and its secondaries when there are too few; shared brokers never.
+
+    Without one: the shared brokers, those that are primary in no policy (`others`), if they take topics of that domain.
+    """
+    if policy is None:
+        taken = [pattern for other in others for pattern in other.primary]
+        return [broker for broker in available if not _matches(broker, taken) and supports_domain(broker)]
+    primaries = [broker for broker in available if _matches(broker, policy.primary)]
+    if len(primaries) >= policy.min_limit:
+        return primaries
+    spare = [broker for broker in available if broker not in primaries and _matches(broker, policy.secondary)]
+    return primaries + spare
+
+
+def by_anti_affinity(
+    candidates: Iterable[str], counts: Mapping[str, int], domains: Mapping[str, Collection[str]] | None = None
+) -> list[str]:
+    """Brokers with the least of the group, of those in the failure domains with the least of it.
+
+    `counts`: by broker, namespaces of the group (modular) or Owned bundles of them (extensible); missing: 0.
+    `domains`: domain -> its brokers; None: failure domains are off.
+    """
+    kept = list(candidates)
+    if domains is not None and kept:
+        home = {broker: name for name, brokers in domains.items() for broker in brokers}
+        held = dict.fromkeys((home.get(broker, DEFAULT_DOMAIN) for broker in kept), 0)
+        for broker, count in counts.items():
+            name = home.get(broker, DEFAULT_DOMAIN)
+            if name in held:
+                held[name] += count
+        least = min(held.values())
+        kept = [broker for broker in kept if held[home.get(broker, DEFAULT_DOMAIN)] == least]
+    return by_least_bundles(kept, counts)
+
+
+def by_least_bundles(candidates: Iterable[str], counts: Mapping[str, int]) -> list[str]:
+    """Brokers with the smallest count; who is not counted has none (removeMostServicingBrokersForNamespace)."""
+    kept = list(candidates)
+    least = min((counts.get(broker, 0) for broker in kept), default=0)
+    return [broker for broker in kept if counts.get(broker, 0) == least]
+
+
+def anti_affinity_allows_unload(current: str, candidates: Collection[str], counts: Mapping[str, int]) -> bool:
+    """Whether moving a bundle of a group helps (LoadManagerShared.shouldAntiAffinityNamespaceUnload).
+
+    Some candidate must have none, or fewer than the current broker; nothing helps when all have the same.
+    """
+    others = [counts.get(broker, 0) for broker in candidates]
+    here = counts.get(current, 0)
+    if any(count == 0 or count < here for count in others):
+        return True
+    return len(set(others)) > 1
+
+
+def eligible(candidates: Iterable[str], pipeline: Iterable[Filter]) -> list[str]:
+    """The extensible manager's selection: what fails is passed over, and whatever is left is used."""
+    kept = list(candidates)
+    for one in pipeline:
+        try:
+            kept = one(kept)
+        except BallastError:
+            continue
+    return kept
+
+
+def _matches(broker: str, patterns: Iterable[str]) -> bool:
+    host = broker.rpartition(":")[0] if re.search(r":\d+$", broker) else broker
+    return any(re.fullmatch(pattern, host) for pattern in patterns)
+
+
+Rank = tuple[int, int, int, bool, tuple[tuple[bool, int, str], ...]]
+
+
+def _precedence(broker: str, version: str | None) -> Rank:
+    """A key in the order of semantic versions: a pre-release before its release, numbers before words."""
+    found = _VERSION.fullmatch(version or "")
+    if found is None:
+        raise BadBrokerVersion(broker, version)
+    parts = [part for part in (found[4] or "").split(".") if part]
+    words = tuple((not part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts)
+    return int(found[1]), int(found[2]), int(found[3]), not words, words
