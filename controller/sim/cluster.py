@@ -44,6 +44,8 @@ class SimStore:
 class SimCluster:
     """A controller, its journal, and agents by broker id (all processes that ever ran, the newest last)."""
 
+    agent_type: type[SimAgent] = SimAgent
+
     def __init__(self, seed: int, settings: ControlSettings | None = None, slow: float = 1.0) -> None:
         self.random = random.Random(seed)
         self.settings = settings or ControlSettings()
@@ -70,7 +72,7 @@ class SimCluster:
 
     def start(self, broker: str) -> SimAgent:
         """Start a process for the broker (a second one for the same id is a legal thing to try)."""
-        agent = SimAgent(self, broker, f"n{len(self.agents)}")
+        agent = self.agent_type(self, broker, f"n{len(self.agents)}")
         self.agents.append(agent)
         self._every(1000, agent.beat, agent)
         self._every(250, agent.work, agent)
@@ -180,7 +182,8 @@ class SimCluster:
         batch = Batch(events, offsets, self._batches, "i", 0, read_ms=self.now_ms)
         before = self.state
         result = step(before, self._watch, batch, self._noted_ms, self.settings)
-        check_state(before, result.state)
+        if result.state is not before:
+            check_state(before, result.state)
         self._in_flight = events, result.entries
         self.after(self.random.randint(0, 300), self._commit)
 

@@ -1,0 +1,80 @@
+"""Invariants of rounds: I7 (what one round may do), the second half of I4 (a replay gives the plan hash), I8 (grace).
+
+Raise InvariantBroken with the invariant's name, like those of `invariants.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from controller.domain.decision import Decision, DecisionKind, RoundResult
+from controller.domain.errors import InvariantBroken
+from controller.domain.state import ClusterState
+from controller.policy.plan import UNBUDGETED
+from controller.policy.round import replay_round
+from controller.sim.load_cluster import BALANCE, COMMAND, SPLIT, Move
+
+_ROUNDING = 1e-4  # scores are compared in steps of so much
+
+
+def check_round(result: RoundResult, state: ClusterState, most_moves: int) -> None:
+    """I7: within budget, each bundle once, eligible targets only, and the worst broker is not predicted to be worse.
+
+    Pulsar's own strategies have no budget and no prediction; they are held to the rest.
+    """
+    done = [d for d in result.decisions if d.kind is not DecisionKind.SKIP]
+    moves = [d for d in done if d.kind is not DecisionKind.SPLIT]
+    budgeted = result.strategy not in UNBUDGETED
+    if budgeted and len(moves) > most_moves:
+        raise InvariantBroken(f"I7: round {result.round_id} moves {len(moves)} bundles, its budget is {most_moves}")
+    named = [d.bundle for d in done]
+    if len(set(named)) != len(named):
+        raise InvariantBroken(f"I7: round {result.round_id} names a bundle twice: {sorted(map(str, named))}")
+    for move in moves:
+        _check_target(move, state)
+    if budgeted:
+        _check_worst(result, moves)
+
+
+def check_replay(result: RoundResult) -> None:
+    """I4: the stored inputs of the round give its plan hash again."""
+    again = replay_round(result.inputs)
+    if again != result.plan_hash:
+        raise InvariantBroken(f"I4: round {result.round_id} has plan hash {result.plan_hash}, its replay {again}")
+
+
+def check_grace(moves: Iterable[Move], grace_ms: int) -> None:
+    """I8: no round moves a bundle within its grace period after a round's move or the first move of a half."""
+    last: dict[str, Move] = {}
+    for move in moves:
+        before = last.get(move.bundle)
+        if move.cause == BALANCE and before is not None and move.at_ms - before.at_ms < grace_ms:
+            raise InvariantBroken(f"I8: {before} and {move} lie less than {grace_ms} ms apart")
+        if move.cause in (BALANCE, SPLIT):
+            last[move.bundle] = move
+        elif move.cause != COMMAND:
+            last.pop(move.bundle, None)  # its broker died or left
+
+
+def _check_target(move: Decision, state: ClusterState) -> None:
+    target = state.brokers.get(move.target or "")
+    if target is None or target.session not in state.sessions:
+        raise InvariantBroken(f"I7: {move.id} moves {move.bundle} to {move.target}, which does not live")
+    if target.drained or target.leaving:
+        raise InvariantBroken(f"I7: {move.id} moves {move.bundle} to {move.target}, which is to be emptied")
+    if move.target == move.source:
+        raise InvariantBroken(f"I7: {move.id} moves {move.bundle} from {move.source} to itself")
+
+
+def _check_worst(result: RoundResult, moves: list[Decision]) -> None:
+    scores = [float(row["score"]) for row in result.scores if row.get("score") is not None]
+    worst = max(scores, default=0.0)
+    newest: dict[str, float] = {}
+    for move in moves:
+        worst = max([worst, *move.before.values()])
+        newest.update(move.after)
+    for broker, score in newest.items():
+        if score > worst + _ROUNDING:
+            raise InvariantBroken(
+                f"I7: round {result.round_id} leaves {broker} at {score}, the worst was at {worst} before"
+            )

@@ -1,0 +1,68 @@
+"""What a run depends on, as values: cluster, load and its shapes, reports, costs, faults, settings and times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from controller.domain.errors import ConfigError
+from controller.domain.settings import PolicySettings
+from controller.sim.cost_model import CostModel
+from controller.sim.faults import JOIN, RESTART, Fault
+from controller.sim.load_shapes import Shape
+from controller.sim.reports import ReportSpec
+from controller.sim.workloads import LoadSpec
+
+PLACES = ("spread", "random", "packed")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSpec:
+    """The brokers of the start: b1, b2, …; `cores` in turn."""
+
+    brokers: int = 12
+    cores: tuple[float, ...] = (8.0,)
+    nic_bytes_per_s: float = 125e6
+    place: str = "spread"
+
+    def __post_init__(self) -> None:
+        if self.brokers < 1 or not self.cores or min(self.cores) <= 0:
+            raise ConfigError(f"a cluster of {self.brokers} brokers with {self.cores} cores: at least 1 of each")
+        if self.place not in PLACES:
+            raise ConfigError(f"place {self.place!r} is none of {', '.join(PLACES)}")
+
+    def cores_of(self, number: int) -> float:
+        """Cores of the number-th broker, from 0."""
+        return self.cores[number % len(self.cores)]
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """All that a run depends on, but for the seed."""
+
+    cluster: ClusterSpec = field(default_factory=ClusterSpec)
+    load: LoadSpec = field(default_factory=LoadSpec)
+    shapes: tuple[Shape, ...] = ()
+    reports: ReportSpec = field(default_factory=ReportSpec)
+    costs: CostModel = field(default_factory=CostModel)
+    faults: tuple[Fault, ...] = ()
+    policy: PolicySettings = field(default_factory=PolicySettings)
+    round_every_ms: int = 60_000
+    duration_ms: int = 3_600_000
+    end_ms: int = 600_000  # how much of the run counts as its end
+
+
+def check(scenario: Scenario) -> None:
+    """Raise ConfigError for times that do not fit each other, and for faults of brokers that never are there."""
+    tick = scenario.reports.every_ms
+    if scenario.round_every_ms % tick or scenario.duration_ms % scenario.round_every_ms:
+        raise ConfigError(
+            f"rounds every {scenario.round_every_ms} ms in {scenario.duration_ms} ms with reports every {tick} ms: "
+            "each must be a multiple of the next"
+        )
+    known = {f"b{number + 1}" for number in range(scenario.cluster.brokers)}
+    joining = {fault.broker for fault in scenario.faults if fault.kind == JOIN}
+    if known & joining:
+        raise ConfigError(f"{sorted(known & joining)} are there from the start and cannot join")
+    for fault in scenario.faults:
+        if fault.kind != RESTART and fault.broker not in known | joining:
+            raise ConfigError(f"fault {fault.kind} of {fault.broker!r}, which is none of {sorted(known | joining)}")

@@ -1,0 +1,278 @@
+"""One run: load, reports, rounds and ownership together, tick by tick, from a seed.
+
+A tick is the time between two load reports. In each: faults that are due begin or end; the ownership simulation runs
+as long as anything is under way; the topics' load falls on whoever serves them; brokers report; when a round is due,
+the real round decides on what was reported, and its result goes to the real step, as the round worker's would. The
+invariants of `invariants.py` and `round_invariants.py` hold in every run, or it raises InvariantBroken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from controller.domain.errors import ConfigError
+from controller.domain.events import RoundFinished
+from controller.domain.ids import Bundle
+from controller.domain.settings import ControlSettings, PolicySettings
+from controller.domain.state import LIVE
+from controller.policy.round import RoundInputs, run_with_challengers
+from controller.policy.strategies import get
+from controller.sim import faults
+from controller.sim.faults import Fault, Turn, timeline
+from controller.sim.figures import Figures, Track, figures_of
+from controller.sim.load_cluster import LoadCluster
+from controller.sim.load_world import NOBODY, LoadWorld, Moment
+from controller.sim.move_cost import Arrival, ReconnectStorms
+from controller.sim.reports import Reports
+from controller.sim.round_invariants import check_grace, check_replay, check_round
+from controller.sim.scenario import Scenario, check
+from controller.sim.workloads import Ints, TopicMap, Workload, namespaces_of
+
+AXIS_MS = 1_000_000_000_000  # where the axis of load reports begins; a bundle that was never moved has 0
+PATIENCE_MS = 300_000  # for the cluster to come up
+REPLAYED_EVERY = 10  # rounds without moves whose replay is checked; those with moves all are
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """What a run gave: the figures, and the series behind them."""
+
+    scenario: Scenario
+    seed: int
+    figures: Figures
+    track: Track
+    brokers: tuple[str, ...]
+
+
+def simulate(scenario: Scenario, seed: int) -> Outcome:
+    """Run the scenario. Raises InvariantBroken, and ConfigError for a scenario that contradicts itself."""
+    return Simulation(scenario, seed).run()
+
+
+class Simulation:
+    """A run in the making."""
+
+    def __init__(self, scenario: Scenario, seed: int) -> None:
+        check(scenario)
+        self.scenario, self.seed = scenario, seed
+        self.tick_ms = scenario.reports.every_ms
+        cluster = scenario.cluster
+        cores = sum(cluster.cores_of(at) for at in range(cluster.brokers))
+        self.workload = Workload(scenario.load, scenario.shapes, scenario.costs, cores, scenario.duration_ms, seed)
+        self.world = LoadWorld(scenario.costs, self.workload.topics)
+        policy = scenario.policy
+        control = ControlSettings(split=policy.split, grace_period_ms=policy.shed.grace_period_ms)
+        self.cluster = LoadCluster(seed, control)
+        self.cluster.loads_of_halves = self._halves
+        self.reports = Reports(scenario.reports, seed)
+        self.storms = ReconnectStorms(scenario.costs)
+        self.track = Track(self.tick_ms)
+        self.time_ms = 0
+        self.rounds = 0
+        self._silent: set[str] = set()
+        self._turns: list[Turn] = timeline(scenario.faults)
+        self._ring: TopicMap | None = None
+        self._owner: tuple[int, Ints] | None = None  # (cluster.changes, [N])
+
+    def run(self) -> Outcome:
+        """The whole run, from the first broker's start to the settled end."""
+        self._begin()
+        for time_ms in range(0, self.scenario.duration_ms + 1, self.tick_ms):
+            self.time_ms = time_ms
+            self._tick()
+        # whoever was still moving arrives; faults end, and all must be served again (I6, I4)
+        self.cluster.settle()
+        check_grace(self.track.moves, self.scenario.policy.shed.grace_period_ms)
+        return Outcome(self.scenario, self.seed, self._figures(), self.track, tuple(self.world.brokers))
+
+    # ------------------------------------------------------------ the start
+
+    def _begin(self) -> None:
+        cluster, spec = self.cluster, self.scenario.cluster
+        for number in range(spec.brokers):
+            self._join(f"b{number + 1}", spec.cores_of(number))
+        self._wait(lambda: len(cluster.state.sessions) == spec.brokers, "brokers to register")
+        for namespace, count in namespaces_of(self.scenario.load).items():
+            cluster.command("create_namespace", namespace=namespace, bundles=count)
+        cluster.command("mode", mode=LIVE)
+        self._wait(lambda: cluster.state.mode == LIVE, "the mode")
+        for ring in cluster.state.namespaces.values():
+            for bundle in ring:
+                cluster.lookup(bundle)
+        cluster.run(1_000)
+        self._wait(cluster.quiet, "bundles to be assigned")
+        self._place()
+        cluster.begin_metering()
+
+    def _join(self, broker: str, cores: float) -> None:
+        self.world.add(broker, cores, self.scenario.cluster.nic_bytes_per_s)
+        self.cluster.start(broker)
+
+    def _place(self) -> None:
+        """Bring the bundles where the scenario wants them to begin, by operators' commands."""
+        spec = self.scenario.cluster
+        if spec.place == "spread":
+            return
+        dice = np.random.default_rng([self.seed, 4])
+        groups = self.workload.topics.groups
+        if spec.place == "random":
+            chosen = dice.integers(0, spec.brokers, len(groups))
+        else:
+            chosen = self.workload.topics.tenant_of_group % spec.brokers
+        owners = {str(bundle): broker for bundle, broker in self.cluster.serving()}
+        for bundle, number in zip(groups, chosen.tolist(), strict=True):
+            target = f"b{number + 1}"
+            if owners[str(bundle)] != target:
+                self.cluster.command("unload_bundle", bundle=str(bundle), to=target)
+        self.cluster.run(1_000)
+        self._wait(self.cluster.quiet, "bundles to come to their places")
+
+    def _wait(self, holds: Callable[[], bool], what: str) -> None:
+        end_ms = self.cluster.now_ms + PATIENCE_MS
+        while not holds():
+            if self.cluster.now_ms >= end_ms:
+                raise ConfigError(f"waited {PATIENCE_MS} simulated ms for {what}: is the cluster able to serve them?")
+            self.cluster.run(250)
+
+    # ------------------------------------------------------------ a tick
+
+    def _tick(self) -> None:
+        while self._turns and self._turns[0].at_ms <= self.time_ms:
+            self._turn(self._turns.pop(0))
+        self.cluster.run_while_busy(self.tick_ms)
+        moment, ring = self._carry()
+        self.track.note(self.time_ms, moment, self._members(), ring.bundle)
+        self.track.note_moves(self.cluster.take_moves(self.time_ms), ring, self.world.brokers)
+        self.reports.take(AXIS_MS + self.time_ms, moment, self._reporters())
+        if self.time_ms and self.time_ms % self.scenario.round_every_ms == 0:
+            self._round()
+
+    def _carry(self) -> tuple[Moment, TopicMap]:
+        """The load of this tick on whoever serves it."""
+        rings = self.cluster.state.namespaces
+        if self._ring is None or not self._ring.still_holds(rings):
+            self._ring, self._owner = TopicMap(self.workload.topics, rings), None
+        ring = self._ring
+        if self._owner is None or self._owner[0] != self.cluster.changes:
+            owner = np.full(len(ring.bundles), NOBODY, np.int64)
+            for bundle, broker in self.cluster.serving():
+                at = ring.index.get(bundle)
+                if at is not None:
+                    owner[at] = self.world.brokers.index(broker)
+            self._owner = self.cluster.changes, owner
+        sessions = ring.sums(self.workload.topics.sessions)
+        arrivals = [
+            Arrival(self.world.brokers.index(t.broker), float(sessions[ring.index[t.bundle]]), t.gap_ms)
+            for t in self.cluster.take_arrivals()
+            if t.moved and t.bundle in ring.index
+        ]
+        greeting = self.storms.tick(arrivals, len(self.world.brokers), self.tick_ms)
+        return self.world.carry(self.workload.at(self.time_ms), ring, self._owner[1], greeting), ring
+
+    def _halves(self, bundle: Bundle, boundary: int) -> dict[str, float]:
+        """What a broker that splits a bundle measures of the two halves, in messages/s."""
+        topics, rates = self.workload.topics, self.workload.at(self.time_ms)
+        inside = (topics.hash >= bundle.lower) & (topics.hash < bundle.upper)
+        inside &= np.array([name == bundle.namespace for name in topics.namespaces])[topics.namespace]
+        lower = inside & (topics.hash < boundary)
+        return {
+            "lower_load": float(rates.msg_in[lower].sum()),
+            "upper_load": float(rates.msg_in[inside & ~lower].sum()),
+        }
+
+    def _members(self) -> np.ndarray:
+        """[B] living brokers that are not leaving."""
+        state = self.cluster.state
+        members = {b.id for b in state.live_brokers() if not b.leaving and not b.drained}
+        return np.array([b in members and self.cluster.process_of(b) is not None for b in self.world.brokers])
+
+    def _reporters(self) -> Ints:
+        """[B] the incarnation of the process that reports now, 0 for none."""
+        result = np.zeros(len(self.world.brokers), np.int64)
+        for at, broker in enumerate(self.world.brokers):
+            agent = self.cluster.process_of(broker)
+            able = agent is not None and agent.registered and not self.cluster.kafka_cut(broker)
+            if agent is not None and able and broker not in self._silent:
+                result[at] = agent.session.incarnation
+        return result
+
+    def _round(self) -> None:
+        """Decide on what was reported and hand the result to the step."""
+        at_ms = AXIS_MS + self.time_ms
+        state = self.cluster.state
+        brokers, bundles = self.reports.rolling(at_ms, self.world.brokers)
+        settings = self.scenario.policy
+        inputs = RoundInputs(str(at_ms), at_ms, state, brokers, bundles, settings, "simulated", "simulated")
+        for result in run_with_challengers(inputs):
+            check_round(result, state, _most_moves(settings, len(state.live_brokers())))
+            if any(d.target for d in result.decisions) or self.rounds % REPLAYED_EVERY == 0:
+                check_replay(result)
+            self.cluster.pending.append(RoundFinished(result))
+        self.rounds += 1
+
+    # ------------------------------------------------------------ faults
+
+    def _turn(self, turn: Turn) -> None:
+        fault = turn.fault
+        begin = {
+            faults.CRASH: self._crash,
+            faults.LEAVE: self._leave,
+            faults.JOIN: lambda fault: self._join(fault.broker, fault.cores or self.scenario.cluster.cores_of(0)),
+            faults.SLOW: lambda fault: self._slow(fault.broker, fault.factor),
+            faults.SILENT: lambda fault: self._silent.add(fault.broker),
+            faults.CUT: lambda fault: self.cluster.cut.update({fault.broker: self.cluster.now_ms + fault.for_ms}),
+            faults.RESTART: lambda fault: self.cluster.restart_controller(),
+        }
+        end: dict[str, Callable[[Fault], object]] = {
+            faults.CRASH: lambda fault: self.cluster.start(fault.broker),
+            faults.LEAVE: lambda fault: self.cluster.start(fault.broker),
+            faults.JOIN: self._leave,
+            faults.SLOW: lambda fault: self._slow(fault.broker, 1.0),
+            faults.SILENT: lambda fault: self._silent.discard(fault.broker),
+        }
+        action = (begin if turn.begins else end).get(fault.kind)
+        if action is not None:
+            action(fault)
+
+    def _crash(self, fault: Fault) -> None:
+        agent = self.cluster.process_of(fault.broker)
+        if agent is None:
+            raise ConfigError(f"fault crash of {fault.broker} at {fault.at_ms} ms: it does not run then")
+        agent.crash()
+
+    def _leave(self, fault: Fault) -> None:
+        agent = self.cluster.process_of(fault.broker)
+        if agent is None:
+            raise ConfigError(f"fault leave of {fault.broker} at {fault.at_ms} ms: it does not run then")
+        agent.leave()
+
+    def _slow(self, broker: str, factor: float) -> None:
+        self.world.slow[self.world.brokers.index(broker)] = factor
+
+    # ------------------------------------------------------------ the end
+
+    def _figures(self) -> Figures:
+        still_down_s = self.cluster.unserved_ms() / 1000.0
+        return figures_of(
+            self.track,
+            self.scenario.duration_ms,
+            self.scenario.end_ms,
+            strategy=get(self.scenario.policy.strategy).name,
+            rounds=self.rounds,
+            brokers=int(self._members().sum()),
+            bundles=sum(map(len, self.cluster.state.namespaces.values())),
+            splits=self.cluster.splits,
+            unavailable_bundle_s=self.storms.unavailable_bundle_s + still_down_s,
+            longest_gap_ms=self.storms.longest_gap_ms,
+            reconnects=int(self.storms.reconnects),
+            reports_lost=self.reports.lost,
+        )
+
+
+def _most_moves(settings: PolicySettings, brokers: int) -> int:
+    """The budget of a round: of all that there are, the largest (a strategy may bring its own)."""
+    return max(settings.shed.max_moves_per_round, math.ceil(settings.steady.budget * brokers))
