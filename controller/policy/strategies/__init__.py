@@ -5,8 +5,9 @@ from __future__ import annotations
 from controller.domain.errors import ConfigError
 from controller.policy.strategies.base import Strategy, StrategyOutcome
 from controller.policy.strategies.headroom import Headroom
+from controller.policy.strategies.steady import Steady
 
-STRATEGIES: dict[str, Strategy] = {strategy.name: strategy for strategy in (Headroom(),)}
+STRATEGIES: dict[str, Strategy] = {strategy.name: strategy for strategy in (Headroom(), Steady())}
 ALIASES = {"first": "headroom"}
 
 __all__ = ["STRATEGIES", "Strategy", "StrategyOutcome", "get"]

@@ -1,0 +1,174 @@
+"""When a deviation is acted on: the larger it is, the sooner; one that ends by itself never is.
+
+Every broker's deviation from the level (permille) is kept for some rounds. A *run* is the rounds running in which it
+was above the tolerance. A broker is a source when the run is long enough for what it shows throughout:
+
+| deviation | rounds |
+| --- | --- |
+| >= 50 % | 1 |
+| >= 40 % | 2 |
+| above the tolerance, by more than the noise of its mean | `PATIENCE` |
+
+`PATIENCE` outlasts a job of three minutes; a run that ended by itself asks its broker for two rounds more than it
+lasted, while the memory is fresh and the deviation is of that size (a periodic job that runs longer). What moves take
+off or put on a broker is taken off or put on its past as well, so that no round judges a load that is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controller.policy.costs import Floats
+from controller.policy.frame import Ints
+from controller.policy.snapshot import Snapshot
+
+PERMILLE = 1000
+AT_ONCE, SOON = 500, 400
+PATIENCE = 4
+KEPT = 8  # rounds of deviations
+IDLE, EMPTY = -600, -900  # a broker that deviates so far is filled: after PATIENCE rounds, at once
+ENDED_FROM = 2  # a shorter run is noise
+FORGET_ROUNDS, SAME_SIZE = 180, 1.3
+NOISE_SHARE = 0.1  # of a round's estimate in the remembered one
+_SIGMA_OF_MEDIAN_STEP = 1.4826 / 2**0.5
+
+
+@dataclass(slots=True)
+class Past:
+    """One broker's. `recent`: oldest first, without the current round."""
+
+    recent: list[int] = field(default_factory=list)
+    run: int = 0
+    ended_run: int = 0  # the longest that ended by itself
+    ended_peak: int = 0
+    ended_ago: int = 0
+    touched: bool = False  # a move changed the broker in its current run
+
+    def to_json(self) -> list[Any]:
+        """Compact: trailing zeros are left out."""
+        row: list[Any] = [self.recent, self.run, self.ended_run, self.ended_peak, self.ended_ago, int(self.touched)]
+        while row and not row[-1]:
+            row.pop()
+        return row
+
+    @classmethod
+    def from_json(cls, row: list[Any]) -> Past:
+        """What `to_json` gave."""
+        values = [*row, *[[], 0, 0, 0, 0, 0][len(row) :]]
+        recent, run, ended_run, ended_peak, ended_ago, touched = values
+        return cls(list(recent), run, ended_run, ended_peak, ended_ago, bool(touched))
+
+
+@dataclass(slots=True)
+class Hits:
+    """Of one round: who may be relieved, who may be filled."""
+
+    pasts: list[Past]  # [B]
+    sources: NDArray[np.bool_]  # [B]
+    idle: NDArray[np.bool_]  # [B]
+    runs: Ints  # [B]
+    needed: Ints  # [B] rounds that its deviation asks for; 0 where it is within the tolerance
+    noise: int  # permille, standard deviation of a broker's deviation
+
+
+def count(
+    snapshot: Snapshot, deviation: Floats, part: NDArray[np.bool_], tolerance: float, memory: Mapping[str, Any]
+) -> Hits:
+    """This round's hits. `part`: [B] brokers that are judged; the others' past stays as it is."""
+    now = np.rint(deviation * PERMILLE).astype(np.int64)
+    kept: Mapping[str, Any] = memory.get("brokers", {})
+    pasts = [_past(kept.get(name), int(inc)) for name, inc in zip(snapshot.brokers, snapshot.incarnation, strict=True)]
+    noise = _noise(pasts, now, part, int(memory.get("noise", 0)))
+    limit = round(tolerance * PERMILLE)
+    size = len(pasts)
+    hits = Hits(pasts, np.zeros(size, bool), np.zeros(size, bool), np.zeros(size, np.int64), np.zeros(size, np.int64),
+                noise)  # fmt: skip
+    for at in np.flatnonzero(part).tolist():
+        _judge(hits, at, int(now[at]), limit)
+    return hits
+
+
+def remember(
+    snapshot: Snapshot, hits: Hits, now: Floats, after: Floats, part: NDArray[np.bool_], tolerance: float
+) -> dict[str, Any]:
+    """The memory after the round; `now` and `after`: deviations before and after its moves."""
+    limit = round(tolerance * PERMILLE)
+    delta = np.rint((after - now) * PERMILLE).astype(np.int64).tolist()
+    current = np.rint(now * PERMILLE).astype(np.int64).tolist()
+    brokers = {}
+    for at, name in enumerate(snapshot.brokers):
+        past = hits.pasts[at]
+        if part[at]:
+            noted = [value + delta[at] for value in (*past.recent, current[at])]
+            telling = noted[-1] > limit // 2 or noted[-1] <= IDLE
+            past.recent = noted[-KEPT:] if telling else noted[-1:]
+            past.touched = past.run > 0 and (past.touched or delta[at] != 0)
+        row = past.to_json()
+        if row:
+            brokers[name] = [int(snapshot.incarnation[at]), *row]
+    return {"noise": hits.noise, "brokers": brokers}
+
+
+def _past(row: list[Any] | None, incarnation: int) -> Past:
+    """A new incarnation starts without one."""
+    return Past.from_json(row[1:]) if row is not None and row[0] == incarnation else Past()
+
+
+def _noise(pasts: list[Past], now: Ints, part: NDArray[np.bool_], before: int) -> int:
+    """How far a broker's deviation strays from one round to the next, from the median of all steps."""
+    steps = [abs(int(now[at]) - past.recent[-1]) for at, past in enumerate(pasts) if part[at] and past.recent]
+    if not steps:
+        return before
+    seen = _SIGMA_OF_MEDIAN_STEP * float(np.median(steps))
+    return round(seen if before == 0 else before + NOISE_SHARE * (seen - before))
+
+
+def _judge(hits: Hits, at: int, now: int, limit: int) -> None:
+    past = hits.pasts[at]
+    past.ended_ago += past.ended_run > 0
+    if past.ended_ago > FORGET_ROUNDS:
+        past.ended_run = past.ended_peak = past.ended_ago = 0
+    if now <= limit:
+        _end_run(past, limit)
+    else:
+        past.run += 1
+    hits.runs[at] = past.run
+    shown = [*past.recent, now]
+    if now <= IDLE:
+        steady = len(shown) >= PATIENCE and max(shown[-PATIENCE:]) <= IDLE
+        hits.idle[at] = now <= EMPTY or steady
+    if past.run:
+        hits.needed[at] = needed = _rounds_needed(past, now)
+        hits.sources[at] = past.run >= needed and _holds(shown[-max(needed, PATIENCE) :], needed, limit, hits.noise)
+
+
+def _end_run(past: Past, limit: int) -> None:
+    """The broker is back within the tolerance. Without our doing, this was a spike to remember."""
+    if past.run >= ENDED_FROM and not past.touched:
+        peak = max(past.recent[-past.run :], default=0)
+        if past.run >= past.ended_run or peak > past.ended_peak:
+            past.ended_run, past.ended_peak = max(past.run, past.ended_run), max(peak, past.ended_peak)
+        past.ended_ago = 0
+    past.run, past.touched = 0, False
+
+
+def _rounds_needed(past: Past, now: int) -> int:
+    usual = 1 if now >= AT_ONCE else 2 if now >= SOON else PATIENCE
+    if past.ended_run and now <= past.ended_peak * SAME_SIZE:
+        return max(usual, past.ended_run + 2)
+    return usual
+
+
+def _holds(shown: list[int], needed: int, limit: int, noise: int) -> bool:
+    """Whether the rounds asked for show the deviation throughout, and their mean exceeds what noise could make."""
+    rounds = shown[-min(needed, KEPT) :]
+    if needed == 1:
+        return True
+    if needed == 2:
+        return min(rounds) >= SOON
+    return bool(sum(rounds) / len(rounds) >= limit + noise / len(rounds) ** 0.5)

@@ -1,0 +1,98 @@
+"""Utilisation as it would be after the moves chosen so far. Work is conserved: what leaves one broker arrives at
+another, at what it costs there (invariant I7).
+
+Only resources with a weight > 0 count (C of them). A broker's score is its largest weighted utilisation. The *level*
+is what every broker would have if all work were shared out by capacity: the largest of the resources' means over the
+brokers that take part; it is the same after every move.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controller.domain.load import SCORE_UNIT
+from controller.policy.costs import Floats
+from controller.policy.frame import Ints
+from controller.policy.snapshot import ALLOWED, Snapshot
+from controller.policy.steady.capacity import CPU, Capacity
+
+LEAST_LEVEL = 0.10  # deviations are measured against the level, but a nearly idle cluster's noise is not worth a move
+
+
+class Model:
+    """See the module's text."""
+
+    def __init__(self, snapshot: Snapshot, capacity: Capacity) -> None:
+        self.snapshot, self.capacity = snapshot, capacity
+        self._counted = np.flatnonzero(snapshot.weights > 0)
+        weights = snapshot.weights[self._counted]
+        limit = snapshot.limit[:, self._counted]
+        usage = snapshot.usage[:, self._counted]
+        known = np.isfinite(limit) & np.isfinite(usage)
+        speed = np.ones(limit.shape)
+        speed[:, self._counted == CPU] = capacity.speed[:, None]
+        self._speed = speed
+        self.rate: Floats = np.where(
+            known, weights * speed / np.where(known, limit, 1.0), 0.0
+        )  # [B x C] a unit of work
+        self.used: Floats = np.where(known, weights * np.maximum(usage, 0.0) / np.where(known, limit, 1.0), 0.0)
+        self.score: Floats = self.used.max(axis=1, initial=0.0)
+        self.takes_part = snapshot.eligible & ~capacity.foreign & ~capacity.impossible
+        self.level, self.room = self._level()
+        self.norm = max(self.level, LEAST_LEVEL)
+        self.totals: Floats = snapshot.totals.copy()
+        self.owner: Ints = snapshot.owner.copy()
+        self.named: set[int] = set()
+
+    def _level(self) -> tuple[float, Floats]:
+        """The level, and each broker's capacity for the resource that sets it, 1.0 on average."""
+        part = self.takes_part
+        if not part.any() or not len(self._counted):
+            return 0.0, np.ones(len(part))
+        capacity = np.where(self.rate > 0, 1.0 / np.where(self.rate > 0, self.rate, 1.0), 0.0)
+        all_of_it = capacity[part].sum(axis=0)
+        means = (self.used * capacity)[part].sum(axis=0) / np.maximum(all_of_it, 1e-300)
+        widest = int(np.argmax(means))
+        mean = capacity[part][:, widest].mean()
+        return float(means[widest]), capacity[:, widest] / mean if mean > 0 else np.ones(len(part))
+
+    def deviation(self) -> Floats:
+        """[B] how far above the level, as a fraction of it."""
+        return np.asarray((self.score - self.level) / self.norm)
+
+    def work(self, bundles: Ints, source: int) -> Floats:
+        """[n x C] of a source's bundles, in units of the median broker."""
+        cost = self.snapshot.cost[bundles][:, self._counted]
+        explained = np.where(self._counted == CPU, self.capacity.explained[source], 1.0)
+        return np.asarray(cost * explained / self._speed[source])
+
+    def without(self, source: int, work: Floats) -> Floats:
+        """[n] the source's score without each piece of work."""
+        return np.asarray((self.used[source] - work * self.rate[source]).max(axis=-1, initial=0.0))
+
+    def with_(self, targets: Ints, work: Floats) -> Floats:
+        """[n x t] each target's score with each piece of work."""
+        return np.asarray((self.used[targets][None, :, :] + work[:, None, :] * self.rate[targets]).max(axis=-1))
+
+    def move(self, bundle: int, work: Floats, target: int) -> None:
+        """Take a bundle and its work [C] from its owner to the target."""
+        source = int(self.owner[bundle])
+        for broker, sign in ((source, -1.0), (target, 1.0)):
+            self.used[broker] += sign * work * self.rate[broker]
+            self.totals[broker] += sign * self.snapshot.fields[bundle]
+            self.score[broker] = self.used[broker].max(initial=0.0)
+        self.owner[bundle] = target
+        self.named.add(bundle)
+
+    def free(self, bundles: Ints) -> NDArray[np.bool_]:
+        """[n] whether nothing forbids moving each bundle and no decision of this round names it."""
+        allowed = self.snapshot.bundle_block[bundles] == ALLOWED
+        if self.named:
+            allowed &= ~np.isin(bundles, np.fromiter(self.named, np.int64, len(self.named)))
+        return np.asarray(allowed)
+
+
+def in_units(score: float) -> int:
+    """A score as evidence shows it, in 1 / SCORE_UNIT."""
+    return round(score * SCORE_UNIT)

@@ -1,0 +1,267 @@
+"""One round of `steady`: relieve the sources, then fill the idle; every chosen move changes the model at once.
+
+The highest source comes first. It gives away the pair with the largest gain, and so on until it is within half the
+tolerance. Where no pair fits: an exchange; then a split, so that a part can move; then a skip that says what stood in
+the way. An idle broker is filled to the level from the brokers above it, whether they are sources or not; nothing
+moves between the others for its sake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from controller.domain.decision import Decision, Reason
+from controller.domain.settings import PolicySettings
+from controller.policy.frame import Ints
+from controller.policy.snapshot import ALLOWED, REASONS, Snapshot
+from controller.policy.steady.advice import Advice
+from controller.policy.steady.candidates import Held, near, targets_for
+from controller.policy.steady.capacity import Capacity
+from controller.policy.steady.hits import Hits
+from controller.policy.steady.model import Model, in_units
+from controller.policy.steady.pairs import SHOWN, Bounds, Candidates, Pairs, evaluate
+from controller.policy.steady.swap import Swap, best_swap, least_loaded
+from controller.policy.steady.wording import counted, move_decision, skip_decision, split_decision
+
+MIN_BUDGET = 8  # moves a round, however small the cluster
+SLACK = 0.04  # of the level: how far below it a source may be left
+FILL_SLACK = 0.15  # the same, when an idle broker is filled
+FILLED = 0.10  # an idle broker this close below the level is not filled further
+SHOWN_LATER = 5  # pairs shown with a source's second and later moves
+
+
+class Planner:
+    """See the module's text. `plan()` once; what it found is in the attributes afterwards."""
+
+    def __init__(
+        self, snapshot: Snapshot, capacity: Capacity, model: Model, hits: Hits, settings: PolicySettings, advice: Advice
+    ) -> None:
+        self.snapshot, self.capacity, self.model, self.hits = snapshot, capacity, model, hits
+        self.settings, self.advice = settings, advice
+        steady, norm = settings.steady, model.norm
+        self.budget = max(MIN_BUDGET, int(np.ceil(steady.budget * len(snapshot.brokers))))
+        self.stop = model.level + steady.tolerance / 2 * norm
+        self.short = model.level >= settings.shed.overloaded_threshold
+        self.strict = Bounds(model.level - SLACK * norm, self.stop, steady.churn * norm)
+        self.loose = Bounds(model.level - 2 * SLACK * norm, model.level + steady.tolerance * norm, steady.churn * norm)
+        self.filling = Bounds(model.level - FILL_SLACK * norm, self.stop, steady.churn * norm)
+        self.deviation = model.deviation()
+        self.above = model.takes_part & (model.score > model.level)
+        self.usable = model.takes_part & ~capacity.slow
+        self.moves: list[Decision] = []
+        self.reasons = {at: self._reason_at_first(at) for at in range(len(snapshot.brokers))}
+        self.evidence: dict[int, dict[str, Any]] = {}
+        self.acted: set[int] = set()
+        self.visited = np.zeros(len(snapshot.brokers), bool)
+        self._transfers = 0
+        self._held: Held | None = None  # bundles of sources and of brokers above the level
+        self._everyone: Held | None = None  # all bundles: only exchanges need them
+
+    def plan(self) -> None:
+        """Choose all moves of the round."""
+        self._relieve_all(self.hits.sources.copy())
+        for idle in np.flatnonzero(self.hits.idle & self.usable & (self.snapshot.target_block == ALLOWED)).tolist():
+            self._fill(idle)
+
+    def skips(self) -> list[Decision]:
+        """One for every broker that gave nothing away."""
+        return [
+            skip_decision(name, self.reasons[at], self.evidence.get(at) or self._seen(at))
+            for at, name in enumerate(self.snapshot.brokers)
+            if at not in self.acted
+        ]
+
+    def _reason_at_first(self, at: int) -> Reason:
+        block = int(self.snapshot.source_block[at])
+        if block != ALLOWED:
+            return REASONS[block]
+        if self.capacity.impossible[at]:
+            return Reason.NO_LOAD_DATA
+        if self.capacity.foreign[at]:
+            return Reason.EXTERNAL_LOAD
+        if self.short:
+            return Reason.UNDER_PROVISIONED
+        if self.hits.runs[at] > 0:
+            return Reason.HIT_COUNT
+        if self.capacity.slow[at]:
+            return Reason.SLOW_BROKER
+        return Reason.BELOW_MINIMUM_LOAD if self._only_below_minimum(at) else Reason.BALANCED
+
+    def _only_below_minimum(self, at: int) -> bool:
+        """Above the tolerance of a level so low that it is not worth a move."""
+        tolerance = 1 + self.settings.steady.tolerance
+        return bool(self.model.level < self.model.norm and self.model.score[at] > self.model.level * tolerance)
+
+    def _relieve_all(self, active: np.ndarray[Any, Any]) -> None:
+        if active.any():
+            self._held = Held(self.model, np.flatnonzero(active | self.above))
+        while active.any():
+            source = int(np.argmax(np.where(active, self.model.score, -1.0)))
+            if self.model.score[source] <= self.stop:
+                active[source] = False
+            elif self._transfers >= self.budget:
+                self._deny(source, Reason.BUDGET_SPENT)
+                active[source] = False
+            else:
+                active[source] = self._relieve(source, active)
+
+    def _relieve(self, source: int, active: np.ndarray[Any, Any]) -> bool:
+        """One step of relief; whether another may follow."""
+        found = self._free_of(source)
+        if found is None:
+            return False
+        idle_only = self.hits.idle if self.short else np.ones(len(active), bool)
+        targets = targets_for(self.model, self.usable & ~active & idle_only, source)
+        if not len(targets):
+            self._deny(source, Reason.UNDER_PROVISIONED if self.short else Reason.NO_TARGET)
+            return False
+        relief = self.model.score[source] - self.model.without(source, found.work)
+        excess = float(self.model.score[source] - self.model.level)
+        close = near(found, relief, excess + (self.model.level - self.strict.source_at_least))
+        for bounds in (self.strict, self.loose):
+            pairs = evaluate(self.model, close, targets, bounds, self.settings.caps)
+            best = pairs.best()
+            if best is not None:
+                self._move(pairs, best, self._why(source))
+                return True
+            if excess <= 2 * self.settings.steady.tolerance * self.model.norm:
+                break
+        return self._otherwise(source, found, close, targets, pairs, excess)
+
+    def _otherwise(
+        self, source: int, found: Candidates, close: Candidates, targets: Ints, pairs: Pairs, excess: float
+    ) -> bool:
+        """No single bundle fits: exchange two, split one, or say why not."""
+        if self._transfers + 2 <= self.budget:
+            if self._everyone is None:
+                self._everyone = Held(self.model, np.arange(len(self.model.score)))
+            partners = least_loaded(self.model, targets)
+            self.visited[partners] = True
+            swap = best_swap(self.model, self._everyone, found, partners, self.loose)
+            if swap is not None:
+                self._exchange(source, swap, pairs)
+                return True
+        evidence = self._lost(pairs)
+        largest = int(np.argmax(close.work.max(axis=1)))
+        split = self.advice.split(self.model, source, close, largest, excess)
+        if isinstance(split, Reason):
+            told = self.advice.for_bundle(int(close.bundles[largest]), split)
+            self._deny(source, split if told is not None else pairs.obstacle(), {**evidence, **(told or {})})
+        elif split is not None:
+            bundle = int(close.bundles[largest])
+            self.moves.append(split_decision(self.snapshot, bundle, source, split, {**self._seen(source), **evidence}))
+            self.model.named.add(bundle)
+            self.acted.add(source)
+        else:
+            self._deny(source, pairs.obstacle(), evidence)
+        return False
+
+    def _exchange(self, source: int, swap: Swap, pairs: Pairs) -> None:
+        model, target = self.model, swap.target
+        before = float(model.score[source]), float(model.score[target])
+        model.move(swap.leaving, swap.leaving_work, target)
+        model.move(swap.returning, swap.returning_work, source)
+        after = float(model.score[source]), float(model.score[target])
+        evidence = {**self._seen(source), **self._lost(pairs)}
+        for bundle, other, way in (
+            (swap.leaving, swap.returning, (source, target)),
+            (swap.returning, swap.leaving, (target, source)),
+        ):
+            scores = (before, after) if way[0] == source else (before[::-1], after[::-1])
+            told = {**evidence, "swapped_with": self.snapshot.bundles[other]}
+            self.moves.append(move_decision(self.snapshot, bundle, way, *scores, self._why(source), told))
+        self._transfers += 2
+        self.acted.add(source)
+        self.acted.add(target)
+
+    def _fill(self, idle: int) -> None:
+        """Bring an idle broker to the level from the brokers above it, the highest first."""
+        model = self.model
+        active = model.takes_part & (model.score > model.level)
+        enough = model.level - FILLED * model.norm
+        while model.score[idle] < enough and active.any():
+            if self._transfers >= self.budget:
+                return
+            source = int(np.argmax(np.where(active, model.score, -1.0)))
+            pairs = self._fitting(source, idle)
+            best = pairs.best() if pairs is not None else None
+            if pairs is None or best is None:
+                active[source] = False
+            else:
+                self._move(pairs, best, Reason.UNDERLOADED)
+                active[source] = model.score[source] > model.level
+
+    def _fitting(self, source: int, idle: int) -> Pairs | None:
+        found = self._free_of(source)
+        if found is None:
+            return None
+        relief = self.model.score[source] - self.model.without(source, found.work)
+        close = near(found, relief, float(self.model.score[source] - self.filling.source_at_least))
+        return evaluate(self.model, close, np.array([idle]), self.filling, self.settings.caps)
+
+    def _free_of(self, source: int) -> Candidates | None:
+        """The source's bundles that may move; None when there are none, with the reason noted."""
+        self.visited[source] = True
+        if self._held is None:
+            self._held = Held(self.model, np.flatnonzero(self.above))
+        held = self._held.all_of(source)
+        found = self._held.free_of(source)
+        if len(found.bundles):
+            return found
+        block = self.snapshot.bundle_block[held]
+        why = Reason.NO_BUNDLES if not len(held) else _most_common(block[block != ALLOWED])
+        self._deny(source, why, {"bundles": len(held), "bundles_lost": counted(block[block != ALLOWED])})
+        return None
+
+    def _move(self, pairs: Pairs, best: tuple[int, int], reason: Reason) -> None:
+        row, column = best
+        source, target = pairs.candidates.source, int(pairs.targets[column])
+        bundle = int(pairs.candidates.bundles[row])
+        model = self.model
+        evidence = {**self._seen(source), **self._lost(pairs, SHOWN_LATER if source in self.acted else SHOWN)}
+        evidence["disruption_permille"] = round(1000 * float(pairs.candidates.disruption[row]))
+        before = float(model.score[source]), float(model.score[target])
+        model.move(bundle, pairs.candidates.work[row], target)
+        after = float(model.score[source]), float(model.score[target])
+        self.moves.append(move_decision(self.snapshot, bundle, (source, target), before, after, reason, evidence))
+        if source not in self.acted:
+            self.reasons[source] = reason
+        self.acted.add(source)
+        self._transfers += 1
+
+    def _why(self, source: int) -> Reason:
+        full = self.model.score[source] >= self.settings.shed.overloaded_threshold
+        return Reason.OVERLOADED if full else Reason.ABOVE_MEAN
+
+    def _deny(self, source: int, reason: Reason, evidence: Mapping[str, Any] | None = None) -> None:
+        """Why the source gets nothing (more). One that gave something away keeps the reason it did so for."""
+        if source not in self.acted:
+            self.reasons[source] = reason
+            self.evidence[source] = {**self._seen(source), **(evidence or {})}
+
+    def _lost(self, pairs: Pairs, most: int = SHOWN) -> dict[str, Any]:
+        return {"pairs": pairs.shown(self.snapshot.bundles, self.snapshot.brokers, most)}
+
+    def _seen(self, at: int) -> dict[str, Any]:
+        """What the broker was judged by: scores in 1 / SCORE_UNIT, the rounds it was above and the rounds asked for."""
+        seen: dict[str, Any] = {
+            "score": in_units(float(self.model.score[at])),
+            "mean": in_units(self.model.level),
+            "hits": int(self.hits.runs[at]),
+            "hits_needed": int(self.hits.needed[at]),
+        }
+        if self.short:
+            seen["under_provisioned"] = True
+        if self.capacity.speed[at] != 1.0:
+            seen["cost_permille"] = round(1000 * float(self.capacity.speed[at]))
+        return seen
+
+
+def _most_common(codes: Ints) -> Reason:
+    if not len(codes):
+        return Reason.IN_FLIGHT  # all that could move are named in this round
+    found, counts = np.unique(codes, return_counts=True)
+    return REASONS[int(found[int(np.argmax(counts))])]

@@ -1,0 +1,69 @@
+"""Decisions of `steady` as values: moves, splits and skips with what was seen and what is predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from controller.domain.decision import Decision, DecisionKind, Label, Reason
+from controller.domain.load import SCORE_UNIT
+from controller.policy.frame import Ints
+from controller.policy.snapshot import REASONS, Snapshot
+from controller.policy.steady.cut import Cut
+from controller.policy.steady.model import in_units
+
+NAME = "steady"
+
+
+def move_decision(
+    snapshot: Snapshot, bundle: int, way: tuple[int, int], before: tuple[float, float], after: tuple[float, float],
+    reason: Reason, evidence: Mapping[str, Any],
+) -> Decision:  # fmt: skip
+    """A transfer along `way` (source, target), with both scores before and after."""
+    names = snapshot.brokers[way[0]], snapshot.brokers[way[1]]
+    return Decision(
+        id="",
+        kind=DecisionKind.TRANSFER,
+        label=Label.SUCCESS,
+        reason=reason,
+        bundle=snapshot.bundles[bundle],
+        source=names[0],
+        target=names[1],
+        epoch=int(snapshot.epoch[bundle]),
+        strategy=NAME,
+        evidence=evidence,
+        before={name: in_units(score) / SCORE_UNIT for name, score in zip(names, before, strict=True)},
+        after={name: in_units(score) / SCORE_UNIT for name, score in zip(names, after, strict=True)},
+    )
+
+
+def split_decision(snapshot: Snapshot, bundle: int, source: int, cut: Cut, evidence: Mapping[str, Any]) -> Decision:
+    """A split so that one part can move; void when the bundle's epoch has moved on."""
+    told: dict[str, Any] = {"boundary_by": cut.method}
+    if cut.upper_share is not None:
+        told["upper_permille"] = round(1000 * cut.upper_share)
+    return Decision(
+        id="",
+        kind=DecisionKind.SPLIT,
+        label=Label.SUCCESS,
+        reason=Reason.SPLIT_TO_BALANCE,
+        bundle=snapshot.bundles[bundle],
+        source=snapshot.brokers[source],
+        epoch=int(snapshot.epoch[bundle]),
+        boundary=cut.boundary,
+        strategy=NAME,
+        evidence={**evidence, **told},
+    )
+
+
+def skip_decision(broker: str, reason: Reason, evidence: Mapping[str, Any]) -> Decision:
+    """Why this broker gave nothing away."""
+    return Decision("", DecisionKind.SKIP, Label.SKIP, reason, source=broker, strategy=NAME, evidence=evidence)
+
+
+def counted(codes: Ints) -> dict[str, int]:
+    """Reason -> how often."""
+    found, counts = np.unique(codes, return_counts=True)
+    return {REASONS[code].value: n for code, n in zip(found.tolist(), counts.tolist(), strict=True)}

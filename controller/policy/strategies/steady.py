@@ -1,0 +1,70 @@
+"""`steady`: few moves, each worth it, on what lasts. The default strategy.
+
+Source, bundle and target are chosen together, on all weighted resources, by capacity, against a model that every
+chosen move changes. The parts are in `controller/policy/steady`: what brokers can carry (capacity), when to act
+(hits), what a move would bring (model, pairs, swap), what it disrupts (disruption), what else helps (cut, advice).
+Users turn three knobs (`SteadySettings`); grace and the overload threshold are those of all strategies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from controller.domain.load import SCORE_UNIT
+from controller.domain.settings import PolicySettings
+from controller.policy.snapshot import Snapshot
+from controller.policy.steady import hits as counting
+from controller.policy.steady.advice import Advice
+from controller.policy.steady.capacity import Capacity, learn
+from controller.policy.steady.model import Model
+from controller.policy.steady.planner import Planner
+from controller.policy.steady.wording import NAME
+from controller.policy.strategies.base import StrategyOutcome, score_rows
+
+MEMORY_VERSION = 1
+
+
+class Steady:
+    """See the module's text."""
+
+    name = NAME
+
+    def decide(self, snapshot: Snapshot, memory: Mapping[str, Any], settings: PolicySettings) -> StrategyOutcome:
+        """Memory: `v`, `noise`, `brokers` (id -> incarnation and past), `speeds`, `advised`; all small integers."""
+        memory = memory if memory.get("v") == MEMORY_VERSION else {}
+        capacity = learn(snapshot, _speeds(snapshot, memory))
+        model = Model(snapshot, capacity)
+        part = model.takes_part
+        deviation = model.deviation()
+        hits = counting.count(snapshot, deviation, part, settings.steady.tolerance, memory)
+        advice = Advice(snapshot, settings.split, memory)
+        planner = Planner(snapshot, capacity, model, hits, settings, advice)
+        planner.plan()
+        after = model.deviation() if snapshot.frame.mode == "live" else deviation
+        kept = counting.remember(snapshot, hits, deviation, after, part, settings.steady.tolerance)
+        kept |= {"v": MEMORY_VERSION, "speeds": _spoken(snapshot, capacity), "advised": advice.to_json()}
+        level = round(model.level * SCORE_UNIT)
+        rows = score_rows(snapshot, level, hits.runs, hits.sources, planner.reasons)
+        considered = np.append(planner.visited, False)[snapshot.owner]
+        return StrategyOutcome((*planner.moves, *planner.skips()), rows, kept, considered, planner.budget)
+
+
+def _speeds(snapshot: Snapshot, memory: Mapping[str, Any]) -> dict[int, float]:
+    """Learned speeds by index, of those whose process is still the same."""
+    known: Mapping[str, Any] = memory.get("speeds", {})
+    return {
+        at: known[name][1] / 1000
+        for at, name in enumerate(snapshot.brokers)
+        if name in known and known[name][0] == int(snapshot.incarnation[at])
+    }
+
+
+def _spoken(snapshot: Snapshot, capacity: Capacity) -> dict[str, list[int]]:
+    """Only of brokers that differ from the median."""
+    return {
+        snapshot.brokers[at]: [int(snapshot.incarnation[at]), round(1000 * float(capacity.speed[at]))]
+        for at in np.flatnonzero(capacity.speed != 1.0).tolist()
+    }
