@@ -152,13 +152,13 @@ def play(world: World, decide: Decide, rng: Random, settings: PolicySettings | N
         frame = frame_of(world, names, measured, owner, alive, moved_at, at_ms)
         plan = decide(frame, memory, settings)
         memory = plan.outcome.memory
-        _carry_out(run, plan, frame, owner, moved_at, at_ms)
+        _carry_out(run, plan, frame, len(alive), owner, moved_at, at_ms)
     return run
 
 
-def _carry_out(run: Run, plan: Plan, frame: Frame, owner: Ints, moved_at: Ints, at_ms: int) -> None:
+def _carry_out(run: Run, plan: Plan, frame: Frame, count: int, owner: Ints, moved_at: Ints, at_ms: int) -> None:
     index = {name: at for at, name in enumerate(frame.bundles)}
-    brokers = {name: at for at, name in enumerate(frame.brokers)}
+    brokers = {broker_name(at): at for at in range(count)}
     moves = [d for d in plan.decisions if d.kind is DecisionKind.TRANSFER]
     for move in moves:
         at = index[str(move.bundle)]
@@ -178,6 +178,11 @@ def _place_orphans(world: World, owner: Ints, alive: NDArray[np.bool_], fields: 
         held = np.bincount(owner[space == space[bundle]], minlength=len(alive))
         order = np.lexsort((np.bincount(owner, minlength=len(alive)), band, held))
         owner[bundle] = next(at for at in order.tolist() if alive[at])
+
+
+def broker_name(number: int) -> str:
+    """Sorted as the numbers are."""
+    return f"broker-{number:03d}:8080"
 
 
 def bundle_names(count: int) -> tuple[str, ...]:
@@ -210,7 +215,7 @@ def frame_of(
     return Frame(
         at_ms=at_ms,
         mode="live",
-        brokers=tuple(f"broker-{at:03d}:8080" for at in brokers.tolist()),
+        brokers=tuple(map(broker_name, brokers.tolist())),
         broker_facts=facts,
         usage=_whole(usage, RESOURCE_SCALES),
         limit=_whole(limits, RESOURCE_SCALES),
