@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from controller.domain.errors import ConfigError
+from controller.policy.strategies.average import Average
 from controller.policy.strategies.base import Strategy, StrategyOutcome
 from controller.policy.strategies.headroom import Headroom
+from controller.policy.strategies.overload import Overload
+from controller.policy.strategies.simple import Simple
 from controller.policy.strategies.steady import Steady
+from controller.policy.strategies.threshold import Threshold
+from controller.policy.strategies.uniform import Uniform
 
-STRATEGIES: dict[str, Strategy] = {strategy.name: strategy for strategy in (Headroom(), Steady())}
+_ALL: tuple[Strategy, ...] = (Headroom(), Steady(), Overload(), Threshold(), Uniform(), Average(), Simple())
+STRATEGIES: dict[str, Strategy] = {strategy.name: strategy for strategy in _ALL}
 ALIASES = {"first": "headroom"}
 
 __all__ = ["STRATEGIES", "Strategy", "StrategyOutcome", "get"]

@@ -1,0 +1,20 @@
+"""The method of Pulsar 2.5's documentation on shedding: what a broker is over 85 %, plus 5 %, of its traffic.
+
+A broker at 95 % CPU sheds bundles with at least (95 % - 85 %) + 5 % = 15 % of its traffic, those with the highest
+traffic first, and none that was shed within 30 minutes. "Usage" is CPU, network and memory, whichever is highest and
+without weights: that, heap included, is where it differs from OverloadShedder.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from controller.domain.pulsar_knobs import PulsarKnobs
+from controller.policy.pulsar.load_arrays import LoadArrays, Shedding
+from controller.policy.pulsar.load_data import Floats
+from controller.policy.pulsar.overload import shed_overload
+
+
+def shed_simple(load: LoadArrays, highest_usage: Floats, knobs: PulsarKnobs) -> Shedding:
+    """What each broker at or above the threshold sheds. `highest_usage`: [B] of all its resources, as fractions."""
+    return shed_overload(replace(load, usage=highest_usage), knobs)

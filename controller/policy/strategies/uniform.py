@@ -1,0 +1,26 @@
+"""Strategy `uniform`: Pulsar's UniformLoadShedder, placed by Pulsar's default placement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from controller.domain.settings import PolicySettings
+from controller.policy.pulsar.modular_round import ModularRound
+from controller.policy.pulsar.uniform import shed_uniform
+from controller.policy.snapshot import Snapshot
+from controller.policy.strategies.base import StrategyOutcome
+from controller.policy.strategies.modular_outcome import ModularOutcome, idle_outcome
+
+
+class Uniform:
+    """See `controller/policy/pulsar/uniform.py`."""
+
+    name = "uniform"
+
+    def decide(self, snapshot: Snapshot, memory: Mapping[str, Any], settings: PolicySettings) -> StrategyOutcome:
+        """Memory: what every strategy of the modular manager keeps (`ModularRound.kept`)."""
+        cluster = ModularRound(snapshot, memory, settings.pulsar)
+        if (idle := idle_outcome(self.name, cluster, memory)) is not None:
+            return idle
+        return ModularOutcome(self.name, cluster, shed_uniform(cluster.load, settings.pulsar), memory).outcome()
