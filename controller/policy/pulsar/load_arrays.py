@@ -90,4 +90,4 @@ def nothing_movable(load: LoadArrays, broker: int) -> Reason:
 
 def quantised(value: float) -> int:
     """A fraction in hundredths of a percentage point, as scores are."""
-    return round(float(np.clip(value, -1e11, 1e11)) * 10_000)
+    return round(max(-1e11, min(1e11, float(value))) * 10_000)

@@ -10,6 +10,7 @@ unloaded. One whose owner is still the source in the next round was not unloaded
 from __future__ import annotations
 
 import zlib
+from bisect import bisect_left
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from controller.domain.decision import Reason
 from controller.domain.load import BUNDLE_FIELDS, RESOURCES
 from controller.domain.pulsar_knobs import PulsarKnobs
-from controller.policy.frame import namespaces_of
+from controller.policy.frame import NOBODY, namespaces_of
 from controller.policy.pulsar.broker_selection import BrokerSelection
 from controller.policy.pulsar.load_arrays import Ints, LoadArrays
 from controller.policy.pulsar.load_data import (
@@ -99,19 +100,22 @@ class ModularRound:
 
     def _not_expired(self, kept: Mapping[str, Any]) -> dict[str, list[Any]]:
         """What was unloaded within the grace period and is not where it was unloaded from."""
-        if not kept:
-            return {}
         snapshot = self.snapshot
         since_ms = snapshot.at_ms - self.knobs.load_balancer_shedding_grace_period_minutes * 60_000
-        place = {name: at for at, name in enumerate(snapshot.bundles) if name in kept}
         result = {}
         for bundle, (at_ms, source) in kept.items():
-            at = place.get(bundle)
-            owner = -1 if at is None else int(snapshot.owner[at])
-            stayed = owner >= 0 and snapshot.brokers[owner] == source and not snapshot.in_flight[at]
+            at = self._place_of(bundle)
+            owner = NOBODY if at is None else int(snapshot.owner[at])
+            stayed = owner != NOBODY and snapshot.brokers[owner] == source and not snapshot.in_flight[at]
             if at_ms >= since_ms and not stayed:
                 result[bundle] = [at_ms, source]
         return result
+
+    def _place_of(self, bundle: str) -> int | None:
+        """Where the bundle stands in the snapshot (they are sorted), if anybody reports it."""
+        names = self.snapshot.bundles
+        at = bisect_left(names, bundle)
+        return at if at < len(names) and names[at] == bundle else None
 
     def _averages(self, memory: Mapping[str, Any]) -> TimeAverages:
         fields = self.snapshot.fields
@@ -146,8 +150,7 @@ class ModularRound:
         if excluded:
             spaces, of_space = namespaces_of(snapshot.bundles)
             barred |= np.array([space in excluded for space in spaces], bool)[of_space]
-        if self.recently_unloaded:
-            barred |= np.fromiter(map(self.recently_unloaded.__contains__, snapshot.bundles), bool, len(barred))
+        barred[[at for at in map(self._place_of, self.recently_unloaded) if at is not None]] = True
         return barred
 
     def _spread_of(self, namespace: str) -> Ints:

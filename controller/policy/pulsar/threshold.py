@@ -99,5 +99,5 @@ def _evidence(history: float, threshold: float, needed: float) -> dict[str, Any]
     return {
         "history": quantised(history),
         "threshold": quantised(threshold),
-        "throughput_to_shed": round(float(np.clip(needed, -(2.0**62), 2.0**62))),
+        "throughput_to_shed": round(max(-(2.0**62), min(2.0**62, float(needed)))),
     }
