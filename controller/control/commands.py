@@ -7,9 +7,10 @@ the operator what is wrong and what would be right.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
+from controller.control.command_args import Effect, number_of, text_of
 from controller.control.context import Context
+from controller.control.policy_commands import end_override, set_override, set_strategy
 from controller.control.splits import begin_split, split_refusal
 from controller.domain.entries import Kind
 from controller.domain.errors import BadRecord
@@ -45,11 +46,8 @@ def _record(ctx: Context, kind: Kind, command: Command, reason: str | None) -> N
     ctx.emit(kind, command_id=command.id, reason=reason, data=data)
 
 
-Effect = Callable[[], Any]
-
-
 def _create_namespace(ctx: Context, command: Command) -> Effect:
-    namespace = _text(command, "namespace")
+    namespace = text_of(command, "namespace")
     if namespace.count("/") != 1 or not all(namespace.split("/")) or " " in namespace:
         raise BadRecord("namespace", f"{namespace!r} is not tenant/namespace")
     if len(namespace) > MAX_NAMESPACE_CHARS:
@@ -58,26 +56,26 @@ def _create_namespace(ctx: Context, command: Command) -> Effect:
         )
     if namespace in ctx.state.namespaces:
         raise BadRecord("namespace", f"{namespace} exists already")
-    count = _number(command, "bundles", ctx.settings.split.default_number_of_namespace_bundles)
+    count = number_of(command, "bundles", ctx.settings.split.default_number_of_namespace_bundles)
     names = [str(b) for b in initial_bundles(namespace, count)]
     return lambda: ctx.emit(Kind.NAMESPACE_CREATED, data={"namespace": namespace, "bundles": names})
 
 
 def _create_topic(ctx: Context, command: Command) -> Effect:
-    topic = _text(command, "topic")
+    topic = text_of(command, "topic")
     namespace = namespace_of(topic)
     if namespace not in ctx.state.namespaces:
         raise BadRecord("namespace", f"{namespace} does not exist; create it first")
     if topic in ctx.state.topics:
         raise BadRecord("topic", f"{topic} exists already")
-    partitions = _number(command, "partitions", 0)
+    partitions = number_of(command, "partitions", 0)
     if not 0 <= partitions <= MAX_PARTITIONS:
         raise BadRecord("partitions", f"{partitions} is not in 0..{MAX_PARTITIONS}")
     return lambda: ctx.emit(Kind.TOPIC_CREATED, data={"topic": topic, "partitions": partitions})
 
 
 def _unload_bundle(ctx: Context, command: Command) -> Effect:
-    record = _living(ctx, _text(command, "bundle"))
+    record = _living(ctx, text_of(command, "bundle"))
     _check_target(ctx, command)
     if record.state is State.FREE:
         raise BadRecord("bundle", f"{record.bundle} is owned by nobody")
@@ -87,7 +85,7 @@ def _unload_bundle(ctx: Context, command: Command) -> Effect:
 
 
 def _unload_namespace(ctx: Context, command: Command) -> Effect:
-    namespace = _text(command, "namespace")
+    namespace = text_of(command, "namespace")
     if namespace not in ctx.state.namespaces:
         raise BadRecord("namespace", f"{namespace} does not exist")
     _check_target(ctx, command)
@@ -122,7 +120,7 @@ def _unload(ctx: Context, command: Command, record: Ownership) -> None:
 
 def _unload_topic(ctx: Context, command: Command) -> Effect:
     """Pulsar's `topics unload`: the owner closes and reopens it; owner and epoch stay."""
-    topic = _text(command, "topic")
+    topic = text_of(command, "topic")
     bundles = ctx.state.namespaces.get(namespace_of(topic))
     if not bundles:
         raise BadRecord("namespace", f"{namespace_of(topic)} does not exist")
@@ -141,8 +139,8 @@ def _unload_topic(ctx: Context, command: Command) -> Effect:
 
 
 def _split_bundle(ctx: Context, command: Command) -> Effect:
-    record = _living(ctx, _text(command, "bundle"))
-    boundary = _number(command, "boundary", record.bundle.middle())
+    record = _living(ctx, text_of(command, "bundle"))
+    boundary = number_of(command, "boundary", record.bundle.middle())
     send_on = bool(command.args.get("unload", False))
     refusal = split_refusal(ctx, record, boundary)
     if refusal:
@@ -152,7 +150,7 @@ def _split_bundle(ctx: Context, command: Command) -> Effect:
 
 def _set_drained(drained: bool) -> Callable[[Context, Command], Effect]:
     def handler(ctx: Context, command: Command) -> Effect:
-        broker = _text(command, "broker")
+        broker = text_of(command, "broker")
         if broker not in ctx.state.brokers:
             known = ", ".join(sorted(ctx.state.brokers)[:10]) or "none"
             raise BadRecord("broker", f"{broker} is not registered; known: {known}")
@@ -162,7 +160,7 @@ def _set_drained(drained: bool) -> Callable[[Context, Command], Effect]:
 
 
 def _mode(ctx: Context, command: Command) -> Effect:
-    mode = _text(command, "mode")
+    mode = text_of(command, "mode")
     if mode not in MODES:
         raise BadRecord("mode", f"{mode!r} is none of {', '.join(MODES)}")
     return lambda: ctx.emit(Kind.MODE, command_id=command.id, data={"mode": mode})
@@ -190,6 +188,9 @@ _HANDLERS: dict[str, Callable[[Context, Command], Effect]] = {
     "drain": _set_drained(True),
     "undrain": _set_drained(False),
     "mode": _mode,
+    "strategy": set_strategy,
+    "override": set_override,
+    "end_override": end_override,
     "round_now": _round_now,
     "thaw": _thaw,
 }
@@ -217,19 +218,3 @@ def _check_target(ctx: Context, command: Command) -> None:
         raise BadRecord("to", f"{target} is leaving; choose another broker")
     if ctx.lags(session):
         raise BadRecord("to", f"{target} is too far behind the journal to be granted anything; try again soon")
-
-
-def _text(command: Command, key: str) -> str:
-    value = command.args.get(key)
-    if not isinstance(value, str) or not 0 < len(value) <= 512 or not value.isprintable():
-        raise BadRecord(key, f"{command.kind} needs {key} as printable text, got {str(value)[:80]!r}")
-    return value
-
-
-def _number(command: Command, key: str, default: int) -> int:
-    value = command.args.get(key)
-    if value is None:
-        return default
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise BadRecord(key, f"{command.kind} needs {key} as a whole number, got {str(value)[:80]!r}")
-    return value

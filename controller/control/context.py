@@ -17,6 +17,7 @@ from controller.domain.decision import RoundResult
 from controller.domain.entries import Entry, Kind, ownership_fields
 from controller.domain.events import Event
 from controller.domain.ids import Bundle, Session
+from controller.domain.overrides import Override, wishes_for
 from controller.domain.ownership import IN_FLIGHT, Ownership, State
 from controller.domain.settings import ControlSettings
 from controller.domain.state import Broker, ClusterState
@@ -71,6 +72,7 @@ class Context:
         self._private = False
         watch.mark(self.read_ms, state.seq)
         self._placement: Placement | None = None
+        self._wishes: dict[str, list[Override]] | None = None
 
     def emit(self, kind: Kind, **fields: Any) -> Entry:
         """Append an entry and fold it in."""
@@ -88,6 +90,8 @@ class Context:
         self.entries.append(entry)
         if kind in _CHANGES_TARGETS:
             self._placement = None
+        if kind is Kind.OVERRIDE:
+            self._wishes = None
         return entry
 
     def move(
@@ -155,10 +159,25 @@ class Context:
     def choose_target(
         self, bundle: Bundle, *without: Session | None, among: Collection[str] | None = None
     ) -> Session | None:
-        """The session that should get the bundle (of the brokers named, if any are), or None when none is eligible."""
+        """The session that should get the bundle (of the brokers named, if any are), or None when none is eligible.
+
+        The broker it is pinned to if that may be granted it; one it should avoid only when there is no other.
+        """
         barred = {session.broker for session in without if session is not None}
-        found = self.placement.choose(bundle.namespace, barred, among)
+        pinned, avoided = wishes_for(self._wishes_of(bundle.namespace), bundle)
+        if pinned and pinned in self.placement and pinned not in barred and (among is None or pinned in among):
+            return self.state.session_of(pinned)
+        found = self.placement.choose(bundle.namespace, barred | avoided, among) if avoided else None
+        found = found or self.placement.choose(bundle.namespace, barred, among)
         return self.state.session_of(found) if found else None
+
+    def _wishes_of(self, namespace: str) -> list[Override]:
+        """Overrides of a namespace and its bundles; kept while none comes or goes."""
+        if self._wishes is None:
+            self._wishes = {}
+            for wish in self.state.overrides.values():
+                self._wishes.setdefault(wish.of_namespace, []).append(wish)
+        return self._wishes.get(namespace, [])
 
     def lags(self, session: Session) -> bool:
         """Whether the session is so far behind the journal that nothing should be granted to it."""

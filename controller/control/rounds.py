@@ -1,7 +1,8 @@
 """A finished round: its decisions are checked against the state as it is now, executed or not, and recorded.
 
-The round was computed in another process on an older state; a decision whose bundle has moved on is void. In shadow
-and paused mode nothing is executed, and the record says so.
+The round was computed in another process on an older state; a decision whose bundle has moved on is void, and all of
+them are when an operator has changed the strategy or an override since. In shadow and paused mode nothing is executed,
+and the record says so.
 """
 
 from __future__ import annotations
@@ -28,8 +29,16 @@ def on_round(ctx: Context, result: RoundResult) -> None:
     ctx.watch.evidence_serial += 1
     attempt_id = f"{ctx.batch.instance}-{ctx.batch.batch_id}-{ctx.watch.evidence_serial}"
     mode = ctx.state.mode
+    overruled = result.state_seq < ctx.state.policy_seq
     ctx.emit(Kind.ROUND, attempt_id=attempt_id, data=_summary(result, mode))
-    outcomes = {d.id: _carry_out(ctx, result, d) for d in result.decisions if d.kind is not DecisionKind.SKIP}
+    for wish in list(ctx.state.overrides.values()):
+        if not wish.holds(result.at_ms):
+            ctx.emit(Kind.OVERRIDE, reason="expired", data={"ended": wish.id})
+    outcomes = {
+        d.id: Reason.STALE_DECISION.value if overruled and not result.challenger else _carry_out(ctx, result, d)
+        for d in result.decisions
+        if d.kind is not DecisionKind.SKIP
+    }
     ctx.evidence.append(Evidence(result, outcomes, attempt_id, mode))
 
 
@@ -80,7 +89,8 @@ def _carry_out(ctx: Context, result: RoundResult, decision: Decision) -> str:
 def _transfer(ctx: Context, result: RoundResult, decision: Decision) -> str:
     record = ctx.state.bundles[str(decision.bundle)]
     grace_ends_ms = record.moved_at_ms + ctx.settings.grace_period_ms
-    if record.moved_at_ms and result.at_ms < grace_ends_ms:
+    asked_for = decision.reason is Reason.OVERRIDDEN  # an operator's wish ends a grace period
+    if record.moved_at_ms and result.at_ms < grace_ends_ms and not asked_for:
         return Reason.GRACE_PERIOD.value
     target = ctx.state.session_of(decision.target or "")
     if target is None or target == record.by:

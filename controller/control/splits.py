@@ -10,6 +10,7 @@ from controller.domain.decision import Reason
 from controller.domain.entries import Kind
 from controller.domain.events import BrokerEvent
 from controller.domain.ids import Bundle
+from controller.domain.overrides import EXCLUDE_NAMESPACE, FREEZE
 from controller.domain.ownership import Ownership, State
 from controller.domain.state import LIVE
 
@@ -63,6 +64,8 @@ def on_split_proposed(ctx: Context, event: BrokerEvent, record: Ownership) -> No
         ctx.watch.refuse(Reason.SWITCHED_OFF.value)
     elif ctx.state.mode != LIVE:
         ctx.watch.refuse(Reason.SHADOW_MODE.value)
+    elif any(o.kind in (FREEZE, EXCLUDE_NAMESPACE) and o.concerns(record.bundle) for o in ctx.state.overrides.values()):
+        ctx.watch.refuse(Reason.FROZEN.value)
     elif record.by != event.session:
         ctx.watch.refuse(Reason.STALE_DECISION.value)
     else:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import InvariantBroken
 from controller.domain.ids import Bundle, Session
+from controller.domain.overrides import Override
 from controller.domain.ownership import Ownership, State, check_transition
 from controller.domain.ring import check_cover
 from controller.domain.state import Broker, ClusterState
@@ -143,6 +144,24 @@ def _mode(state: ClusterState, entry: Entry) -> None:
     state.mode = entry.data["mode"]
 
 
+def _strategy(state: ClusterState, entry: Entry) -> None:
+    challengers = entry.data.get("challengers")
+    state.strategy = entry.data.get("strategy") or ""
+    state.challengers = None if challengers is None else tuple(challengers)
+    state.policy_seq = entry.seq
+
+
+def _override(state: ClusterState, entry: Entry) -> None:
+    ended = entry.data.get("ended")
+    if ended is not None:
+        state.overrides.pop(ended, None)
+    else:
+        wish = Override.from_json(entry.data["override"])
+        state.overrides[wish.id] = replace(wish, seq=entry.seq)
+    if entry.command_id is not None:  # one that ran out did so in the round that found it
+        state.policy_seq = entry.seq
+
+
 def _round(state: ClusterState, entry: Entry) -> None:
     if entry.data.get("challenger"):
         return
@@ -179,6 +198,8 @@ _HANDLERS: dict[Kind, Callable[[ClusterState, Entry], None]] = {
     Kind.COMMAND_ACCEPTED: _command,
     Kind.COMMAND_REJECTED: _command,
     Kind.MODE: _mode,
+    Kind.STRATEGY: _strategy,
+    Kind.OVERRIDE: _override,
     Kind.ROUND: _round,
     Kind.GUARD: _guard,
     Kind.OBSERVED: _observed,

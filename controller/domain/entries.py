@@ -34,6 +34,8 @@ class Kind(str, Enum):
     COMMAND_ACCEPTED = "command_accepted"  # command_id; data: kind, args, who, why
     COMMAND_REJECTED = "command_rejected"  # same, reason says why
     MODE = "mode"  # data: mode
+    STRATEGY = "strategy"  # data: strategy, challengers; null: as configured
+    OVERRIDE = "override"  # data: override {...} for a new one, ended (its id) for one that ends; reason: expired
     ROUND = "round"  # attempt_id; data: round_id, at_ms, plan_hash, memory, counts, moved
     GUARD = "guard"  # data: frozen, silent, alive
     ALARM = "alarm"  # reason, bundle or broker; data

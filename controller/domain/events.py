@@ -31,7 +31,7 @@ EVENT_KINDS = frozenset(
 COMMAND_KINDS = frozenset(
     {
         "create_namespace", "create_topic", "unload_bundle", "unload_namespace", "unload_topic", "split_bundle",
-        "drain", "undrain", "mode", "round_now", "thaw",
+        "drain", "undrain", "mode", "strategy", "override", "end_override", "round_now", "thaw",
     }
 )  # fmt: skip
 _NEEDS_BUNDLE = frozenset(["accepted", "rejected", "serving", "released", "fenced", "split_done", "split_proposed"])

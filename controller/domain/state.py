@@ -11,6 +11,7 @@ from typing import Any
 
 from controller.domain.holdings import Holdings
 from controller.domain.ids import Bundle, Session
+from controller.domain.overrides import Override
 from controller.domain.ownership import Ownership, State
 
 SHADOW, LIVE, PAUSED = "shadow", "live", "paused"
@@ -66,6 +67,10 @@ class ClusterState:
     rounds: int = 0
     round_wanted: str = ""  # the newest accepted `round_now` that no round has answered yet
     round_wanted_seq: int = 0  # of its entry: a round computed at this seq or a later one answers it
+    strategy: str = ""  # the one in charge by command; empty: as configured
+    challengers: tuple[str, ...] | None = None  # by command; None: as configured
+    policy_seq: int = 0  # newest entry that changed what rounds decide by: what was computed before it is void
+    overrides: dict[str, Override] = field(default_factory=dict)  # by id, oldest first
     thawing: bool = False  # an operator overruled the guard: whoever is silent at the next judgement ends
 
     def copy(self) -> ClusterState:

@@ -8,12 +8,14 @@ from typing import Any
 
 from controller.domain.holdings import Holdings
 from controller.domain.ids import Bundle, Session
+from controller.domain.overrides import Override
 from controller.domain.ownership import Ownership, State
 from controller.domain.state import Broker, ClusterState
 
 _PLAIN = (
     "seq", "instance", "controller_running", "mode", "frozen", "topics", "offsets", "kafka",
     "round_at_ms", "round_memory", "round_id", "round_seq", "rounds", "round_wanted", "round_wanted_seq", "thawing",
+    "strategy", "policy_seq",
 )  # fmt: skip
 _OWNERSHIP = tuple(f.name for f in fields(Ownership) if f.name != "bundle")
 
@@ -29,6 +31,8 @@ def encode(state: ClusterState) -> str:
     document["namespaces"] = {ns: [str(b) for b in bundles] for ns, bundles in state.namespaces.items()}
     document["observed"] = {broker: list(names) for broker, names in state.observed.items()}
     document["silent"] = list(state.silent)
+    document["challengers"] = None if state.challengers is None else list(state.challengers)
+    document["overrides"] = [wish.to_json() for wish in state.overrides.values()]  # in their order
     document["commands"] = list(state.commands.items())  # their order decides which are forgotten first
     return json.dumps(document, sort_keys=True, separators=(",", ":"))
 
@@ -45,6 +49,9 @@ def decode(text: str) -> ClusterState:
     state.namespaces = {ns: tuple(map(Bundle.parse, names)) for ns, names in document["namespaces"].items()}
     state.commands = dict(document["commands"])
     state.silent = tuple(document.get("silent", ()))
+    challengers = document.get("challengers")
+    state.challengers = None if challengers is None else tuple(challengers)
+    state.overrides = {wish.id: wish for wish in map(Override.from_json, document.get("overrides", ()))}
     state.observed = {broker: tuple(names) for broker, names in document["observed"].items()}
     return state
 

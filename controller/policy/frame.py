@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from controller.domain.errors import BadRecord
 from controller.domain.load import BUNDLE_FIELDS, FIELD_SCALES, RESOURCE_SCALES, RESOURCES, TAIL, UNKNOWN
+from controller.domain.overrides import Override
 from controller.domain.ownership import IN_FLIGHT, Ownership, State
 from controller.domain.state import ClusterState
 
@@ -51,6 +52,7 @@ class Frame:
     row_facts: Ints  # [M x ROW_FACTS]
     row_fields: Ints  # [M x F]
     namespace_bundles: Mapping[str, int]  # living bundles, splits in flight counted as done
+    overrides: tuple[Override, ...] = ()  # that hold at this moment, oldest first
 
     def select(self, wanted: NDArray[np.bool_]) -> Frame:
         """The same frame with only the wanted bundles ([N] mask) and their rows; all brokers stay."""
@@ -74,6 +76,7 @@ class Frame:
             row_facts=row_facts,
             row_fields=self.row_fields[kept_rows],
             namespace_bundles={ns: n for ns, n in self.namespace_bundles.items() if ns in spaces},
+            overrides=self.overrides,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -89,6 +92,7 @@ class Frame:
             "row_columns": [*ROW_FACTS, *BUNDLE_FIELDS],
             "rows": np.hstack([self.row_facts, self.row_fields]).tolist(),
             "namespace_bundles": dict(sorted(self.namespace_bundles.items())),
+            "overrides": [wish.to_json() for wish in self.overrides],
         }
 
     @classmethod
@@ -114,6 +118,7 @@ class Frame:
             row_facts=rows[:, : len(ROW_FACTS)],
             row_fields=rows[:, len(ROW_FACTS) :],
             namespace_bundles=dict(stored["namespace_bundles"]),
+            overrides=tuple(map(Override.from_json, stored.get("overrides", ()))),
         )
 
 
@@ -153,6 +158,7 @@ def tabulate(
         row_facts=row_facts,
         row_fields=row_fields,
         namespace_bundles=_namespace_counts(state, names_told),
+        overrides=tuple(wish for wish in state.overrides.values() if wish.holds(at_ms)),
     )
 
 

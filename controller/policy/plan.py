@@ -1,4 +1,4 @@
-"""One strategy's plan on one snapshot: sufficiency -> constraints -> strategy -> splits -> pacing.
+"""One strategy's plan on one snapshot: sufficiency -> constraints -> overrides -> strategy -> splits -> pacing.
 
 What the round of the job and a line of `ballast decide` have in common, so that both decide alike.
 """
@@ -12,6 +12,7 @@ from typing import Any
 from controller.domain.decision import Decision, DecisionKind, Reason
 from controller.domain.settings import PolicySettings
 from controller.policy.constraints import constrain
+from controller.policy.overrides import apply_overrides, without_avoided
 from controller.policy.pacing import pace, skipped
 from controller.policy.snapshot import Snapshot
 from controller.policy.split import propose
@@ -34,14 +35,14 @@ class Plan:
 def make_plan(snapshot: Snapshot, strategy: str, memory: Mapping[str, Any], settings: PolicySettings) -> Plan:
     """Decide on a snapshot as `from_frame` gives it. Raises ConfigError for an unknown strategy."""
     deciding = get(strategy)
-    snapshot = constrain(assess(snapshot, settings), settings)
+    snapshot, wanted = apply_overrides(constrain(assess(snapshot, settings), settings))
     outcome = deciding.decide(snapshot, memory, settings)
     shed = outcome.decisions if settings.shed.enabled else _switched_off(outcome.decisions)
+    shed = (*wanted, *without_avoided(snapshot, shed))
     taken = {d.bundle for d in shed if d.kind is not DecisionKind.SKIP and d.bundle is not None}
     splits = propose(snapshot, settings.split, taken)
     most = settings.shed.max_moves_per_round if outcome.max_moves is None else outcome.max_moves
-    if deciding.name in UNBUDGETED:
-        most = len(shed)
+    most = len(shed) if deciding.name in UNBUDGETED else most + len(wanted)
     return Plan(snapshot, outcome, tuple(pace([*shed, *splits], most)))
 
 

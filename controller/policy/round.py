@@ -19,10 +19,11 @@ from controller.domain.decision import Decision, RoundResult
 from controller.domain.settings import PolicySettings
 from controller.domain.state import ClusterState
 from controller.policy.frame import Columns, Frame, tabulate
+from controller.policy.overrides import looked_into
 from controller.policy.plan import make_plan
 from controller.policy.snapshot import ALLOWED, from_frame
 from controller.policy.split import oversized_codes
-from controller.policy.strategies import get
+from controller.policy.strategies import STRATEGIES, get
 
 INPUTS_VERSION = 1
 _DEFAULTS = PolicySettings()
@@ -48,6 +49,7 @@ class RoundInputs:
 
 def run_round(inputs: RoundInputs) -> RoundResult:
     """Decide one round with the configured strategy."""
+    inputs = replace(inputs, settings=as_commanded(inputs.settings, inputs.state))
     frame = tabulate(inputs.state, inputs.brokers, inputs.bundles, inputs.at_ms, inputs.lagging)
     return _result(inputs, frame, inputs.settings.strategy, challenger=False)
 
@@ -58,11 +60,26 @@ def run_with_challengers(inputs: RoundInputs) -> tuple[RoundResult, ...]:
     Each strategy keeps its memory under its own name, and every result carries the memory of all of them, so that it
     does not matter which one's entry the journal's fold sees last.
     """
+    inputs = replace(inputs, settings=as_commanded(inputs.settings, inputs.state))
     frame = tabulate(inputs.state, inputs.brokers, inputs.bundles, inputs.at_ms, inputs.lagging)
     others = [_result(inputs, frame, name, challenger=True) for name in inputs.settings.challengers]
     first = _result(inputs, frame, inputs.settings.strategy, challenger=False)
     memory = {name: kept for result in (*others, first) for name, kept in result.memory.items()}
     return tuple(replace(result, memory=memory) for result in (first, *others))
+
+
+def as_commanded(settings: PolicySettings, state: ClusterState) -> PolicySettings:
+    """The settings with the strategy and challengers that operators have chosen while running.
+
+    A chosen name that this version does not have (an older version was started) counts as not chosen: rounds go on
+    with what is configured, and say so by their strategy's name.
+    """
+    if not state.strategy and state.challengers is None:
+        return settings
+    strategy = state.strategy if state.strategy in STRATEGIES else settings.strategy
+    names = settings.challengers if state.challengers is None else state.challengers
+    known = (get(name).name for name in names if state.challengers is None or name in STRATEGIES)
+    return replace(settings, strategy=strategy, challengers=tuple(n for n in known if n != get(strategy).name))
 
 
 def replay_round(stored: Mapping[str, Any]) -> str:
@@ -87,7 +104,9 @@ def _result(inputs: RoundInputs, frame: Frame, strategy: str, challenger: bool) 
         "code_version": inputs.code_version,
         "settings": asdict(inputs.settings),
         "memory": memory,
-        "frame": frame.select(plan.outcome.considered | snapshot.displaced | oversized).to_json(),
+        "frame": frame.select(
+            plan.outcome.considered | snapshot.displaced | oversized | looked_into(snapshot)
+        ).to_json(),
     }
     decisions = tuple(
         replace(decision, id=f"{inputs.round_id}-{'c' if challenger else ''}{at:04d}")

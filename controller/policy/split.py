@@ -93,8 +93,8 @@ def _obstacle(
     """Why this bundle cannot be split now; None when it can. A grace period does not stop a split."""
     name = snapshot.bundles[at]
     block = int(snapshot.bundle_block[at])
-    if block == CODES[Reason.EXCLUDED]:
-        return Reason.EXCLUDED
+    if block in (CODES[Reason.EXCLUDED], CODES[Reason.FROZEN]):
+        return REASONS[block]
     if snapshot.in_flight[at] or name in taken:
         return Reason.IN_FLIGHT
     if not settings.enabled:

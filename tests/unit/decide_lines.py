@@ -1,6 +1,6 @@
 """Lines of `ballast decide` in words: `lines = Lines(); lines.broker("a", cpu=90, bundles={"x": 30}); lines.next()`.
 
-A bundle's load is in points of CPU; a point is 100 messages/s and 100 kB/s, half of them in.
+A bundle's load is in points of CPU; a point is 100 messages/s and 1 MB/s, half of them in.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class Lines:
             "cpu": [points, 100.0 * cores],
             "memory": [2**28, 2**30],
             "directMemory": [2**20, 2**30],
-            "bandwidthIn": [points * 50_000, 1e9],
-            "bandwidthOut": [points * 50_000, 1e9],
-            "bundles": {b: [p * 50, p * 50, p * 50_000, p * 50_000, 10, 2, 3] for b, p in held.items()},
+            "bandwidthIn": [points * 500_000, 1e9],
+            "bandwidthOut": [points * 500_000, 1e9],
+            "bundles": {b: [p * 50, p * 50, p * 500_000, p * 500_000, 10, 2, 3] for b, p in held.items()},
         }
 
 

@@ -30,7 +30,7 @@ def test_figures_stand_where_the_line_has_them() -> None:
     assert line.brokers == ("a", "b")
     assert line.bundles == ["x", "y", "z"]
     assert line.held.tolist() == [2, 1]
-    assert line.figures[1].tolist() == [1000, 1000, 1_000_000, 1_000_000, 10, 2, 3]
+    assert line.figures[1].tolist() == [1000, 1000, 10_000_000, 10_000_000, 10, 2, 3]
     assert line.usage[:, CPU].tolist() == [30, 30]
     assert line.limit[:, CPU].tolist() == [100, 100]
     assert np.isnan(line.usage[:, DISK]).all()  # the protocol has no disk

@@ -25,6 +25,10 @@ def test_a_busy_state_comes_back_equal() -> None:
     driver.run(Heartbeat(Session("p:1", 1, "n9", 1), 0, {"runtime": "pulsar"}))
     pulsar = Session("p:1", 1, "n9", 1)
     driver.run(BrokerEvent("observed", pulsar, 1, serving={"t/x/0x00000000_0xffffffff": 1}))
+    driver.command("strategy", strategy="headroom", challengers=["headroom", "threshold"])
+    driver.command("override", override="pin", bundle=str(bundles[0]), broker="a:1", until_ms=5_000_000)
+    driver.command("override", override="exclude_namespace", namespace="t/n")
+    assert (len(driver.state.overrides), driver.state.challengers) == (2, ("threshold",))
     assert decode(encode(driver.state)) == driver.state
     assert encode(decode(encode(driver.state))) == encode(driver.state)
     assert b in driver.state.sessions

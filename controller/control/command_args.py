@@ -1,0 +1,30 @@
+"""Arguments of a command, checked one by one; BadRecord becomes the reason of its rejection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from controller.domain.errors import BadRecord
+from controller.domain.events import Command
+
+Effect = Callable[[], Any]
+MAX_TEXT = 512
+
+
+def text_of(command: Command, key: str) -> str:
+    """Printable text of at most MAX_TEXT characters."""
+    value = command.args.get(key)
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_TEXT or not value.isprintable():
+        raise BadRecord(key, f"{command.kind} needs {key} as printable text, got {str(value)[:80]!r}")
+    return value
+
+
+def number_of(command: Command, key: str, default: int) -> int:
+    """A whole number, or the default where none is given."""
+    value = command.args.get(key)
+    if value is None:
+        return default
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise BadRecord(key, f"{command.kind} needs {key} as a whole number, got {str(value)[:80]!r}")
+    return value

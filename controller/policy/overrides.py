@@ -1,0 +1,139 @@
+"""Operators' overrides in a round: which bundles a strategy may not touch, and what the overrides themselves move.
+
+They come before every strategy and outside its budget, MOST_MOVES a round: where a wish and a balance disagree, the
+wish wins. Only eligible targets are used, and nothing that is under way. `controller.domain.overrides` has the kinds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controller.domain.decision import Decision, DecisionKind, Label, Reason
+from controller.domain.load import SCORE_UNIT
+from controller.domain.overrides import AVOID, EXCLUDE_NAMESPACE, FREEZE, PIN, Override
+from controller.policy.frame import NOBODY, Ints, namespaces_of
+from controller.policy.model import Model
+from controller.policy.pacing import skipped
+from controller.policy.snapshot import ALLOWED, CODES, Snapshot
+from controller.policy.split import range_of
+
+MOST_MOVES = 10
+_BLOCKS = {PIN: Reason.PINNED, FREEZE: Reason.FROZEN, EXCLUDE_NAMESPACE: Reason.EXCLUDED}
+_STAYS = (CODES[Reason.IN_FLIGHT], CODES[Reason.STALE_DECISION], CODES[Reason.EXCLUDED], CODES[Reason.FROZEN])
+
+
+def apply_overrides(snapshot: Snapshot) -> tuple[Snapshot, list[Decision]]:
+    """The snapshot with what overrides forbid, and the moves they ask for; needs constraints to be filled in."""
+    wishes = snapshot.frame.overrides
+    if not wishes:
+        return snapshot, []
+    block = snapshot.bundle_block.copy()
+    for kind in (EXCLUDE_NAMESPACE, FREEZE, PIN):  # what forbids the most names the reason
+        for wish in (w for w in wishes if w.kind == kind):
+            concerned = concerned_by(snapshot, wish)
+            unsaid = concerned[~np.isin(block[concerned], _STAYS)]
+            block[unsaid] = CODES[_BLOCKS[kind]]
+    snapshot = replace(snapshot, bundle_block=block)
+    moves = _wanted_moves(snapshot, wishes)
+    block[[bundle for _, bundle in moves]] = CODES[Reason.IN_FLIGHT]
+    return snapshot, [decision for decision, _ in moves]
+
+
+def without_avoided(snapshot: Snapshot, decisions: Iterable[Decision]) -> tuple[Decision, ...]:
+    """The decisions; a move to a broker that its bundle should avoid becomes a skip."""
+    avoided = _avoided(snapshot)
+    return tuple(
+        skipped(d, Reason.AVOIDED)
+        if d.kind is DecisionKind.TRANSFER and d.target in avoided.get(d.bundle or "", ())
+        else d
+        for d in decisions
+    )
+
+
+def looked_into(snapshot: Snapshot) -> NDArray[np.bool_]:
+    """[N] whose rows the moves of overrides hung on; they are stored for the replay."""
+    result = np.zeros(len(snapshot.bundles), bool)
+    for wish in snapshot.frame.overrides:
+        if wish.kind in (PIN, AVOID):
+            result[concerned_by(snapshot, wish)] = True
+    return result
+
+
+def concerned_by(snapshot: Snapshot, wish: Override) -> Ints:
+    """Indices of the bundles that the override concerns."""
+    spaces, of_space = namespaces_of(snapshot.bundles)
+    if wish.of_namespace not in spaces:
+        return np.zeros(0, np.int64)
+    within = np.flatnonzero(of_space == spaces.index(wish.of_namespace))
+    ranges = ((at, range_of(snapshot.bundles[at])) for at in within.tolist())
+    return np.array([at for at, bundle in ranges if bundle is not None and wish.concerns(bundle)], np.int64)
+
+
+def _avoided(snapshot: Snapshot) -> dict[str, set[str]]:
+    """Bundle -> the brokers it should avoid."""
+    result: dict[str, set[str]] = {}
+    for wish in snapshot.frame.overrides:
+        if wish.kind == AVOID and wish.broker is not None:
+            for at in concerned_by(snapshot, wish).tolist():
+                result.setdefault(snapshot.bundles[at], set()).add(wish.broker)
+    return result
+
+
+def _wanted_moves(snapshot: Snapshot, wishes: tuple[Override, ...]) -> list[tuple[Decision, int]]:
+    """Home to where bundles are pinned, and away from where they should not be; by name, as far as the limit goes."""
+    index = {broker: at for at, broker in enumerate(snapshot.brokers)}
+    pinned = {
+        at: index[w.broker]
+        for w in wishes
+        if w.kind == PIN and w.broker in index
+        for at in concerned_by(snapshot, w).tolist()
+    }
+    avoided = {at: {index[b] for b in brokers if b in index} for at, brokers in _by_index(snapshot).items()}
+    model = Model(snapshot)
+    moves: list[tuple[Decision, int]] = []
+    for at in sorted({*pinned, *avoided}):
+        owner = int(snapshot.owner[at])
+        if len(moves) >= MOST_MOVES or owner == NOBODY or snapshot.bundle_block[at] in _STAYS:
+            continue
+        misplaced = pinned[at] != owner if at in pinned else owner in avoided[at]
+        target = pinned.get(at) if at in pinned else _least_loaded(model, owner, avoided[at])
+        if misplaced and target is not None and snapshot.target_block[target] == ALLOWED:
+            moves.append((_move(model, at, target), at))
+    return moves
+
+
+def _by_index(snapshot: Snapshot) -> dict[int, set[str]]:
+    avoided = _avoided(snapshot)
+    return {at: avoided[name] for at, name in enumerate(snapshot.bundles) if name in avoided} if avoided else {}
+
+
+def _least_loaded(model: Model, owner: int, avoided: set[int]) -> int | None:
+    open_ = model.snapshot.target_block == ALLOWED
+    open_[[owner, *avoided]] = False
+    return int(np.argmin(np.where(open_, model.score, np.iinfo(np.int64).max))) if open_.any() else None
+
+
+def _move(model: Model, at: int, target: int) -> Decision:
+    """The decision, done in the model."""
+    snapshot, owner = model.snapshot, int(model.owner[at])
+    brokers = (snapshot.brokers[owner], snapshot.brokers[target])
+    before = [int(model.score[owner]), int(model.score[target])]
+    model.move(at, target)
+    after = [int(model.score[owner]), int(model.score[target])]
+    return Decision(
+        id="",
+        kind=DecisionKind.TRANSFER,
+        label=Label.SUCCESS,
+        reason=Reason.OVERRIDDEN,
+        bundle=snapshot.bundles[at],
+        source=brokers[0],
+        target=brokers[1],
+        epoch=int(snapshot.epoch[at]),
+        strategy="overrides",
+        before={name: score / SCORE_UNIT for name, score in zip(brokers, before, strict=True)},
+        after={name: score / SCORE_UNIT for name, score in zip(brokers, after, strict=True)},
+    )
