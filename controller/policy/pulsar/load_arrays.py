@@ -41,10 +41,14 @@ class LoadArrays:
         return order[first[broker] : first[broker + 1]]
 
     def heaviest_first(self, broker: int, values: Floats) -> tuple[Ints, Floats]:
-        """The broker's rows that are not barred, by value, the largest first, and these values. `values`: [N]."""
+        """The broker's rows that are not barred, by value, the largest first, and these values.
+
+        `values`: [N], one of the two short-term averages; the other one decides between equal values.
+        """
         rows = self.rows_of(broker)
         rows = rows[~self.barred[rows]]
-        rows = rows[np.argsort(-values[rows], kind="stable")]
+        other = self.short_msg_rate if values is self.short_throughput else self.short_throughput
+        rows = rows[np.lexsort((-other[rows], -values[rows]))]
         return rows, values[rows]
 
     @cached_property
