@@ -112,13 +112,13 @@ class SimCluster:
                 self.check_servers()
         self.now_ms = end
 
-    def settle(self) -> None:
+    def settle(self, patience_ms: int = 90_000) -> None:
         """No more faults: after the deadlines everything is served again."""
         self.cut.clear()
         for agent in self.agents:
             agent.paused_until_ms = agent.hung_until_ms = 0
             agent.refusing = False
-        for _ in range(6):
+        for _ in range(patience_ms // 15_000):
             self.run(15_000)
             if self.state.frozen:
                 self.command("thaw")

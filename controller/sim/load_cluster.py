@@ -159,6 +159,12 @@ class LoadCluster(SimCluster):
         while self.now_ms < end_ms and not self.quiet():
             self.run(min(_SLICE_MS, end_ms - self.now_ms))
 
+    def settle(self, patience_ms: int = 90_000) -> None:
+        """As SimCluster does, without waiting where nothing is under way any more."""
+        self.cut.clear()
+        self.run_while_busy(patience_ms)
+        super().settle(15_000 if self.quiet() else patience_ms)
+
     def quiet(self) -> bool:
         """Whether heartbeats are all that would happen."""
         watch = self._watch

@@ -17,22 +17,24 @@ PLACES = ("spread", "random", "packed")
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
-    """The brokers of the start: b1, b2, …; `cores` in turn."""
+    """The brokers of the start: b1, b2, …; `cores` and `nic_bytes_per_s` (each direction) in turn."""
 
     brokers: int = 12
     cores: tuple[float, ...] = (8.0,)
-    nic_bytes_per_s: float = 125e6
+    nic_bytes_per_s: tuple[float, ...] = (125e6,)
     place: str = "spread"
 
     def __post_init__(self) -> None:
-        if self.brokers < 1 or not self.cores or min(self.cores) <= 0:
-            raise ConfigError(f"a cluster of {self.brokers} brokers with {self.cores} cores: at least 1 of each")
+        if self.brokers < 1 or min(self.cores, default=0) <= 0 or min(self.nic_bytes_per_s, default=0) <= 0:
+            raise ConfigError(
+                f"{self.brokers} brokers with {self.cores} cores and {self.nic_bytes_per_s} bytes/s: all above 0"
+            )
         if self.place not in PLACES:
             raise ConfigError(f"place {self.place!r} is none of {', '.join(PLACES)}")
 
-    def cores_of(self, number: int) -> float:
-        """Cores of the number-th broker, from 0."""
-        return self.cores[number % len(self.cores)]
+    def machine(self, number: int) -> tuple[float, float]:
+        """Cores and bytes/s of the number-th broker, from 0."""
+        return self.cores[number % len(self.cores)], self.nic_bytes_per_s[number % len(self.nic_bytes_per_s)]
 
 
 @dataclass(frozen=True, slots=True)

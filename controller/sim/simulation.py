@@ -61,7 +61,7 @@ class Simulation:
         self.scenario, self.seed = scenario, seed
         self.tick_ms = scenario.reports.every_ms
         cluster = scenario.cluster
-        cores = sum(cluster.cores_of(at) for at in range(cluster.brokers))
+        cores = sum(cluster.machine(at)[0] for at in range(cluster.brokers))
         self.workload = Workload(scenario.load, scenario.shapes, scenario.costs, cores, scenario.duration_ms, seed)
         self.world = LoadWorld(scenario.costs, self.workload.topics)
         policy = scenario.policy
@@ -94,7 +94,7 @@ class Simulation:
     def _begin(self) -> None:
         cluster, spec = self.cluster, self.scenario.cluster
         for number in range(spec.brokers):
-            self._join(f"b{number + 1}", spec.cores_of(number))
+            self._join(f"b{number + 1}", *spec.machine(number))
         self._wait(lambda: len(cluster.state.sessions) == spec.brokers, "brokers to register")
         for namespace, count in namespaces_of(self.scenario.load).items():
             cluster.command("create_namespace", namespace=namespace, bundles=count)
@@ -108,8 +108,8 @@ class Simulation:
         self._place()
         cluster.begin_metering()
 
-    def _join(self, broker: str, cores: float) -> None:
-        self.world.add(broker, cores, self.scenario.cluster.nic_bytes_per_s)
+    def _join(self, broker: str, cores: float, nic_bytes_per_s: float) -> None:
+        self.world.add(broker, cores, nic_bytes_per_s)
         self.cluster.start(broker)
 
     def _place(self) -> None:
@@ -221,7 +221,7 @@ class Simulation:
         begin = {
             faults.CRASH: self._crash,
             faults.LEAVE: self._leave,
-            faults.JOIN: lambda fault: self._join(fault.broker, fault.cores or self.scenario.cluster.cores_of(0)),
+            faults.JOIN: self._newcomer,
             faults.SLOW: lambda fault: self._slow(fault.broker, fault.factor),
             faults.SILENT: lambda fault: self._silent.add(fault.broker),
             faults.CUT: lambda fault: self.cluster.cut.update({fault.broker: self.cluster.now_ms + fault.for_ms}),
@@ -237,6 +237,12 @@ class Simulation:
         action = (begin if turn.begins else end).get(fault.kind)
         if action is not None:
             action(fault)
+
+    def _newcomer(self, fault: Fault) -> None:
+        """With cores of its own it gets as much more bandwidth; else it is like the first broker."""
+        cores, nic_bytes_per_s = self.scenario.cluster.machine(0)
+        grown = (fault.cores or cores) / cores
+        self._join(fault.broker, cores * grown, nic_bytes_per_s * grown)
 
     def _crash(self, fault: Fault) -> None:
         agent = self.cluster.process_of(fault.broker)
