@@ -94,9 +94,9 @@ def withhold(case: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, An
 
 
 def find_adapter(case: Mapping[str, Any], adapters: Adapters) -> Adapter | None:
-    """The adapter of this kind and strategy, else of the kind."""
+    """The adapter of this kind and strategy, else of the strategy whatever the kind, else of the kind."""
     kind, strategy = str(case.get("kind")), str(case.get("strategy"))
-    return adapters.get((kind, strategy)) or adapters.get(kind)
+    return adapters.get((kind, strategy)) or adapters.get(("*", strategy)) or adapters.get(kind)
 
 
 def _all_adapters() -> Adapters:

@@ -103,9 +103,11 @@ def _picked(expected: Any, seen: Pick, tolerance: float) -> bool:
     if isinstance(expected, str) and re.match(r"any\b", expected):
         count = re.search(r"any (?:one )?of the (\d+)\b", expected)
         return seen.value is not None and (count is None or int(count[1]) == len(seen.among))
+    if isinstance(expected, str) and len(seen.among) > 1 and seen.drawn:
+        expected = re.split(r"\s*(?:,|\||\bor\b)\s*", expected)
     if isinstance(expected, list):
         return sorted(map(str, expected)) == sorted(map(str, seen.among))
-    return len(seen.among) <= 1 and equal(expected, seen.value, tolerance)
+    return (len(seen.among) <= 1 or not seen.drawn) and equal(expected, seen.value, tolerance)
 
 
 def _like(expected: Sequence[Any], item: Any) -> Any:

@@ -25,10 +25,14 @@ class BadCase(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """One value drawn at random from several that the method holds to be equally good."""
+    """One value of several that the method holds to be equally good.
+
+    `drawn`: at random. Otherwise it was the first of equals, and a case may name it.
+    """
 
     value: Any
     among: tuple[Any, ...]
+    drawn: bool = True
 
 
 @dataclass(frozen=True, slots=True)

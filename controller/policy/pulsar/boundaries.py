@@ -26,11 +26,15 @@ class TopicLoad(NamedTuple):
 
 
 class SplitRequest(NamedTuple):
-    """What an algorithm may look at. `loads` by topic name; a topic without one counts as unknown and is left out."""
+    """What an algorithm may look at. `loads` by topic name; a topic without one counts as unknown and is left out.
+
+    `hashes`: of the topics, where they are known without the names.
+    """
 
     lower: int
     upper: int
     topics: Sequence[str] = ()
+    hashes: Sequence[int] = ()
     positions: Sequence[int] = ()
     loads: Mapping[str, TopicLoad] = {}
     max_msg_rate: float = 30_000.0
@@ -49,11 +53,10 @@ def topic_count_equally_divide(request: SplitRequest) -> list[int] | None:
     Surprise: where the two are neighbours on the ring the boundary is the lower one's own hash, and since lower bounds
     are inclusive that topic goes to the right.
     """
-    count = len(request.topics)
-    if count <= 1:
+    hashes = sorted(request.hashes or _hashes(request.topics).tolist())
+    if len(hashes) <= 1:
         return None
-    hashes = np.sort(_hashes(request.topics))
-    left, right = int(hashes[max(count // 2 - 1, 0)]), int(hashes[count // 2])
+    left, right = hashes[max(len(hashes) // 2 - 1, 0)], hashes[len(hashes) // 2]
     return [left + (right - left) // 2]
 
 
@@ -61,7 +64,7 @@ def specified_positions_divide(request: SplitRequest, force: bool = False) -> li
     """Those of the asked positions that lie strictly inside; without `force` two topics are needed as well."""
     if not request.positions:
         raise BadRecord("split_positions", "no positions given: specified_positions_divide needs at least one")
-    if not force and len(request.topics) <= 1:
+    if not force and max(len(request.topics), len(request.hashes)) <= 1:
         return None
     inside = [at for at in sorted(request.positions) if request.lower < at < request.upper]
     return inside or None

@@ -6,6 +6,7 @@ carries out what is returned. Times in ms.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from enum import Enum
@@ -54,6 +55,38 @@ def cleanup_delay_ms(state: MetadataState, is_leader: bool) -> int | None:
     if not is_leader or state is MetadataState.UNSTABLE:
         return None
     return 0 if state is MetadataState.STABLE else MAX_CLEAN_UP_DELAY_MS
+
+
+class CleanupJobs:
+    """What the leader plans when registrations vanish. `counter`: Skip, Schedule, Cancel, Success."""
+
+    def __init__(self) -> None:
+        self.due_at_ms: dict[str, int] = {}
+        self.counter: Counter[str] = Counter()
+
+    def broker_deleted(self, broker: str, state: MetadataState, is_leader: bool, now_ms: int) -> None:
+        """A registration is gone. Without a metadata session that means nothing."""
+        if not is_leader:
+            return
+        delay_ms = cleanup_delay_ms(state, is_leader)
+        if delay_ms is None:
+            self.counter["Skip"] += 1
+        elif broker not in self.due_at_ms:
+            self.counter["Schedule"] += 1
+            self.due_at_ms[broker] = now_ms + delay_ms
+
+    def broker_created(self, broker: str, healthy: bool = True) -> None:
+        """The broker is back, and answers the health check: its cleanup is called off."""
+        if healthy and self.due_at_ms.pop(broker, None) is not None:
+            self.counter["Cancel"] += 1
+
+    def take_due(self, now_ms: int) -> list[str]:
+        """Brokers to clean up after now; each is named once."""
+        due = sorted(broker for broker, at_ms in self.due_at_ms.items() if at_ms <= now_ms)
+        for broker in due:
+            del self.due_at_ms[broker]
+            self.counter["Success"] += 1
+        return due
 
 
 def names_broker(data: ServiceUnitStateData, broker: str) -> bool:

@@ -66,7 +66,8 @@ class Outcome:
     """`verdict`: label and reason that are counted when nothing is moved, None when something is.
 
     `hits` goes into the next cycle. `cooled`: brokers whose cool-down has passed; Pulsar forgets them now.
-    `average` and `std` are what the cycle began with, `std_after` what it expects.
+    `average` and `std` are what the cycle began with, `std_after` what it expects. `exhausted`: it ended because no
+    pair of brokers was left, or as many as allowed had been relieved.
     """
 
     decisions: tuple[Unload, ...]
@@ -76,6 +77,7 @@ class Outcome:
     std: float = 0.0
     std_after: float = 0.0
     cooled: tuple[str, ...] = ()
+    exhausted: bool = False
 
 
 def find_bundles_for_unloading(cluster: Cluster, hits: int, knobs: PulsarKnobs) -> Outcome:
@@ -90,12 +92,11 @@ def find_bundles_for_unloading(cluster: Cluster, hits: int, knobs: PulsarKnobs) 
     average, std = cycle.stats.average, cycle.stats.std
     hits = hits + 1 if cycle.reason() is not None else 0
     if hits <= knobs.load_balancer_shedding_condition_hit_count_threshold:  # must be exceeded
-        verdict = (UnloadLabel.SKIP, UnloadReason.HIT_COUNT)
-        return Outcome((), verdict, hits, average, std, std, cooled)
+        return Outcome((), (UnloadLabel.SKIP, UnloadReason.HIT_COUNT), hits, average, std, std, cooled)
     decisions = tuple(dict.fromkeys(cycle.run()))  # a set in Pulsar
-    if decisions:
-        return Outcome(decisions, None, 0, average, std, cycle.stats.std, cooled)
-    return Outcome((), (UnloadLabel.SKIP, cycle.obstacle()), hits, average, std, cycle.stats.std, cooled)
+    verdict = None if decisions else (UnloadLabel.SKIP, cycle.obstacle())
+    kept_hits = 0 if decisions else hits
+    return Outcome(decisions, verdict, kept_hits, average, std, cycle.stats.std, cooled, not cycle.has_pair())
 
 
 def may_shed(has_isolation_policy: bool, has_anti_affinity_group: bool, knobs: PulsarKnobs) -> bool:
@@ -173,7 +174,7 @@ class _Cycle:
     def run(self) -> list[Unload]:
         """All decisions of this cycle."""
         decisions: list[Unload] = []
-        while self.pairs < self.knobs.load_balancer_max_number_of_broker_shedding_per_cycle and self.low < self.high:
+        while self.has_pair():
             reason = self.reason()
             if reason is None:
                 break
@@ -181,6 +182,11 @@ class _Cycle:
             self.high -= 1  # in any case; the lowest one stays until something was moved to it
             decisions += self._shed(highest, lowest, reason)
         return decisions
+
+    def has_pair(self) -> bool:
+        """Whether another pair may be looked at."""
+        limit = self.knobs.load_balancer_max_number_of_broker_shedding_per_cycle
+        return self.pairs < limit and self.low < self.high
 
     def obstacle(self) -> UnloadReason:
         """The one reason that is counted when all pairs came to nothing."""

@@ -1,0 +1,98 @@
+"""How the case files write things down: knobs, usages, statistics, moments, groups of alike brokers.
+
+Tolerant where a layout leaves something out (Pulsar's default holds), strict where it names something unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from benchmarks.conformance_values import BadCase, Case
+from controller.domain.pulsar_knobs import PulsarKnobs, from_pulsar
+from controller.policy.pulsar.load_data import NamespaceBundleStats, ResourceUsage
+
+NOW_MS = 1_000_000_000_000  # where a case does not say what time it is
+RESOURCES = {
+    "cpu": "cpu",
+    "memory": "memory",
+    "directMemory": "direct_memory",
+    "bandwidthIn": "bandwidth_in",
+    "bandwidthOut": "bandwidth_out",
+}
+_STATS = {
+    "msgRateIn": "msg_rate_in",
+    "msgRateOut": "msg_rate_out",
+    "msgThroughputIn": "msg_throughput_in",
+    "msgThroughputOut": "msg_throughput_out",
+    "topics": "topics",
+    "consumerCount": "consumer_count",
+    "producerCount": "producer_count",
+    "cacheSize": "cache_size",
+}
+_UNITS_MS = {"ms": 1, "s": 1_000, "sec": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000}
+
+
+def knobs_of(case: Case, ignore: Collection[str] = ()) -> PulsarKnobs:
+    """The case's config. Raises ConfigError for a name that is neither Pulsar's nor in `ignore`."""
+    return from_pulsar(case.get("config") or {}, ignore)
+
+
+def usages_of(row: Mapping[str, Any]) -> dict[str, ResourceUsage]:
+    """Resources given as [usage, limit] or {"usage": …, "limit": …}."""
+    found: dict[str, ResourceUsage] = {}
+    for name, ours in RESOURCES.items():
+        value = row.get(name)
+        if isinstance(value, Mapping):
+            found[ours] = ResourceUsage(float(value["usage"]), float(value["limit"]))
+        elif value is not None:
+            usage, limit = value
+            found[ours] = ResourceUsage(float(usage), float(limit))
+    return found
+
+
+def stats_of(row: Mapping[str, Any]) -> NamespaceBundleStats:
+    """Statistics of one bundle; what is not said is 0. Other names are no business of it."""
+    return NamespaceBundleStats(**{ours: row[name] for name, ours in _STATS.items() if name in row})
+
+
+def moment_ms(value: Any, now_ms: int = NOW_MS) -> int:
+    """A moment: ms, "now", "now-90s" or "90s ago". Raises BadCase."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return int(value) if value >= 0 else now_ms + int(value)
+    text = str(value).replace(" ", "").lower()
+    if text == "now":
+        return now_ms
+    found = re.fullmatch(r"(?:now)?([+-]?)(\d+)(ms|s|sec|m|min|h)?(ago)?", text)
+    if found is None:
+        raise BadCase(f"{value!r} is no moment: write ms, now, now-90s or 90s ago")
+    distance = int(found[2]) * _UNITS_MS[found[3] or "ms"]
+    return now_ms + (distance if found[1] == "+" else -distance)
+
+
+def moments_ms(value: Any, now_ms: int = NOW_MS) -> dict[str, int]:
+    """Name -> moment; of a mere list all are now."""
+    if isinstance(value, Mapping):
+        return {name: moment_ms(when, now_ms) for name, when in value.items()}
+    return dict.fromkeys(value or (), now_ms)
+
+
+def number(text: str) -> float:
+    """A number in prose: 100,000,000 or 30e6."""
+    return float(text.replace(",", ""))
+
+
+def numbered(text: str, stem: str) -> list[int]:
+    """`broker0..broker98` or `broker99` -> the numbers. Raises BadCase."""
+    found = re.fullmatch(rf"\s*{stem}(\d+)(?:\.\.{stem}(\d+))?\s*", text)
+    if found is None:
+        raise BadCase(f"{text!r} names no {stem} or range of them")
+    return list(range(int(found[1]), int(found[2] or found[1]) + 1))
+
+
+def dataclass_names(row: Mapping[str, Any], known: Collection[str]) -> None:
+    """Raise BadCase for names in the row that the adapter does not know."""
+    unknown = sorted(set(row) - set(known))
+    if unknown:
+        raise BadCase(f"unknown field {unknown[0]!r}: known are {', '.join(sorted(known))}")

@@ -1,0 +1,183 @@
+"""Adapters for what brokers report and when: report-*, topk, and BrokerLoadData of any kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from benchmarks.conformance_layout import NOW_MS, knobs_of, stats_of, usages_of
+from benchmarks.conformance_values import Case, Series
+from controller.domain.pulsar_knobs import PulsarKnobs
+from controller.policy.pulsar.bundle_stats import compare_stats
+from controller.policy.pulsar.channel_states import ServiceUnitState
+from controller.policy.pulsar.extensible_load import BrokerLoadData, BrokerSample, cleared, updated
+from controller.policy.pulsar.load_data import LocalBrokerData, NamespaceBundleStats
+from controller.policy.pulsar.report_trigger import (
+    TOMBSTONE_DELAY_MS,
+    Reported,
+    clears_load,
+    may_tombstone,
+    needs_report,
+    of_load,
+)
+from controller.policy.pulsar.topk import names, top_bundles, written_bundles
+
+BROKER = "self"
+_NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+def report_trigger(case: Case) -> Mapping[str, Any]:
+    """Does the difference between the last report and now make the modular manager report?"""
+    knobs = knobs_of(case)
+    rows = case["brokers"]
+    last, current = (_local(rows.get(name) or {}, knobs) for name in ("last", "current"))
+    minutes = float(rows.get("minutes_since_last", 0))
+    return {"report": needs_report(last, current, int(minutes * 60_000), knobs, bool(rows.get("force", False)))}
+
+
+def _local(row: Mapping[str, Any], knobs: PulsarKnobs) -> Reported:
+    data = LocalBrokerData.from_json(row)
+    usage = data.max_resource_usage_with_weight(knobs)
+    rate = data.msg_rate_in + data.msg_rate_out
+    return Reported(usage, rate, data.msg_throughput_in + data.msg_throughput_out, data.num_bundles)
+
+
+def report_sequence(case: Case) -> Mapping[str, Any]:
+    """The extensible manager's reporter: what is pushed becomes the last report, at once."""
+    knobs = knobs_of(case)
+    data = BrokerLoadData(reported_at_ms=NOW_MS)
+    last = data
+    pushed: list[bool] = []
+    for step in case["steps"]:
+        data, last = _stepped(data, last, step)
+        force = bool(step.get("force", False))
+        push = needs_report(of_load(last), of_load(data), NOW_MS - data.reported_at_ms, knobs, force)
+        pushed.append(push)
+        if push:
+            data = replace(data, reported_at_ms=NOW_MS)
+            last = data
+    return {"pushes": sum(pushed), "steps": [{"expect_push": push} for push in pushed]}
+
+
+def _stepped(
+    data: BrokerLoadData, last: BrokerLoadData, step: Mapping[str, Any]
+) -> tuple[BrokerLoadData, BrokerLoadData]:
+    """`reportedAt`, `last_X` of the last report and `current`, or X itself, of the same field now."""
+    if "reportedAt" in step:
+        data = replace(data, reported_at_ms=int(step["reportedAt"]))
+    fields = {
+        "msgThroughputIn": "msg_throughput_in",
+        "msgThroughputOut": "msg_throughput_out",
+        "msgRateIn": "msg_rate_in",
+        "msgRateOut": "msg_rate_out",
+        "bundleCount": "bundle_count",
+        "maxResourceUsage": "max_resource_usage",
+    }
+    for name, ours in fields.items():
+        if f"last_{name}" in step:
+            last = replace(last, **{ours: step[f"last_{name}"]})
+            data = replace(data, **{ours: step.get("current", getattr(data, ours))})
+        if name in step:
+            data = replace(data, **{ours: step[name]})
+    return data, last
+
+
+def report_tombstone(case: Case) -> Mapping[str, Any]:
+    """Events of the channel as this broker sees them; time passes only where a step says so."""
+    delay_ms = int((case.get("config") or {}).get("tombstoneDelayMs", TOMBSTONE_DELAY_MS))
+    data = BrokerLoadData(weighted_max_ema=0.5, updated_at_ms=NOW_MS)
+    now_ms, last_ms, reset = NOW_MS, 0, False
+    tombstones: list[bool] = []
+    for step in case["steps"]:
+        now_ms += delay_ms if step.get("delay_elapsed") else 0
+        state = ServiceUnitState(step["event"])
+        clears = clears_load(state, step.get("src"), step.get("dst"), BROKER, bool(step.get("error", False)))
+        if clears:
+            data = cleared(data)
+            reset = reset or data == BrokerLoadData()
+        tombstones.append(clears and may_tombstone(last_ms, now_ms, delay_ms))
+        last_ms = now_ms if tombstones[-1] else last_ms
+    return {"local_data_reset": reset, "steps": [{"tombstone": one} for one in tombstones]}
+
+
+def top_k(case: Case) -> Mapping[str, Any]:
+    """The extensible manager's top bundles of one broker."""
+    knobs = knobs_of(case, ignore=("topk",))
+    rows = case["bundles"]
+    k = int(case["config"].get("topk", knobs.load_balancer_max_number_of_bundles_in_bundle_load_report))
+    found = top_bundles(
+        {bundle: stats_of(row) for bundle, row in rows.items()},
+        k,
+        [bundle for bundle, row in rows.items() if row.get("isolation") or row.get("antiAffinity")],
+        knobs.load_balancer_shedding_bundles_with_policies_enabled,
+        knobs.load_balancer_shedding_excluded_namespaces,
+    )
+    return {"ordered": names(found), "count": len(found)}
+
+
+def written(case: Case) -> Mapping[str, Any]:
+    """The bundles whose data the modular manager's leader writes; one number a bundle is all its rates."""
+    knobs = knobs_of(case)
+    rates = case["bundles"]["throughput_in_out_and_rate"]
+    data = {str(at): NamespaceBundleStats(rate, rate, rate, rate) for at, rate in enumerate(rates)}
+    brokers = int((case.get("brokers") or {}).get("count", 1))
+    k = knobs.load_balancer_max_number_of_bundles_in_bundle_load_report
+    chosen = sorted(int(name) for name in written_bundles(data, k, brokers, compare_stats))
+    return {"written_count": len(chosen), "written": _in_words(chosen, rates)}
+
+
+def _in_words(chosen: list[int], rates: list[float]) -> str:
+    """As the case file puts it, as far as it is true."""
+    others = [rate for at, rate in enumerate(rates) if at not in chosen]
+    largest = all(rates[at] >= max(others, default=0) for at in chosen)
+    count = _NUMBERS[len(chosen)] if len(chosen) < len(_NUMBERS) else str(len(chosen))
+    which = " and ".join(map(str, chosen)) if len(chosen) <= 2 else ", ".join(map(str, chosen))
+    return f"the {count} {'largest' if largest else 'chosen'} (indexes {which})"
+
+
+def broker_load_data(case: Case) -> Mapping[str, Any]:
+    """Update after update of one broker's own data; the brokers of a case are its successive samples."""
+    knobs = knobs_of(case)
+    samples = case.get("steps") or list((case.get("brokers") or {}).values())
+    data = BrokerLoadData()
+    rows: list[dict[str, Any]] = []
+    for at, sample in enumerate(samples):
+        data = updated(data, _sample(sample), knobs, at + 1)
+        rows.append(
+            {
+                "weightedMaxEMA": data.weighted_max_ema,
+                "maxResourceUsage": data.max_resource_usage,
+                "msgThroughputEMA": data.msg_throughput_ema,
+                "msgThroughputIn": data.msg_throughput_in,
+                "msgThroughputOut": data.msg_throughput_out,
+                "msgRateIn": data.msg_rate_in,
+                "msgRateOut": data.msg_rate_out,
+                "bundleCount": data.bundle_count,
+                "topics": data.topics,
+            }
+        )
+    series = {name: Series(tuple(row[name] for row in rows)) for name in rows[0]} if rows else {}
+    return {**series, "per_step": Series(tuple(rows))}
+
+
+def _sample(row: Mapping[str, Any]) -> BrokerSample:
+    return BrokerSample(
+        usages_of(row),
+        row.get("msgThroughputIn", 0),
+        row.get("msgThroughputOut", 0),
+        row.get("msgRateIn", 0),
+        row.get("msgRateOut", 0),
+        row.get("bundleCount", 0),
+        row.get("topics", 0),
+    )
+
+
+ADAPTERS = {
+    "report-trigger": report_trigger,
+    "report-sequence": report_sequence,
+    "report-tombstone": report_tombstone,
+    "topk": top_k,
+    ("topk", "ModularLoadManagerImpl"): written,
+    ("*", "BrokerLoadData"): broker_load_data,
+}

@@ -1,0 +1,273 @@
+"""Adapters for splits of both managers and for the boundary algorithms: split, split-boundary."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+from benchmarks.conformance_layout import knobs_of, stats_of
+from benchmarks.conformance_values import BadCase, Case, Series
+from controller.domain.errors import BadRecord, BallastError, ConfigError
+from controller.domain.ids import RING_END, Bundle, topic_hash
+from controller.domain.ring import initial_bundles
+from controller.policy.pulsar import split_strategy, split_task
+from controller.policy.pulsar.boundaries import (
+    ALGORITHMS,
+    MIB,
+    SplitRequest,
+    TopicLoad,
+    equal_parts,
+    flow_or_qps_equally_divide,
+)
+from controller.policy.pulsar.load_data import NamespaceBundleStats
+from controller.policy.pulsar.reasons import SplitLabel, SplitReason
+from controller.policy.pulsar.split_strategy import Surroundings
+from controller.policy.pulsar.system_namespaces import namespace_of_bundle_name
+
+PREFIX = "persistent://test-tenant1/test-namespace1/"  # of generated topics: where Pulsar's own tests keep them
+MIN_CYCLES = 12  # more than any case states; a case may state fewer
+_RANGE = re.compile(r"^0x([0-9a-fA-F]{1,8})_0x([0-9a-fA-F]{1,8})$")
+_GENERATOR = re.compile(
+    r"(?P<stem>[a-z]+)(?P<first>\d+)\.\.(?P=stem)(?P<last>\d+), partitions (?P<p0>\d+)\.\.(?P<p1>\d+): "
+    r"rate (?P<low>[\d.]+) \((?P=stem)(?P<l0>\d+)-(?P<l1>\d+)\) or "
+    r"(?P<high>[\d.]+) \((?P=stem)(?P<h0>\d+)-(?P<h1>\d+)\), "
+    r"throughput (?P<bytes>[\d.]+) each"
+)
+_EXTRA = re.compile(r"plus (?P<topic>\S+) rate (?P<rate>[\d.]+)")
+Namespaces = Callable[[str], int]
+
+
+def extensible_split(case: Case) -> Mapping[str, Any]:
+    """Cycle after cycle of one broker; counts are those of the first cycle that may act."""
+    knobs = knobs_of(case)
+    cycles = max(MIN_CYCLES, int(case.get("cycles", 0)))
+    ((broker, row),) = case["brokers"].items() or (("broker", {}),)
+    stats = {bundle: stats_of(one) for bundle, one in _bundle_stats(row).items()}
+    around = _surroundings(case, broker, stats)
+    acting = knobs.load_balancer_namespace_bundle_split_condition_hit_count_threshold
+    hits: Mapping[str, int] = {}
+    plans: list[list[dict[str, Any]]] = []
+    failures: list[int] = []
+    for _ in range(max(cycles, acting + 1)):
+        outcome = split_strategy.find_bundles_to_split(stats, hits, knobs, around)
+        hits = outcome.hits
+        plans.append([_split(decision) for decision in outcome.decisions])
+        failures.append(outcome.failures)
+    first = plans[acting]
+    return {
+        "per_cycle": Series(tuple(plans)),
+        "split_count": len(first),
+        "decisions": first,
+        "bundles": [one["bundle"] for one in first],
+        "counter": {SplitLabel.FAILURE.value: {SplitReason.UNKNOWN.value: sum(failures[: acting + 1])}},
+    }
+
+
+def modular_split(case: Case) -> Mapping[str, Any]:
+    """One pass of the leader over all brokers' last statistics and the bundles' long-term averages."""
+    knobs = knobs_of(case)
+    last = [
+        (broker, {bundle: stats_of(one) for bundle, one in _bundle_stats(row).items()})
+        for broker, row in case["brokers"].items()
+    ]
+    known = {bundle: stats for _, bundles in last for bundle, stats in bundles.items()}
+    averages = {bundle: _long_term(row) for bundle, row in (case.get("bundles") or {}).items()}
+    found = split_task.find_bundles_to_split(last, averages, knobs, _namespace_bundles(case, known))
+    names = list(found)
+    return {
+        "split_count": len(names),
+        "count": len(names),
+        "splits": found,
+        "split": names,
+        "bundles": names,
+        "bundles_to_split": names,
+    }
+
+
+def boundary(name: str, case: Case) -> Mapping[str, Any]:
+    """One of the four algorithms by name."""
+    rows = case["bundles"]
+    request = _request(rows, knobs_of(case))
+    try:
+        cuts = ALGORITHMS[name](request)
+    except BadRecord:
+        return {"boundaries": None, "error": "IllegalArgumentException"}  # Pulsar's way to refuse
+    answer: dict[str, Any] = {"boundaries": cuts, "boundary_count": len(cuts or ())}
+    if name == flow_or_qps_equally_divide.__name__:
+        answer["property"] = _parts_within_limits(request, cuts or [])
+    return answer
+
+
+def split_ranges(case: Case) -> Mapping[str, Any]:
+    """A chain of bundles halved again and again, or one bundle cut into equal parts."""
+    rows = case["bundles"]
+    if "chain" in rows:
+        return _halved(rows["chain"])
+    lower, upper = _range(rows["bundle"])
+    children = [_text(*part) for part in equal_parts(lower, upper, int(rows["parts"]))]
+    # of a namespace that had this bundle alone, unless the case says how many there were
+    return {"children": children, "total_bundles_after": int(rows.get("total_bundles", 1)) - 1 + len(children)}
+
+
+def bundle_ranges(case: Case) -> Mapping[str, Any]:
+    """The bundles between given boundaries, or the boundaries of a new namespace."""
+    rows = case["bundles"]
+    if "numBundles" in rows:
+        bundles = initial_bundles("t/ns", int(rows["numBundles"]))
+        return {"boundaries": [f"0x{at:08x}" for at in (*(b.lower for b in bundles), bundles[-1].upper)]}
+    bounds = [int(str(text), 16) for text in rows["partitions"]]
+    found = [Bundle("t/ns", a, b) for a, b in pairwise(bounds)]
+    ends = ["closed-closed" if bundle.contains(bundle.upper) else "closed-open" for bundle in found]
+    return {"bundles": [[f"0x{b.lower:08x}", f"0x{b.upper:08x}", end] for b, end in zip(found, ends, strict=True)]}
+
+
+def _bundle_stats(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    for name in ("bundleStats", "lastStats"):
+        if name in row:
+            found: Mapping[str, Any] = row[name]
+            return found
+    raise BadCase(f"no bundleStats in {row!r}")
+
+
+def _split(decision: split_strategy.SplitDecision) -> dict[str, Any]:
+    return {"bundle": decision.bundle, "children": list(decision.children), "reason": decision.reason.value}
+
+
+def _surroundings(case: Case, broker: str, stats: Mapping[str, NamespaceBundleStats]) -> Surroundings:
+    known = case.get("split_boundaries") or {}
+    knobs = knobs_of(case)
+    owner = case.get("owner", broker)
+    owners = owner if isinstance(owner, Mapping) else {}
+
+    def is_owner(bundle: str) -> bool:
+        if isinstance(owner, Mapping):
+            return bool(owners.get(bundle, broker) == broker)
+        return not (owner is None or re.match(r"(none|nobody|no owner)\b", str(owner)))
+
+    def cuts(bundle: str) -> Sequence[int] | None:
+        if bundle in known:
+            found: Sequence[int] | None = known[bundle]
+            return found
+        parsed = Bundle.parse(bundle)
+        algorithm = ALGORITHMS.get(knobs.default_namespace_bundle_split_algorithm, ALGORITHMS["range_equally_divide"])
+        return algorithm(SplitRequest(parsed.lower, parsed.upper))
+
+    states = case.get("states") or case.get("channel") or {}
+    named = {bundle: one.get("state") if isinstance(one, Mapping) else one for bundle, one in states.items()}
+    splitting = [bundle for bundle, state in named.items() if state == "Splitting"]
+    splitting += case.get("splitting") or []
+    return Surroundings(broker, is_owner, _namespace_bundles(case, stats), cuts, splitting)
+
+
+def _namespace_bundles(case: Case, known: Mapping[str, object]) -> Namespaces:
+    """How many bundles a namespace has: what the case says, else as many as are known of it."""
+    said = case.get("namespace_bundle_count")
+    fails = re.search(r"count lookup (throws|fails)", str(case.get("notes", ""))) or said == "error"
+
+    def count(namespace: str) -> int:
+        if fails:
+            raise BallastError(f"the bundle count of {namespace} cannot be looked up")
+        if isinstance(said, Mapping):
+            return int(said.get(namespace, 0))
+        return sum(namespace_of_bundle_name(bundle) == namespace for bundle in known) if said is None else int(said)
+
+    return count
+
+
+def _long_term(row: Mapping[str, Any]) -> split_task.LongTerm:
+    """Averages under `longTerm`, `longTermData`, as longTermMsgRateIn, or plain."""
+    inner = row.get("longTerm", row.get("longTermData", row))
+
+    def value(name: str) -> float:
+        return float(inner.get(f"longTerm{name[0].upper()}{name[1:]}", inner.get(name, 0)))
+
+    rate = value("msgRateIn") + value("msgRateOut")
+    return split_task.LongTerm(rate, value("msgThroughputIn") + value("msgThroughputOut"))
+
+
+def _request(rows: Mapping[str, Any], knobs: Any) -> SplitRequest:
+    loads = _generated(str(rows["generator"])) if "generator" in rows else _topic_loads(rows.get("topics") or ())
+    topics = list(loads) or rows.get("topics") or ()
+    return SplitRequest(
+        int(rows.get("lower", 0)),
+        int(rows.get("upper", RING_END)),
+        topics,
+        () if topics else rows.get("hashes") or rows.get("sorted_hashes") or (),
+        rows.get("positions") or (),
+        loads,
+        rows.get("maxMsgRate", knobs.load_balancer_namespace_bundle_max_msg_rate),
+        rows.get("maxBandwidthMbytes", knobs.load_balancer_namespace_bundle_max_bandwidth_mbytes),
+        rows.get("diffThresholdPercentage", knobs.flow_or_qps_difference_threshold_percentage),
+    )
+
+
+def _topic_loads(topics: Any) -> dict[str, TopicLoad]:
+    if not isinstance(topics, Mapping):
+        return {}
+    stats = {topic: stats_of(row) for topic, row in topics.items()}
+    return {
+        topic: TopicLoad(one.msg_rate_in + one.msg_rate_out, one.msg_throughput_in + one.msg_throughput_out)
+        for topic, one in stats.items()
+    }
+
+
+def _generated(text: str) -> dict[str, TopicLoad]:
+    """Topics with partitions in prose: two groups with a rate each, and one more topic."""
+    found = _GENERATOR.search(text)
+    if found is None:
+        raise BadCase(f"no topics found in {text!r}")
+    loads: dict[str, TopicLoad] = {}
+    for first, last, rate in ((found["l0"], found["l1"], found["low"]), (found["h0"], found["h1"], found["high"])):
+        for topic in range(int(first), int(last) + 1):
+            for partition in range(int(found["p0"]), int(found["p1"]) + 1):
+                name = f"{PREFIX}{found['stem']}{topic}-partition-{partition}"
+                loads[name] = TopicLoad(float(rate), float(found["bytes"]))
+    extra = _EXTRA.search(text)
+    if extra is not None:
+        loads[f"{PREFIX}{extra['topic']}"] = TopicLoad(float(extra["rate"]), float(found["bytes"]))
+    return loads
+
+
+def _parts_within_limits(request: SplitRequest, cuts: Sequence[int]) -> bool | str:
+    """Every part of the bundle is below both limits."""
+    bounds = [request.lower, *cuts, request.upper + 1]
+    for lower, upper in pairwise(bounds):
+        inside = [load for topic, load in request.loads.items() if lower <= topic_hash(topic) < upper]
+        rate, throughput = sum(one.msg_rate for one in inside), sum(one.throughput for one in inside)
+        if rate >= request.max_msg_rate or throughput >= request.max_bandwidth_mbytes * MIB:
+            return f"{rate} messages/s and {throughput} bytes/s between {lower} and {upper}"
+    return True
+
+
+def _halved(chain: Sequence[str]) -> dict[str, list[str]]:
+    """Each range of the chain and, for three generations, its halves."""
+    found: dict[str, list[str]] = {}
+    generation = [_range(text) for text in chain]
+    for _ in range(4):
+        for lower, upper in generation:
+            found[_text(lower, upper)] = [_text(*part) for part in equal_parts(lower, upper, 2)]
+        generation = [_range(text) for one in generation for text in found[_text(*one)]]
+    return found
+
+
+def _range(text: str) -> tuple[int, int]:
+    match = _RANGE.match(text)
+    if match is None:
+        raise ConfigError(f"{text!r} is no range 0xLLLLLLLL_0xUUUUUUUU")
+    return int(match[1], 16), int(match[2], 16)
+
+
+def _text(lower: int, upper: int) -> str:
+    return f"0x{lower:08x}_0x{upper:08x}"
+
+
+ADAPTERS = {
+    "split": extensible_split,
+    ("split", "BundleSplitterTask"): modular_split,
+    **{("split-boundary", name): partial(boundary, name) for name in ALGORITHMS},
+    ("split-boundary", "split-ranges"): split_ranges,
+    ("split-boundary", "bundle-ranges"): bundle_ranges,
+}

@@ -1,0 +1,237 @@
+"""Adapters for TransferShedder: shed-transfer, policy-gate, scheduler and its property case."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from benchmarks.conformance_layout import NOW_MS, knobs_of, moment_ms, moments_ms, number, numbered, usages_of
+from benchmarks.conformance_values import BadCase, Case, Pick
+from controller.domain.pulsar_knobs import PulsarKnobs
+from controller.policy.pulsar.extensible_load import weighted_max
+from controller.policy.pulsar.load_data import ResourceUsage
+from controller.policy.pulsar.reasons import UnloadLabel, UnloadReason
+from controller.policy.pulsar.system_namespaces import namespace_of_bundle_name
+from controller.policy.pulsar.transfer import (
+    BrokerLoad,
+    Cluster,
+    Outcome,
+    find_bundles_for_unloading,
+    is_transferable,
+    may_shed,
+    scheduler_runs,
+)
+from controller.policy.pulsar.transfer_pair import TopBundle
+
+SEED = 20240815
+TRIALS = 200
+_GROUP = re.compile(
+    r"(?P<who>broker\d+(?:\.\.broker\d+)?): cpu (?P<cpu>[\d.]+)%"
+    r"(?:, (?:throughputOut|out) (?P<out>[\d,.e]+), "
+    r"(?:top )?bundles (?P<small>[\d,.e]+)(?:/| and )(?P<large>[\d,.e]+))?"
+)
+_RANGES = ("0x00000000_0x0FFFFFFF", "0x0FFFFFFF_0xFFFFFFFF")
+
+
+def shed_transfer(case: Case) -> Mapping[str, Any]:
+    """As many cycles as the hit count needs; the last one is the one that acts."""
+    knobs = knobs_of(case)
+    cluster = _cluster(case, knobs)
+    counter: Counter[tuple[str, str]] = Counter()
+    hits = skipped_first = 0
+    outcome = Outcome((), None, 0)
+    for _ in range(knobs.load_balancer_shedding_condition_hit_count_threshold + 1):
+        outcome = find_bundles_for_unloading(cluster, hits, knobs)
+        hits = outcome.hits
+        if outcome.verdict is not None:
+            counter[outcome.verdict[0].value, outcome.verdict[1].value] += 1
+            skipped_first += outcome.verdict == (UnloadLabel.SKIP, UnloadReason.HIT_COUNT)
+    return {
+        "decisions": [_decision(move) for move in outcome.decisions],
+        "decisions_count": len(outcome.decisions),
+        "counter": _breakdown(counter),
+        "loadAvg": outcome.average,
+        "loadStd": outcome.std,
+        "avg": outcome.average,
+        "std": outcome.std,
+        "stdAfterPlan": outcome.std_after,
+        "cycles_with_HitCount_skip_first": skipped_first,
+        **_sole(outcome, cluster.loads),
+    }
+
+
+def policy_gate(case: Case) -> Mapping[str, Any]:
+    """May a bundle with such policies be shed at all?"""
+    (bundle,) = case["bundles"].values()
+    policies = bool(bundle.get("hasIsolationPolicy")), bool(bundle.get("hasAntiAffinityGroup"))
+    return {"eligible": may_shed(*policies, knobs_of(case))}
+
+
+def scheduler(case: Case) -> Mapping[str, Any]:
+    """Is the strategy asked at all? Where a case is silent this is the leader of two brokers."""
+    knobs = knobs_of(case, ignore=("isChannelOwner",))
+    brokers = len(case["available_brokers"]) if "available_brokers" in case else len(case.get("brokers") or ()) or 2
+    return {"strategy_invoked": scheduler_runs(knobs, bool(case["config"].get("isChannelOwner", True)), brokers)}
+
+
+def random_load_property(case: Case) -> Mapping[str, Any]:
+    """After a cycle the expected spread meets the target, or no pair of brokers is left."""
+    knobs = knobs_of(case)
+    rng = random.Random(SEED)
+    for _ in range(TRIALS):
+        loads = [_random_broker(f"broker{at}:8080", rng) for at in range(rng.randint(2, 30))]
+        names = [load.broker for load in loads]
+        outcome = find_bundles_for_unloading(Cluster(loads, names, NOW_MS, {}, {}), 0, knobs)
+        if outcome.std_after > knobs.load_balancer_broker_load_target_std and not outcome.exhausted:
+            return {"property": f"std {outcome.std_after} is expected, and pairs are left, for {loads!r}"}
+    return {"property": True}
+
+
+def _random_broker(name: str, rng: random.Random) -> BrokerLoad:
+    bundles = sorted(rng.uniform(0, 1e7) for _ in range(rng.randint(2, 10)))
+    top = [TopBundle(f"t/{name.split(':')[0]}/0x{at:08x}_0x{at + 1:08x}", load) for at, load in enumerate(bundles)]
+    return BrokerLoad(name, rng.random(), sum(bundles), sum(bundles), NOW_MS, top)
+
+
+def _cluster(case: Case, knobs: PulsarKnobs) -> Cluster:
+    notes = str(case.get("notes", ""))
+    said = re.search(r"updatedAt\s*=\s*(\d+)", notes)
+    updated_ms = int(said[1]) if said else NOW_MS
+    loads = loads_of(case.get("brokers") or {}, updated_ms)
+    names = [load.broker for load in loads]
+    # that the registry does not answer can only be told in words
+    failed = re.search(r"registry\b.*\bfails?\b", notes) is not None
+    available = None if failed else case.get("available_brokers", names)
+    owners = case.get("owners") or {}
+    policies = _Policies(case.get("policies") or {}, available or (), knobs)
+    return Cluster(
+        loads,
+        available,
+        moment_ms(case.get("now", NOW_MS)),
+        moments_ms(case.get("recently_unloaded")),
+        moments_ms(case.get("recently_unloaded_brokers")),
+        is_owner=lambda bundle, broker: owners.get(bundle, broker) == broker,
+        transferable=policies.transferable,
+    )
+
+
+def loads_of(brokers: Mapping[str, Any], updated_ms: int = NOW_MS) -> list[BrokerLoad]:
+    """Brokers one by one, or groups of them in prose under `generator`."""
+    if "generator" in brokers:
+        return _generated(str(brokers["generator"]), updated_ms)
+    loads: list[BrokerLoad] = []
+    for name, row in brokers.items():
+        traffic = row.get("msgThroughputIn", 0) + row.get("msgThroughputOut", 0)
+        moment = moment_ms(row["updatedAt"]) if "updatedAt" in row else updated_ms
+        top = row.get("topBundles")
+        bundles = None if top is None else [_top_bundle(one) for one in top]
+        load = _load(row)
+        loads.append(BrokerLoad(name, load, traffic, row.get("msgThroughputEMA", traffic), moment, bundles))
+    return loads
+
+
+def _load(row: Mapping[str, Any]) -> float:
+    """The reported average; else the usages' maximum; else Pulsar's default of a broker that has reported nothing."""
+    if "weightedMaxEMA" in row:
+        return float(row["weightedMaxEMA"])
+    usages = usages_of(row)
+    return weighted_max(usages, PulsarKnobs()) if usages else 1.0
+
+
+def _top_bundle(row: Mapping[str, Any]) -> TopBundle:
+    name = row.get("bundle") or row.get("bundleName")
+    if name is None:
+        raise BadCase(f"a top bundle without a name: {row!r}")
+    stats = row.get("stats", row)
+    return TopBundle(name, stats.get("msgThroughputIn", 0) + stats.get("msgThroughputOut", 0))
+
+
+def _generated(text: str, updated_ms: int) -> list[BrokerLoad]:
+    """Groups of alike brokers in prose; `same traffic` is that of the group before."""
+    throughput_in = re.search(r"throughputIn ([\d,.]+) each", text)
+    base = number(throughput_in[1]) if throughput_in else 0.0
+    loads: list[BrokerLoad] = []
+    out, sizes = 0.0, (0.0, 0.0)
+    for group in _GROUP.finditer(text):
+        if group["out"] is not None:
+            out, sizes = number(group["out"]), (number(group["small"]), number(group["large"]))
+        load = ResourceUsage(float(group["cpu"]), 100.0).percent() / 100
+        for at in numbered(group["who"], "broker"):
+            top = [TopBundle(f"my-tenant/my-namespace{at}/{r}", size) for r, size in zip(_RANGES, sizes, strict=True)]
+            loads.append(BrokerLoad(f"broker{at}:8080", load, base + out, base + out, updated_ms, top))
+    if not loads:
+        raise BadCase(f"no group of brokers found in {text!r}")
+    return loads
+
+
+class _Policies:
+    """The case's policies: which namespaces have one, and which brokers the filters leave."""
+
+    def __init__(self, policies: Mapping[str, Any], available: Collection[str], knobs: PulsarKnobs) -> None:
+        self.isolation = policies.get("isolation")
+        self.group = policies.get("antiAffinity", policies.get("antiAffinityGroup"))
+        self.texts = [one for one in (*policies.values(),) if isinstance(one, str)]
+        self.available, self.knobs = available, knobs
+
+    def transferable(self, bundle: str, source: str, target: str) -> bool:
+        """Pulsar's isTransferable on the brokers that the filters leave."""
+        namespace = namespace_of_bundle_name(bundle)
+        allowed = may_shed(_names(self.isolation, namespace), _names(self.group, namespace), self.knobs)
+        return is_transferable(source, target, self._eligible(bundle, namespace), self.knobs, allowed)
+
+    def _eligible(self, bundle: str, namespace: str) -> list[str] | None:
+        left = list(self.available)
+        for policy in (self.isolation, self.group):
+            if isinstance(policy, Mapping) and isinstance(policy.get(namespace), Mapping):
+                permitted = policy[namespace].get("allowed")
+                left = left if permitted is None else [broker for broker in left if broker in permitted]
+        for text in self.texts:
+            spared = re.findall(r"[\w-]+/[\w-]+/0x[0-9a-fA-F]{8}_0x[0-9a-fA-F]{8}", text)
+            if re.search(r"\b(throws?|fails?|exception|error)\b", text):
+                return None
+            if re.search(r"\bno candidates?\b|\bremoves all\b", text) and bundle not in spared:
+                return []
+        return left
+
+
+def _names(policy: Any, namespace: str) -> bool:
+    """Whether the namespace has this policy: told for each, or in prose for all."""
+    return namespace in policy if isinstance(policy, Mapping | list) else bool(policy)
+
+
+def _decision(move: Any) -> dict[str, Any]:
+    return {
+        "sourceBroker": move.source,
+        "bundle": move.bundle,
+        "destBroker": move.target,
+        "label": UnloadLabel.SUCCESS.value,
+        "reason": move.reason.value,
+    }
+
+
+def _breakdown(counter: Mapping[tuple[str, str], int]) -> dict[str, dict[str, int]]:
+    result: dict[str, dict[str, int]] = {}
+    for (label, reason), count in counter.items():
+        result.setdefault(label, {})[reason] = count
+    return result
+
+
+def _sole(outcome: Outcome, loads: Sequence[BrokerLoad]) -> dict[str, Any]:
+    """The fields of the only decision; its destination may be one of several that are loaded alike."""
+    if len(outcome.decisions) != 1:
+        return {}
+    (move,) = outcome.decisions
+    load = {one.broker: one.weighted_max_ema for one in loads}
+    alike = tuple(b for b in load if move.target is not None and b != move.source and load[b] == load[move.target])
+    return {**_decision(move), "destBroker": Pick(move.target, alike, drawn=False)}
+
+
+ADAPTERS = {
+    "shed-transfer": shed_transfer,
+    ("policy-gate", "TransferShedder"): policy_gate,
+    ("scheduler", "UnloadScheduler"): scheduler,
+    ("property", "TransferShedder"): random_load_property,
+}
