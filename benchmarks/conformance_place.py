@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.conformance_layout import RESOURCES, knobs_of
-from benchmarks.conformance_values import Adapters, BadCase, Case, Pick
+from benchmarks.conformance_values import Adapters, BadCase, Case, Pick, Series
 from controller.domain.pulsar_knobs import PulsarKnobs
 from controller.policy.pulsar.broker_selection import BrokerSelection
 from controller.policy.pulsar.load_data import LocalBrokerData
@@ -32,7 +32,9 @@ from controller.policy.pulsar.placement import (
 SEED = 20240815
 FURTHER_BUNDLES = 49  # placed after those of the case to see where they go
 _ALL = "allResources"  # a percentage that holds for every resource
-_COUNTS = {"times", "repeat", "selections"}
+_COUNTS = ("times", "repeat", "selections", "calls", "count")
+_FAR = 1_000_000  # a `count` from here on is a counter to start from
+_MANY = 30  # selections in a row, where a case without steps states a sequence
 _PLANNED = ("preassigned", "planned", "assigned", "remembered", "bundleBrokerMap")
 _RESTARTED = re.compile(r"restart|no_?bundles|without_?bundles|empty", re.IGNORECASE)
 Step = Mapping[str, Any]
@@ -95,17 +97,22 @@ def place(make: Callable[[PulsarKnobs], Placement], case: Case) -> Mapping[str, 
         _prepare(placement, brokers, step)
         at = brokers.indices(candidates)
         loads = brokers.loads(knobs)
-        times = next((int(step[name]) for name in _COUNTS if name in step), None)
+        times = next((int(step[name]) for name in _COUNTS if int(step.get(name, _FAR)) < _FAR), None)
         found = [_checked(placement, at, bundle, loads) for _ in range(1 if times is None else times)]
         picks.append(found[0] if times is None else found)
-    return {
+    told: dict[str, Any] = {
         "per_step": picks,
         "steps": [{"expect": pick} for pick in picks],
         "selected": picks[-1],
         "broker": picks[-1],
         "count": getattr(placement, "count", None),
+        "history": dict(getattr(placement, "history", {})),
         "history_size": len(getattr(placement, "history", ())),
     }
+    if not case.get("steps") and candidates:
+        more = (_checked(placement, at, bundle, loads) for _ in range(_MANY - 1))
+        told |= dict.fromkeys(("sequence", "picks"), Series((picks[0], *more)))
+    return told
 
 
 def place_by_manager(case: Case) -> Mapping[str, Any]:
@@ -174,8 +181,8 @@ def _prepare(placement: Placement, brokers: Brokers, said: Mapping[str, Any]) ->
     if isinstance(placement, LeastResourceUsageWithWeight) and isinstance(said.get("history"), Mapping):
         placement.history = {str(broker): float(value) for broker, value in said["history"].items()}
     if isinstance(placement, RoundRobinBrokerSelector):
-        given = said.get("count", said.get("set_count", said.get("counter")))
-        placement.count = placement.count if given is None else int(given)
+        given = int(said.get("set_count", said.get("counter", said.get("count", -1))))
+        placement.count = given if given >= _FAR or {"set_count", "counter"} & set(said) else placement.count
     if isinstance(placement, AvgPlacement):
         for name in _PLANNED:
             planned = said.get(name)
