@@ -49,6 +49,20 @@ class Advice:
         bundle = int(found.bundles[row])
         if alone < CARRIES * excess or alone <= 0:
             return None
+        obstacle = self.obstacle(bundle)
+        if obstacle is not None:
+            return obstacle
+        name = self._snapshot.bundles[bundle]
+        parsed, known = Bundle.parse(name), self._topics.get(name)
+        cut = by_load(parsed, known, min(1.0, excess / alone)) if known else middle(parsed)
+        if cut is None:
+            return Reason.UNSPLITTABLE
+        space = namespace_of_bundle(name)
+        self._splitting[space] = self._splitting.get(space, 0) + 1
+        return cut
+
+    def obstacle(self, bundle: int) -> Reason | None:
+        """Why this bundle cannot be cut, if it cannot."""
         name = self._snapshot.bundles[bundle]
         if not self._settings.enabled:
             return Reason.SWITCHED_OFF
@@ -57,20 +71,13 @@ class Advice:
             return Reason.UNSPLITTABLE
         space = namespace_of_bundle(name)
         held = self._snapshot.frame.namespace_bundles.get(space, 0) + self._splitting.get(space, 0)
-        if held >= self._settings.namespace_maximum_bundles:
-            return Reason.BUNDLE_LIMIT
-        known = self._topics.get(name)
-        cut = by_load(parsed, known, min(1.0, excess / alone)) if known else middle(parsed)
-        if cut is None:
-            return Reason.UNSPLITTABLE
-        self._splitting[space] = self._splitting.get(space, 0) + 1
-        return cut
+        return Reason.BUNDLE_LIMIT if held >= self._settings.namespace_maximum_bundles else None
 
-    def for_bundle(self, bundle: int, reason: Reason) -> dict[str, Any] | None:
+    def for_bundle(self, bundle: int, reason: Reason) -> dict[str, Any]:
         """The evidence of a bundle that cannot be cut; the advice itself only once an hour."""
         name = self._snapshot.bundles[bundle]
         told: dict[str, Any] = {"too_big": name}
-        if name not in self._said:
+        if name not in self._said and reason in ADVICE:
             self._said[name] = self._snapshot.at_ms
             told["advice"] = ADVICE[reason]
         return told

@@ -54,11 +54,11 @@ def picked(found: Candidates, rows: Ints) -> Candidates:
 
 
 def near(found: Candidates, relief: Floats, wanted: float) -> Candidates:
-    """The largest whose relief [n] is at most `wanted`, and the smallest above it."""
+    """The largest whose relief [n] is at most `wanted`, the smallest above it, and the largest of all."""
     fits = np.flatnonzero(relief <= wanted)
     above = np.flatnonzero(relief > wanted)
     rows = np.concatenate([_first(fits, -relief[fits], FITTING), _first(above, relief[above], TOO_BIG)])
-    return picked(found, np.sort(rows))
+    return picked(found, np.union1d(rows, [np.argmax(relief)]))
 
 
 def targets_for(model: Model, allowed: NDArray[np.bool_], source: int) -> Ints:

@@ -5,11 +5,14 @@ was above the tolerance. A broker is a source when the run is long enough for wh
 
 | deviation | rounds |
 | --- | --- |
-| >= 50 % | 1 |
-| >= 40 % | 2 |
-| above the tolerance, by more than the noise of its mean | `PATIENCE` |
+| >= 50 %, unless it began after a calm round on a broker that is not overloaded | 1 |
+| >= 40 %, the same | 2 |
+| >= 20 % | `PATIENCE` = 4 |
+| >= 10 % | 6 |
+| above the tolerance | 8 |
 
-`PATIENCE` outlasts a job of three minutes; a run that ended by itself asks its broker for two rounds more than it
+From the third row on the mean of those rounds must exceed the tolerance by more than its noise. `PATIENCE` outlasts a
+job of three minutes; a run that ended by itself asks its broker for two rounds more than it
 lasted, while the memory is fresh and the deviation is of that size (a periodic job that runs longer). What moves take
 off or put on a broker is taken off or put on its past as well, so that no round judges a load that is gone.
 """
@@ -30,6 +33,8 @@ from controller.policy.snapshot import Snapshot
 PERMILLE = 1000
 AT_ONCE, SOON = 500, 400
 PATIENCE = 4
+MILD, FAINT = 200, 100  # below them more rounds are asked for
+MILD_ROUNDS, FAINT_ROUNDS = 6, 8
 KEPT = 8  # rounds of deviations
 IDLE, EMPTY = -600, -900  # a broker that deviates so far is filled: after PATIENCE rounds, at once
 ENDED_FROM = 2  # a shorter run is noise
@@ -48,10 +53,12 @@ class Past:
     ended_peak: int = 0
     ended_ago: int = 0
     touched: bool = False  # a move changed the broker in its current run
+    sudden: bool = False  # the current run began after a round within the tolerance
 
     def to_json(self) -> list[Any]:
         """Compact: trailing zeros are left out."""
-        row: list[Any] = [self.recent, self.run, self.ended_run, self.ended_peak, self.ended_ago, int(self.touched)]
+        row: list[Any] = [self.recent, self.run, self.ended_run, self.ended_peak, self.ended_ago, int(self.touched),
+                          int(self.sudden)]  # fmt: skip
         while row and not row[-1]:
             row.pop()
         return row
@@ -59,9 +66,9 @@ class Past:
     @classmethod
     def from_json(cls, row: list[Any]) -> Past:
         """What `to_json` gave."""
-        values = [*row, *[[], 0, 0, 0, 0, 0][len(row) :]]
-        recent, run, ended_run, ended_peak, ended_ago, touched = values
-        return cls(list(recent), run, ended_run, ended_peak, ended_ago, bool(touched))
+        values = [*row, *[[], 0, 0, 0, 0, 0, 0][len(row) :]]
+        recent, run, ended_run, ended_peak, ended_ago, touched, sudden = values
+        return cls(list(recent), run, ended_run, ended_peak, ended_ago, bool(touched), bool(sudden))
 
 
 @dataclass(slots=True)
@@ -77,9 +84,14 @@ class Hits:
 
 
 def count(
-    snapshot: Snapshot, deviation: Floats, part: NDArray[np.bool_], tolerance: float, memory: Mapping[str, Any]
+    snapshot: Snapshot,
+    deviation: Floats,
+    part: NDArray[np.bool_],
+    full: NDArray[np.bool_],
+    tolerance: float,
+    memory: Mapping[str, Any],
 ) -> Hits:
-    """This round's hits. `part`: [B] brokers that are judged; the others' past stays as it is."""
+    """This round's hits. `part`: [B] who is judged; the others' past stays as it is. `full`: [B] who is overloaded."""
     now = np.rint(deviation * PERMILLE).astype(np.int64)
     kept: Mapping[str, Any] = memory.get("brokers", {})
     pasts = [_past(kept.get(name), int(inc)) for name, inc in zip(snapshot.brokers, snapshot.incarnation, strict=True)]
@@ -89,7 +101,7 @@ def count(
     hits = Hits(pasts, np.zeros(size, bool), np.zeros(size, bool), np.zeros(size, np.int64), np.zeros(size, np.int64),
                 noise)  # fmt: skip
     for at in np.flatnonzero(part).tolist():
-        _judge(hits, at, int(now[at]), limit)
+        _judge(hits, at, int(now[at]), limit, bool(full[at]))
     return hits
 
 
@@ -128,7 +140,7 @@ def _noise(pasts: list[Past], now: Ints, part: NDArray[np.bool_], before: int) -
     return round(seen if before == 0 else before + NOISE_SHARE * (seen - before))
 
 
-def _judge(hits: Hits, at: int, now: int, limit: int) -> None:
+def _judge(hits: Hits, at: int, now: int, limit: int, full: bool) -> None:
     past = hits.pasts[at]
     past.ended_ago += past.ended_run > 0
     if past.ended_ago > FORGET_ROUNDS:
@@ -136,6 +148,7 @@ def _judge(hits: Hits, at: int, now: int, limit: int) -> None:
     if now <= limit:
         _end_run(past, limit)
     else:
+        past.sudden = past.sudden if past.run else bool(past.recent)
         past.run += 1
     hits.runs[at] = past.run
     shown = [*past.recent, now]
@@ -143,7 +156,7 @@ def _judge(hits: Hits, at: int, now: int, limit: int) -> None:
         steady = len(shown) >= PATIENCE and max(shown[-PATIENCE:]) <= IDLE
         hits.idle[at] = now <= EMPTY or steady
     if past.run:
-        hits.needed[at] = needed = _rounds_needed(past, now)
+        hits.needed[at] = needed = _rounds_needed(past, now, full)
         hits.sources[at] = past.run >= needed and _holds(shown[-max(needed, PATIENCE) :], needed, limit, hits.noise)
 
 
@@ -154,11 +167,14 @@ def _end_run(past: Past, limit: int) -> None:
         if past.run >= past.ended_run or peak > past.ended_peak:
             past.ended_run, past.ended_peak = max(past.run, past.ended_run), max(peak, past.ended_peak)
         past.ended_ago = 0
-    past.run, past.touched = 0, False
+    past.run, past.touched, past.sudden = 0, False, False
 
 
-def _rounds_needed(past: Past, now: int) -> int:
-    usual = 1 if now >= AT_ONCE else 2 if now >= SOON else PATIENCE
+def _rounds_needed(past: Past, now: int, full: bool) -> int:
+    steps: tuple[tuple[int, int], ...] = ((AT_ONCE, 1), (SOON, 2), (MILD, PATIENCE), (FAINT, MILD_ROUNDS))
+    if past.sudden and not full:  # it may end as it began
+        steps = steps[2:]
+    usual = next((rounds for least, rounds in steps if now >= least), FAINT_ROUNDS)
     if past.ended_run and now <= past.ended_peak * SAME_SIZE:
         return max(usual, past.ended_run + 2)
     return usual

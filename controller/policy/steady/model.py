@@ -67,6 +67,10 @@ class Model:
         explained = np.where(self._counted == CPU, self.capacity.explained[source], 1.0)
         return np.asarray(cost * explained / self._speed[source])
 
+    def alone(self, bundles: Ints, broker: int) -> Floats:
+        """[n] the score that each of a broker's own bundles would give it without the others."""
+        return np.asarray((self.work(bundles, broker) * self.rate[broker]).max(axis=-1, initial=0.0))
+
     def without(self, source: int, work: Floats) -> Floats:
         """[n] the source's score without each piece of work."""
         return np.asarray((self.used[source] - work * self.rate[source]).max(axis=-1, initial=0.0))

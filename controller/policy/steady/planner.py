@@ -1,9 +1,9 @@
 """One round of `steady`: relieve the sources, then fill the idle; every chosen move changes the model at once.
 
-The highest source comes first. It gives away the pair with the largest gain, and so on until it is within half the
+The highest source comes first. It gives away the pair with the largest gain, and so on until it is well within the
 tolerance. Where no pair fits: an exchange; then a split, so that a part can move; then a skip that says what stood in
-the way. An idle broker is filled to the level from the brokers above it, whether they are sources or not; nothing
-moves between the others for its sake.
+the way. A bundle that fills its broker by itself is seen to before the others are moved for its sake. An idle
+broker is filled to the level from the brokers above it, sources or not; nothing moves between the others for its sake.
 """
 
 from __future__ import annotations
@@ -12,14 +12,17 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from controller.domain.decision import Decision, Reason
 from controller.domain.settings import PolicySettings
+from controller.policy.costs import Floats
 from controller.policy.frame import Ints
 from controller.policy.snapshot import ALLOWED, REASONS, Snapshot
 from controller.policy.steady.advice import Advice
-from controller.policy.steady.candidates import Held, near, targets_for
+from controller.policy.steady.candidates import Held, near, picked, targets_for
 from controller.policy.steady.capacity import Capacity
+from controller.policy.steady.cut import Cut
 from controller.policy.steady.hits import Hits
 from controller.policy.steady.model import Model, in_units
 from controller.policy.steady.pairs import SHOWN, Bounds, Candidates, Pairs, evaluate
@@ -27,7 +30,10 @@ from controller.policy.steady.swap import Swap, best_swap, least_loaded
 from controller.policy.steady.wording import counted, move_decision, skip_decision, split_decision
 
 MIN_BUDGET = 8  # moves a round, however small the cluster
+STOP_SHARE = 0.8  # of the tolerance: a source that is within it has given enough
 SLACK = 0.04  # of the level: how far below it a source may be left
+LARGER = 1.3  # a broker with so many times the capacity suits a bundle that fills its own
+WORTH_IT = 0.1  # of its broker's load: what such a bundle's move must bring
 FILL_SLACK = 0.15  # the same, when an idle broker is filled
 FILLED = 0.10  # an idle broker this close below the level is not filled further
 SHOWN_LATER = 5  # pairs shown with a source's second and later moves
@@ -43,7 +49,7 @@ class Planner:
         self.settings, self.advice = settings, advice
         steady, norm = settings.steady, model.norm
         self.budget = max(MIN_BUDGET, int(np.ceil(steady.budget * len(snapshot.brokers))))
-        self.stop = model.level + steady.tolerance / 2 * norm
+        self.stop = model.level + STOP_SHARE * steady.tolerance * norm
         self.short = model.level >= settings.shed.overloaded_threshold
         self.strict = Bounds(model.level - SLACK * norm, self.stop, steady.churn * norm)
         self.loose = Bounds(model.level - 2 * SLACK * norm, model.level + steady.tolerance * norm, steady.churn * norm)
@@ -95,7 +101,7 @@ class Planner:
         tolerance = 1 + self.settings.steady.tolerance
         return bool(self.model.level < self.model.norm and self.model.score[at] > self.model.level * tolerance)
 
-    def _relieve_all(self, active: np.ndarray[Any, Any]) -> None:
+    def _relieve_all(self, active: NDArray[np.bool_]) -> None:
         if active.any():
             self._held = Held(self.model, np.flatnonzero(active | self.above))
         while active.any():
@@ -108,7 +114,7 @@ class Planner:
             else:
                 active[source] = self._relieve(source, active)
 
-    def _relieve(self, source: int, active: np.ndarray[Any, Any]) -> bool:
+    def _relieve(self, source: int, active: NDArray[np.bool_]) -> bool:
         """One step of relief; whether another may follow."""
         found = self._free_of(source)
         if found is None:
@@ -118,46 +124,101 @@ class Planner:
         if not len(targets):
             self._deny(source, Reason.UNDER_PROVISIONED if self.short else Reason.NO_TARGET)
             return False
-        relief = self.model.score[source] - self.model.without(source, found.work)
+        giant = self._giant(source)
+        if giant is not None:
+            done = self._relieve_of(giant, source, found, targets)
+            if done is not None:
+                return done
         excess = float(self.model.score[source] - self.model.level)
-        close = near(found, relief, excess + (self.model.level - self.strict.source_at_least))
-        for bounds in (self.strict, self.loose):
+        close = near(found, self._relief(found), excess + self.model.level - self.strict.source_at_least)
+        for bounds in self._bounds(excess):
             pairs = evaluate(self.model, close, targets, bounds, self.settings.caps)
             best = pairs.best()
             if best is not None:
                 self._move(pairs, best, self._why(source))
                 return True
-            if excess <= 2 * self.settings.steady.tolerance * self.model.norm:
-                break
-        return self._otherwise(source, found, close, targets, pairs, excess)
+        return self._exchange_best(source, found, targets, pairs) or self._cut_or_say(source, close, pairs, excess)
 
-    def _otherwise(
-        self, source: int, found: Candidates, close: Candidates, targets: Ints, pairs: Pairs, excess: float
-    ) -> bool:
-        """No single bundle fits: exchange two, split one, or say why not."""
-        if self._transfers + 2 <= self.budget:
-            if self._everyone is None:
-                self._everyone = Held(self.model, np.arange(len(self.model.score)))
-            partners = least_loaded(self.model, targets)
-            self.visited[partners] = True
-            swap = best_swap(self.model, self._everyone, found, partners, self.loose)
-            if swap is not None:
-                self._exchange(source, swap, pairs)
-                return True
+    def _relief(self, found: Candidates) -> Floats:
+        return np.asarray(self.model.score[found.source] - self.model.without(found.source, found.work))
+
+    def _bounds(self, excess: float) -> list[Bounds]:
+        """What a move must keep to; far above the level, a little less than the ideal will do."""
+        well_above = excess > 2 * self.settings.steady.tolerance * self.model.norm
+        return [self.strict, self.loose] if well_above else [self.strict]
+
+    def _giant(self, source: int) -> int | None:
+        """The source's largest bundle, free or not, if it alone is more than a broker should carry."""
+        if self._held is None:
+            return None
+        held = self._held.all_of(source)
+        held = held[self.model.owner[held] == source]
+        if not len(held):
+            return None
+        alone = self.model.alone(held, source)
+        largest = int(np.argmax(alone))
+        return int(held[largest]) if alone[largest] > self.stop else None
+
+    def _relieve_of(self, giant: int, source: int, found: Candidates, targets: Ints) -> bool | None:
+        """A bundle that fills its broker by itself: to a larger broker, or cut, or left alone there.
+
+        None: other bundles should leave first, since neither is possible.
+        """
+        model = self.model
+        alone = float(model.alone(np.array([giant]), source)[0])
+        row = np.flatnonzero(found.bundles == giant)
+        if len(row):
+            only = picked(found, row)
+            fits_better = targets[model.room[targets] >= LARGER * model.room[source]]
+            bounds = Bounds(0.0, (1 - WORTH_IT) * float(model.score[source]), self.strict.least_relief)
+            if len(fits_better):
+                pairs = evaluate(model, only, fits_better, bounds, self.settings.caps)
+                best = pairs.best()
+                if best is not None:
+                    self._move(pairs, best, self._why(source))
+                    return True
+            cut = self.advice.split(model, source, only, 0, float(model.score[source]) - model.level)
+            if isinstance(cut, Cut):
+                self._split(source, giant, cut, {})
+                return False
+        if model.score[source] > alone + STOP_SHARE * self.settings.steady.tolerance * model.norm:
+            return None
+        told = self.advice.for_bundle(giant, self.advice.obstacle(giant) or Reason.WOULD_NOT_IMPROVE)
+        self._deny(source, self.advice.obstacle(giant) or Reason.WOULD_NOT_IMPROVE, told)
+        return False
+
+    def _exchange_best(self, source: int, found: Candidates, targets: Ints, pairs: Pairs) -> bool:
+        """No single bundle fits: exchange two with one of the least loaded targets, if that helps."""
+        if self._transfers + 2 > self.budget:
+            return False
+        if self._everyone is None:
+            self._everyone = Held(self.model, np.arange(len(self.model.score)))
+        partners = least_loaded(self.model, targets)
+        self.visited[partners] = True
+        swap = best_swap(self.model, self._everyone, found, partners, self.loose)
+        if swap is None:
+            return False
+        self._exchange(source, swap, pairs)
+        return True
+
+    def _cut_or_say(self, source: int, close: Candidates, pairs: Pairs, excess: float) -> bool:
+        """Split the bundle that makes the source hot, or say why nothing can be done. Always False: nothing follows."""
         evidence = self._lost(pairs)
-        largest = int(np.argmax(close.work.max(axis=1)))
-        split = self.advice.split(self.model, source, close, largest, excess)
-        if isinstance(split, Reason):
-            told = self.advice.for_bundle(int(close.bundles[largest]), split)
-            self._deny(source, split if told is not None else pairs.obstacle(), {**evidence, **(told or {})})
-        elif split is not None:
-            bundle = int(close.bundles[largest])
-            self.moves.append(split_decision(self.snapshot, bundle, source, split, {**self._seen(source), **evidence}))
-            self.model.named.add(bundle)
-            self.acted.add(source)
+        largest = int(np.argmax(self._relief(close)))
+        bundle = int(close.bundles[largest])
+        cut = self.advice.split(self.model, source, close, largest, excess)
+        if isinstance(cut, Cut):
+            self._split(source, bundle, cut, evidence)
+        elif cut is not None:
+            self._deny(source, cut, {**evidence, **self.advice.for_bundle(bundle, cut)})
         else:
             self._deny(source, pairs.obstacle(), evidence)
         return False
+
+    def _split(self, source: int, bundle: int, cut: Cut, evidence: Mapping[str, Any]) -> None:
+        self.moves.append(split_decision(self.snapshot, bundle, source, cut, {**self._seen(source), **evidence}))
+        self.model.named.add(bundle)
+        self.acted.add(source)
 
     def _exchange(self, source: int, swap: Swap, pairs: Pairs) -> None:
         model, target = self.model, swap.target
@@ -198,8 +259,7 @@ class Planner:
         found = self._free_of(source)
         if found is None:
             return None
-        relief = self.model.score[source] - self.model.without(source, found.work)
-        close = near(found, relief, float(self.model.score[source] - self.filling.source_at_least))
+        close = near(found, self._relief(found), float(self.model.score[source] - self.filling.source_at_least))
         return evaluate(self.model, close, np.array([idle]), self.filling, self.settings.caps)
 
     def _free_of(self, source: int) -> Candidates | None:

@@ -39,7 +39,8 @@ class Steady:
         model = Model(snapshot, capacity)
         part = model.takes_part
         deviation = model.deviation()
-        hits = counting.count(snapshot, deviation, part, settings.steady.tolerance, memory)
+        full = model.score >= settings.shed.overloaded_threshold
+        hits = counting.count(snapshot, deviation, part, full, settings.steady.tolerance, memory)
         advice = Advice(snapshot, settings.split, memory)
         planner = Planner(snapshot, capacity, model, hits, settings, advice)
         planner.plan()
