@@ -80,7 +80,7 @@ CONTROL_STATE = Record(
 
 OVERRIDES = Record(
     "overrides",
-    "wishes of operators that constrain every round until they end",
+    "wishes of operators that constrain rounds and assignments until they end: a fold of the journal",
     (
         Field("override_id", STRING, "", "id of the command that set it"),
         Field("kind", STRING, "", "pin avoid freeze exclude_namespace"),
@@ -91,8 +91,9 @@ OVERRIDES = Record(
         Field("who", STRING, "", "who asked", nullable=True),
         Field("why", STRING, "", "the reason given", nullable=True),
         Field("entry_seq", LONG, "", "journal entry that accepted it"),
+        _SEQ,
     ),
-    TableOptions(key=("override_id",), statistics=("override_id",)),
+    _projection("override_id"),
 )
 
 CONFIG_HISTORY = Record(

@@ -47,8 +47,8 @@ log = logging.getLogger(__name__)
 
 TARGET_BYTES = 4 * 2**20  # some 100,000 entries: what a pass rewrites at most beside the small files
 FEWEST_FILES = 64
-OVERWRITTEN = (OWNERSHIP.name, BROKERS.name, CONTROL_STATE.name)
-APPENDED = (OVERRIDES.name, CONFIG_HISTORY.name)
+OVERWRITTEN = (OWNERSHIP.name, BROKERS.name, OVERRIDES.name, CONTROL_STATE.name)
+APPENDED = (CONFIG_HISTORY.name,)
 FIRST_PASS_S = 20.0  # also a controller that is started again every few minutes cleans up
 STOP_TIMEOUT_S = 10.0
 

@@ -1,4 +1,4 @@
-"""`ownership` and `brokers`: folds of the journal as tables, for agents, operators and notebooks (invariant I4).
+"""`ownership`, `brokers`, `overrides`: folds of the journal as tables, for agents, operators, notebooks (invariant I4).
 
 A projection carries the seq it includes, is overwritten whole as a compare-and-set, never falls back to an older seq,
 and can be rebuilt from the journal at any time. A table whose content did not change is not written again: its seq then
@@ -20,12 +20,13 @@ from deltalake.exceptions import CommitFailedError
 
 from controller import failpoints
 from controller.domain.errors import ForeignCommit
+from controller.domain.overrides import Override
 from controller.domain.ownership import Ownership
 from controller.domain.state import Broker, ClusterState
 from controller.ledger.files import read_range, surviving_vacuum
 from controller.ledger.tables import REOPEN_AFTER_VERSIONS, TableRoot, as_root
 from schemas.arrow import arrow_table
-from schemas.control_tables import BROKERS, OWNERSHIP
+from schemas.control_tables import BROKERS, OVERRIDES, OWNERSHIP
 from schemas.record import Record
 
 log = logging.getLogger(__name__)
@@ -35,12 +36,13 @@ Row = dict[str, Any]
 
 
 class Projections:
-    """Writes both projections. One for a controller; not thread-safe."""
+    """Writes all projections. One for a controller; not thread-safe."""
 
     def __init__(self, root: TableRoot | str | Path, storage_options: Mapping[str, str] | None = None) -> None:
         tables = as_root(root, storage_options)
         self._ownership = _Projection(tables, OWNERSHIP, ownership_rows)
         self._brokers = _Projection(tables, BROKERS, broker_rows)
+        self._overrides = _Projection(tables, OVERRIDES, override_rows)
 
     def write(self, state: ClusterState) -> list[str]:
         """Bring the tables to this state, which must be journaled already; returns the names written.
@@ -49,7 +51,7 @@ class Projections:
         """
         written = [self._ownership.record.name] if self._ownership.write(state) else []
         failpoints.reach("projection.write")
-        return [*written, self._brokers.record.name] if self._brokers.write(state) else written
+        return written + [p.record.name for p in (self._brokers, self._overrides) if p.write(state)]
 
 
 class _Projection:
@@ -121,6 +123,11 @@ def broker_rows(state: ClusterState) -> list[Row]:
     return [_broker_row(broker, state) for _, broker in sorted(state.brokers.items())]
 
 
+def override_rows(state: ClusterState) -> list[Row]:
+    """The rows of `overrides` without `seq`, by id."""
+    return [_override_row(wish) for _, wish in sorted(state.overrides.items())]
+
+
 def _ownership_row(name: str, record: Ownership) -> Row:
     bundle, by, to = record.bundle, record.by, record.to
     return {
@@ -159,6 +166,20 @@ def _broker_row(broker: Broker, state: ClusterState) -> Row:
         "data_address": _text(info.get("data_address")),
         "capacity_json": json.dumps(capacity, sort_keys=True) if capacity is not None else None,
         "entry_seq": broker.seq,
+    }
+
+
+def _override_row(wish: Override) -> Row:
+    return {
+        "override_id": wish.id,
+        "kind": wish.kind,
+        "namespace": wish.namespace,
+        "bundle": wish.bundle,
+        "broker": wish.broker,
+        "until_ms": wish.until_ms,
+        "who": wish.who or None,
+        "why": wish.why or None,
+        "entry_seq": wish.seq,
     }
 
 

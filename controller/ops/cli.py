@@ -45,6 +45,8 @@ COMMANDS: Mapping[str, Command] = {
     "drain": Command("controller.ops.cmd_drain", "empty a broker and keep it empty"),
     "undrain": Command("controller.ops.cmd_drain", "let a drained broker take bundles again", "undrain_app"),
     "mode": Command("controller.ops.cmd_mode", "print or set the mode: shadow, live, paused"),
+    "strategy": Command("controller.ops.cmd_strategy", "print or set the strategy that decides, and its challengers"),
+    "override": Command("controller.ops.cmd_override", "pin, avoid, freeze, exclude-namespace; list, end"),
     "round-now": Command("controller.ops.cmd_round_now", "evaluate the cluster now"),
     "thaw": Command("controller.ops.cmd_round_now", "overrule the mass-failure guard", "thaw_app"),
     "maintain": Command("controller.ops.cmd_maintain", "expire, merge and clean up the load and evidence tables"),

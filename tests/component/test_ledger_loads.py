@@ -294,5 +294,5 @@ def test_rows_that_do_not_fit_are_refused(root: TableRoot) -> None:
     with pytest.raises(Exception, match="reports is null"):
         append(root, "broker_panes", broken, "w", 0)
     with pytest.raises(ValueError, match="kind is null"):
-        append_rows(root, "overrides", [{"override_id": "o1", "entry_seq": 3}])
+        append_rows(root, "overrides", [{"override_id": "o1", "entry_seq": 3, "seq": 3}])
     assert not append(root, "broker_panes", panes.slice(0, 0), "w", 0)

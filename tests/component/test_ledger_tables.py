@@ -116,7 +116,7 @@ def test_kept_handles_follow_and_are_opened_again(root: TableRoot, monkeypatch: 
     monkeypatch.setattr(tables_module, "REOPEN_AFTER_VERSIONS", 3)
     root.create("overrides")
     first = root.handle("overrides")
-    row = {"override_id": "o", "kind": "pin", "entry_seq": 1}
+    row = {"override_id": "o", "kind": "pin", "entry_seq": 1, "seq": 1}
     append_rows(TableRoot(root.root), "overrides", [row])
     assert root.handle("overrides") is first
     assert first.version() == 1

@@ -7,16 +7,18 @@ CREATE TABLE IF NOT EXISTS overrides (
   `until_ms` BIGINT COMMENT 'end; null: until removed [ms since epoch]',
   `who` STRING COMMENT 'who asked',
   `why` STRING COMMENT 'the reason given',
-  `entry_seq` BIGINT NOT NULL COMMENT 'journal entry that accepted it'
+  `entry_seq` BIGINT NOT NULL COMMENT 'journal entry that accepted it',
+  `seq` BIGINT NOT NULL COMMENT 'newest journal entry this version of the table includes'
 )
 USING DELTA
-COMMENT 'wishes of operators that constrain every round until they end'
+COMMENT 'wishes of operators that constrain rounds and assignments until they end: a fold of the journal'
 TBLPROPERTIES (
   'delta.enableDeletionVectors' = 'false',
   'delta.columnMapping.mode' = 'none',
   'delta.checkpointPolicy' = 'classic',
-  'delta.checkpointInterval' = '50',
-  'delta.logRetentionDuration' = 'interval 6 hours',
-  'delta.deletedFileRetentionDuration' = 'interval 6 hours',
-  'delta.dataSkippingStatsColumns' = 'override_id'
+  'delta.checkpointInterval' = '100',
+  'delta.logRetentionDuration' = 'interval 5 minutes',
+  'delta.deletedFileRetentionDuration' = 'interval 15 minutes',
+  'delta.dataSkippingStatsColumns' = 'override_id,seq',
+  'delta.enableExpiredLogCleanup' = 'false'
 )
