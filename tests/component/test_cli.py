@@ -27,11 +27,19 @@ from controller.store.client import StoreClient
 from tests.short_run import ShortRun, play
 
 NOWHERE = "kafka.bootstrap_servers=127.0.0.1:1"
-READING = ("status --offline", "brokers", "bundles", "decisions", "rounds", "journal", "namespace list", "mode")
-GROUPS = {"namespace": ("create", "list"), "topic": ("create", "unload", "lookup"), "config": ("show", "check")}
+READING = (
+    *("status --offline", "brokers", "bundles", "decisions", "rounds", "journal", "namespace list", "mode"),
+    *("strategy", "override list"),
+)
+GROUPS = {
+    "namespace": ("create", "list"),
+    "topic": ("create", "unload", "lookup"),
+    "config": ("show", "check"),
+    "override": ("pin", "avoid", "freeze", "exclude-namespace", "list", "end"),
+}
 OURS = [
     *("status", "brokers", "bundles", "decisions", "rounds", "explain", "journal", "unload", "split", "drain"),
-    *("undrain", "mode", "round-now", "thaw", "store"),
+    *("undrain", "mode", "strategy", "round-now", "thaw", "store"),
     *(f"{group} {name}" for group, names in GROUPS.items() for name in names),
 ]
 

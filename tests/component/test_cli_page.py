@@ -11,7 +11,7 @@ from controller.ops.cli import COMMANDS, main
 from controller.ops.paths import ROOT
 
 PAGE = (ROOT / "docs" / "cli.md").read_text()
-GROUPS = ("namespace", "topic", "config", "kafka")
+GROUPS = ("namespace", "topic", "config", "kafka", "override")
 
 
 def examples() -> list[list[str]]:

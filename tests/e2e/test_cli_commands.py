@@ -106,6 +106,24 @@ def test_commands_are_answered_by_the_journal(kafka: EmbeddedKafka, topics: Topi
         assert run.state.brokers["b1:8080"].drained
         assert site.ballast("undrain", "b1:8080")[0] == 0
         assert site.ballast("thaw")[0] == 1  # nothing is frozen
+
+        assert site.ballast("strategy", "uniform", "--challengers", "threshold,average")[0] == 0
+        assert (run.state.strategy, run.state.challengers) == ("uniform", ("threshold", "average"))
+        assert json.loads(site.ballast("strategy", "--json")[1])["strategy_by"] == "command"
+        code, _, err = site.ballast("strategy", "best")
+        assert (code, run.state.strategy) == (2, "uniform")
+        assert "strategy 'best' is none of" in err
+        assert site.ballast("strategy", "configured")[0] == 0
+        assert run.state.strategy == ""
+
+        code, out, _ = site.ballast("override", "pin", low, "b2:8080", "--minutes", "30", "--why", "rack", "--json")
+        wish = run.state.overrides[json.loads(out)["command_id"]]
+        assert (code, wish.kind, wish.bundle, wish.broker, wish.why) == (0, "pin", low, "b2:8080", "rack")
+        assert site.ballast("override", "avoid", "shop/orders", "b1:8080")[0] == 0
+        assert site.ballast("override", "freeze", "shop/orders/0x1_0x2")[0] == 1
+        assert len(json.loads(site.ballast("override", "list", "--json")[1])) == 2
+        assert site.ballast("override", "end", wish.id)[0] == 0
+        assert [w.kind for w in run.state.overrides.values()] == ["avoid"]
         assert run.state.bundles[low].state is run.state.bundles[high].state is State.FREE
 
 
