@@ -67,7 +67,7 @@ def _aligned(memory: Mapping[str, Any], bundles: tuple[str, ...]) -> tuple[Ints,
     ).reshape(3, len(samples))
     if known is not bundles and tuple(known) != bundles:
         place = {name: at for at, name in enumerate(known)}
-        at = np.fromiter((place.get(name, -1) for name in bundles), np.int64, len(bundles))
+        at = np.array([place.get(name, -1) for name in bundles], np.int64)
         samples = np.append(samples, 0)[at]  # -1 is the one appended
         columns = np.hstack([columns, np.zeros((3, 1))])[:, at]
     return samples, columns[0] / _RATE_UNIT, columns[1], columns[2] / _RATE_UNIT

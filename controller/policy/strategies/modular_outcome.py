@@ -57,6 +57,7 @@ class ModularOutcome:
         self._snapshot = cluster.snapshot
         self._predicted = PredictedScores(self._snapshot)
         self._moves: list[Decision] = []
+        self._stays: list[Decision] = []  # skips of bundles that were shed and found no place
         self._lost: dict[int, Counter[str]] = {}  # place -> why its bundles stayed
         self._placement_memory: dict[str, Any] = {}
 
@@ -82,7 +83,7 @@ class ModularOutcome:
         rows = score_rows(self._snapshot, quantised(middle), counted, sources, reasons)
         unloaded = {d.bundle: d.source for d in self._moves if d.bundle is not None and d.source is not None}
         memory = {**self._round.kept(unloaded), **(kept or {}), **self._placement_memory}
-        return StrategyOutcome((*self._moves, *skips), rows, memory, self._considered())
+        return StrategyOutcome((*self._moves, *self._stays, *skips), rows, memory, self._considered())
 
     def _sources(self) -> list[int]:
         """The brokers that were to give something, whether they found anything or not."""
@@ -112,6 +113,7 @@ class ModularOutcome:
             if choice.broker is None or choice.broker == place:
                 lost = Reason.NO_TARGET if choice.broker is None or not targets.any() else Reason.WOULD_NOT_IMPROVE
                 self._lost.setdefault(place, Counter())[lost.value] += 1
+                self._stays.append(self._stay(at, place, lost))
                 continue
             topics = int(snapshot.fields[at, _TOPICS])
             selection.placed(bundle, namespace, choice.broker, topics)
@@ -164,6 +166,21 @@ class ModularOutcome:
             evidence=evidence,
             before=dict(zip(names, before, strict=True)),
             after=dict(zip(names, after, strict=True)),
+        )
+
+    def _stay(self, at: int, source: int, reason: Reason) -> Decision:
+        """A bundle that was shed for nothing: its destination is none, or its owner."""
+        snapshot = self._snapshot
+        return Decision(
+            id="",
+            kind=DecisionKind.SKIP,
+            label=Label.SKIP,
+            reason=reason,
+            bundle=snapshot.bundles[at],
+            source=self._round.load.brokers[source],
+            epoch=int(snapshot.epoch[at]),
+            strategy=self._name,
+            evidence={**self._seen(source), "destination_is_owner": reason is Reason.WOULD_NOT_IMPROVE},
         )
 
     def _skip(self, at: int, reason: Reason) -> Decision:
