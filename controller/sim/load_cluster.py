@@ -31,7 +31,7 @@ _SLICE_MS = 500
 _DELAYS = 0.1  # of the ownership simulation's message delays: a hop of some 20 ms, as measured on a real Kafka
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, order=True, slots=True)
 class Move:
     """A bundle is owned by another broker than before. `at_ms`: on the axis of load reports."""
 

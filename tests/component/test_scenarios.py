@@ -1,0 +1,86 @@
+"""Every scenario file in tests/scenarios: its assertions hold, and it prints what it says.
+
+After a change of a strategy the figures may differ: `ballast sim tests/scenarios --rewrite`, and read the difference.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from controller.domain.settings import PolicySettings
+from controller.sim.faults import Fault
+from controller.sim.load_cluster import LoadCluster
+from controller.sim.load_shapes import Drift
+from controller.sim.reports import ReportSpec
+from controller.sim.scenario import ClusterSpec, Scenario
+from controller.sim.scenario_file import run_file
+from controller.sim.simulation import simulate
+from controller.sim.workloads import LoadSpec
+
+FOLDER = Path(__file__).parents[1] / "scenarios"
+FILES = sorted(FOLDER.glob("*.txt"))
+MINUTE_MS = 60_000
+
+SMALL = Scenario(
+    cluster=ClusterSpec(brokers=4, place="random"),
+    load=LoadSpec(bundles=40, tenants=2),
+    shapes=(Drift(per_hour=1.0),),
+    reports=ReportSpec(noise=0.03, loss=0.05),
+    faults=(Fault("crash", "b2", 5 * MINUTE_MS, 5 * MINUTE_MS), Fault("slow", "b1", 8 * MINUTE_MS, 4 * MINUTE_MS)),
+    policy=PolicySettings(strategy="headroom"),
+    duration_ms=20 * MINUTE_MS,
+)
+
+
+def test_there_is_a_file_for_every_kind_of_workload_and_fault() -> None:
+    text = "\n".join(file.read_text() for file in FILES)
+    wanted = [f"shape {kind}" for kind in ("diurnal", "periodic", "spike", "drift", "growth", "jitter")]
+    wanted += [" join at", " leave at", " crash at", " slow at", " silent at", " cut at", "fault restart"]
+    assert len(FILES) >= 12
+    assert [part for part in [*wanted, "noise=", "loss=", "cores=8,16,32", "place=packed"] if part not in text] == []
+
+
+@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+def test_scenario(file: Path) -> None:
+    result = run_file(file.read_text(), f"tests/scenarios/{file.name}")
+    assert result.outcomes
+    assert result.failures == ()
+    assert not result.differences, "\n".join(
+        [*result.differences, "read it; if it is meant: ballast sim tests/scenarios --rewrite"]
+    )
+
+
+def test_the_same_seed_gives_the_same_figures_and_series() -> None:
+    one, two = simulate(SMALL, 5), simulate(SMALL, 5)
+    assert one.figures == two.figures
+    assert one.track.moves == two.track.moves
+    assert one.track.max_best().tolist() == two.track.max_best().tolist()
+    assert one.figures.moves["failover"] > 0
+
+
+def test_another_seed_gives_other_figures() -> None:
+    assert simulate(SMALL, 5).figures != simulate(SMALL, 6).figures
+
+
+def test_a_clock_that_stands_still_while_nothing_happens_changes_no_decision(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same run with every second of the ownership simulation lived through: only delays differ."""
+    short = simulate(SMALL, 5)
+    monkeypatch.setattr(LoadCluster, "run_while_busy", LoadCluster.run)
+    long = simulate(SMALL, 5)
+    assert len(short.track.moves) > 10
+    assert sorted(long.track.moves) == sorted(short.track.moves)
+    assert long.track.max_best().tolist() == short.track.max_best().tolist()
+    assert long.figures.unavailable_bundle_s == pytest.approx(short.figures.unavailable_bundle_s, rel=0.2)
+
+
+def test_the_cost_of_moves_is_seen() -> None:
+    """Clients that reconnect slowly make the same moves dearer: more bundle-seconds without service."""
+    still = replace(SMALL, faults=(), shapes=())
+    quick = simulate(still, 5).figures
+    slow = simulate(replace(still, costs=replace(still.costs, reconnects_per_s=5.0)), 5).figures
+    assert quick.moves == slow.moves
+    assert sum(quick.moves.values()) > 0
+    assert slow.unavailable_bundle_s > 5 * quick.unavailable_bundle_s
