@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -13,6 +12,13 @@ from controller.domain.load import RESOURCES
 from controller.ops.cli_options import AsJson, Conf, Profile, Sets, new_app, settings_of, told
 from controller.ops.cmd_decisions import predicted_text, print_decisions
 from controller.ops.cmd_journal import print_entries
+from controller.ops.evidence_text import (
+    kind_text,
+    print_as_target,
+    print_evidence,
+    print_round_candidates,
+    reason_text,
+)
 from controller.ops.explain import explain as explain_document
 from controller.ops.reading import Reader
 from controller.ops.show import emit_facts, emit_json, emit_table, percent_text, time_text
@@ -39,18 +45,16 @@ def _print_decision(document: Mapping[str, Any]) -> None:
             ("decision", decision["decision_id"]),
             ("round", f"{decision['round_id']} at {time_text(decision['at_ms'])}, mode {of_round.get('mode', '?')}"),
             ("strategy", decision["strategy"] + (" (challenger)" if decision["challenger"] else "")),
-            ("kind", f"{decision['kind']} ({decision['label']})"),
-            ("reason", f"{decision['reason']} ({decision['band']})"),
+            ("kind", f"{kind_text(decision)}, {decision['label']}"),
+            ("reason", reason_text(decision["reason"])),
             ("bundle", decision["bundle"] and f"{decision['bundle']} at epoch {decision['epoch']}"),
             ("boundary", decision["boundary"] and f"0x{decision['boundary']:08x}"),
             ("from", decision["source"] and f"{decision['source']}  {predicted_text(decision, decision['source'])}"),
             ("to", decision["target"] and f"{decision['target']}  {predicted_text(decision, decision['target'])}"),
-            ("outcome", decision["outcome"] or "nothing to carry out"),
+            ("outcome", reason_text(decision["outcome"]) or "nothing to carry out"),
         ]
     )
-    typer.echo("\nevidence")
-    for key, value in decision["evidence"].items():
-        typer.echo(f"  {key}: {value if isinstance(value, str | int | float) else json.dumps(value, sort_keys=True)}")
+    print_evidence(decision)
     if document["journal"]:
         typer.echo("")
         print_entries([Entry.from_row(row) for row in document["journal"]], "what the journal says")
@@ -65,6 +69,7 @@ def _print_round(document: Mapping[str, Any]) -> None:
         _print_scores(found["scores"])
         typer.echo("")
         print_decisions(found["decisions"])
+        print_round_candidates(found["decisions"])
 
 
 def _print_broker(document: Mapping[str, Any]) -> None:
@@ -73,6 +78,10 @@ def _print_broker(document: Mapping[str, Any]) -> None:
         _print_scores([document["score"]])
     else:
         typer.echo(f"{document['broker']}: no score in the last round")
+    if document["considered"]:
+        typer.echo(f"\n{document['considered']['decision_id']}: {reason_text(document['considered']['reason'])}")
+        print_evidence(document["considered"])
+    print_as_target(document["as_target"])
     typer.echo("")
     print_decisions(document["decisions"])
 
@@ -97,7 +106,7 @@ def _print_scores(rows: Sequence[Mapping[str, Any]]) -> None:
                 row["hits"],
                 "yes" if row["is_source"] else "no",
                 "yes" if row["eligible"] else "no",
-                row["reason"],
+                reason_text(row["reason"]),
                 *(percent_text(row[f"{r}_utilisation"]) for r in known),
             )
             for row in rows

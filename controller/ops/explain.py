@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import BallastError
 from controller.domain.ownership import State
+from controller.ops.evidence_text import candidates_of
 from controller.ops.evidence_view import EvidenceView
 from controller.ops.overview import ownership_row
 from controller.ops.reading import Reader
@@ -67,20 +68,43 @@ def _consequences(reader: Reader, decision_id: str) -> list[Row]:
 
 
 def _round(view: EvidenceView, row: Row) -> Row:
-    decisions = [d for d in view.decisions(round_id=row["round_id"]) if d["attempt_id"] == row["attempt_id"]]
+    decisions = _decisions_of(view, row)
     return {"round": row, "scores": view.scores(row["attempt_id"]), "decisions": decisions}
+
+
+def _decisions_of(view: EvidenceView, row: Row) -> list[Row]:
+    return [d for d in view.decisions(round_id=row["round_id"]) if d["attempt_id"] == row["attempt_id"]]
 
 
 def _broker(view: EvidenceView, name: str) -> Row:
     last = view.last_round()
     scores = [row for row in view.scores(last["attempt_id"]) if row["broker"] == name] if last else []
+    of_round = _decisions_of(view, last) if last else []
     return {
         "about": "broker",
         "broker": name,
         "last_round": last,
         "score": scores[0] if scores else None,
+        "considered": _considered(of_round, name),
+        "as_target": _as_target(of_round, name),
         "decisions": view.decisions(broker=name)[:HISTORY],
     }
+
+
+def _considered(decisions: list[Row], broker: str) -> Row | None:
+    """The decision of a round that tells what the broker was judged by: its first one about giving something away."""
+    own = [d for d in decisions if d["source"] == broker]
+    return next((d for d in own if candidates_of(d)), own[0] if own else None)
+
+
+def _as_target(decisions: list[Row], broker: str) -> list[Row]:
+    """Pairs of a round's evidence with this broker as the target, in the round's order."""
+    return [
+        {**pair, "source": decision["source"], "decision_id": decision["decision_id"]}
+        for decision in decisions
+        for pair in candidates_of(decision)
+        if pair.get("target") == broker
+    ]
 
 
 def _journal(reader: Reader, **wanted: str) -> list[Row]:

@@ -15,9 +15,11 @@ from typing import Any
 
 import pytest
 
+from controller.domain.decision import Reason
 from controller.domain.entries import Kind
 from controller.domain.ownership import State
 from controller.ops.cli import COMMANDS, main
+from controller.ops.evidence_text import evidence_lines, kind_text, reason_text
 from controller.ops.liveness import Heard
 from controller.ops.overview import status as status_of
 from controller.ops.paths import ROOT
@@ -313,3 +315,44 @@ def test_numbers_are_readable() -> None:
     ]  # fmt: skip
     assert (percent_text(0.8234), percent_text(None), percent_text(float("nan"))) == ("82.3 %", "", "")
     assert (time_text(1_790_000_000_000), time_text(None)) == ("2026-09-21 14:13:20", "")
+
+
+def test_explain_shows_who_was_weighed_up_and_the_rule_each_lost_by(ballast: Any, document: Any, run: ShortRun) -> None:
+    decisions = document("decisions --skips --limit 500")
+    weighed = next(d for d in decisions if d["evidence"].get("pairs"))
+    pairs = weighed["evidence"]["pairs"]
+    assert 0 < len(pairs) <= 20
+    last = document("rounds")[0]
+    for name in (weighed["decision_id"], weighed["round_id"]):
+        code, out, _ = ballast("explain", name)
+        assert code == 0
+        assert f"the best {len(pairs)} pairs of {weighed['source']}" in out
+        for pair in pairs:
+            lines = [line for line in out.splitlines() if pair["bundle"] in line and pair["target"] in line]
+            lost = f"{pair['lost_by']} ({Reason(pair['lost_by']).band})" if pair["lost_by"] else "allowed"
+            assert any(line.endswith(lost) for line in lines), (pair, lines)
+    source = next(d for d in decisions if d["round_id"] == last["round_id"] and d["evidence"].get("pairs"))["source"]
+    told = document("explain", source)
+    assert told["considered"]["evidence"]["pairs"]
+    target = told["considered"]["evidence"]["pairs"][0]["target"]
+    as_target = document("explain", target)["as_target"]
+    assert {row["source"] for row in as_target} == {source}
+    code, out, _ = ballast("explain", target)
+    assert (code, "as a target" in out) == (0, True)
+
+
+def test_every_reason_is_shown_with_its_band(ballast: Any, document: Any) -> None:
+    shown = {d["reason"] for d in document("decisions --skips")}
+    _, out, _ = ballast("decisions --skips")
+    for reason in shown:
+        assert f"{reason} ({Reason(reason).band})" in out
+    assert {reason_text(r.value) for r in Reason} == {f"{r.value} ({r.band})" for r in Reason}
+    assert (reason_text("999_of_the_future"), reason_text(None)) == ("999_of_the_future", "")
+
+
+def test_both_halves_of_an_exchange_say_so() -> None:
+    row = {"kind": "transfer", "evidence": {"swapped_with": "t/n/0x00000000_0x80000000"}}
+    assert kind_text(row) == "transfer (swap)"
+    assert kind_text({"kind": "transfer", "evidence": {}}) == "transfer"
+    told = evidence_lines({"score": 9123, "bundles_lost": {"201_grace_period": 3}, "swapped_with": "x", "pairs": [1]})
+    assert told == ["score: 91.2 %", "bundles_lost: 201_grace_period (throttled) 3", "swapped_with: x"]

@@ -1,0 +1,112 @@
+"""Evidence of decisions as text: what was seen, which candidates there were, and the rule each lost by.
+
+Reason codes come with their band: normal (nothing to do), throttled (later), config (an operator's choice), hard (it
+cannot be done as things are). Scores in evidence are whole numbers in 1 / SCORE_UNIT; they are shown as percentages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import typer
+
+from controller.domain.decision import Reason
+from controller.domain.load import SCORE_UNIT
+from controller.ops.show import emit_table, percent_text
+
+SCORES = frozenset({"score", "mean", "level", "usage", "history", "target_usage", "threshold", "source_after"})
+CANDIDATES = ("pairs", "candidates")
+Row = Mapping[str, Any]
+
+
+def reason_text(code: str | None) -> str:
+    """`405_would_not_improve (hard)`; a code of another version is shown as it is."""
+    if not code:
+        return ""
+    try:
+        return f"{code} ({Reason(code).band})"
+    except ValueError:
+        return code
+
+
+def kind_text(decision: Row) -> str:
+    """The kind; a transfer that is half of an exchange says so."""
+    return f"{decision['kind']} (swap)" if decision["evidence"].get("swapped_with") else str(decision["kind"])
+
+
+def evidence_lines(evidence: Mapping[str, Any]) -> list[str]:
+    """All but the candidates, one figure a line."""
+    return [f"{name}: {_text(name, value)}" for name, value in evidence.items() if name not in CANDIDATES]
+
+
+def candidates_of(decision: Row) -> list[dict[str, Any]]:
+    """The bundle-target pairs, or, of a strategy that does not judge pairs, the bundles; best first."""
+    return next((decision["evidence"][name] for name in CANDIDATES if decision["evidence"].get(name)), [])
+
+
+def print_evidence(decision: Row) -> None:
+    """Everything the decision hung on."""
+    typer.echo("\nevidence")
+    for line in evidence_lines(decision["evidence"]):
+        typer.echo(f"  {line}")
+    print_candidates(decision)
+
+
+def print_candidates(decision: Row, title: str = "") -> None:
+    """What was weighed up, best first, each with the rule that it lost by; nothing when nothing was."""
+    rows = candidates_of(decision)
+    if not rows:
+        return
+    typer.echo("")
+    paired = any("target_after" in row for row in rows)
+    columns = ["bundle", "target", *(["source after >", "target after >"] if paired else []), "lost by"]
+    emit_table(
+        columns,
+        [_candidate(row, paired) for row in rows],
+        title=title or f"the best {len(rows)} {'pairs' if paired else 'bundles'} of {decision['source']}",
+    )
+
+
+def print_round_candidates(decisions: Iterable[Row]) -> None:
+    """The candidates of every source that a round considered, once each."""
+    shown: set[tuple[str, str]] = set()
+    for decision in decisions:
+        of = (str(decision["source"]), str(decision["strategy"]))
+        if decision["source"] and of not in shown and candidates_of(decision):
+            shown.add(of)
+            print_candidates(decision)
+
+
+def print_as_target(rows: Sequence[Row]) -> None:
+    """Pairs of other brokers' evidence that this one was the target of."""
+    if rows:
+        typer.echo("")
+        emit_table(
+            ["from", "bundle", "target after >", "lost by"],
+            [(r["source"], r["bundle"], _score(r.get("target_after")), _lost(r)) for r in rows],
+            title="as a target",
+        )
+
+
+def _candidate(row: Row, paired: bool) -> tuple[Any, ...]:
+    scores = (_score(row.get("source_after")), _score(row.get("target_after"))) if paired else ()
+    return (row["bundle"], row.get("target"), *scores, _lost(row))
+
+
+def _lost(row: Row) -> str:
+    return reason_text(row["lost_by"]) if row.get("lost_by") else "allowed" if row.get("target") else ""
+
+
+def _score(value: int | None) -> str:
+    return "" if value is None else percent_text(value / SCORE_UNIT)
+
+
+def _text(name: str, value: Any) -> str:
+    if name in SCORES and isinstance(value, int | float) and not isinstance(value, bool):
+        return _score(round(value))
+    if isinstance(value, Mapping):
+        return ", ".join(f"{reason_text(inner)} {_text('', of)}" for inner, of in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(_text("", inner) for inner in value)
+    return reason_text(value) if isinstance(value, str) else str(value)
