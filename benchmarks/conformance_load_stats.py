@@ -64,7 +64,7 @@ def _values(brokers: Any) -> list[float]:
     if values and all(isinstance(value, int | float) for value in values):
         return _fractions(values)
     if all(isinstance(value, Mapping) for value in values) or text:
-        return [load.weighted_max_ema for load in loads_of(brokers)]
+        return [load.weighted_max_ema for load in loads_of(brokers)[0]]
     raise BadCase(f"no loads found in {brokers!r}")
 
 

@@ -82,25 +82,26 @@ def random_load_property(case: Case) -> Mapping[str, Any]:
     knobs = knobs_of(case)
     rng = random.Random(SEED)
     for _ in range(TRIALS):
-        loads = [_random_broker(f"broker{at}:8080", rng) for at in range(rng.randint(2, 30))]
-        names = [load.broker for load in loads]
-        outcome = find_bundles_for_unloading(Cluster(loads, names, NOW_MS, {}, {}), 0, knobs)
+        tops = {f"broker{at}:8080": _random_bundles(at, rng) for at in range(rng.randint(2, 30))}
+        traffic = {name: sum(one.throughput for one in bundles) for name, bundles in tops.items()}
+        loads = [BrokerLoad(name, rng.random(), traffic[name], traffic[name], NOW_MS) for name in tops]
+        cluster = Cluster(loads, list(tops), NOW_MS, {}, {}, tops.__getitem__)
+        outcome = find_bundles_for_unloading(cluster, 0, knobs)
         if outcome.std_after > knobs.load_balancer_broker_load_target_std and not outcome.exhausted:
             return {"property": f"std {outcome.std_after} is expected, and pairs are left, for {loads!r}"}
     return {"property": True}
 
 
-def _random_broker(name: str, rng: random.Random) -> BrokerLoad:
-    bundles = sorted(rng.uniform(0, 1e7) for _ in range(rng.randint(2, 10)))
-    top = [TopBundle(f"t/{name.split(':')[0]}/0x{at:08x}_0x{at + 1:08x}", load) for at, load in enumerate(bundles)]
-    return BrokerLoad(name, rng.random(), sum(bundles), sum(bundles), NOW_MS, top)
+def _random_bundles(broker: int, rng: random.Random) -> list[TopBundle]:
+    sizes = sorted(rng.uniform(0, 1e7) for _ in range(rng.randint(2, 10)))
+    return [TopBundle(f"t/{broker}/0x{at:08x}_0x{at + 1:08x}", size) for at, size in enumerate(sizes)]
 
 
 def _cluster(case: Case, knobs: PulsarKnobs) -> Cluster:
     notes = str(case.get("notes", ""))
     said = re.search(r"updatedAt\s*=\s*(\d+)", notes)
     updated_ms = int(said[1]) if said else NOW_MS
-    loads = loads_of(case.get("brokers") or {}, updated_ms)
+    loads, tops = loads_of(case.get("brokers") or {}, updated_ms)
     names = [load.broker for load in loads]
     # that the registry does not answer can only be told in words
     failed = re.search(r"registry\b.*\bfails?\b", notes) is not None
@@ -113,24 +114,27 @@ def _cluster(case: Case, knobs: PulsarKnobs) -> Cluster:
         moment_ms(case.get("now", NOW_MS)),
         moments_ms(case.get("recently_unloaded")),
         moments_ms(case.get("recently_unloaded_brokers")),
+        tops.__getitem__,
         is_owner=lambda bundle, broker: owners.get(bundle, broker) == broker,
         transferable=policies.transferable,
     )
 
 
-def loads_of(brokers: Mapping[str, Any], updated_ms: int = NOW_MS) -> list[BrokerLoad]:
-    """Brokers one by one, or groups of them in prose under `generator`."""
+Tops = dict[str, list[TopBundle]]
+
+
+def loads_of(brokers: Mapping[str, Any], updated_ms: int = NOW_MS) -> tuple[list[BrokerLoad], Tops]:
+    """Brokers one by one, or groups of them in prose under `generator`; and the top bundles of each."""
     if "generator" in brokers:
         return _generated(str(brokers["generator"]), updated_ms)
     loads: list[BrokerLoad] = []
+    tops: Tops = {}
     for name, row in brokers.items():
         traffic = row.get("msgThroughputIn", 0) + row.get("msgThroughputOut", 0)
         moment = moment_ms(row["updatedAt"]) if "updatedAt" in row else updated_ms
-        top = row.get("topBundles")
-        bundles = None if top is None else [_top_bundle(one) for one in top]
-        load = _load(row)
-        loads.append(BrokerLoad(name, load, traffic, row.get("msgThroughputEMA", traffic), moment, bundles))
-    return loads
+        loads.append(BrokerLoad(name, _load(row), traffic, row.get("msgThroughputEMA", traffic), moment))
+        tops[name] = [_top_bundle(one) for one in row.get("topBundles") or ()]
+    return loads, tops
 
 
 def _load(row: Mapping[str, Any]) -> float:
@@ -149,22 +153,25 @@ def _top_bundle(row: Mapping[str, Any]) -> TopBundle:
     return TopBundle(name, stats.get("msgThroughputIn", 0) + stats.get("msgThroughputOut", 0))
 
 
-def _generated(text: str, updated_ms: int) -> list[BrokerLoad]:
+def _generated(text: str, updated_ms: int) -> tuple[list[BrokerLoad], Tops]:
     """Groups of alike brokers in prose; `same traffic` is that of the group before."""
     throughput_in = re.search(r"throughputIn ([\d,.]+) each", text)
     base = number(throughput_in[1]) if throughput_in else 0.0
     loads: list[BrokerLoad] = []
+    tops: Tops = {}
     out, sizes = 0.0, (0.0, 0.0)
     for group in _GROUP.finditer(text):
         if group["out"] is not None:
             out, sizes = number(group["out"]), (number(group["small"]), number(group["large"]))
         load = ResourceUsage(float(group["cpu"]), 100.0).percent() / 100
         for at in numbered(group["who"], "broker"):
-            top = [TopBundle(f"my-tenant/my-namespace{at}/{r}", size) for r, size in zip(_RANGES, sizes, strict=True)]
-            loads.append(BrokerLoad(f"broker{at}:8080", load, base + out, base + out, updated_ms, top))
+            name = f"broker{at}:8080"
+            loads.append(BrokerLoad(name, load, base + out, base + out, updated_ms))
+            pairs = zip(_RANGES, sizes, strict=True)
+            tops[name] = [TopBundle(f"my-tenant/my-namespace{at}/{part}", size) for part, size in pairs]
     if not loads:
         raise BadCase(f"no group of brokers found in {text!r}")
-    return loads
+    return loads, tops
 
 
 class _Policies:

@@ -34,14 +34,13 @@ class Unload(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BrokerLoad:
-    """A broker's newest load data and top bundles, as reported: ascending, the busiest last. None: none reported."""
+    """A broker's newest load data."""
 
     broker: str
     weighted_max_ema: float
     msg_throughput: float = 0.0
     msg_throughput_ema: float = 0.0
     updated_at_ms: int = 0
-    top_bundles: Sequence[TopBundle] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,8 @@ class Cluster:
     """What a cycle is told. `available` None: the registry did not answer.
 
     `loads` in the order of the load store, which decides between equal loads. `unloaded_*`: name -> when, ms; entries
-    of bundles are there only as long as their grace period lasts.
+    of bundles are there only as long as their grace period lasts. `top_bundles`: as a broker reported them, ascending,
+    the busiest last; nothing where it reported none.
     """
 
     loads: Sequence[BrokerLoad]
@@ -57,6 +57,7 @@ class Cluster:
     now_ms: int
     unloaded_bundles: Mapping[str, int]
     unloaded_brokers: Mapping[str, int]
+    top_bundles: Callable[[str], Sequence[TopBundle]] = lambda broker: ()
     is_owner: Callable[[str, str], bool] = lambda bundle, broker: True
     transferable: Transferable = lambda bundle, source, target: True
 
@@ -195,13 +196,15 @@ class _Cycle:
         return UnloadReason.NO_BUNDLES if self.with_few_bundles else UnloadReason.HIT_COUNT
 
     def _shed(self, highest: BrokerLoad, lowest: BrokerLoad, reason: UnloadReason) -> list[Unload]:
-        if not highest.top_bundles:
+        bundles = self.cluster.top_bundles(highest.broker)
+        if not bundles:
             self.without_load_data += 1
             return []
-        if len(highest.top_bundles) == 1:
+        if len(bundles) == 1:
             self.with_few_bundles += 1
             return []
-        planned = plan_pair(self._pair(highest, lowest), self._may_leave, self.cluster.transferable, self.knobs)
+        pair = self._pair(highest, lowest, bundles)
+        planned = plan_pair(pair, self._may_leave, self.cluster.transferable, self.knobs)
         if not planned.given > 0:
             self.with_few_bundles += 1
             return []
@@ -214,7 +217,7 @@ class _Cycle:
         source, target = (lowest, highest) if move.back else (highest, lowest)
         return Unload(move.bundle, source, target if self.knobs.load_balancer_transfer_enabled else None, reason)
 
-    def _pair(self, highest: BrokerLoad, lowest: BrokerLoad) -> Pair:
+    def _pair(self, highest: BrokerLoad, lowest: BrokerLoad, bundles: Sequence[TopBundle]) -> Pair:
         half = (highest.weighted_max_ema - lowest.weighted_max_ema) / 2
         return Pair(
             highest.broker,
@@ -222,8 +225,8 @@ class _Cycle:
             highest.msg_throughput,
             lowest.msg_throughput,
             divide(highest.msg_throughput * half, highest.weighted_max_ema),
-            highest.top_bundles or (),
-            lowest.top_bundles or (),
+            bundles,
+            lambda: self.cluster.top_bundles(lowest.broker),
         )
 
     def _may_leave(self, bundle: str, source: str) -> bool:

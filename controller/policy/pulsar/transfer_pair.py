@@ -22,7 +22,7 @@ class TopBundle(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """`budget`: traffic that would even the two brokers out."""
+    """`budget`: traffic that would even the two brokers out. `exchange` is asked for when a swap is tried."""
 
     highest: str
     lowest: str
@@ -30,7 +30,7 @@ class Pair(NamedTuple):
     lowest_traffic: float
     budget: float
     bundles: Sequence[TopBundle]  # of the highest
-    exchange: Sequence[TopBundle]  # of the lowest
+    exchange: Callable[[], Sequence[TopBundle]]  # of the lowest
 
 
 class Offload(NamedTuple):
@@ -63,7 +63,7 @@ def plan_pair(
     """Walk the highest broker's bundles, the smaller ones first, until the budget is spent or one bundle is left."""
     plan = PairPlan()
     remaining = len(pair.bundles)  # Surprise: counts what is skipped below as well
-    spare = iter(pair.exchange)  # Surprise: shared by all swaps of the pair and never rewound
+    spare = _each(pair.exchange)  # Surprise: shared by all swaps of the pair and never rewound
     for bundle in pair.bundles:
         if not may_leave(bundle.name, pair.highest) or not transferable(bundle.name, pair.highest, pair.lowest):
             continue
@@ -84,6 +84,11 @@ def plan_pair(
         plan.given += bundle.throughput
         remaining -= 1
     return plan
+
+
+def _each(bundles: Callable[[], Sequence[TopBundle]]) -> Iterator[TopBundle]:
+    """One after the other, asked for with the first."""
+    yield from bundles()
 
 
 def _swap(

@@ -10,9 +10,10 @@ from controller.policy.strategies.overload import Overload
 from controller.policy.strategies.simple import Simple
 from controller.policy.strategies.steady import Steady
 from controller.policy.strategies.threshold import Threshold
+from controller.policy.strategies.transfer import Transfer
 from controller.policy.strategies.uniform import Uniform
 
-_ALL: tuple[Strategy, ...] = (Headroom(), Steady(), Overload(), Threshold(), Uniform(), Average(), Simple())
+_ALL: tuple[Strategy, ...] = (Headroom(), Steady(), Overload(), Threshold(), Uniform(), Average(), Transfer(), Simple())
 STRATEGIES: dict[str, Strategy] = {strategy.name: strategy for strategy in _ALL}
 ALIASES = {"first": "headroom"}
 
