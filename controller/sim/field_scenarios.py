@@ -1,6 +1,6 @@
 """The scenarios of the field: eight clusters out of balance or about to be, and a calm one.
 
-12-20 brokers, 240-400 bundles, lognormal loads, a mean utilisation of 40-50 %; every number is drawn from the seed.
+12-20 brokers, 240-400 bundles, lognormal loads, a mean utilisation of 45-55 %; every number is drawn from the seed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from controller.domain.load import RESOURCES
 from controller.policy.frame import Ints
 from controller.sim.field import BASE_CORES, CORE_PCT, EVENT_MINUTE, MINUTES, Floats, Random, World, costs_of
 
-SIGMA = 0.9  # of the logarithm of a bundle's load
+SIGMA = 0.7  # of the logarithm of a bundle's load
 HOT_BUNDLES, HOT_FACTOR = 3, 8.0
 PERIOD_MINUTES, BUSY_MINUTES, BUSY_FACTOR = 12, 3, 2.2
 DIURNAL_PERIOD_MINUTES, DIURNAL_SWING, DIURNAL_GROUPS = 60, 0.5, 8
@@ -27,7 +27,7 @@ def _steady_factor(count: int) -> Callable[[int], Floats]:
     return lambda minute: ones
 
 
-def base(rng: Random, cores: Floats | None = None, mean: tuple[float, float] = (0.40, 0.50)) -> World:
+def base(rng: Random, cores: Floats | None = None, mean: tuple[float, float] = (0.45, 0.55)) -> World:
     """Brokers and bundles without a start: everything still belongs to the first broker."""
     brokers, bundles = int(rng.integers(12, 21)), int(rng.integers(240, 401))
     if cores is None:
@@ -46,7 +46,7 @@ def base(rng: Random, cores: Floats | None = None, mean: tuple[float, float] = (
     )
 
 
-def at_random(rng: Random, world: World, brokers: Ints | None = None, spread: float = 0.15) -> World:
+def at_random(rng: Random, world: World, brokers: Ints | None = None, spread: float = 0.25) -> World:
     """Each bundle on a random broker; some brokers are likelier than others."""
     chosen = np.arange(len(world.cores)) if brokers is None else brokers
     weight = rng.lognormal(0.0, spread, len(chosen))
@@ -65,7 +65,7 @@ def balanced(world: World) -> World:
 
 def skew(rng: Random) -> World:
     """Some brokers simply have more than others."""
-    return at_random(rng, base(rng), spread=0.3)
+    return at_random(rng, base(rng), spread=0.4)
 
 
 def hot(rng: Random) -> World:
