@@ -54,6 +54,7 @@ class Reason(str, Enum):
     BUDGET_SPENT = "202_budget_spent"
     IN_FLIGHT = "203_in_flight"
     NOT_WORTH_MOVING = "205_not_worth_moving"
+    ENOUGH_CHOSEN = "206_enough_chosen"
     SWITCHED_OFF = "300_switched_off"
     SHADOW_MODE = "301_shadow_mode"
     PAUSED_MODE = "302_paused_mode"

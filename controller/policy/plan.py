@@ -18,6 +18,7 @@ from controller.policy.snapshot import Snapshot
 from controller.policy.split import propose
 from controller.policy.strategies import StrategyOutcome, get
 from controller.policy.sufficiency import assess
+from controller.policy.weighed import with_candidates
 
 # Pulsar's own strategies have limits of their own; under a budget they would not be what others are compared with
 UNBUDGETED = frozenset({"overload", "threshold", "uniform", "average", "transfer", "simple"})
@@ -37,7 +38,8 @@ def make_plan(snapshot: Snapshot, strategy: str, memory: Mapping[str, Any], sett
     deciding = get(strategy)
     snapshot, wanted = apply_overrides(constrain(assess(snapshot, settings), settings))
     outcome = deciding.decide(snapshot, memory, settings)
-    shed = outcome.decisions if settings.shed.enabled else _switched_off(outcome.decisions)
+    shed = with_candidates(snapshot, outcome)
+    shed = shed if settings.shed.enabled else _switched_off(shed)
     shed = (*wanted, *without_avoided(snapshot, shed))
     taken = {d.bundle for d in shed if d.kind is not DecisionKind.SKIP and d.bundle is not None}
     splits = propose(snapshot, settings.split, taken)
