@@ -128,6 +128,42 @@ def test_directions_share_the_cpu_but_not_the_bandwidth() -> None:
     assert done.count("in") <= 3
 
 
+@pytest.mark.parametrize("backlog", ["outward", "inward"])
+def test_a_backlog_in_one_direction_does_not_starve_the_other(backlog: str) -> None:
+    """After a hand-over consumers read their backlog; producers of the same bundle must not wait for its end."""
+    throttled, clock = throttle(cpu_pct=100.0, cpu_us_per_message=1000.0)
+    big = throttled.outward if backlog == "outward" else throttled.inward
+    small = throttled.inward if backlog == "outward" else throttled.outward
+    for i in range(30):
+        big(f"t{i % 3}", 100, 10_000, lambda: True, lambda: None)
+    waits: list[float] = []
+    for i in range(40):
+        clock.run_to(0.01 + i * 0.05)
+        small("t0", 1, 100, lambda: True, lambda began=clock.now: waits.append(clock.now - began))  # type: ignore[misc]
+    clock.run_to(5.0)
+    assert len(waits) == 40
+    assert max(waits) <= 0.11, "the work that is being served, and no more"
+
+
+def test_both_directions_overloaded_share_the_cpu_by_halves() -> None:
+    throttled, clock = throttle(cpu_pct=100.0, cpu_us_per_message=1000.0)
+    done = {"in": 0, "out": 0}
+
+    def count(direction: str, messages: int) -> Callable[[], None]:
+        def add() -> None:
+            done[direction] += messages
+
+        return add
+
+    for _ in range(3000):
+        throttled.inward("a", 1, 100, lambda: True, count("in", 1))
+    for _ in range(30):
+        throttled.outward("b", 100, 100, lambda: True, count("out", 100))
+    clock.run_to(2.0)
+    assert done["in"] == pytest.approx(1000, abs=110)
+    assert done["out"] == pytest.approx(1000, abs=110)
+
+
 def test_a_broker_reports_what_it_served_and_is_bounded_by_its_capacity(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with cluster(tmp_path, brokers=0) as here:

@@ -2,7 +2,8 @@
 
 CPU is modelled: each message and each KiB costs cpu time, and one server works it off at `cpu_pct` percent of one
 core. Bandwidth in each direction and the message rate are limited in the same way. What cannot be served yet waits
-in a queue per direction, fair between topics; beyond capacity the wait grows and throughput stays at the limit.
+in a queue per direction, fair between topics; directions that both wait share the CPU by halves (start-time fair
+queueing, Goyal et al. 1996). Beyond capacity the wait grows and throughput stays at the limit.
 Invariants: order within a topic and direction is kept; work whose owner went away (`alive` says no) costs nothing.
 """
 
@@ -46,8 +47,7 @@ class Lane:
     free_at_s: float = 0.0
     queued_bytes: int = 0
     served_bytes: int = 0
-    draining: bool = False
-    timer: Timer | None = None
+    virtual_s: float = 0.0  # work served, on a clock that an idle lane does not fall behind
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,9 @@ class Throttle:
         self._messages = 0.0
         self._waits = 0
         self._waited_s = 0.0
+        self._served_from_s = 0.0  # a lane's virtual clock when what is being served began
+        self._timer: Timer | None = None
+        self._draining = False
 
     def inward(
         self, topic: str, messages: float, size: int, alive: Callable[[], bool], run: Callable[[], None]
@@ -118,43 +121,65 @@ class Throttle:
 
     def close(self) -> None:
         """Forget all waiting work."""
-        for lane in (self._inward, self._outward):
-            lane.jobs.clear()
-            if lane.timer is not None:
-                lane.timer.cancel()
+        self._inward.jobs.clear()
+        self._outward.jobs.clear()
+        if self._timer is not None:
+            self._timer.cancel()
 
     def _submit(self, lane: Lane, job: Job) -> None:
+        if not lane.jobs:
+            lane.virtual_s = max(lane.virtual_s, self._served_from_s)
         lane.jobs.add(job)
         lane.queued_bytes += job.bytes
-        if lane.timer is None and not lane.draining:
-            self._drain(lane)
+        if not self._draining:
+            self._drain()
 
-    def _drain(self, lane: Lane) -> None:
-        lane.timer = None
-        lane.draining = True  # a job may submit more; it must not overtake
+    def _drain(self) -> None:
+        """Serve what may be served now, the lane with less work behind it first; a timer for the rest."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._draining = True  # a job may submit more; it must not overtake
         try:
-            while lane.jobs:
-                job = lane.jobs.first()
+            while busy := self._busy():
+                starts = {id(lane): self._earliest_s(lane) for lane in busy}
                 now = self._now_s()
-                if job.alive():
-                    due = max(self._cpu_free_at_s, self._messages_free_at_s, lane.free_at_s)
-                    if due - self.capacity.burst_ms / 1000.0 > now:
-                        lane.timer = self._call_at(due - self.capacity.burst_ms / 1000.0, lambda: self._drain(lane))
-                        return
-                    self._account(lane, now, job.messages, job.bytes)
-                    self._waits += 1
-                    self._waited_s += now - job.arrived_s
-                lane.jobs.drop_first()
-                lane.queued_bytes -= job.bytes
-                if job.alive():
-                    job.run()
+                ready = [lane for lane in busy if starts[id(lane)] <= now]
+                if not ready:
+                    self._timer = self._call_at(min(starts.values()), self._drain)
+                    return
+                self._serve_first(min(ready, key=lambda lane: lane.virtual_s), now)
         finally:
-            lane.draining = False
+            self._draining = False
+
+    def _busy(self) -> list[Lane]:
+        return [lane for lane in (self._inward, self._outward) if lane.jobs]
+
+    def _earliest_s(self, lane: Lane) -> float:
+        """When the lane's first job may be served; at once when nobody waits for it any more."""
+        if not lane.jobs.first().alive():
+            return 0.0
+        due_s = max(self._cpu_free_at_s, self._messages_free_at_s, lane.free_at_s)
+        return due_s - self.capacity.burst_ms / 1000.0
+
+    def _serve_first(self, lane: Lane, now: float) -> None:
+        job = lane.jobs.first()
+        alive = job.alive()
+        if alive:
+            self._served_from_s = lane.virtual_s
+            self._account(lane, now, job.messages, job.bytes)
+            self._waits += 1
+            self._waited_s += now - job.arrived_s
+        lane.jobs.drop_first()
+        lane.queued_bytes -= job.bytes
+        if alive:
+            job.run()
 
     def _account(self, lane: Lane, now: float, messages: float, size: int) -> None:
         limits = self.capacity
         work_s = (messages * limits.cpu_us_per_message + size / 1024.0 * limits.cpu_us_per_kib) / 1e6
         self._cpu_s += work_s
+        lane.virtual_s += work_s
         self._messages += messages
         lane.served_bytes += size
         if limits.cpu_pct > 0:
