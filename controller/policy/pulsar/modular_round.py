@@ -12,6 +12,7 @@ from __future__ import annotations
 import zlib
 from bisect import bisect_left
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -155,9 +156,18 @@ class ModularRound:
 
     def _spread_of(self, namespace: str) -> Ints:
         """[brokers] bundles of a namespace."""
+        spaces, holders, first = self._holders_by_namespace
+        at = bisect_left(spaces, namespace)
+        return np.bincount(holders[first[at] : first[at + 1]], minlength=len(self.brokers)).astype(np.int64)
+
+    @cached_property
+    def _holders_by_namespace(self) -> tuple[tuple[str, ...], Ints, Ints]:
+        """Namespaces (sorted), the holders of all bundles in that order, and where each namespace's begin."""
         spaces, of_space = namespaces_of(self.snapshot.bundles)
-        rows = of_space[self.held] == spaces.index(namespace)
-        return np.bincount(self.load.holder[rows], minlength=len(self.brokers)).astype(np.int64)
+        mine = of_space[self.held]
+        first = np.zeros(len(spaces) + 1, np.int64)
+        np.cumsum(np.bincount(mine, minlength=len(spaces)), out=first[1:])
+        return spaces, self.load.holder[np.argsort(mine, kind="stable")], first
 
 
 def blocked_reason(snapshot: Snapshot, at: int) -> Reason | None:

@@ -10,11 +10,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from controller.domain.pulsar_knobs import PulsarKnobs
-from controller.policy.pulsar.load_arrays import LoadArrays, Shedding
+from controller.policy.pulsar.load_arrays import LoadArrays, Shedding, quantised
 from controller.policy.pulsar.load_data import Floats
 from controller.policy.pulsar.overload import shed_overload
 
 
 def shed_simple(load: LoadArrays, highest_usage: Floats, knobs: PulsarKnobs) -> Shedding:
     """What each broker at or above the threshold sheds. `highest_usage`: [B] of all its resources, as fractions."""
-    return shed_overload(replace(load, usage=highest_usage), knobs)
+    shedding = shed_overload(replace(load, usage=highest_usage), knobs)
+    seen = {at: {**figures, "highest_usage": quantised(highest_usage[at])} for at, figures in shedding.evidence.items()}
+    return replace(shedding, evidence=seen)
