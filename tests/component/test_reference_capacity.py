@@ -145,6 +145,13 @@ def test_a_backlog_in_one_direction_does_not_starve_the_other(backlog: str) -> N
     assert max(waits) <= 0.11, "the work that is being served, and no more"
 
 
+def test_one_delivery_is_worth_a_burst_at_most() -> None:
+    assert throttle(cpu_pct=100.0, cpu_us_per_message=1000.0)[0].turn_messages == 20
+    assert throttle(cpu_pct=100.0, cpu_us_per_message=50_000.0)[0].turn_messages == 1
+    assert throttle(cpu_pct=200.0, cpu_us_per_message=100.0)[0].turn_messages == 100
+    assert throttle(cpu_pct=0.0)[0].turn_messages == 100
+
+
 def test_both_directions_overloaded_share_the_cpu_by_halves() -> None:
     throttled, clock = throttle(cpu_pct=100.0, cpu_us_per_message=1000.0)
     done = {"in": 0, "out": 0}

@@ -220,6 +220,7 @@ class ReferenceBroker:
         served = ServedBundle(child, Phase.SERVING, epoch)
         served.topics = {n: t for n, t in parent.topics.items() if child.contains(topic_hash(n))}
         served.tails = {n: t for n, t in parent.tails.items() if child.contains(topic_hash(n))}
+        served.topic_rates = {n: r for n, r in parent.topic_rates.items() if child.contains(topic_hash(n))}
         for topic in served.topics.values():
             topic.served = served
         self._table.put(served)
@@ -260,6 +261,18 @@ class ReferenceBroker:
             connections=self._front.connections,
             store_latency_ms=self._store.take_mean_latency_ms(),
         )
+
+    def topic_loads(self, bundle: Bundle) -> dict[str, float]:
+        """Messages/s in and out of every topic that hashes into the range and is served here, as of the last sample.
+
+        Topics without traffic are there with 0. The range need not be a bundle: half of one will do.
+        """
+        return {
+            name: rate
+            for served in self._table.overlapping(bundle)
+            for name, rate in served.topic_rates.items()
+            if bundle.contains(topic_hash(name))
+        }
 
     def _turn(self, bundle: Bundle) -> asyncio.Lock:
         return self._turns.setdefault(bundle, asyncio.Lock())

@@ -44,6 +44,7 @@ class ServedBundle:
     topics: dict[str, OpenTopic] = field(default_factory=dict)
     tails: dict[str, dict[str, Any]] = field(default_factory=dict)
     traffic: Traffic = field(default_factory=Traffic)
+    topic_rates: dict[str, float] = field(default_factory=dict)  # messages/s in and out, as of the last sample
 
 
 class BundleTable:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from controller.broker.reference.fair_queue import FairQueue, Job
+from controller.broker.reference.wire import MAX_BATCH_MESSAGES
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,15 @@ class Throttle:
         self._served_from_s = 0.0  # a lane's virtual clock when what is being served began
         self._timer: Timer | None = None
         self._draining = False
+
+    @property
+    def turn_messages(self) -> int:
+        """How many messages of no size are served within one burst: a delivery of more would make others wait."""
+        limits = self.capacity
+        if limits.cpu_pct <= 0 or limits.cpu_us_per_message <= 0:
+            return MAX_BATCH_MESSAGES
+        worth = limits.burst_ms * 1000.0 * limits.cpu_pct / 100.0 / limits.cpu_us_per_message
+        return max(1, min(MAX_BATCH_MESSAGES, int(worth)))
 
     def inward(
         self, topic: str, messages: float, size: int, alive: Callable[[], bool], run: Callable[[], None]

@@ -19,8 +19,12 @@ CONNECTION_BYTES = 64 * 1024  # socket and stream buffers
 
 
 def bundle_stats(served: ServedBundle, span_s: float) -> BundleStats:
-    """One bundle's figures; its traffic counters start anew."""
+    """One bundle's figures; its traffic counters start anew, and so do those of its topics."""
     traffic, served.traffic = served.traffic, Traffic()
+    served.topic_rates = dict.fromkeys(served.tails, 0.0)
+    for topic in served.topics.values():
+        served.topic_rates[topic.name] = topic.messages / span_s
+        topic.messages = 0
     stats = BundleStats(
         msg_rate_in=traffic.messages_in / span_s,
         msg_rate_out=traffic.messages_out / span_s,

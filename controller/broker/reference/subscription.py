@@ -11,7 +11,7 @@ import heapq
 from typing import TYPE_CHECKING
 
 from controller.broker.reference.handles import ConsumerHandle
-from controller.broker.reference.wire import MAX_BATCH_BYTES, MAX_BATCH_MESSAGES, Numbered, SubscriptionType
+from controller.broker.reference.wire import MAX_BATCH_BYTES, Numbered, SubscriptionType
 from controller.store.cursor import Cursor
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class Subscription:
     def _choose(self, consumer: ConsumerHandle) -> list[Numbered]:
         batch: list[Numbered] = []
         size = 0
-        limit = min(consumer.permits, MAX_BATCH_MESSAGES)
+        limit = min(consumer.permits, self.topic.turn_messages)
         if self.kind is SubscriptionType.SHARED:
             limit = min(limit, 16)  # small turns, so that consumers share
         while len(batch) < limit and size < MAX_BATCH_BYTES:

@@ -61,6 +61,7 @@ class OpenTopic:
         self.taking = True  # False while a release or reopen waits for what the store has in hand
         self.closed = False
         self.cache_bytes = 0
+        self.messages = 0  # in and out since the last sample
         self._cache: list[Numbered] = []
         self._services = services
         self._in_flight: set[asyncio.Future[Answer]] = set()
@@ -69,6 +70,11 @@ class OpenTopic:
     def serves(self) -> bool:
         """Whether a request may be carried out now."""
         return self.taking and self._services.may_serve()
+
+    @property
+    def turn_messages(self) -> int:
+        """The most that one delivery may hold."""
+        return self._services.throttle.turn_messages
 
     # -- producing
 
@@ -92,6 +98,7 @@ class OpenTopic:
             return
         traffic = self.served.traffic
         traffic.messages_in += len(messages)
+        self.messages += len(messages)
         traffic.bytes_in += len(body)
         future = self._services.store.send_append(self.name, self.served.epoch, self._services.owner, body)
         self._track(future, producer.in_flight)
@@ -193,6 +200,7 @@ class OpenTopic:
                 return
             traffic = self.served.traffic
             traffic.messages_out += len(left)
+            self.messages += len(left)
             traffic.bytes_out += len(packed)
             header = {
                 "op": "deliver",
