@@ -3,6 +3,8 @@
 The maths is `load_data.TimeAverageMessageData`'s; messages and bytes are kept as in + out, which is all that shedding
 and placement look at. Surprise: Pulsar adds a sample whenever any broker's report changes, so that the time its
 "short" and "long" cover depends on the cluster's size and unrest; here a sample is a round.
+
+As JSON the memory takes some 60 bytes a bundle, half of them its name: 1.2 MB for 20,000 bundles.
 """
 
 from __future__ import annotations
