@@ -15,8 +15,8 @@ from controller.broker.agent_metrics import AgentMetrics
 from controller.broker.heartbeat import Sender
 from controller.broker.report import build_report, with_bandwidth
 from controller.broker.runtime import BrokerRuntime, LoadSample
-from controller.broker.split_proposals import Proposal, SplitWatch
-from controller.domain.ids import Bundle, Session
+from controller.broker.split_proposals import Proposal, SplitWatch, boundary_by_load
+from controller.domain.ids import Bundle, Session, topic_hash
 
 log = logging.getLogger(__name__)
 
@@ -101,16 +101,22 @@ class Reporter:
 
     def halves(self, bundle: Bundle, boundary: int) -> dict[str, float]:
         """Load below and above a cut, messages/s in and out, for `split_done`: by topics where the runtime knows
-        them, else by the width of the ranges."""
+        them, else by the width of the ranges. And the cut that would part the topics' loads best, where there is one.
+        """
         stats = self._newest.bundles.get(bundle) if self._newest else None
         total = stats.msg_rate_in + stats.msg_rate_out if stats else 0.0
         share = (boundary - bundle.lower) / (bundle.upper - bundle.lower)
         loads = self._topic_loads()
-        if loads is not None:
-            left, right = bundle.split_at(boundary)
-            by_side = [sum(loads(side).values()) for side in (left, right)]
-            share = by_side[0] / sum(by_side) if sum(by_side) > 0 else share
-        return {"lower_load": total * share, "upper_load": total * (1 - share)}
+        if loads is None:
+            return {"lower_load": total * share, "upper_load": total * (1 - share)}
+        by_topic = loads(bundle)
+        share = _share_below(by_topic, boundary, share)
+        result = {"lower_load": total * share, "upper_load": total * (1 - share)}
+        best = boundary_by_load(bundle, by_topic)
+        if best is not None:
+            share = _share_below(by_topic, best, 0.5)
+            result |= {"best_boundary": best, "best_lower_load": total * share, "best_upper_load": total * (1 - share)}
+        return result
 
     def _topic_loads(self) -> Callable[[Bundle], Mapping[str, float]] | None:
         found = getattr(self._runtime, "topic_loads", None)
@@ -118,3 +124,10 @@ class Reporter:
 
     def _ended(self, error: BaseException | None) -> None:
         (self._metrics.reports if error is None else self._metrics.reports_failed).inc()
+
+
+def _share_below(loads: Mapping[str, float], boundary: int, otherwise: float) -> float:
+    """The part of the topics' load whose hashes are below the boundary."""
+    whole = sum(loads.values())
+    below = sum(load for topic, load in loads.items() if topic_hash(topic) < boundary)
+    return below / whole if whole > 0 else otherwise

@@ -28,7 +28,12 @@ class Proposal:
 
 
 def boundary_by_load(bundle: Bundle, loads: Mapping[str, float]) -> int | None:
-    """The cut that parts the topics' load most evenly: the first hash of the right half. None: it cannot be parted."""
+    """The cut that parts the topics' load most evenly: the first hash of the right half. None: it cannot be parted.
+
+    Where no topic has any load, each counts as much as the others.
+    """
+    if not any(load > 0 for load in loads.values()):
+        loads = dict.fromkeys(loads, 1.0)
     by_hash: dict[int, float] = {}
     for topic, load in loads.items():
         hash_ = topic_hash(topic)
@@ -43,6 +48,11 @@ def boundary_by_load(bundle: Bundle, loads: Mapping[str, float]) -> int | None:
         if bundle.lower < after < bundle.upper and (best is None or candidate < best):
             best = candidate
     return best[1] if best else None
+
+
+def _boundary(bundle: Bundle, loads: Mapping[str, float], reason: Reason) -> int | None:
+    """Too many topics are parted by their number, whatever load they have."""
+    return boundary_by_load(bundle, dict.fromkeys(loads, 1.0) if reason is Reason.SPLIT_TOPICS else loads)
 
 
 class SplitWatch:
@@ -67,7 +77,7 @@ class SplitWatch:
                 continue
             hits[bundle] = self._hits.get(bundle, 0) + 1
             if hits[bundle] >= HITS and (hits[bundle] - HITS) % AGAIN_AFTER == 0:
-                boundary = boundary_by_load(bundle, topic_loads(bundle)) if topic_loads else bundle.middle()
+                boundary = _boundary(bundle, topic_loads(bundle), reason) if topic_loads else bundle.middle()
                 if boundary is not None:
                     proposals.append(Proposal(bundle, boundary, reason))
         self._hits = hits

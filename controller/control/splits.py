@@ -80,9 +80,10 @@ def on_split_done(ctx: Context, event: BrokerEvent, record: Ownership) -> None:
     """The owner is ready: the parent retires, the children are its; the quieter one may be sent on."""
     if record.state is not State.SPLITTING or record.by != event.session or record.boundary is None:
         return
-    children = record.bundle.split_at(record.boundary)
-    epochs = {str(child): record.epoch + 1 for child in children}
     decision_id, command_id = ctx.cause_of(record)
+    best = _owners_cut(record, event) if command_id is None else None
+    children = record.bundle.split_at(best or record.boundary)
+    epochs = {str(child): record.epoch + 1 for child in children}
     ctx.emit(
         Kind.SPLIT,
         bundle=str(record.bundle),
@@ -93,12 +94,20 @@ def on_split_done(ctx: Context, event: BrokerEvent, record: Ownership) -> None:
     )
     ctx.watch.follow(ctx.state.bundles[str(record.bundle)], ctx.now_ms, ctx.settings)
     if record.send_on:
-        _send_on(ctx, ctx.state.bundles[str(_quieter(children, event))])
+        _send_on(ctx, ctx.state.bundles[str(_quieter(children, event, "best_" if best else ""))])
 
 
-def _quieter(children: tuple[Bundle, Bundle], event: BrokerEvent) -> Bundle:
+def _owners_cut(record: Ownership, event: BrokerEvent) -> int | None:
+    """Where the owner, who knows its topics' loads, would cut instead of in the middle; None: where it was told to."""
+    best, bundle = event.data.get("best_boundary"), record.bundle
+    if record.boundary != bundle.middle() or not isinstance(best, int) or isinstance(best, bool):
+        return None
+    return best if bundle.lower < best < bundle.upper else None
+
+
+def _quieter(children: tuple[Bundle, Bundle], event: BrokerEvent, prefix: str) -> Bundle:
     """The half to send on: the one with less load as its owner measured; the upper one when it cannot tell."""
-    lower, upper = event.data.get("lower_load"), event.data.get("upper_load")
+    lower, upper = event.data.get(f"{prefix}lower_load"), event.data.get(f"{prefix}upper_load")
     if isinstance(lower, int | float) and isinstance(upper, int | float) and lower < upper:
         return children[0]
     return children[1]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from concurrent.futures import Future
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import psutil
@@ -220,3 +222,46 @@ def test_bad_capacity_names_value_and_choice() -> None:
 def test_heartbeats_must_fit_three_times_into_a_lease() -> None:
     with pytest.raises(ValueError, match="heartbeat_ms 1100"):
         AgentOptions(lease_ms=3_000, heartbeat_ms=1_100)
+
+
+def test_too_many_topics_are_parted_by_their_number() -> None:
+    watch = SplitWatch(lambda stats: Reason.SPLIT_TOPICS)
+    names = [f"persistent://t/n/{i}" for i in range(40)]
+    loads = {name: 1_000.0 if at == 0 else 0.0 for at, name in enumerate(names)}
+    watch.observe({WHOLE: BundleStats(topics=40)}, lambda bundle: loads)
+    (proposal,) = watch.observe({WHOLE: BundleStats(topics=40)}, lambda bundle: loads)
+    assert sum(topic_hash(name) < proposal.boundary for name in names) == 20
+
+
+class _Knowing(MemoryRuntime):
+    """A runtime that knows what each of its topics does."""
+
+    by_topic: Mapping[str, float] = MappingProxyType({})
+
+    def topic_loads(self, bundle: Bundle) -> Mapping[str, float]:
+        return {name: load for name, load in self.by_topic.items() if bundle.contains(topic_hash(name))}
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_the_halves_of_a_cut_and_the_best_cut(knows: bool) -> None:
+    async def scenario() -> dict[str, float]:
+        runtime = _Knowing(MemoryFences()) if knows else MemoryRuntime(MemoryFences())
+        await runtime.serve(WHOLE, 1)
+        runtime.loads[WHOLE] = BundleStats(msg_rate_in=300, msg_rate_out=100, topics=4)
+        if isinstance(runtime, _Knowing):
+            runtime.by_topic = {f"persistent://t/n/{i}": 40.0 if i else 60.0 for i in range(9)}
+        reporter = Reporter(runtime, _Sent(), "load-reports", top_k=5, wall_ms=lambda: 9, metrics=AgentMetrics())
+        await reporter.report(ME)
+        return reporter.halves(WHOLE, 0x10000000)
+
+    told = asyncio.run(scenario())
+    assert told["lower_load"] + told["upper_load"] == pytest.approx(400)
+    if not knows:
+        assert told == {"lower_load": pytest.approx(25), "upper_load": pytest.approx(375)}
+        return
+    hashes = {f"persistent://t/n/{i}": topic_hash(f"persistent://t/n/{i}") for i in range(9)}
+    below = sum((40 if name[-1] != "0" else 60) for name, at in hashes.items() if at < 0x10000000)
+    assert told["lower_load"] == pytest.approx(400 * below / 380)
+    assert abs(told["best_lower_load"] - told["best_upper_load"]) <= 400 * 60 / 380 + 1e-6
+    assert told["best_lower_load"] + told["best_upper_load"] == pytest.approx(400)
+    assert told["best_boundary"] in hashes.values()

@@ -113,6 +113,45 @@ def test_proposed_split_sends_the_quieter_half_on(loads: tuple[int, int], moved:
     assert (driver.of(moved).state, driver.of(moved).to) == expected
 
 
+BEST = {"lower_load": 9, "upper_load": 1, "best_boundary": 0x1000, "best_lower_load": 4, "best_upper_load": 6}
+
+
+def test_an_owner_that_knows_its_topics_cuts_where_their_load_is_even() -> None:
+    driver, a, b = two(split=SplitSettings(auto_unload=True))
+    driver.say(a, "split_proposed", WHOLE)
+    (split,) = [e for e in driver.say(a, "split_done", WHOLE, data=BEST) if e.kind is Kind.SPLIT]
+    lower, upper = WHOLE.split_at(0x1000)
+    assert set(split.data["children"]) == {str(lower), str(upper)}
+    assert (driver.of(lower).to, driver.of(upper).by) == (b, a)  # the quieter by the loads of that very cut
+
+
+def test_a_round_s_split_in_the_middle_is_the_owner_s_to_place() -> None:
+    driver, a, _ = two(split=SplitSettings(auto_unload=False))
+    split = Decision(
+        "r-1", DecisionKind.SPLIT, Label.SUCCESS, Reason.SPLIT_MSG_RATE, str(WHOLE), "a:1",
+        epoch=driver.of(WHOLE).epoch, boundary=WHOLE.middle(),
+    )  # fmt: skip
+    driver.round(RoundResult("r1", 60_000, driver.state.seq, "test", (split,), (), {}, "hash"))
+    driver.say(a, "split_done", WHOLE, data=BEST)
+    assert [b.upper for b in driver.state.namespaces["t/n"]] == [0x1000, 0xFFFFFFFF]
+
+
+@pytest.mark.parametrize("best", [0, 0xFFFFFFFF, -5, 2**40, "0x1000", True, None, 1.5])
+def test_a_cut_that_is_none_is_passed_over(best: object) -> None:
+    driver, a, _ = two(split=SplitSettings(auto_unload=False))
+    driver.say(a, "split_proposed", WHOLE)
+    driver.say(a, "split_done", WHOLE, data={**BEST, "best_boundary": best})
+    assert driver.state.namespaces["t/n"] == (LOWER, UPPER)
+
+
+@pytest.mark.parametrize("boundary", [0x2000, None])
+def test_where_an_operator_cuts_is_the_operator_s_choice(boundary: int | None) -> None:
+    driver, a, _ = two()
+    driver.command("split_bundle", bundle=str(WHOLE), **({"boundary": boundary} if boundary else {}))
+    driver.say(a, "split_done", WHOLE, data=BEST)
+    assert driver.state.namespaces["t/n"][0].upper == (boundary or WHOLE.middle())
+
+
 def test_a_half_that_was_sent_on_is_in_its_grace_period() -> None:
     driver, a, b = two(split=SplitSettings(auto_unload=True))
     driver.round(RoundResult("r0", 60_000, driver.state.seq, "test", (), (), {}, "hash"))

@@ -269,7 +269,8 @@ class ReferenceBroker:
         """
         return {
             name: rate
-            for served in self._table.overlapping(bundle)
+            for served in self._table
+            if served.bundle.overlaps(bundle)
             for name, rate in served.topic_rates.items()
             if bundle.contains(topic_hash(name))
         }
