@@ -58,6 +58,11 @@ def test_every_name_is_covered_by_a_case() -> None:
 
 def other(default: object) -> tuple[str, object]:
     """A value that is not the default, as text and as it will be read."""
+    if isinstance(default, str):
+        changed_class = default.replace("LeastLongTermMessageRate", "RoundRobinBrokerSelector")
+        return changed_class, changed_class
+    if isinstance(default, tuple):
+        return "a/b,c/d", ("a/b", "c/d")
     if isinstance(default, bool):
         return str(not default).lower(), not default
     assert isinstance(default, int | float)

@@ -6,7 +6,16 @@ Pulsar's name beside it; Pulsar's strategies get the same value (`controller.con
 
 from __future__ import annotations
 
+from typing import Literal
+
 from controller.config.definition import PULSAR, PulsarName, Section, key
+from controller.config.sections.control import Names
+
+Placement = Literal[
+    "org.apache.pulsar.broker.loadbalance.impl.LeastLongTermMessageRate",
+    "org.apache.pulsar.broker.loadbalance.impl.LeastResourceUsageWithWeight",
+    "org.apache.pulsar.broker.loadbalance.impl.RoundRobinBrokerSelector",
+]
 
 
 class Pulsar(Section):
@@ -139,6 +148,19 @@ class Pulsar(Section):
         "Placement of the modular manager: only brokers with the fewest bundles of the namespace.",
         source=PULSAR,
         pulsar=(PulsarName("loadBalancerDistributeBundlesEvenlyEnabled"),),
+    )
+    loadBalancerLoadPlacementStrategy: Placement = key(
+        "org.apache.pulsar.broker.loadbalance.impl.LeastLongTermMessageRate",
+        "overload, threshold, uniform, simple: Pulsar's class that places what they shed; average places by itself.",
+        source=PULSAR,
+        pulsar=(PulsarName("loadBalancerLoadPlacementStrategy"),),
+    )
+    loadBalancerSheddingExcludedNamespaces: Names = key(
+        (),
+        "Namespaces of which Pulsar's strategies shed nothing; `ballast override exclude-namespace` holds for all.",
+        source=PULSAR,
+        allowed="a list of namespaces",
+        pulsar=(PulsarName("loadBalancerSheddingExcludedNamespaces"),),
     )
     loadBalancerBrokerLoadTargetStd: float = key(
         0.25,
