@@ -5,7 +5,7 @@ was above the tolerance. A broker is a source when the run is long enough for wh
 
 | deviation | rounds |
 | --- | --- |
-| >= 50 %, unless it began after a calm round on a broker that is not overloaded | 1 |
+| >= 50 %, unless it began after a calm round; >= 100 % on an overloaded broker in any case | 1 |
 | >= 40 %, the same | 2 |
 | >= 20 % | `PATIENCE` = 4 |
 | >= 10 % | 6 |
@@ -32,6 +32,7 @@ from controller.policy.snapshot import Snapshot
 
 PERMILLE = 1000
 AT_ONCE, SOON = 500, 400
+HUGE = 1000  # a full broker at twice the level is relieved at once, whatever it was a minute ago
 PATIENCE = 4
 MILD, FAINT = 200, 100  # below them more rounds are asked for
 MILD_ROUNDS, FAINT_ROUNDS = 6, 8
@@ -172,7 +173,7 @@ def _end_run(past: Past, limit: int) -> None:
 
 def _rounds_needed(past: Past, now: int, full: bool) -> int:
     steps: tuple[tuple[int, int], ...] = ((AT_ONCE, 1), (SOON, 2), (MILD, PATIENCE), (FAINT, MILD_ROUNDS))
-    if past.sudden and not full:  # it may end as it began
+    if past.sudden and not (full and now >= HUGE):  # it may end as it began
         steps = steps[2:]
     usual = next((rounds for least, rounds in steps if now >= least), FAINT_ROUNDS)
     if past.ended_run and now <= past.ended_peak * SAME_SIZE:

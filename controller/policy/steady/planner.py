@@ -32,6 +32,8 @@ from controller.policy.steady.wording import counted, move_decision, skip_decisi
 MIN_BUDGET = 8  # moves a round, however small the cluster
 STOP_SHARE = 0.8  # of the tolerance: a source that is within it has given enough
 SLACK = 0.04  # of the level: how far below it a source may be left
+SWAP_FROM = 0.15  # of the level: a smaller excess is not worth two moves
+SPLIT_FROM = 0.25  # nor this one a split
 LARGER = 1.3  # a broker with so many times the capacity suits a bundle that fills its own
 WORTH_IT = 0.1  # of its broker's load: what such a bundle's move must bring
 FILL_SLACK = 0.15  # the same, when an idle broker is filled
@@ -137,7 +139,14 @@ class Planner:
             if best is not None:
                 self._move(pairs, best, self._why(source))
                 return True
-        return self._exchange_best(source, found, targets, pairs) or self._cut_or_say(source, close, pairs, excess)
+        far = excess / self.model.norm
+        if far > SWAP_FROM and self._exchange_best(source, found, targets, pairs):
+            return True
+        if far > SPLIT_FROM:
+            self._cut_or_say(source, close, pairs, excess)
+        else:
+            self._deny(source, pairs.obstacle(), self._lost(pairs))
+        return False
 
     def _relief(self, found: Candidates) -> Floats:
         return np.asarray(self.model.score[found.source] - self.model.without(found.source, found.work))
@@ -189,7 +198,8 @@ class Planner:
 
     def _exchange_best(self, source: int, found: Candidates, targets: Ints, pairs: Pairs) -> bool:
         """No single bundle fits: exchange two with one of the least loaded targets, if that helps."""
-        if self._transfers + 2 > self.budget:
+        takes = self.usable[source] and self.snapshot.target_block[source] == ALLOWED
+        if self._transfers + 2 > self.budget or not takes:
             return False
         if self._everyone is None:
             self._everyone = Held(self.model, np.arange(len(self.model.score)))
@@ -201,8 +211,8 @@ class Planner:
         self._exchange(source, swap, pairs)
         return True
 
-    def _cut_or_say(self, source: int, close: Candidates, pairs: Pairs, excess: float) -> bool:
-        """Split the bundle that makes the source hot, or say why nothing can be done. Always False: nothing follows."""
+    def _cut_or_say(self, source: int, close: Candidates, pairs: Pairs, excess: float) -> None:
+        """Split the bundle that makes the source hot, or say why nothing can be done."""
         evidence = self._lost(pairs)
         largest = int(np.argmax(self._relief(close)))
         bundle = int(close.bundles[largest])
@@ -213,7 +223,6 @@ class Planner:
             self._deny(source, cut, {**evidence, **self.advice.for_bundle(bundle, cut)})
         else:
             self._deny(source, pairs.obstacle(), evidence)
-        return False
 
     def _split(self, source: int, bundle: int, cut: Cut, evidence: Mapping[str, Any]) -> None:
         self.moves.append(split_decision(self.snapshot, bundle, source, cut, {**self._seen(source), **evidence}))

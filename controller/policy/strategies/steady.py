@@ -44,7 +44,8 @@ class Steady:
         advice = Advice(snapshot, settings.split, memory)
         planner = Planner(snapshot, capacity, model, hits, settings, advice)
         planner.plan()
-        after = model.deviation() if snapshot.frame.mode == "live" else deviation
+        carried_out = snapshot.frame.mode == "live" and settings.shed.enabled
+        after = model.deviation() if carried_out else deviation
         kept = counting.remember(snapshot, hits, deviation, after, part, settings.steady.tolerance)
         kept |= {"v": MEMORY_VERSION, "speeds": _spoken(snapshot, capacity), "advised": advice.to_json()}
         level = round(model.level * SCORE_UNIT)
