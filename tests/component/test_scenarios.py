@@ -5,12 +5,18 @@ After a change of a strategy the figures may differ: `ballast sim tests/scenario
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-from controller.domain.settings import PolicySettings
+from controller.domain.decision import Decision, DecisionKind, Label, Reason
+from controller.domain.settings import PolicySettings, ShedSettings
+from controller.policy.snapshot import Snapshot
+from controller.policy.strategies import STRATEGIES, StrategyOutcome
 from controller.sim.faults import Fault
 from controller.sim.load_cluster import LoadCluster
 from controller.sim.load_shapes import Drift
@@ -84,3 +90,48 @@ def test_the_cost_of_moves_is_seen() -> None:
     assert quick.moves == slow.moves
     assert sum(quick.moves.values()) > 0
     assert slow.unavailable_bundle_s > 5 * quick.unavailable_bundle_s
+
+
+class _Swing:
+    """A balancer without memory or manners: whatever b1 holds first goes to b2, and the round after it comes back."""
+
+    name = "swing"
+
+    def decide(self, snapshot: Snapshot, memory: Mapping[str, Any], settings: PolicySettings) -> StrategyOutcome:
+        at = int(memory.get("at", 0))
+        bundle = int(memory.get("bundle", snapshot.bundles_of(at)[0]))
+        names = snapshot.brokers[at], snapshot.brokers[1 - at]
+        move = Decision(
+            "", DecisionKind.TRANSFER, Label.SUCCESS, Reason.ABOVE_MEAN, snapshot.bundles[bundle], *names,
+            epoch=int(snapshot.epoch[bundle]),
+        )  # fmt: skip
+        kept = {"at": 1 - at, "bundle": bundle}
+        return StrategyOutcome((move,), (), kept, np.ones(len(snapshot.bundles), bool))
+
+
+def test_a_balancer_that_swings_is_seen_to_thrash(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(STRATEGIES, "swing", _Swing())
+    two = Scenario(
+        cluster=ClusterSpec(brokers=2),
+        load=LoadSpec(bundles=8, tenants=1, utilisation=0.3, skew="equal"),
+        policy=PolicySettings(strategy="swing", shed=ShedSettings(grace_period_ms=0)),
+        duration_ms=20 * MINUTE_MS,
+    )
+    figures = simulate(two, 1).figures
+    assert figures.moves["balance"] == 19  # the twentieth round ends the run
+    assert figures.repeats == 18
+    assert figures.steady_ms < 2 * MINUTE_MS
+    # a broker's load goes by one bundle 9 times up and 10 times down: (9/10)**0.8 = 0.9192, times 19, plus 0.0808 times
+    # 9, is 18.19 bundles; two brokers, in percent of the two bundles between the fullest (5) and the emptiest (3)
+    assert figures.thrash_pct == pytest.approx(1819.2, abs=0.5)
+
+
+def test_moves_within_the_grace_period_are_refused_by_the_step_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same balancer under the usual grace period: one move in 20 minutes, whatever it decides."""
+    monkeypatch.setitem(STRATEGIES, "swing", _Swing())
+    policy = PolicySettings(strategy="swing")
+    load = LoadSpec(bundles=8, tenants=1, utilisation=0.3)
+    two = Scenario(cluster=ClusterSpec(brokers=2), load=load, policy=policy, duration_ms=20 * MINUTE_MS)
+    figures = simulate(two, 1).figures
+    assert figures.moves["balance"] == 1
+    assert figures.thrash_pct == 0.0
