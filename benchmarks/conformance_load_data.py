@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from benchmarks.conformance_layout import RESOURCES, knobs_of, stats_of
@@ -21,6 +22,9 @@ from controller.policy.pulsar.load_data import (
     TimeAverageMessageData,
 )
 
+_WEIGHTS = tuple(
+    f"load_balancer_{name}_resource_weight" for name in ("cpu", "direct_memory", "bandwidth_in", "bandwidth_out")
+)
 _PULSAR_NAMES = dict(zip(RATE_FIELDS, ("msgThroughputIn", "msgThroughputOut", "msgRateIn", "msgRateOut"), strict=True))
 
 
@@ -29,7 +33,11 @@ def local_broker_data(case: Case) -> Mapping[str, Any]:
     rows = case.get("brokers") or {}
     one = not rows or any(name in RESOURCES for name in rows)
     brokers = {"": rows} if one else rows
-    knobs = knobs_of(case)
+    weight = (case.get("config") or {}).get("weight")  # one for all
+    knobs = knobs_of(case, ("weight",))
+    if weight is not None:
+        same: dict[str, Any] = dict.fromkeys(_WEIGHTS, float(weight))
+        knobs = replace(knobs, **same)
     data = {broker: LocalBrokerData.from_json(row) for broker, row in brokers.items()}
     found: dict[str, dict[str, Any]] = {
         "percent": {broker: local.percents() for broker, local in data.items()},

@@ -30,12 +30,14 @@ from controller.policy.pulsar.placement import (
 )
 
 SEED = 20240815
+NAMESPACE = "t/ns"
 FURTHER_BUNDLES = 49  # placed after those of the case to see where they go
 _ALL = "allResources"  # a percentage that holds for every resource
-_COUNTS = ("times", "repeat", "selections", "calls", "count")
+_COUNTS = ("times", "repeat", "selections", "selects", "picks", "calls", "n", "count")
 _FAR = 1_000_000  # a `count` from here on is a counter to start from
 _MANY = 30  # selections in a row, where a case without steps states a sequence
 _PLANNED = ("preassigned", "planned", "assigned", "remembered", "bundleBrokerMap")
+_LIKE_A_KNOB = re.compile(r"loadBalance|loadManager|maxUnload|minUnload|preferLater|failureDomains|lowerBoundary")
 _RESTARTED = re.compile(r"restart|no_?bundles|without_?bundles|empty", re.IGNORECASE)
 Step = Mapping[str, Any]
 
@@ -85,13 +87,14 @@ class Brokers:
 
 def place(make: Callable[[PulsarKnobs], Placement], case: Case) -> Mapping[str, Any]:
     """One placement strategy, step by step; what it keeps goes on."""
-    knobs = knobs_of(case)
+    knobs, said = _knobs_and_rest(case)
     placement, brokers = make(knobs), Brokers(case)
-    _prepare(placement, brokers, case)
+    _prepare(placement, brokers, {**said, **case})
     bundle = Bundle(0.0, "the bundle of the case")
     picks: list[Any] = []
     candidates: list[str] = []
-    for step in case.get("steps") or [{}]:
+    for given in case.get("steps") or [{}]:
+        step: Step = {"candidates": given} if isinstance(given, list) else given
         brokers.apply(step)
         candidates = _candidates(step, case, brokers, candidates, picks)
         _prepare(placement, brokers, step)
@@ -116,36 +119,37 @@ def place(make: Callable[[PulsarKnobs], Placement], case: Case) -> Mapping[str, 
 
 
 def place_by_manager(case: Case) -> Mapping[str, Any]:
-    """The whole pipeline: the case's bundles first, then more, which must not join one over the topic limit."""
-    knobs = knobs_of(case)
+    """The whole pipeline: the case's bundles first, then more of the same namespace.
+
+    None may join a broker over the topic limit while there are others, and of those the ones with the fewest bundles
+    of the namespace come first.
+    """
+    knobs, _ = _knobs_and_rest(case)
     brokers = Brokers(case)
     loads = brokers.loads(knobs)
-    everybody = np.ones(len(brokers.fields), bool)
-    none = np.zeros(len(everybody), np.int64)
     topics = np.array([int(row.get("numTopics", row.get("topics", 0))) for row in brokers.fields.values()], np.int64)
+    spread = np.zeros(len(topics), np.int64)
+    lowest = LeastLongTermMessageRate(knobs, Draw(SEED))
     pipeline = BrokerSelection(
-        loads,
-        brokers.highest_usage(),
-        topics,
-        lambda namespace: none,
-        LeastLongTermMessageRate(knobs, Draw(SEED)),
-        knobs,
+        loads, brokers.highest_usage(), topics, lambda namespace: np.zeros_like(spread), lowest, knobs
     )
-    rows = dict(case.get("bundles") or {})
     where: dict[str, str | None] = {}
-    held = topics.copy()
     broken = []
-    for name, row in [*rows.items(), *((f"further-{at}", {}) for at in range(FURTHER_BUNDLES))]:
-        full = held > knobs.load_balancer_broker_max_topics
-        bundle = Bundle(float(row.get("longTermMsgRateIn", 0)) + float(row.get("longTermMsgRateOut", 0)), name)
-        choice = pipeline.select(bundle, "", everybody)
-        where[name] = None if choice.broker is None else loads.brokers[choice.broker]
-        if choice.broker is not None:
-            if full[choice.broker] and not full.all():
-                broken.append(name)
-            pipeline.placed(bundle, "", choice.broker, int(row.get("topics", 0)))
-            held[choice.broker] += int(row.get("topics", 0))
-    return {"property": not broken or f"{broken} went to a broker over the limit", "placed": where, **where}
+    for name, row in [*(case.get("bundles") or {}).items(), *((f"further-{at}", {}) for at in range(FURTHER_BUNDLES))]:
+        open_ = topics <= knobs.load_balancer_broker_max_topics
+        allowed = open_ if open_.any() else np.ones_like(open_)
+        if knobs.load_balancer_distribute_bundles_evenly_enabled:
+            allowed = allowed & (spread == spread[allowed].min())
+        bundle = Bundle(_both(row), name)
+        at = pipeline.select(bundle, NAMESPACE, np.ones(len(topics), bool)).broker
+        where[name] = None if at is None else loads.brokers[at]
+        if at is None or not allowed[at]:
+            broken.append(name)
+        if at is not None:
+            pipeline.placed(bundle, NAMESPACE, at, int(row.get("topics", 0)))
+            topics[at] += int(row.get("topics", 0))
+            spread[at] += 1
+    return {"property": not broken or f"{broken} were placed against the filters", "placed": where, **where}
 
 
 def place_state(make: Callable[[PulsarKnobs], Placement], case: Case) -> Mapping[str, Any]:
@@ -162,6 +166,13 @@ def place_state(make: Callable[[PulsarKnobs], Placement], case: Case) -> Mapping
             placement.on_active_brokers_change(re.findall(r"[^\s,]+", changed[1]))
         sizes.append(len(getattr(placement, "history", ())))
     return {"history_size": sizes[-1] if sizes else 0, "per_step": sizes, "history": getattr(placement, "history", {})}
+
+
+def _knobs_and_rest(case: Case) -> tuple[PulsarKnobs, dict[str, Any]]:
+    """The case's knobs, and what its config says beside them. A name like a knob's that is none is an error."""
+    config = case.get("config") or {}
+    rest = {name: value for name, value in config.items() if not _LIKE_A_KNOB.match(name)}
+    return knobs_of(case, rest), rest
 
 
 def _checked(

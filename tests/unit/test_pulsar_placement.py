@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from controller.domain.pulsar_knobs import PulsarKnobs
 from controller.policy.pulsar.broker_selection import BrokerSelection
+from controller.policy.pulsar.filters import BadBrokerVersion
 from controller.policy.pulsar.load_data import (
     DEFAULT_STATS,
     BundleData,
@@ -16,6 +18,7 @@ from controller.policy.pulsar.load_data import (
     TimeAverageBrokerData,
     next_history,
 )
+from controller.policy.pulsar.lookup_placement import LookupPlacement
 from controller.policy.pulsar.placement import (
     INT_MAX,
     AvgPlacement,
@@ -179,6 +182,52 @@ def test_an_overloaded_choice_gives_everybody_a_second_chance() -> None:
     assert choose.select(BUNDLE, "t/ns", np.ones(2, bool)).broker == 1
     assert choose.select(BUNDLE, "t/ns", np.array([True, False])).broker == 0
     assert choose.select(BUNDLE, "t/ns", np.zeros(2, bool)).broker is None
+
+
+def failing(names: list[str]) -> list[str]:
+    raise BadBrokerVersion("b0", None)
+
+
+def test_filters_narrow_the_candidates_and_one_that_fails_or_leaves_nobody_brings_all_back() -> None:
+    brokers = loads([0.0] * 3, [3.0, 2.0, 1.0])
+    lowest = LeastLongTermMessageRate(KNOBS, Draw(1))
+    spread, full = np.zeros(3, np.int64), np.array([0, 0, 60_000])
+
+    def chosen(**filters: Any) -> int | None:
+        pipeline = BrokerSelection(brokers, brokers.usage, full, lambda namespace: spread, lowest, KNOBS, **filters)
+        return pipeline.select(BUNDLE, "t/ns", np.ones(3, bool)).broker
+
+    assert chosen() == 1  # b2 is over the topic limit
+    assert chosen(filters=[lambda names: ["b0"]]) == 0
+    assert chosen(filters=[lambda names: []]) == 2
+    assert chosen(filters=[failing]) == 2
+    assert chosen(anti_affinity=lambda names: ["b0"]) == 0
+    assert chosen(anti_affinity=failing) == 1
+
+
+def lookups(count: int = 3) -> tuple[LookupPlacement, np.ndarray]:
+    brokers = loads([0.0] * count)
+    return LookupPlacement(selection(brokers, LeastLongTermMessageRate(KNOBS, Draw(1)))), np.ones(count, bool)
+
+
+def test_a_lookup_is_told_the_same_until_a_report_shows_the_bundle() -> None:
+    answers, eligible = lookups()
+    first = answers.assign("t/a/0x00000000_0x80000000", BUNDLE, eligible).broker
+    assert all(answers.assign("t/a/0x00000000_0x80000000", BUNDLE, eligible).broker == first for _ in range(4))
+    answers.reported("t/a/0x00000000_0x80000000")
+    assert answers.assign("t/a/0x00000000_0x80000000", BUNDLE, eligible).broker != first  # its rate counts there
+
+
+def test_a_destination_is_used_up_by_whoever_asks_first_for_that_range() -> None:
+    answers, eligible = lookups()
+    meant, other = "t/a/0x00000000_0x80000000", "t/b/0x00000000_0x80000000"
+    answers.unload_to(meant, 2)
+    assert answers.assign(meant, BUNDLE, eligible).broker == 2
+    assert len(answers.assign(other, BUNDLE, eligible).among) > 1
+    answers.reported(other)
+    answers.unload_to(meant, 1)
+    assert answers.assign(other, BUNDLE, eligible).broker == 1  # stolen: the note knows the range only
+    assert len(answers.assign(meant, BUNDLE, eligible).among) > 1  # drawn, as if nobody had named a destination
 
 
 def test_the_first_sample_overwrites_and_both_averages_saturate() -> None:

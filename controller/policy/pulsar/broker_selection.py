@@ -1,18 +1,21 @@
 """ModularLoadManagerImpl.selectBroker: filters, placement strategy, second chance, preallocation.
 
-Policies, versions and manager classes decide who is a policy-eligible broker at all; that mask comes from the caller.
-A bundle once placed counts as its broker's (preallocated) for every later selection, as it does in Pulsar until the
-broker reports it.
+Isolation policies decide who is eligible at all; that mask comes from the caller, as do the filters (`filters.py`) for
+anti-affinity, manager class and version. A bundle once placed counts as its broker's (preallocated) for every later
+selection, as it does in Pulsar until the broker reports it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
 
+from controller.domain.errors import BallastError
 from controller.domain.pulsar_knobs import PulsarKnobs
+from controller.policy.pulsar.filters import Filter
 from controller.policy.pulsar.load_arrays import Ints
 from controller.policy.pulsar.load_data import Floats
 from controller.policy.pulsar.placement import NO_CHOICE, BrokerLoads, Bundle, Choice, Placement
@@ -31,8 +34,13 @@ class BrokerSelection:
         bundles_of_namespace: Callable[[str], Ints],
         placement: Placement,
         knobs: PulsarKnobs,
+        anti_affinity: Filter | None = None,
+        filters: Sequence[Filter] = (),
     ) -> None:
-        """[B] each: unweighted usage (`max_usage`), topics, and the bundles of a namespace (asked for once)."""
+        """[B] each: unweighted usage (`max_usage`), topics, and the bundles of a namespace (asked for once).
+
+        `anti_affinity` comes before the even distribution, the other filters after it.
+        """
         self._loads = loads
         self._overloaded = highest_usage > knobs.load_balancer_broker_overloaded_threshold_percentage / 100.0
         self._topics = topics.copy()
@@ -40,6 +48,8 @@ class BrokerSelection:
         self._spread: dict[str, Ints] = {}
         self._placement = placement
         self._knobs = knobs
+        self._anti_affinity = anti_affinity
+        self._filters = filters
 
     def select(self, bundle: Bundle, namespace: str, eligible: NDArray[np.bool_]) -> Choice:
         """The broker for a bundle among the policy-eligible ones ([B] mask); a namespace of "" is spread nowhere.
@@ -52,7 +62,7 @@ class BrokerSelection:
             return NO_CHOICE
         few_topics = everybody[self._topics[everybody] <= self._knobs.load_balancer_broker_max_topics]
         candidates = few_topics if len(few_topics) else everybody
-        candidates = self._least_serving(candidates, namespace)
+        candidates = self._filtered(candidates, everybody, namespace)
         choice = self._placement.select(candidates, bundle, self._loads)
         if choice.broker is not None and self._overloaded[choice.broker]:
             again = self._placement.select(everybody, bundle, self._loads)
@@ -66,10 +76,29 @@ class BrokerSelection:
         if namespace:
             self._counts(namespace)[broker] += 1
 
+    def _filtered(self, candidates: Ints, everybody: Ints, namespace: str) -> Ints:
+        """Surprise: a filter that fails, or leaves nobody, brings everybody back, those over the topic limit too."""
+        if self._anti_affinity is not None:
+            with suppress(BallastError):  # without knowledge of the group nothing is filtered
+                candidates = self._through(self._anti_affinity, candidates)
+        candidates = self._least_serving(candidates, namespace)
+        try:
+            for one in self._filters:
+                candidates = self._through(one, candidates)
+        except BallastError:
+            return everybody
+        return candidates if len(candidates) else everybody
+
+    def _through(self, one: Filter, candidates: Ints) -> Ints:
+        """The candidates that a filter on names leaves, in their order."""
+        names = [self._loads.brokers[at] for at in candidates.tolist()]
+        left = set(one(names))
+        return candidates[[name in left for name in names]]
+
     def _least_serving(self, candidates: Ints, namespace: str) -> Ints:
         """removeMostServicingBrokersForNamespace: those that hold the fewest bundles of the namespace."""
         evenly = self._knobs.load_balancer_distribute_bundles_evenly_enabled or namespace == SYSTEM_NAMESPACE
-        if not evenly or not namespace:
+        if not evenly or not namespace or not len(candidates):
             return candidates
         held = self._counts(namespace)[candidates]
         least: Ints = candidates[held == held.min()]
