@@ -1,6 +1,6 @@
 """Which of a source's bundles, and which targets, are worth pairing: a few of each, whatever the cluster's size.
 
-Bundles are grouped by owner once a round, and only those of the brokers that are looked into. Of a source's free
+Bundles are grouped by owner once a round, and only in rounds that look into any. Of a source's free
 bundles the largest that fit its excess come first; some larger ones are kept, so that swaps and splits can be thought
 of and the evidence shows what was too big.
 """
@@ -22,30 +22,53 @@ MOST_TARGETS = 24  # by room, and as many by lowest score
 
 
 class Held:
-    """The bundles of some brokers as they were at the start of the round, with their work and what moving disrupts."""
+    """All bundles by broker as they were at the start of the round, with their work and what moving them disrupts."""
 
-    def __init__(self, model: Model, brokers: Ints) -> None:
+    def __init__(self, model: Model) -> None:
         self._model = model
-        wanted = np.zeros(len(model.score) + 1, bool)  # the last one stands for NOBODY
-        wanted[brokers] = True
-        found = np.flatnonzero(wanted[model.snapshot.owner])
-        owner = model.snapshot.owner[found]
-        self._found = found[np.argsort(owner, kind="stable")]
-        self._starts = np.searchsorted(np.sort(owner), np.arange(len(model.score) + 1))
+        self._free = model.snapshot.bundle_block == ALLOWED
+        count = len(model.score)
+        # a stable sort of 16-bit integers is a radix sort: a million bundles in some ten milliseconds
+        owner = model.snapshot.owner.astype(np.int16 if count < np.iinfo(np.int16).max else np.int64)
+        self._order = np.argsort(owner, kind="stable")
+        sizes = np.bincount(model.snapshot.owner + 1, minlength=count + 1)  # the first one stands for NOBODY
+        self._starts = np.cumsum(sizes)
         self._known: dict[int, Candidates] = {}
+        self._largest: dict[int, tuple[int, float] | None] = {}
 
     def all_of(self, broker: int) -> Ints:
         """Every bundle of the broker, by index."""
-        return self._found[self._starts[broker] : self._starts[broker + 1]]
+        return np.asarray(self._order[self._starts[broker] : self._starts[broker + 1]])
 
     def free_of(self, broker: int) -> Candidates:
-        """Those that may still be moved in this round."""
+        """Those that nothing forbids to move and no decision of this round names."""
         if broker not in self._known:
             bundles = self.all_of(broker)
+            bundles = bundles[self._free[bundles]]
             cost = disruption(self._model.snapshot, bundles) if len(bundles) else np.zeros(0)
             self._known[broker] = Candidates(broker, bundles, self._model.work(bundles, broker), cost)
         known = self._known[broker]
-        return picked(known, np.flatnonzero(self._model.free(known.bundles)))
+        free = self._free[known.bundles]
+        if not free.all():
+            known = self._known[broker] = picked(known, np.flatnonzero(free))
+        return known
+
+    def name(self, bundle: int) -> None:
+        """A decision names the bundle: it stays where that decision puts it."""
+        self._free[bundle] = False
+
+    def largest_of(self, broker: int) -> tuple[int, float] | None:
+        """The broker's heaviest bundle that has not left it, free or not, and the score it alone would give it."""
+        found = self._largest.get(broker)
+        if found is None or self._model.owner[found[0]] != broker:
+            held = self.all_of(broker)
+            held = held[self._model.owner[held] == broker]
+            if not len(held):
+                return None
+            alone = self._model.alone(held, broker)
+            at = int(np.argmax(alone))
+            found = self._largest[broker] = int(held[at]), float(alone[at])
+        return found
 
 
 def picked(found: Candidates, rows: Ints) -> Candidates:

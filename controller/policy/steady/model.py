@@ -9,12 +9,11 @@ brokers that take part; it is the same after every move.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from controller.domain.load import SCORE_UNIT
 from controller.policy.costs import Floats
 from controller.policy.frame import Ints
-from controller.policy.snapshot import ALLOWED, Snapshot
+from controller.policy.snapshot import Snapshot
 from controller.policy.steady.capacity import CPU, Capacity
 
 LEAST_LEVEL = 0.10  # deviations are measured against the level, but a nearly idle cluster's noise is not worth a move
@@ -43,7 +42,6 @@ class Model:
         self.norm = max(self.level, LEAST_LEVEL)
         self.totals: Floats = snapshot.totals.copy()
         self.owner: Ints = snapshot.owner.copy()
-        self.named: set[int] = set()
 
     def _level(self) -> tuple[float, Floats]:
         """The level, and each broker's capacity for the resource that sets it, 1.0 on average."""
@@ -87,14 +85,6 @@ class Model:
             self.totals[broker] += sign * self.snapshot.fields[bundle]
             self.score[broker] = self.used[broker].max(initial=0.0)
         self.owner[bundle] = target
-        self.named.add(bundle)
-
-    def free(self, bundles: Ints) -> NDArray[np.bool_]:
-        """[n] whether nothing forbids moving each bundle and no decision of this round names it."""
-        allowed = self.snapshot.bundle_block[bundles] == ALLOWED
-        if self.named:
-            allowed &= ~np.isin(bundles, np.fromiter(self.named, np.int64, len(self.named)))
-        return np.asarray(allowed)
 
 
 def in_units(score: float) -> int:

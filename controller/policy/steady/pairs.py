@@ -8,7 +8,7 @@ Equal gains are told apart by bundle and broker order.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,7 @@ SHOWN = 20
 DISRUPTION_SHARE = 0.3  # of a gain, that the largest disruption takes off
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(NamedTuple):
     """What a move must keep to, as scores; `least_relief` is multiplied by 0.75 + the bundle's disruption."""
 
     source_at_least: float

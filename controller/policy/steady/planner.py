@@ -33,7 +33,9 @@ MIN_BUDGET = 8  # moves a round, however small the cluster
 STOP_SHARE = 0.8  # of the tolerance: a source that is within it has given enough
 SLACK = 0.04  # of the level: how far below it a source may be left
 SWAP_FROM = 0.15  # of the level: a smaller excess is not worth two moves
+MOST_FRUITLESS = 16  # searches for an exchange a round
 SPLIT_FROM = 0.25  # nor this one a split
+SMALLEST = 0.1  # of what a move must bring otherwise: the least, off a broker that is far above
 LARGER = 1.3  # a broker with so many times the capacity suits a bundle that fills its own
 WORTH_IT = 0.1  # of its broker's load: what such a bundle's move must bring
 FILL_SLACK = 0.15  # the same, when an idle broker is filled
@@ -56,8 +58,6 @@ class Planner:
         self.strict = Bounds(model.level - SLACK * norm, self.stop, steady.churn * norm)
         self.loose = Bounds(model.level - 2 * SLACK * norm, model.level + steady.tolerance * norm, steady.churn * norm)
         self.filling = Bounds(model.level - FILL_SLACK * norm, self.stop, steady.churn * norm)
-        self.deviation = model.deviation()
-        self.above = model.takes_part & (model.score > model.level)
         self.usable = model.takes_part & ~capacity.slow
         self.moves: list[Decision] = []
         self.reasons = {at: self._reason_at_first(at) for at in range(len(snapshot.brokers))}
@@ -65,8 +65,15 @@ class Planner:
         self.acted: set[int] = set()
         self.visited = np.zeros(len(snapshot.brokers), bool)
         self._transfers = 0
-        self._held: Held | None = None  # bundles of sources and of brokers above the level
-        self._everyone: Held | None = None  # all bundles: only exchanges need them
+        self._fruitless = 0  # exchanges looked for and not found
+        self._grouped: Held | None = None
+
+    @property
+    def held(self) -> Held:
+        """The bundles by broker, grouped when first needed: a quiet round never does."""
+        if self._grouped is None:
+            self._grouped = Held(self.model)
+        return self._grouped
 
     def plan(self) -> None:
         """Choose all moves of the round."""
@@ -104,8 +111,6 @@ class Planner:
         return bool(self.model.level < self.model.norm and self.model.score[at] > self.model.level * tolerance)
 
     def _relieve_all(self, active: NDArray[np.bool_]) -> None:
-        if active.any():
-            self._held = Held(self.model, np.flatnonzero(active | self.above))
         while active.any():
             source = int(np.argmax(np.where(active, self.model.score, -1.0)))
             if self.model.score[source] <= self.stop:
@@ -133,7 +138,7 @@ class Planner:
                 return done
         excess = float(self.model.score[source] - self.model.level)
         close = near(found, self._relief(found), excess + self.model.level - self.strict.source_at_least)
-        for bounds in self._bounds(excess):
+        for bounds in self._bounds(excess / self.model.norm):
             pairs = evaluate(self.model, close, targets, bounds, self.settings.caps)
             best = pairs.best()
             if best is not None:
@@ -152,21 +157,19 @@ class Planner:
         return np.asarray(self.model.score[found.source] - self.model.without(found.source, found.work))
 
     def _bounds(self, excess: float) -> list[Bounds]:
-        """What a move must keep to; far above the level, a little less than the ideal will do."""
-        well_above = excess > 2 * self.settings.steady.tolerance * self.model.norm
-        return [self.strict, self.loose] if well_above else [self.strict]
+        """What a move must keep to; `excess` in levels. Far above the level, a little less than the ideal will do.
+
+        A broker far above that has nothing but small bundles is better relieved in small pieces than not at all.
+        """
+        tolerance = self.settings.steady.tolerance
+        small = float(np.clip(2 * tolerance / max(excess, 1e-9), SMALLEST, 1.0))
+        bounds = [self.strict, self.loose] if excess > 2 * tolerance else [self.strict]
+        return [b._replace(least_relief=b.least_relief * small) for b in bounds]
 
     def _giant(self, source: int) -> int | None:
         """The source's largest bundle, free or not, if it alone is more than a broker should carry."""
-        if self._held is None:
-            return None
-        held = self._held.all_of(source)
-        held = held[self.model.owner[held] == source]
-        if not len(held):
-            return None
-        alone = self.model.alone(held, source)
-        largest = int(np.argmax(alone))
-        return int(held[largest]) if alone[largest] > self.stop else None
+        largest = self.held.largest_of(source)
+        return largest[0] if largest is not None and largest[1] > self.stop else None
 
     def _relieve_of(self, giant: int, source: int, found: Candidates, targets: Ints) -> bool | None:
         """A bundle that fills its broker by itself: to a larger broker, or cut, or left alone there.
@@ -199,14 +202,13 @@ class Planner:
     def _exchange_best(self, source: int, found: Candidates, targets: Ints, pairs: Pairs) -> bool:
         """No single bundle fits: exchange two with one of the least loaded targets, if that helps."""
         takes = self.usable[source] and self.snapshot.target_block[source] == ALLOWED
-        if self._transfers + 2 > self.budget or not takes:
+        if self._transfers + 2 > self.budget or not takes or self._fruitless >= MOST_FRUITLESS:
             return False
-        if self._everyone is None:
-            self._everyone = Held(self.model, np.arange(len(self.model.score)))
         partners = least_loaded(self.model, targets)
         self.visited[partners] = True
-        swap = best_swap(self.model, self._everyone, found, partners, self.loose)
+        swap = best_swap(self.model, self.held, found, partners, self.loose)
         if swap is None:
+            self._fruitless += 1
             return False
         self._exchange(source, swap, pairs)
         return True
@@ -226,7 +228,7 @@ class Planner:
 
     def _split(self, source: int, bundle: int, cut: Cut, evidence: Mapping[str, Any]) -> None:
         self.moves.append(split_decision(self.snapshot, bundle, source, cut, {**self._seen(source), **evidence}))
-        self.model.named.add(bundle)
+        self.held.name(bundle)
         self.acted.add(source)
 
     def _exchange(self, source: int, swap: Swap, pairs: Pairs) -> None:
@@ -234,6 +236,8 @@ class Planner:
         before = float(model.score[source]), float(model.score[target])
         model.move(swap.leaving, swap.leaving_work, target)
         model.move(swap.returning, swap.returning_work, source)
+        self.held.name(swap.leaving)
+        self.held.name(swap.returning)
         after = float(model.score[source]), float(model.score[target])
         evidence = {**self._seen(source), **self._lost(pairs)}
         for bundle, other, way in (
@@ -274,12 +278,10 @@ class Planner:
     def _free_of(self, source: int) -> Candidates | None:
         """The source's bundles that may move; None when there are none, with the reason noted."""
         self.visited[source] = True
-        if self._held is None:
-            self._held = Held(self.model, np.flatnonzero(self.above))
-        held = self._held.all_of(source)
-        found = self._held.free_of(source)
+        found = self.held.free_of(source)
         if len(found.bundles):
             return found
+        held = self.held.all_of(source)
         block = self.snapshot.bundle_block[held]
         why = Reason.NO_BUNDLES if not len(held) else _most_common(block[block != ALLOWED])
         self._deny(source, why, {"bundles": len(held), "bundles_lost": counted(block[block != ALLOWED])})
@@ -294,6 +296,7 @@ class Planner:
         evidence["disruption_permille"] = round(1000 * float(pairs.candidates.disruption[row]))
         before = float(model.score[source]), float(model.score[target])
         model.move(bundle, pairs.candidates.work[row], target)
+        self.held.name(bundle)
         after = float(model.score[source]), float(model.score[target])
         self.moves.append(move_decision(self.snapshot, bundle, (source, target), before, after, reason, evidence))
         if source not in self.acted:
