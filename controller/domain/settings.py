@@ -96,7 +96,7 @@ class SteadySettings:
 class PolicySettings:
     """All that a round is told, in one value."""
 
-    strategy: str = "headroom"
+    strategy: str = "steady"
     challengers: tuple[str, ...] = ()
     max_report_age_ms: int = 30_000  # older newest report: the broker is silent, neither source nor target
     shed: ShedSettings = field(default_factory=ShedSettings)

@@ -33,7 +33,7 @@ def settings_for(folder: Path, bootstrap: str, names: TopicNames, **control: Any
         kafka=Kafka(bootstrap_servers=bootstrap, topic_prefix=names.prefix),
         tables=Tables(root=str(folder / "tables"), checkpoints=str(folder / "checkpoints")),
         control=Control(**{"lease_ms": 4_000, **control}),
-        rounds=Rounds(mode="live", round_interval_s=10),
+        rounds=Rounds(mode="live", strategy="headroom", round_interval_s=10),
     )
 
 

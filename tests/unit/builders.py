@@ -1,5 +1,6 @@
 """Clusters in words: `cluster().broker("b1", cpu=90).bundle("b1", cpu=30).round()`.
 
+Unless a test names another strategy, `headroom` decides: its rules are few enough to say beforehand what it does.
 Percentages are of the broker's CPU limit (100 % of one core by default). A bundle's load is given in the same
 percentages of the default broker and becomes messages and bytes (1 point = 100 messages/s and 100 kB/s); what a
 broker's bundles do not account for is carried by its tail, so that totals stay true.
@@ -30,7 +31,7 @@ MESSAGES_A_POINT, BYTES_A_POINT = 100.0, 100_000.0
 class ClusterBuilder:
     """Grows a cluster; `round()` decides on it and remembers what the journal would."""
 
-    settings: PolicySettings = field(default_factory=PolicySettings)
+    settings: PolicySettings = field(default_factory=lambda: PolicySettings(strategy="headroom"))
     state: ClusterState = field(default_factory=lambda: ClusterState(seq=7, mode=LIVE))
     at_ms: int = NOW_MS
     brokers: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -131,7 +132,7 @@ class ClusterBuilder:
 
 def cluster(**settings: Any) -> ClusterBuilder:
     """An empty cluster in mode live."""
-    return ClusterBuilder(settings=PolicySettings(**settings))
+    return ClusterBuilder(settings=PolicySettings(**{"strategy": "headroom", **settings}))
 
 
 def loads(*percents: float, parts: int = 10) -> ClusterBuilder:

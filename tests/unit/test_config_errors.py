@@ -59,7 +59,7 @@ FILES = {
     "heartbeat slower than a third of the lease": "control: {heartbeat_ms: 2001}",
     "reports rarer than they may be old": "rounds: {max_report_age_s: 9}",
     "more bundles at first than at most": "split: {namespace_maximum_bundles: 2}",
-    "challenger is the strategy": "rounds: {challengers: [headroom]}",
+    "challenger is the strategy": "rounds: {challengers: [steady]}",
     "challenger twice": "rounds: {challengers: [first, first]}",
     "unknown strategy": "rounds: {strategy: best}",
     "unknown challenger": "rounds: {challengers: [best]}",

@@ -92,6 +92,7 @@ def test_a_profile_of_ones_own_beside_the_file_comes_first(tmp_path: Path) -> No
             {
                 "loads.short_horizon_s": 20,
                 "rounds.round_interval_s": 10,
+                "rounds.strategy": "headroom",
                 "shedding.cpu_weight": 0.0,
                 "agent.message_throughput_as_bandwidth": True,
                 "agent.override_broker_nic_speed_gbps": 0.08,

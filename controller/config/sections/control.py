@@ -166,8 +166,8 @@ class Rounds(Section):
         source="design: nothing is moved unasked",
     )
     strategy: str = key(
-        "headroom",
-        "The strategy that decides.",
+        "steady",
+        "The strategy that decides; `ballast strategy` changes it while running (docs/strategies.md).",
         source=DESIGN,
         pattern=r"^[a-z][a-z0-9_]*$",
         allowed="the name of a strategy: lower-case letters, digits, underscores",
