@@ -32,7 +32,8 @@ def filtered(one: OneFilter) -> Callable[[Case], Mapping[str, Any]]:
 
 def _last(found: Sequence[Any]) -> dict[str, Any]:
     """The names under which a case without steps may state its result."""
-    return dict.fromkeys(("result", "kept", "remaining", "candidates", "brokers", "filtered"), found[-1])
+    names = ("result", "kept", "remaining", "candidates", "brokers", "filtered", "eligible", "allowed", "selected")
+    return dict.fromkeys(names, found[-1])
 
 
 def load_manager_class(step: Step, case: Case) -> list[str]:
@@ -75,8 +76,16 @@ def isolation(step: Step, case: Case) -> list[str]:
     )
     available = step.get("available", case.get("available_brokers", list(case.get("brokers") or ())))
     if config.get("policy") is False or not (policy.primary or policy.secondary):
-        return filters.by_isolation(available, None, [policy])
+        return filters.by_isolation(available, None, [policy], _takes(step, case))
     return filters.by_isolation(available, policy)
+
+
+def _takes(step: Step, case: Case) -> Callable[[str], bool]:
+    """Whether a broker takes topics of the step's domain; without flags it takes all."""
+    domain = str(step.get("domain", step.get("topicDomain", step.get("topic", "persistent"))))
+    flag = "nonPersistentTopicsEnabled" if domain.startswith("non-persistent") else "persistentTopicsEnabled"
+    rows = step.get("brokers", case.get("brokers") or {})
+    return lambda broker: not isinstance(rows.get(broker), Mapping) or bool(rows[broker].get(flag, True))
 
 
 def distribute_evenly(step: Step, case: Case) -> list[str]:
@@ -110,12 +119,14 @@ def anti_affinity_unload(step: Step, case: Case) -> bool:
 
 def place(case: Case) -> Mapping[str, Any]:
     """LeastResourceUsageWithWeight(extensions), step by step; brokers' averages go on from step to step."""
-    loads = {broker: _reported(row) for broker, row in (case.get("brokers") or {}).items()}
+    rows = case.get("brokers") or {}
+    loads = {broker: _reported(row) for broker, row in rows.items() if row}  # nothing said: no load data
     picks: list[Any] = []
     for step in case.get("steps") or [{}]:
         knobs = _step_knobs(step, case)
         loads = _stepped(loads, step, knobs)
-        candidates = step.get("candidates", case.get("candidates", case.get("available_brokers", list(loads))))
+        everyone = list(dict.fromkeys([*rows, *loads]))
+        candidates = step.get("candidates", case.get("candidates", case.get("available_brokers", everyone)))
         known = {broker: data.weighted_max_ema for broker, data in loads.items()}
         choice = select(candidates, known, knobs, SEED)
         picks.append(Pick(choice.broker, choice.among))
@@ -138,7 +149,10 @@ def _stepped(loads: Mapping[str, BrokerLoadData], step: Step, knobs: PulsarKnobs
         for broker, average in (step.get(name) or {}).items():
             found[broker] = BrokerLoadData(weighted_max_ema=float(average), updated_at_ms=1)
     for broker, row in (step.get("brokers") or {}).items():
-        found[broker] = _reported(row, found.get(broker), knobs)
+        if row:
+            found[broker] = _reported(row, found.get(broker), knobs)
+        else:
+            found.pop(broker, None)
     for name in ("usage_percent_all_resources", "usage_percent", "cpu", "update"):
         for broker, percent in (step.get(name) or {}).items():
             usages = dict.fromkeys(RESOURCE_FIELDS, ResourceUsage(float(percent), 100.0))

@@ -64,6 +64,8 @@ def moment_ms(value: Any, now_ms: int = NOW_MS) -> int:
     text = str(value).replace(" ", "").lower()
     if text == "now":
         return now_ms
+    if text.isdigit():
+        return int(text)
     found = re.fullmatch(r"(?:now)?([+-]?)(\d+)(ms|s|sec|m|min|h)?(ago)?", text)
     if found is None:
         raise BadCase(f"{value!r} is no moment: write ms, now, now-90s or 90s ago")
@@ -89,10 +91,3 @@ def numbered(text: str, stem: str) -> list[int]:
     if found is None:
         raise BadCase(f"{text!r} names no {stem} or range of them")
     return list(range(int(found[1]), int(found[2] or found[1]) + 1))
-
-
-def dataclass_names(row: Mapping[str, Any], known: Collection[str]) -> None:
-    """Raise BadCase for names in the row that the adapter does not know."""
-    unknown = sorted(set(row) - set(known))
-    if unknown:
-        raise BadCase(f"unknown field {unknown[0]!r}: known are {', '.join(sorted(known))}")

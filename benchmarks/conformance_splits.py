@@ -19,6 +19,7 @@ from controller.policy.pulsar.boundaries import (
     MIB,
     SplitRequest,
     TopicLoad,
+    children_at,
     equal_parts,
     flow_or_qps_equally_divide,
 )
@@ -44,8 +45,8 @@ def extensible_split(case: Case) -> Mapping[str, Any]:
     """Cycle after cycle of one broker; counts are those of the first cycle that may act."""
     knobs = knobs_of(case)
     cycles = max(MIN_CYCLES, int(case.get("cycles", 0)))
-    ((broker, row),) = case["brokers"].items() or (("broker", {}),)
-    stats = {bundle: stats_of(one) for bundle, one in _bundle_stats(row).items()}
+    ((broker, row),) = case["brokers"].items()
+    stats = {bundle: stats_of(one) for bundle, one in _bundle_stats(row, case).items()}
     around = _surroundings(case, broker, stats)
     acting = knobs.load_balancer_namespace_bundle_split_condition_hit_count_threshold
     hits: Mapping[str, int] = {}
@@ -70,7 +71,7 @@ def modular_split(case: Case) -> Mapping[str, Any]:
     """One pass of the leader over all brokers' last statistics and the bundles' long-term averages."""
     knobs = knobs_of(case)
     last = [
-        (broker, {bundle: stats_of(one) for bundle, one in _bundle_stats(row).items()})
+        (broker, {bundle: stats_of(one) for bundle, one in _bundle_stats(row, case).items()})
         for broker, row in case["brokers"].items()
     ]
     known = {bundle: stats for _, bundles in last for bundle, stats in bundles.items()}
@@ -107,9 +108,12 @@ def split_ranges(case: Case) -> Mapping[str, Any]:
     if "chain" in rows:
         return _halved(rows["chain"])
     lower, upper = _range(rows["bundle"])
-    children = [_text(*part) for part in equal_parts(lower, upper, int(rows["parts"]))]
+    cuts = rows.get("positions", rows.get("boundaries"))
+    parts = equal_parts(lower, upper, int(rows["parts"])) if cuts is None else children_at(lower, upper, cuts)
+    children = [_text(*part) for part in parts]
     # of a namespace that had this bundle alone, unless the case says how many there were
-    return {"children": children, "total_bundles_after": int(rows.get("total_bundles", 1)) - 1 + len(children)}
+    before = int(rows.get("total_bundles", rows.get("numBundles", 1)))
+    return {"children": children, "total_bundles_after": before - 1 + len(children)}
 
 
 def bundle_ranges(case: Case) -> Mapping[str, Any]:
@@ -124,11 +128,14 @@ def bundle_ranges(case: Case) -> Mapping[str, Any]:
     return {"bundles": [[f"0x{b.lower:08x}", f"0x{b.upper:08x}", end] for b, end in zip(found, ends, strict=True)]}
 
 
-def _bundle_stats(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    for name in ("bundleStats", "lastStats"):
-        if name in row:
-            found: Mapping[str, Any] = row[name]
+def _bundle_stats(row: Mapping[str, Any], case: Case) -> Mapping[str, Any]:
+    """A broker's bundles with their statistics; where it only names them, those of the case."""
+    for name in ("bundleStats", "lastStats", "bundles"):
+        found = row.get(name)
+        if isinstance(found, Mapping):
             return found
+        if isinstance(found, list):
+            return {bundle: (case.get("bundles") or {}).get(bundle, {}) for bundle in found}
     raise BadCase(f"no bundleStats in {row!r}")
 
 

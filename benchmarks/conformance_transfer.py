@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from benchmarks.conformance_layout import NOW_MS, knobs_of, moment_ms, moments_ms, number, numbered, usages_of
@@ -99,15 +100,18 @@ def _random_bundles(broker: int, rng: random.Random) -> list[TopBundle]:
 
 def _cluster(case: Case, knobs: PulsarKnobs) -> Cluster:
     notes = str(case.get("notes", ""))
-    said = re.search(r"updatedAt\s*=\s*(\d+)", notes)
-    updated_ms = int(said[1]) if said else NOW_MS
-    loads, tops = loads_of(case.get("brokers") or {}, updated_ms)
+    loads, tops = loads_of(case.get("brokers") or {})
     names = [load.broker for load in loads]
+    said = re.search(r"updatedAt\s*=\s*(\w+)(?: for ([^.;]*))?", notes)
+    if said is not None:  # of the brokers that are named then, else of all
+        named = [name for name in names if re.search(rf"\b{re.escape(name.split(':')[0])}\b", said[2] or "")] or names
+        moment = moment_ms(said[1])
+        loads = [replace(load, updated_at_ms=moment) if load.broker in named else load for load in loads]
     # that the registry does not answer can only be told in words
     failed = re.search(r"registry\b.*\bfails?\b", notes) is not None
     available = None if failed else case.get("available_brokers", names)
     owners = case.get("owners") or {}
-    policies = _Policies(case.get("policies") or {}, available or (), knobs)
+    policies = _Policies(case.get("policies") or {}, available or (), knobs, tops)
     return Cluster(
         loads,
         available,
@@ -177,11 +181,12 @@ def _generated(text: str, updated_ms: int) -> tuple[list[BrokerLoad], Tops]:
 class _Policies:
     """The case's policies: which namespaces have one, and which brokers the filters leave."""
 
-    def __init__(self, policies: Mapping[str, Any], available: Collection[str], knobs: PulsarKnobs) -> None:
+    def __init__(self, policies: Mapping[str, Any], available: Collection[str], knobs: PulsarKnobs, tops: Tops) -> None:
         self.isolation = policies.get("isolation")
         self.group = policies.get("antiAffinity", policies.get("antiAffinityGroup"))
-        self.texts = [one for one in (*policies.values(),) if isinstance(one, str)]
+        self.texts = [one for one in policies.values() if isinstance(one, str)]
         self.available, self.knobs = available, knobs
+        self.short = {f"{name[-1]}{at + 1}": one for name, at, one in _numbered(tops)}
 
     def transferable(self, bundle: str, source: str, target: str) -> bool:
         """Pulsar's isTransferable on the brokers that the filters leave."""
@@ -196,12 +201,32 @@ class _Policies:
                 permitted = policy[namespace].get("allowed")
                 left = left if permitted is None else [broker for broker in left if broker in permitted]
         for text in self.texts:
-            spared = re.findall(r"[\w-]+/[\w-]+/0x[0-9a-fA-F]{8}_0x[0-9a-fA-F]{8}", text)
-            if re.search(r"\b(throws?|fails?|exception|error)\b", text):
+            if re.search(r"throws?\b|fails?\b|exception|\berror", text, re.IGNORECASE):
                 return None
-            if re.search(r"\bno candidates?\b|\bremoves all\b", text) and bundle not in spared:
+            spared = self._named(text)
+            if bundle in spared:
+                continue
+            if re.search(r"no candidates?\b|(?:removes|clears) all\b|leaves none\b", text):
+                return []
+            if spared and re.search(r"\bonly\b|\bexcept\b|\bbut\b", text):
                 return []
         return left
+
+    def _named(self, text: str) -> set[str]:
+        """Bundles that the prose names, in full or as E1: the first of namespace E."""
+        found = set(re.findall(r"[\w-]+/[\w-]+/0x[0-9a-fA-F]{8}_0x[0-9a-fA-F]{8}", text))
+        short = (f"{letter}{at}" for letter, at in re.findall(r"(?<![A-Za-z/])(?:bundle ?)?([A-Z])-?(\d)\b", text))
+        return found | {self.short[name] for name in short if name in self.short}
+
+
+def _numbered(tops: Tops) -> Iterator[tuple[str, int, str]]:
+    """Namespace, place within it, name: of every top bundle."""
+    seen: Counter[str] = Counter()
+    for bundles in tops.values():
+        for one in bundles:
+            namespace = namespace_of_bundle_name(one.name)
+            yield namespace, seen[namespace], one.name
+            seen[namespace] += 1
 
 
 def _names(policy: Any, namespace: str) -> bool:
