@@ -17,6 +17,7 @@ from pathlib import Path
 from benchmarks import (
     control_latency,
     control_stages,
+    decide_speed,
     failover,
     handover,
     loads_throughput,
@@ -28,6 +29,7 @@ from benchmarks import (
     skew_to_relief,
     start_up,
     step_scale,
+    strategy_field,
 )
 from benchmarks.figures import write
 from benchmarks.result import Result
@@ -56,6 +58,8 @@ BENCHMARKS: dict[str, Callable[[Path, bool], Result]] = {
     "rolling_restart": rolling_restart.run,
     "mass_lookups": mass_lookups.run,
     "step_scale": step_scale.run,
+    "strategy_field": strategy_field.run,
+    "decide_speed": decide_speed.run,
 }
 
 
