@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchmarks.conformance_stories import play
-from benchmarks.conformance_values import BadCase, Case
+from benchmarks.conformance_values import Adapters, BadCase, Case
 from controller.domain.pulsar_knobs import from_pulsar
 from controller.policy.pulsar.channel import Channel, child_name, halves
 from controller.policy.pulsar.channel_cleanup import MAX_CLEAN_UP_DELAY_MS, CleanupJobs, metadata_state
@@ -144,11 +144,11 @@ def _overridden(case: Case, states: Mapping[str, Any]) -> dict[str, Any]:
         ends = {name: _end(channel, bundle, before[bundle], selected) for bundle, name in bundles.items()}
         return {**ends, "counters": dict(channel.cleanups)}
     channel.run_monitor()
-    ends = {}
+    owners: dict[str, str | None] = {}
     for bundle, name in bundles.items():
         split = before[bundle].state is S.SPLITTING
-        ends[f"{name}_children" if split else name] = _owner(channel, bundle, before[bundle])
-    return {**ends, "counters": dict(channel.cleanups)}
+        owners[f"{name}_children" if split else name] = _owner(channel, bundle, before[bundle])
+    return {**owners, "counters": dict(channel.cleanups)}
 
 
 _KNOBS = {"inFlightStateWaitingTimeInMillis": "loadBalancerInFlightServiceUnitStateWaitingTimeInMillis"}
@@ -163,9 +163,9 @@ def _placed(row: Any, bundle: str) -> ServiceUnitStateData:
         named = dict(text.split("=", 1) for text in row[1:])
         data = ServiceUnitStateData(S(row[0]), named.get("dst"), named.get("src"))
     children = tuple((child, None) for child in halves(bundle)) if data.state is S.SPLITTING else ()
-    ends = (_broker(broker) if broker else None for broker in (data.dst_broker, data.source_broker))
-    destination, source = ends
-    return ServiceUnitStateData(data.state, destination, source, children, version_id=data.version_id)
+    to = _broker(data.dst_broker) if data.dst_broker else None
+    by = _broker(data.source_broker) if data.source_broker else None
+    return ServiceUnitStateData(data.state, to, by, children, version_id=data.version_id)
 
 
 def _broker(name: str) -> str:
@@ -194,7 +194,7 @@ def _end(channel: Channel, bundle: str, before: ServiceUnitStateData, selected: 
     return f"{after.state.value if after else 'Init'} by {_told(found)}"
 
 
-ADAPTERS = {
+ADAPTERS: Adapters = {
     "state-class": state_class,
     "state-transition": state_transition,
     "state-conflict": state_conflict,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from benchmarks.conformance_layout import knobs_of, usages_of
-from benchmarks.conformance_values import BadCase, Case, Pick
+from benchmarks.conformance_values import Adapters, BadCase, Case, Pick
 from controller.domain.pulsar_knobs import PulsarKnobs, from_pulsar
 from controller.policy.pulsar import filters
 from controller.policy.pulsar.extensible_load import BrokerLoadData, BrokerSample, updated
@@ -200,7 +200,7 @@ _BY_STRATEGY: Mapping[str, OneFilter] = {
     "anti-affinity+domains": anti_affinity,
     "anti-affinity-unload": anti_affinity_unload,
 }
-ADAPTERS = {
+ADAPTERS: Adapters = {
     **{("filter", strategy): filtered(one) for strategy, one in _BY_STRATEGY.items()},
     ("place", "LeastResourceUsageWithWeight(extensions)"): place,
 }

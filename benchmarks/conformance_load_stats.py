@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.conformance_transfer import SEED, TRIALS, loads_of
-from benchmarks.conformance_values import BadCase, Case
+from benchmarks.conformance_values import Adapters, BadCase, Case
 from controller.policy.pulsar.load_data import ResourceUsage
 from controller.policy.pulsar.load_stats import LoadStats
 
@@ -74,4 +74,4 @@ def _fractions(values: list[Any], percents: bool = False) -> list[float]:
     return [float(value) for value in values]
 
 
-ADAPTERS = {("*", "LoadStats"): load_stats}
+ADAPTERS: Adapters = {("*", "LoadStats"): load_stats}

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from benchmarks.conformance_layout import NOW_MS, knobs_of, stats_of, usages_of
-from benchmarks.conformance_values import Case, Series
+from benchmarks.conformance_values import Adapters, Case, Series
 from controller.domain.pulsar_knobs import PulsarKnobs
 from controller.policy.pulsar.bundle_stats import compare_stats
 from controller.policy.pulsar.channel_states import ServiceUnitState
@@ -173,7 +173,7 @@ def _sample(row: Mapping[str, Any]) -> BrokerSample:
     )
 
 
-ADAPTERS = {
+ADAPTERS: Adapters = {
     "report-trigger": report_trigger,
     "report-sequence": report_sequence,
     "report-tombstone": report_tombstone,

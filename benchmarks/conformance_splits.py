@@ -9,21 +9,20 @@ from itertools import pairwise
 from typing import Any
 
 from benchmarks.conformance_layout import knobs_of, stats_of
-from benchmarks.conformance_values import BadCase, Case, Series
+from benchmarks.conformance_values import Adapters, BadCase, Case, Series
 from controller.domain.errors import BadRecord, BallastError, ConfigError
 from controller.domain.ids import RING_END, Bundle, topic_hash
 from controller.domain.ring import initial_bundles
 from controller.policy.pulsar import split_strategy, split_task
 from controller.policy.pulsar.boundaries import (
     ALGORITHMS,
-    MIB,
     SplitRequest,
     TopicLoad,
     children_at,
     equal_parts,
     flow_or_qps_equally_divide,
 )
-from controller.policy.pulsar.load_data import NamespaceBundleStats
+from controller.policy.pulsar.load_data import MIB, NamespaceBundleStats
 from controller.policy.pulsar.reasons import SplitLabel, SplitReason
 from controller.policy.pulsar.split_strategy import Surroundings
 from controller.policy.pulsar.system_namespaces import namespace_of_bundle_name
@@ -271,7 +270,7 @@ def _text(lower: int, upper: int) -> str:
     return f"0x{lower:08x}_0x{upper:08x}"
 
 
-ADAPTERS = {
+ADAPTERS: Adapters = {
     "split": extensible_split,
     ("split", "BundleSplitterTask"): modular_split,
     **{("split-boundary", name): partial(boundary, name) for name in ALGORITHMS},

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from benchmarks.conformance_layout import NOW_MS, knobs_of, moment_ms, moments_ms, number, numbered, usages_of
-from benchmarks.conformance_values import BadCase, Case, Pick
+from benchmarks.conformance_values import Adapters, BadCase, Case, Pick
 from controller.domain.pulsar_knobs import PulsarKnobs
 from controller.policy.pulsar.extensible_load import weighted_max
 from controller.policy.pulsar.load_data import ResourceUsage
@@ -261,7 +261,7 @@ def _sole(outcome: Outcome, loads: Sequence[BrokerLoad]) -> dict[str, Any]:
     return {**_decision(move), "destBroker": Pick(move.target, alike, drawn=False)}
 
 
-ADAPTERS = {
+ADAPTERS: Adapters = {
     "shed-transfer": shed_transfer,
     ("policy-gate", "TransferShedder"): policy_gate,
     ("scheduler", "UnloadScheduler"): scheduler,
