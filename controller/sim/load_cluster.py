@@ -25,7 +25,8 @@ BALANCE, FAILOVER, DRAIN, SPLIT, COMMAND, RETURN = "balance", "failover", "drain
 CAUSES = (BALANCE, FAILOVER, DRAIN, SPLIT, COMMAND, RETURN)
 _BY_REASON = {
     Reason.ORPHANED.value: FAILOVER, Reason.DRAINED.value: DRAIN, Reason.SPLIT_SEND_ON.value: SPLIT,
-    Reason.COMMANDED.value: COMMAND, "owner_ended": FAILOVER, "both_ended": FAILOVER, "target_ended": RETURN,
+    Reason.COMMANDED.value: COMMAND, Reason.OVERRIDDEN.value: COMMAND,
+    "owner_ended": FAILOVER, "both_ended": FAILOVER, "target_ended": RETURN,
 }  # fmt: skip
 _SLICE_MS = 500
 _DELAYS = 0.1  # of the ownership simulation's message delays: a hop of some 20 ms, as measured on a real Kafka
@@ -111,6 +112,7 @@ class LoadCluster(SimCluster):
         self._taken: list[Taken] = []
         self._ledger = _Ledger()
         self.splits = 0
+        self.rejections: list[str] = []  # of operators' commands
         super().__init__(seed, settings, slow=_DELAYS)
 
     # ------------------------------------------------------------ service, told by the agents
@@ -199,6 +201,8 @@ class LoadCluster(SimCluster):
             if entry.kind is Kind.SPLIT and entry.by:
                 self.splits += 1
                 ledger.owner.update(dict.fromkeys(entry.data["children"], Session.parse(entry.by).broker))
+            elif entry.kind is Kind.COMMAND_REJECTED:
+                self.rejections.append(f"{entry.data['kind']} {entry.data['args']}: {entry.reason}")
             elif entry.kind is Kind.OWNERSHIP and entry.bundle:
                 move = self._follow(entry, entry.bundle, at_ms)
                 moves += [move] if move is not None else []

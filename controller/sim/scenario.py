@@ -9,6 +9,7 @@ from controller.domain.settings import PolicySettings
 from controller.sim.cost_model import CostModel
 from controller.sim.faults import JOIN, RESTART, Fault
 from controller.sim.load_shapes import Shape
+from controller.sim.orders import Order
 from controller.sim.reports import ReportSpec
 from controller.sim.workloads import LoadSpec
 
@@ -47,6 +48,7 @@ class Scenario:
     reports: ReportSpec = field(default_factory=ReportSpec)
     costs: CostModel = field(default_factory=CostModel)
     faults: tuple[Fault, ...] = ()
+    orders: tuple[Order, ...] = ()
     policy: PolicySettings = field(default_factory=PolicySettings)
     round_every_ms: int = 60_000
     duration_ms: int = 3_600_000

@@ -11,11 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from controller.domain.errors import ConfigError
+from controller.domain.events import COMMAND_KINDS
 from controller.policy.strategies import get
 from controller.sim.assertions import Assertion, assertions_of
 from controller.sim.faults import FAULTS, Fault
 from controller.sim.figures import Figures
 from controller.sim.load_shapes import SHAPES
+from controller.sim.orders import Order, value_of
 from controller.sim.scenario import PLACES, Scenario
 from controller.sim.scenario_parser import Command, parse, with_results
 from controller.sim.scenario_values import Reader, duration_ms, number, numbers, plain, set_policy, whole
@@ -159,6 +161,15 @@ def _fault(script: Script, command: Command) -> None:
     script.scenario = replace(script.scenario, faults=(*script.scenario.faults, fault))
 
 
+def _operator(script: Script, command: Command) -> None:
+    kinds = dict.fromkeys(sorted(COMMAND_KINDS))
+    reader = Reader(command)
+    kind = reader.word(kinds, "what the operator does")
+    at_ms = reader.take("at", duration_ms, 0)
+    arguments = {key: reader.take(key, value_of, None) for key in reader.left()}
+    script.scenario = replace(script.scenario, orders=(*script.scenario.orders, Order(kind, at_ms, arguments)))
+
+
 def _assertion(script: Script, command: Command) -> None:
     script.assertions += assertions_of(command)
 
@@ -203,6 +214,7 @@ _COMMANDS: dict[str, Callable[[Script, Command], str | None]] = {
     "costs": _costs,
     "set": _set,
     "fault": _fault,
+    "operator": _operator,
     "assertion": _assertion,
     "eval": _eval,
     "plot": _plot,

@@ -99,6 +99,10 @@ class Reader:
         if self.command.words:
             raise self.command.error(f"{self.command.name} takes no {self.command.words[0]!r}, only key=value")
 
+    def left(self) -> list[str]:
+        """The arguments that nobody took yet, for commands that pass them on."""
+        return list(self._left)
+
     def done(self) -> None:
         """Raise ConfigError for the first argument that is left."""
         for key in self._left:

@@ -75,6 +75,7 @@ class Simulation:
         self.rounds = 0
         self._silent: set[str] = set()
         self._turns: list[Turn] = timeline(scenario.faults)
+        self._orders = sorted(scenario.orders, key=lambda order: order.at_ms)
         self._ring: TopicMap | None = None
         self._owner: tuple[int, Ints] | None = None  # (cluster.changes, [N])
 
@@ -143,10 +144,15 @@ class Simulation:
     def _tick(self) -> None:
         while self._turns and self._turns[0].at_ms <= self.time_ms:
             self._turn(self._turns.pop(0))
+        while self._orders and self._orders[0].at_ms <= self.time_ms:
+            order = self._orders.pop(0)
+            self.cluster.command(order.kind, **order.arguments)
         self.cluster.run_while_busy(self.tick_ms)
         moment, ring = self._carry()
         self.track.note(self.time_ms, moment, self._members(), ring.bundle)
         self.track.note_moves(self.cluster.take_moves(self.time_ms), ring, self.world.brokers)
+        if self.cluster.rejections:
+            raise ConfigError(f"an operator's command was rejected: {'; '.join(self.cluster.rejections)}")
         self.reports.take(AXIS_MS + self.time_ms, moment, self._reporters())
         if self.time_ms and self.time_ms % self.scenario.round_every_ms == 0:
             self._round()

@@ -65,7 +65,7 @@ def faults(brokers: int) -> Any:
     return st.one_of(named, new, again)
 
 
-@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(scenario=scenarios(OURS), seed=st.integers(0, 2**32))
 def test_our_strategies_keep_all_invariants_whatever_happens(scenario: Scenario, seed: int) -> None:
     figures = simulate(scenario, seed).figures
@@ -73,7 +73,7 @@ def test_our_strategies_keep_all_invariants_whatever_happens(scenario: Scenario,
     assert figures.brokers >= 1
 
 
-@settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(scenario=scenarios(PULSARS), seed=st.integers(0, 2**32))
 def test_pulsars_strategies_keep_those_of_the_cluster(scenario: Scenario, seed: int) -> None:
     simulate(scenario, seed)

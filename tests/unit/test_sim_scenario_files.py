@@ -6,6 +6,7 @@ import pytest
 
 from controller.domain.errors import ConfigError
 from controller.domain.settings import PolicySettings
+from controller.sim.orders import value_of
 from controller.sim.scenario_file import run_file
 from controller.sim.scenario_parser import parse, with_results
 from controller.sim.scenario_values import duration_ms, set_policy
@@ -103,6 +104,11 @@ def test_another_strategy_takes_the_place_of_the_files() -> None:
         ("fault cut broker=b1 at=1m", "fault cut needs for="),
         ("fault crash broker=b99 at=1m\neval", "f:2: fault crash of 'b99', which is none of "),
         ("fault join broker=b1 at=1m\neval", "['b1'] are there from the start and cannot join"),
+        ("operator dance at=1m", "operator dance: one of create_namespace, "),
+        (
+            "operator drain broker=b99\neval duration=3m",
+            "f:2: an operator's command was rejected: drain {'broker': 'b99'}",
+        ),
         ("assertion type=speed x<1", "assertion type=speed: one of balance, "),
         ("assertion type=moves", "an assertion of type moves compares one or more of "),
         ("assertion type=moves speed<1", "unknown argument 'speed' of an assertion of type moves"),
@@ -133,6 +139,15 @@ def test_absurd_loads_are_warned_of_and_carried_out() -> None:
 )
 def test_durations(text: str, ms: int) -> None:
     assert duration_ms(text) == ms
+
+
+def test_operators_commands_reach_the_step() -> None:
+    text = TINY.replace("total==0", "drain==4").replace("eval", "operator drain broker=b1 at=1m\neval")
+    result = run_file(text, "tiny.txt")
+    assert result.failures == ()
+    assert result.outcomes[0].figures.brokers == 1
+    assert value_of("[a,b]") == ["a", "b"]
+    assert [value_of(text) for text in ("true", "12", "t/ns", "-")] == [True, 12, "t/ns", "-"]
 
 
 def test_settings_are_found_by_name() -> None:
