@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from controller.ops.paths import ROOT
 from tests.unit.decide_lines import Lines, skewed
 
 BALLAST = [sys.executable, "-m", "controller.ops.cli", "decide"]
@@ -108,3 +110,16 @@ def test_a_reader_that_leaves_ends_the_stream_quietly() -> None:
         assert process.stderr is not None
         assert process.stderr.read() == b""
         assert process.wait(timeout=30) == 0
+
+
+def test_the_page_s_example_is_answered_as_the_page_says() -> None:
+    page = (ROOT / "docs" / "strategies.md").read_text()
+    (line,) = re.findall(r"```json\n(\{.*?\})\n```", page, re.S)
+    ((words, told),) = re.findall(r"\$ ballast decide (.*?) < lines\.jsonl\n(.*?)\n```", page, re.S)
+    raw = json.dumps(json.loads(line)).encode()
+    done = subprocess.run([*BALLAST, *words.split()], input=raw, capture_output=True, timeout=60, check=True)
+    answer, expected = json.loads(done.stdout), json.loads(told)
+    assert answer.keys() == expected.keys()
+    assert {name: answer[name] for name in ("decisions", "skips")} == {
+        name: expected[name] for name in ("decisions", "skips")
+    }
