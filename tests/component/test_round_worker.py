@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -10,7 +11,10 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
+from controller.domain.decision import DecisionKind, Reason
 from controller.domain.events import RoundFinished
+from controller.ledger.evidence import read_joined
+from controller.policy.round import replay_round
 from jobs import round_worker
 from jobs.control_metrics import ControlMetrics
 from jobs.round_process import Rounds
@@ -74,6 +78,50 @@ def test_a_round_that_was_overtaken_is_not_awaited_for_ever(run: ShortRun) -> No
     assert not any(e.kind.value == "round" for e in refused)
     run.panes(12)
     wait_until(lambda: rounds.advance() is not None, 10)
+
+
+def strategies_of_a_round(run: ShortRun, rounds: Rounds) -> list[str]:
+    """Who decided the next round, its challengers after it; the round is journaled."""
+    run._send("round_now", {})
+    done = rounds.advance()
+    assert done is not None
+    run.batch(*map(RoundFinished, done.results))
+    assert [result.challenger for result in done.results] == [False] + [True] * (len(done.results) - 1)
+    return [result.strategy for result in done.results]
+
+
+def test_strategy_and_challengers_change_while_the_worker_runs_and_stay_after_a_restart(run: ShortRun) -> None:
+    rounds = Rounds(run.settings, every_round=False)
+    assert strategies_of_a_round(run, rounds) == ["headroom"]
+    run.command("strategy", strategy="steady", challengers=["headroom", "threshold"])
+    assert strategies_of_a_round(run, rounds) == ["steady", "headroom", "threshold"]
+    run.project()  # a base snapshot: the next one starts from it
+    restarted = Rounds(run.settings, every_round=False)
+    assert strategies_of_a_round(run, restarted) == ["steady", "headroom", "threshold"]
+    run.command("strategy", strategy="configured", challengers="configured")
+    assert strategies_of_a_round(run, restarted) == ["headroom"]
+    told = read_joined(run.root, "rounds").to_pylist()
+    assert {row["strategy"] for row in told if not row["challenger"]} == {"headroom", "steady"}
+    assert {row["strategy"] for row in told if row["challenger"]} == {"headroom", "threshold"}
+    for row in told:
+        assert replay_round(json.loads(row["inputs_json"])) == row["plan_hash"]
+
+
+def test_an_override_reaches_the_next_round_and_its_table(run: ShortRun) -> None:
+    rounds = Rounds(run.settings, every_round=False)
+    owned = run.owned_by("b1:8080")[0]
+    run.command("override", override="pin", bundle=owned, broker="b2:8080")
+    run._send("round_now", {})
+    done = rounds.advance()
+    assert done is not None
+    moves = [d for d in done.results[0].decisions if d.kind is DecisionKind.TRANSFER]
+    assert [(d.bundle, d.target, d.reason) for d in moves] == [(owned, "b2:8080", Reason.OVERRIDDEN)]
+    run.project()
+    (row,) = run.root.open("overrides").to_pyarrow_table().to_pylist()
+    assert (row["kind"], row["bundle"], row["broker"], row["who"]) == ("pin", owned, "b2:8080", "anna@ops")
+    run.command("end_override", id=row["override_id"])
+    run.project()
+    assert run.root.open("overrides").to_pyarrow_table().num_rows == 0
 
 
 @pytest.fixture
