@@ -60,15 +60,14 @@ def _told(result: Result, rewrite: bool, strategy: str | None) -> int:
     if strategy is not None:  # another strategy gives other figures: they are the answer
         typer.echo(result.text, nl=False)
         return len(result.failures)
+    differences = () if rewrite else result.differences
     if rewrite:
-        typer.echo(f"{result.name}: {'rewritten' if result.differences else 'unchanged'}")
-        for failure in result.failures:
-            typer.echo(failure)
-        return len(result.failures)
-    typer.echo(f"{result.name}: {'differs' if result.differences else 'ok'}")
-    for difference in result.differences:
-        typer.echo(difference)
-    return len(result.differences) + len(result.failures)
+        standing = "rewritten" if result.differences else "unchanged"
+    else:
+        standing = "differs" if differences else "fails" if result.failures else "ok"
+    for line in (f"{result.name}: {standing}", *differences, *result.failures):
+        typer.echo(line)
+    return len(differences) + len(result.failures)
 
 
 def _draw(result: Result, path: Path, folder: Path) -> None:

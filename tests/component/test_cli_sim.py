@@ -1,0 +1,82 @@
+"""`ballast sim`: files are carried out, compared, rewritten and drawn; the exit code says whether all is well."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from controller.ops.cli import main
+
+TINY = """\
+gen_cluster brokers=2 cores=4
+gen_load bundles=8 tenants=2 skew=equal utilisation=0.3
+set strategy=headroom
+assertion type=moves total==0
+eval duration=3m seed=1
+"""
+
+
+def sim(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[object, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main(["sim", *map(str, arguments)])
+    out, err = capsys.readouterr()
+    return ended.value.code, out, err
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "tiny.txt"
+    path.write_text(TINY)
+    return path
+
+
+def test_a_file_differs_until_it_is_rewritten(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    code, out, _ = sim(capsys, file)
+    assert code == 1
+    assert f"{file}: differs\n{file}:5: eval gives\nstrategy headroom, 3 rounds" in out
+    assert file.read_text() == TINY
+    assert sim(capsys, file, "--rewrite")[:2] == (0, f"{file}: rewritten\n")
+    assert file.read_text().startswith(TINY + "----\nstrategy headroom, 3 rounds")
+    assert sim(capsys, file.parent)[:2] == (0, f"{file}: ok\n")
+
+
+def test_an_assertion_that_fails_is_a_problem_also_when_rewritten(
+    capsys: pytest.CaptureFixture[str], file: Path
+) -> None:
+    file.write_text(TINY.replace("total==0", "total>0"))
+    code, out, _ = sim(capsys, file, "--rewrite")
+    assert (code, out) == (1, f"{file}: rewritten\n{file}:5: FAILED: moves total>0, found 0\n")
+    again = f"{file}: fails\n{file}:5: FAILED: moves total>0, found 0\n"
+    assert sim(capsys, file)[:2] == (1, again), "it prints what it says, and still does not hold"
+
+
+def test_another_strategy_is_printed_and_not_written(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    code, out, _ = sim(capsys, file, "--strategy", "threshold")
+    assert (code, file.read_text()) == (0, TINY)
+    assert "\nstrategy threshold, 3 rounds" in out
+    code, _, err = sim(capsys, file, "--strategy", "threshold", "--rewrite")
+    assert (code, file.read_text()) == (2, TINY)
+    assert "--rewrite would write the results of --strategy threshold" in err
+
+
+def test_runs_are_drawn(capsys: pytest.CaptureFixture[str], file: Path, tmp_path: Path) -> None:
+    file.write_text(TINY + "\nset strategy=threshold\neval\n")
+    _, out, _ = sim(capsys, file, "--plots", tmp_path / "plots")
+    drawn = [tmp_path / "plots" / name for name in ("tiny-1.png", "tiny-2.png")]
+    assert [path.read_bytes()[:4] for path in drawn] == [b"\x89PNG"] * 2
+    assert f"drawn: {drawn[0]}\ndrawn: {drawn[1]}\n" in out
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("gen_cluster broker=2\n", "tiny.txt:1: unknown argument 'broker' of gen_cluster"), (None, "does not exist")],
+)
+def test_mistakes_are_one_line(capsys: pytest.CaptureFixture[str], file: Path, text: str | None, told: str) -> None:
+    if text is None:
+        file.unlink()
+    else:
+        file.write_text(text)
+    code, out, err = sim(capsys, file)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert told in err
