@@ -143,7 +143,7 @@ class DecideSession:
             at = np.fromiter(map(self._names.index.__getitem__, line.bundles), np.int64, len(line.bundles))
         except KeyError:
             at = None
-        if at is None or len(np.unique(at)) != len(self._names.sorted):
+        if at is None or not np.bincount(at, minlength=len(self._names.sorted)).all():
             self._names = Names.of(line.bundles)
             at = np.fromiter(map(self._names.index.__getitem__, line.bundles), np.int64, len(line.bundles))
         self._order, self._at = line.bundles, at
