@@ -39,12 +39,26 @@ def decisions(
 
 def print_decisions(rows: list[dict[str, Any]]) -> None:
     """The table that `explain` prints as well."""
+    compared = any(row["challenger"] for row in rows)
     emit_table(
-        ["at (UTC)", "decision", "kind", "bundle", "from", "to", "reason", "source >", "target >", "outcome"],
+        [
+            "at (UTC)",
+            "decision",
+            *(["strategy"] if compared else []),
+            "kind",
+            "bundle",
+            "from",
+            "to",
+            "reason",
+            "source >",
+            "target >",
+            "outcome",
+        ],
         [
             (
                 time_text(row["at_ms"]),
                 row["decision_id"],
+                *([row["strategy"]] if compared else []),
                 kind_text(row),
                 row["bundle"],
                 row["source"],

@@ -109,7 +109,7 @@ def _result(inputs: RoundInputs, frame: Frame, strategy: str, challenger: bool) 
         ).to_json(),
     }
     decisions = tuple(
-        replace(decision, id=f"{inputs.round_id}-{'c' if challenger else ''}{at:04d}")
+        replace(decision, id=f"{inputs.round_id}-{f'{name}-' if challenger else ''}{at:04d}")
         for at, decision in enumerate(plan.decisions)
     )
     return RoundResult(

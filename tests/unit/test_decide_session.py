@@ -251,3 +251,10 @@ def test_every_strategy_decides_lines_of_opaque_names(strategy: str) -> None:
 
 def test_whoever_has_no_budget_exists() -> None:
     assert set(STRATEGIES) - {"headroom", "steady"} <= UNBUDGETED
+
+
+def test_the_three_times_add_up_to_all_that_was_spent() -> None:
+    ticks = iter([10.5, 11.0, 13.5])
+    found = answer(session(), skewed().next(), 10.0, ticks.__next__)
+    assert [found[name] for name in ("parse_ms", "snapshot_ms", "decide_ms")] == [500.0, 500.0, 2_500.0]
+    assert next(ticks, None) is None

@@ -148,6 +148,18 @@ def test_challengers_decide_beside_and_keep_their_own_memory() -> None:
     assert not {d.id for d in champion.decisions} & {d.id for d in challenger.decisions}
 
 
+def test_no_two_decisions_of_a_round_have_the_same_id() -> None:
+    built = busy()
+    built.settings = replace(built.settings, challengers=("threshold", "uniform", "steady"))
+    results = run_with_challengers(built.inputs())
+    ids = [d.id for result in results for d in result.decisions]
+    assert len(results) == 4
+    assert len(set(ids)) == len(ids) > 4
+    assert {d.id for d in results[1].decisions} == {
+        f"r0001-threshold-{i:04d}" for i in range(len(results[1].decisions))
+    }
+
+
 def test_an_unknown_strategy_is_named_with_those_there_are() -> None:
     with pytest.raises(ConfigError, match="'stedy' is none of .*first, headroom"):
         run_round(replace(busy().inputs(), settings=replace(busy().settings, strategy="stedy")))
