@@ -53,11 +53,10 @@ def _summary(result: RoundResult, mode: str) -> dict[str, object]:
         "mode": mode,
         "plan_hash": result.plan_hash,
         "counts": dict(sorted(kinds.items())),
-        "memory": {**result.memory, "scores": scores},
     }
-    if result.challenger:
-        summary["challenger"] = True
-    return summary
+    if result.challenger:  # the entry of the strategy in charge has the memory of all
+        return {**summary, "challenger": True}
+    return {**summary, "memory": {**result.memory, "scores": scores}}
 
 
 def _carry_out(ctx: Context, result: RoundResult, decision: Decision) -> str:

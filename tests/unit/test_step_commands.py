@@ -278,6 +278,9 @@ def test_challengers_are_recorded_and_never_carried_out() -> None:
     driver.round(result)
     assert driver.evidence[0].outcomes == {"r1-1": "challenger"}
     assert driver.state.rounds == 0
+    assert driver.state.round_memory == {}
+    (entry,) = [e for e in driver.journal if e.kind is Kind.ROUND]
+    assert "memory" not in entry.data  # it would be in the journal once more for each of them
 
 
 def test_sixteen_bundles_spread_to_sixteen_brokers() -> None:
