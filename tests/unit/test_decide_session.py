@@ -258,3 +258,21 @@ def test_the_three_times_add_up_to_all_that_was_spent() -> None:
     found = answer(session(), skewed().next(), 10.0, ticks.__next__)
     assert [found[name] for name in ("parse_ms", "snapshot_ms", "decide_ms")] == [500.0, 500.0, 2_500.0]
     assert next(ticks, None) is None
+
+
+@pytest.mark.parametrize("strategy", sorted(STRATEGIES))
+def test_what_a_strategy_remembers_survives_the_journal(strategy: str) -> None:
+    """The job's rounds get the memory back as JSON, also after a restart: they decide as if it had never been away."""
+    lasting, restarted = skewed(brokers=4, parts=8), skewed(brokers=4, parts=8)
+    ours, theirs = session(PolicySettings(), strategy), session(PolicySettings(), strategy)
+    rng = random.Random(9)
+    for _ in range(12):
+        for held, same in zip(lasting.brokers.values(), restarted.brokers.values(), strict=True):
+            for name in held:
+                held[name] *= rng.uniform(0.9, 1.1)
+                same[name] = held[name]
+        theirs._memory = json.loads(json.dumps(theirs._memory, allow_nan=False))
+        first, second = answered(ours, lasting), answered(theirs, restarted)
+        assert first == second
+        lasting.carry_out(first)
+        restarted.carry_out(second)

@@ -17,6 +17,7 @@ from controller.domain.errors import BadRecord, ConfigError
 from controller.domain.ownership import State
 from controller.domain.state import PAUSED, SHADOW
 from controller.policy.round import replay_round, run_round, run_with_challengers
+from controller.policy.strategies import STRATEGIES
 from tests.unit.builders import ClusterBuilder, cluster, loads, moves, reason_of, splits
 
 
@@ -34,6 +35,18 @@ def test_a_stored_round_gives_its_plan_hash_again() -> None:
     assert moves(result)
     assert splits(result)
     assert replay_round(json.loads(json.dumps(result.inputs))) == result.plan_hash
+
+
+@pytest.mark.parametrize("strategy", sorted(STRATEGIES))
+def test_every_strategy_s_rounds_give_their_plan_hash_again(strategy: str) -> None:
+    built = busy()
+    built.settings = replace(built.settings, strategy=strategy)
+    for _ in range(6):
+        built.later()
+        built.state.round_memory = json.loads(json.dumps(built.state.round_memory, allow_nan=False))
+        result = built.round()
+        stored = json.loads(json.dumps(result.inputs, allow_nan=False))
+        assert replay_round(stored) == result.plan_hash
 
 
 def test_only_what_mattered_is_stored() -> None:
