@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from controller.domain.decision import DecisionKind, Reason
 from controller.domain.ids import Bundle
+from controller.domain.overrides import AVOID, Override
 from controller.domain.settings import PolicySettings, SteadySettings
 from controller.policy.round import replay_round, run_round
 from controller.policy.snapshot import Snapshot
@@ -244,6 +245,14 @@ class TestMoves:
         live(built, 12)
         used = [row["cpu_usage"] / row["cpu_limit"] for row in built.brokers.values()]
         assert max(used) <= 1.1 * 0.3
+
+    def test_a_bundle_goes_elsewhere_than_where_an_operator_forbids(self) -> None:
+        built = steady(loads(95, 10, 40, 40))
+        wish = Override("c1", AVOID, namespace="t/ns", broker="b1")
+        built.state.overrides[wish.id] = wish
+        targets = {m.target for m in moves(built.round()) if m.source == "b0"}
+        assert targets <= {"b2", "b3"}
+        assert targets
 
     def test_what_disrupts_more_stays(self) -> None:
         built = steady(cluster()).broker("a", cpu=80).broker("b", cpu=20)

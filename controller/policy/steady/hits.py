@@ -38,7 +38,7 @@ MILD, FAINT = 200, 100  # below them more rounds are asked for
 MILD_ROUNDS, FAINT_ROUNDS = 6, 8
 KEPT = 8  # rounds of deviations
 IDLE, EMPTY = -600, -900  # a broker that deviates so far is filled: after PATIENCE rounds, at once
-ENDED_FROM = 2  # a shorter run is noise
+ENDED_FROM = 2  # a shorter run is noise, and so is one below FAINT
 FORGET_ROUNDS, SAME_SIZE = 180, 1.3
 NOISE_SHARE = 0.1  # of a round's estimate in the remembered one
 _SIGMA_OF_MEDIAN_STEP = 1.4826 / 2**0.5
@@ -146,8 +146,9 @@ def _judge(hits: Hits, at: int, now: int, limit: int, full: bool) -> None:
     past.ended_ago += past.ended_run > 0
     if past.ended_ago > FORGET_ROUNDS:
         past.ended_run = past.ended_peak = past.ended_ago = 0
-    if now <= limit:
-        _end_run(past, limit)
+    leeway = min(hits.noise, limit // 2) if past.run else 0  # a run does not end by noise; its mean is judged below
+    if now <= limit - leeway:
+        _end_run(past)
     else:
         past.sudden = past.sudden if past.run else bool(past.recent)
         past.run += 1
@@ -161,10 +162,10 @@ def _judge(hits: Hits, at: int, now: int, limit: int, full: bool) -> None:
         hits.sources[at] = past.run >= needed and _holds(shown[-max(needed, PATIENCE) :], needed, limit, hits.noise)
 
 
-def _end_run(past: Past, limit: int) -> None:
+def _end_run(past: Past) -> None:
     """The broker is back within the tolerance. Without our doing, this was a spike to remember."""
-    if past.run >= ENDED_FROM and not past.touched:
-        peak = max(past.recent[-past.run :], default=0)
+    peak = max(past.recent[-past.run :], default=0)
+    if past.run >= ENDED_FROM and peak >= FAINT and not past.touched:
         if past.run >= past.ended_run or peak > past.ended_peak:
             past.ended_run, past.ended_peak = max(past.run, past.ended_run), max(peak, past.ended_peak)
         past.ended_ago = 0

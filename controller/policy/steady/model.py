@@ -9,10 +9,13 @@ brokers that take part; it is the same after every move.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from controller.domain.load import SCORE_UNIT
+from controller.domain.overrides import AVOID
 from controller.policy.costs import Floats
 from controller.policy.frame import Ints
+from controller.policy.overrides import concerned_by
 from controller.policy.snapshot import Snapshot
 from controller.policy.steady.capacity import CPU, Capacity
 
@@ -42,6 +45,7 @@ class Model:
         self.norm = max(self.level, LEAST_LEVEL)
         self.totals: Floats = snapshot.totals.copy()
         self.owner: Ints = snapshot.owner.copy()
+        self._avoided = _avoided(snapshot)
 
     def _level(self) -> tuple[float, Floats]:
         """The level, and each broker's capacity for the resource that sets it, 1.0 on average."""
@@ -77,6 +81,12 @@ class Model:
         """[n x t] each target's score with each piece of work."""
         return np.asarray((self.used[targets][None, :, :] + work[:, None, :] * self.rate[targets]).max(axis=-1))
 
+    def avoided(self, bundles: Ints, targets: Ints) -> NDArray[np.bool_]:
+        """[n x t], or [1 x 1] where nothing is: whether an operator said that the bundle should not go there."""
+        if not self._avoided:
+            return np.zeros((1, 1), bool)
+        return np.array([[(b, t) in self._avoided for t in targets.tolist()] for b in bundles.tolist()], bool)
+
     def move(self, bundle: int, work: Floats, target: int) -> None:
         """Take a bundle and its work [C] from its owner to the target."""
         source = int(self.owner[bundle])
@@ -85,6 +95,17 @@ class Model:
             self.totals[broker] += sign * self.snapshot.fields[bundle]
             self.score[broker] = self.used[broker].max(initial=0.0)
         self.owner[bundle] = target
+
+
+def _avoided(snapshot: Snapshot) -> frozenset[tuple[int, int]]:
+    """Bundle and broker of every pair that an override forbids."""
+    index = {broker: at for at, broker in enumerate(snapshot.brokers)}
+    return frozenset(
+        (at, index[str(wish.broker)])
+        for wish in snapshot.frame.overrides
+        if wish.kind == AVOID and wish.broker in index
+        for at in concerned_by(snapshot, wish).tolist()
+    )
 
 
 def in_units(score: float) -> int:

@@ -97,6 +97,7 @@ def evaluate(model: Model, found: Candidates, targets: Ints, bounds: Bounds, cap
     target_after = model.with_(targets, found.work)
     relief = before - source_after
     rules = (
+        (model.avoided(found.bundles, targets), Reason.AVOIDED),
         (_breaks_cap(model, found.bundles, targets, caps), Reason.BROKER_CAP),
         ((relief < bounds.least_relief * (0.75 + found.disruption))[:, None], Reason.NOT_WORTH_MOVING),
         (target_after > bounds.target_at_most, Reason.TARGET_ABOVE_MEAN),

@@ -32,7 +32,7 @@ from controller.policy.steady.wording import counted, move_decision, skip_decisi
 MIN_BUDGET = 8  # moves a round, however small the cluster
 STOP_SHARE = 0.8  # of the tolerance: a source that is within it has given enough
 SLACK = 0.04  # of the level: how far below it a source may be left
-SWAP_FROM = 0.15  # of the level: a smaller excess is not worth two moves
+SWAP_FROM = 0.06  # of the level: a smaller excess is not worth two moves
 MOST_FRUITLESS = 16  # searches for an exchange a round
 SPLIT_FROM = 0.25  # nor this one a split
 SMALLEST = 0.1  # of what a move must bring otherwise: the least, off a broker that is far above

@@ -17,6 +17,7 @@ from controller.policy.steady.model import Model
 from controller.policy.steady.pairs import Bounds, Candidates
 
 PARTNERS = 4  # targets that are looked into
+PAYS = 3.0  # times what a single move must bring: two bundles are disturbed for it
 MOST = 32  # bundles of either side: the largest of the source, the ones of the target by size
 
 
@@ -64,8 +65,12 @@ def _best_with(model: Model, leaving: Candidates, returning: Candidates, target:
     source_after = (model.used[source] - net * model.rate[source]).max(axis=-1)
     target_after = (model.used[target] + net * model.rate[target]).max(axis=-1)
     before = float(model.score[source])
-    pays = before - source_after >= bounds.least_relief * (1.5 + leaving.disruption[:, None] + returning.disruption)
+    pays = before - source_after >= PAYS * bounds.least_relief * (
+        0.75 + leaving.disruption[:, None] + returning.disruption
+    )
     fits = (source_after >= bounds.source_at_least) & (target_after <= bounds.target_at_most) & pays
+    fits &= ~model.avoided(leaving.bundles, np.array([target]))
+    fits &= ~model.avoided(returning.bundles, np.array([source])).T
     if not fits.any():
         return None
     level = model.level
