@@ -76,6 +76,10 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "controller", _controller_text(document["controller"])
     yield "journal", f"seq {document['seq']}, {document['namespaces']} namespaces"
     yield "mode", document["mode"] + ("  (guard frozen)" if document["guard_frozen"] else "")
+    if document["strategy_by_command"]:
+        yield "strategy", f"{document['strategy_by_command']}  (by command: `ballast strategy configured` ends it)"
+    if document["overrides"]:
+        yield "overrides", f"{document['overrides']} hold  (`ballast override list`)"
     named = [(word, brokers[word]) for word in ("drained", "leaving", "ended")]
     more = [f"{len(ids)} {word}: {', '.join(ids[:5])}" for word, ids in named if ids]
     yield "brokers", ", ".join([f"{brokers['alive']} alive", *more])
@@ -106,6 +110,6 @@ def _round_text(last: Mapping[str, Any] | None) -> str:
         return "none yet"
     sources = ", ".join(last["sources"]) or "none"
     return (
-        f"{last['round_id']}, {duration_text(last['age_ms'])} ago: sources {sources}; {last['moves']} moves, "
+        f"{last['round_id']} by {last['strategy']}, {duration_text(last['age_ms'])} ago: sources {sources}; {last['moves']} moves, "
         f"{last['splits']} splits; mean {percent_text(last['mean_score'])}, highest {percent_text(last['max_score'])}"
     )

@@ -35,6 +35,8 @@ def status(reader: Reader, now_ms: int, heard: Heard | None, kafka_error: str | 
         "seq": state.seq,
         "mode": state.mode,
         "guard_frozen": state.frozen,
+        "strategy_by_command": state.strategy or None,
+        "overrides": len(state.overrides),
         "brokers": _broker_counts(state),
         "namespaces": len(state.namespaces),
         "bundles": dict(sorted(Counter(r.state.value for r in state.bundles.values()).items())),

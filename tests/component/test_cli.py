@@ -116,6 +116,7 @@ def test_status_counts_what_the_journal_says(run: ShortRun) -> None:
     found = status_of(Reader(run.settings), run.now_ms, Heard("c0ffee", run.now_ms - 300), None)
     assert found["controller"]["alive"] is True
     assert found["mode"] == "live"
+    assert (found["strategy_by_command"], found["overrides"]) == (None, 0)
     assert found["brokers"] == {"registered": 3, "alive": 3, "drained": [], "leaving": [], "ended": []}
     assert found["bundles"] == Counter(r.state.value for r in run.state.bundles.values())
     (moving,) = found["in_flight"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from prometheus_client import CollectorRegistry
 from controller.domain.decision import DecisionKind, Reason
 from controller.domain.events import RoundFinished
 from controller.ledger.evidence import read_joined
+from controller.ops.cli import main
 from controller.policy.round import replay_round
 from jobs import round_worker
 from jobs.control_metrics import ControlMetrics
@@ -145,3 +147,13 @@ def test_a_worker_that_hangs_or_cannot_live_is_unhealthy(worker: RoundWorker, mo
     os.kill(worker.pid, signal.SIGKILL)
     wait_until(lambda: worker.pid is None and worker.restarts == 1, 30)
     assert "no worker runs (started again 1 times)" in worker.troubles()[0]
+
+
+def test_status_tells_what_operators_have_chosen(run: ShortRun, capsys: pytest.CaptureFixture[str]) -> None:
+    run.command("strategy", strategy="uniform")
+    run.command("override", override="freeze", bundle=run.owned_by("b1:8080")[0])
+    with pytest.raises(SystemExit):
+        main(["status", "--offline", "--set", f"tables.root={run.root.root}"])
+    out = capsys.readouterr().out
+    assert re.search(r"strategy +uniform +\(by command", out)
+    assert re.search(r"overrides +1 hold", out)
