@@ -109,7 +109,8 @@ def _round_text(last: Mapping[str, Any] | None) -> str:
     if last is None:
         return "none yet"
     sources = ", ".join(last["sources"]) or "none"
+    who = f"{last['round_id']} by {last['strategy']}, {duration_text(last['age_ms'])} ago"
     return (
-        f"{last['round_id']} by {last['strategy']}, {duration_text(last['age_ms'])} ago: sources {sources}; {last['moves']} moves, "
-        f"{last['splits']} splits; mean {percent_text(last['mean_score'])}, highest {percent_text(last['max_score'])}"
+        f"{who}: sources {sources}; {last['moves']} moves, {last['splits']} splits; "
+        f"mean {percent_text(last['mean_score'])}, highest {percent_text(last['max_score'])}"
     )
