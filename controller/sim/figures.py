@@ -145,8 +145,8 @@ def repeated(moves: list[Move]) -> int:
     count = 0
     for move in moves:
         if move.cause == BALANCE:
-            count += move.at_ms - last.get(move.bundle, -REPEAT_MS) < REPEAT_MS
-            last[move.bundle] = move.at_ms
+            count += move.decided_ms - last.get(move.bundle, -REPEAT_MS) < REPEAT_MS
+            last[move.bundle] = move.decided_ms
     return count
 
 

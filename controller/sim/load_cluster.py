@@ -28,19 +28,24 @@ _BY_REASON = {
     Reason.COMMANDED.value: COMMAND, Reason.OVERRIDDEN.value: COMMAND,
     "owner_ended": FAILOVER, "both_ended": FAILOVER, "target_ended": RETURN,
 }  # fmt: skip
+AXIS_MS = 1_000_000_000_000  # where the axis of load reports begins; a bundle that was never moved has 0
 _SLICE_MS = 500
 _DELAYS = 0.1  # of the ownership simulation's message delays: a hop of some 20 ms, as measured on a real Kafka
 
 
 @dataclass(frozen=True, order=True, slots=True)
 class Move:
-    """A bundle is owned by another broker than before. `at_ms`: on the axis of load reports."""
+    """A bundle is owned by another broker than before. Times are since the start of the run.
+
+    `decided_ms`: of the round that wanted it, which is what grace periods count from; else the same as `at_ms`.
+    """
 
     at_ms: int
     bundle: str
     source: str
     target: str
     cause: str
+    decided_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +103,7 @@ class _Ledger:
     read: int = 0
     owner: dict[str, str] = field(default_factory=dict)  # bundle -> broker that owned it last
     cause: dict[str, str] = field(default_factory=dict)  # bundle -> why it is on its way
+    decided: dict[str, int] = field(default_factory=dict)  # bundle on its way -> time of the round that wanted it
 
 
 class LoadCluster(SimCluster):
@@ -212,15 +218,20 @@ class LoadCluster(SimCluster):
         ledger = self._ledger
         if entry.reason in _BY_REASON:
             ledger.cause[bundle] = _BY_REASON[entry.reason]
+            ledger.decided.pop(bundle, None)
         elif entry.reason and entry.decision_id:
             ledger.cause[bundle] = BALANCE
+        if entry.data.get("moving_at_ms"):
+            ledger.decided[bundle] = int(entry.data["moving_at_ms"]) - AXIS_MS
         if entry.state != State.OWNED.value or not entry.by:
             return None
         target = Session.parse(entry.by).broker
         source = ledger.owner.get(bundle)
         ledger.owner[bundle] = target
-        cause = ledger.cause.pop(bundle, COMMAND)
-        return Move(at_ms, bundle, source, target, cause) if source not in (None, target) else None
+        cause, decided_ms = ledger.cause.pop(bundle, COMMAND), ledger.decided.pop(bundle, at_ms)
+        if source is None or source == target:
+            return None
+        return Move(at_ms, bundle, source, target, cause, decided_ms)
 
 
 def _routine(event: object) -> bool:

@@ -48,7 +48,7 @@ def check_grace(moves: Iterable[Move], grace_ms: int) -> None:
     last: dict[str, Move] = {}
     for move in moves:
         before = last.get(move.bundle)
-        if move.cause == BALANCE and before is not None and move.at_ms - before.at_ms < grace_ms:
+        if move.cause == BALANCE and before is not None and move.decided_ms - before.decided_ms < grace_ms:
             raise InvariantBroken(f"I8: {before} and {move} lie less than {grace_ms} ms apart")
         if move.cause in (BALANCE, SPLIT):
             last[move.bundle] = move

@@ -24,7 +24,7 @@ from controller.policy.strategies import get
 from controller.sim import faults
 from controller.sim.faults import Fault, Turn, timeline
 from controller.sim.figures import Figures, Track, figures_of
-from controller.sim.load_cluster import LoadCluster
+from controller.sim.load_cluster import AXIS_MS, LoadCluster
 from controller.sim.load_world import NOBODY, LoadWorld, Moment
 from controller.sim.move_cost import Arrival, ReconnectStorms
 from controller.sim.reports import Reports
@@ -32,7 +32,6 @@ from controller.sim.round_invariants import check_grace, check_replay, check_rou
 from controller.sim.scenario import Scenario, check
 from controller.sim.workloads import Ints, TopicMap, Workload, namespaces_of
 
-AXIS_MS = 1_000_000_000_000  # where the axis of load reports begins; a bundle that was never moved has 0
 PATIENCE_MS = 300_000  # for the cluster to come up
 REPLAYED_EVERY = 10  # rounds without moves whose replay is checked; those with moves all are
 

@@ -82,8 +82,8 @@ def test_a_bundle_that_goes_and_comes_back_is_thrash_and_one_that_goes_is_none()
             track.note_moves([moves[tick]] if tick in moves else [], _ring(), ["b1", "b2"])
         return track
 
-    there = Move(MINUTE_MS, NAMES[0], "b1", "b2", BALANCE)
-    back = Move(2 * MINUTE_MS, NAMES[0], "b2", "b1", BALANCE)
+    there = Move(MINUTE_MS, NAMES[0], "b1", "b2", BALANCE, 0)
+    back = Move(2 * MINUTE_MS, NAMES[0], "b2", "b1", BALANCE, MINUTE_MS)
     assert run([[0, 0], [1, 0], [1, 0]], {1: there}).thrash_pct() == 0.0
     # 0.3 there and back on both brokers, in a range of 0.0 .. 0.8
     assert run([[0, 0], [1, 0], [0, 0]], {1: there, 2: back}).thrash_pct() == pytest.approx(100 * 1.2 / 0.8)
@@ -118,7 +118,7 @@ def test_balance_counts_members_only() -> None:
 
 def test_repeats_are_moves_by_rounds_within_thirty_minutes() -> None:
     def moved(minute: int, cause: str = BALANCE, bundle: str = "x") -> Move:
-        return Move(minute * MINUTE_MS, bundle, "b1", "b2", cause)
+        return Move(minute * MINUTE_MS, bundle, "b1", "b2", cause, minute * MINUTE_MS)
 
     assert repeated([moved(0), moved(30)]) == 0
     assert repeated([moved(0), moved(29), moved(40)]) == 2
@@ -227,11 +227,12 @@ def test_a_round_whose_stored_inputs_differ_from_its_plan_is_found() -> None:
 
 
 def test_a_move_within_the_grace_period_is_found_unless_the_broker_died() -> None:
-    def moved(minute: int, cause: str) -> Move:
-        return Move(minute * MINUTE_MS, "x", "b1", "b2", cause)
+    def moved(minute: int, cause: str, slow: int = 0) -> Move:
+        return Move((minute + slow) * MINUTE_MS, "x", "b1", "b2", cause, minute * MINUTE_MS)
 
     grace = 30 * MINUTE_MS
     check_grace([moved(0, BALANCE), moved(30, BALANCE)], grace)
+    check_grace([moved(0, BALANCE, slow=2), moved(30, BALANCE)], grace)  # it counts from the rounds
     check_grace([moved(0, BALANCE), moved(5, FAILOVER), moved(10, BALANCE)], grace)
     for first in (BALANCE, SPLIT):
         with pytest.raises(InvariantBroken, match="I8"):
