@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import page
 from benchmarks.figures import write
 from benchmarks.result import Result, Target
 from controller.domain.decision import Decision, DecisionKind, Label, Reason
@@ -128,7 +129,11 @@ def standing(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> dict[str
 def run(folder: Path, quick: bool) -> Result:
     """For `python -m benchmarks`: all strategies there are. Writes no files of its own into `folder`."""
     names = [name for name in (*PULSARS, STEADY) if name in STRATEGIES]
-    found = figures([*names, GREEDY], 1 if quick else SEEDS)
+    return result_of(figures([*names, GREEDY], 1 if quick else SEEDS))
+
+
+def result_of(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Result:
+    """The figures with what they are held against."""
     return Result("strategy_field", {**found, "standing": standing(found)}, _targets(found))
 
 
@@ -166,7 +171,8 @@ def main(argv: Sequence[str]) -> int:
     for scenario, share in standing(found).items():
         print(f"{scenario}: {share}")
     if not given.strategies and not given.scenarios and given.seeds == SEEDS:
-        print(f"written to {write('strategy_field', {**found, 'standing': standing(found)})}")
+        print(f"written to {write('strategy_field', result_of(found).document())}")
+        page.refresh()
     return 0
 
 
