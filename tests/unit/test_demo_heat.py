@@ -32,8 +32,8 @@ def test_nothing_to_heat_heats_nothing() -> None:
 @pytest.mark.parametrize("bundles", range(4, 13))
 @pytest.mark.parametrize(("strategy", "rounds", "above_mean"), [("headroom", 4, 10), ("steady", 6, 13)])
 def test_the_hot_broker_is_relieved(strategy: str, rounds: int, above_mean: float, bundles: int) -> None:
-    """Three calm rounds, then the heat. steady waits for four rounds, and with eight bundles a broker it stops 12 points
-    above the mean: there no target could take another one and stay within its tolerance."""
+    """Three calm rounds, then the heat. steady waits for four rounds, and with eight bundles a broker it stops twelve
+    points above the mean: there no target could take another one and stay within its tolerance."""
     built = cluster(strategy=strategy)
     for number in range(4):
         built.broker(f"b{number}", cpu=BASE_PCT)
