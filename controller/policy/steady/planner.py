@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.domain.decision import Decision, Reason
+from controller.domain.decision import Reason
 from controller.domain.settings import PolicySettings
 from controller.policy.costs import Floats
 from controller.policy.frame import Ints
@@ -24,10 +24,11 @@ from controller.policy.steady.candidates import Held, near, picked, targets_for
 from controller.policy.steady.capacity import Capacity
 from controller.policy.steady.cut import Cut
 from controller.policy.steady.hits import Hits
-from controller.policy.steady.model import Model, in_units
-from controller.policy.steady.pairs import SHOWN, Bounds, Candidates, Pairs, evaluate
+from controller.policy.steady.model import Model
+from controller.policy.steady.pairs import Bounds, Candidates, Pairs, evaluate
+from controller.policy.steady.record import Record
 from controller.policy.steady.swap import Swap, best_swap, least_loaded
-from controller.policy.steady.wording import counted, move_decision, skip_decision, split_decision
+from controller.policy.steady.wording import counted, move_decision, split_decision
 
 MIN_BUDGET = 8  # moves a round, however small the cluster
 STOP_SHARE = 0.8  # of the tolerance: a source that is within it has given enough
@@ -40,7 +41,6 @@ LARGER = 1.3  # a broker with so many times the capacity suits a bundle that fil
 WORTH_IT = 0.1  # of its broker's load: what such a bundle's move must bring
 FILL_SLACK = 0.15  # the same, when an idle broker is filled
 FILLED = 0.10  # an idle broker this close below the level is not filled further
-SHOWN_LATER = 5  # pairs shown with a source's second and later moves
 
 
 class Planner:
@@ -54,16 +54,11 @@ class Planner:
         steady, norm = settings.steady, model.norm
         self.budget = max(MIN_BUDGET, int(np.ceil(steady.budget * len(snapshot.brokers))))
         self.stop = model.level + STOP_SHARE * steady.tolerance * norm
-        self.short = model.level >= settings.shed.overloaded_threshold
         self.strict = Bounds(model.level - SLACK * norm, self.stop, steady.churn * norm)
         self.loose = Bounds(model.level - 2 * SLACK * norm, model.level + steady.tolerance * norm, steady.churn * norm)
         self.filling = Bounds(model.level - FILL_SLACK * norm, self.stop, steady.churn * norm)
         self.usable = model.takes_part & ~capacity.slow
-        self.moves: list[Decision] = []
-        self.reasons = {at: self._reason_at_first(at) for at in range(len(snapshot.brokers))}
-        self.evidence: dict[int, dict[str, Any]] = {}
-        self.acted: set[int] = set()
-        self.visited = np.zeros(len(snapshot.brokers), bool)
+        self.record = Record(snapshot, capacity, model, hits, settings)
         self._transfers = 0
         self._fruitless = 0  # exchanges looked for and not found
         self._grouped: Held | None = None
@@ -81,42 +76,13 @@ class Planner:
         for idle in np.flatnonzero(self.hits.idle & self.usable & (self.snapshot.target_block == ALLOWED)).tolist():
             self._fill(idle)
 
-    def skips(self) -> list[Decision]:
-        """One for every broker that gave nothing away."""
-        return [
-            skip_decision(name, self.reasons[at], self.evidence.get(at) or self._seen(at))
-            for at, name in enumerate(self.snapshot.brokers)
-            if at not in self.acted
-        ]
-
-    def _reason_at_first(self, at: int) -> Reason:
-        block = int(self.snapshot.source_block[at])
-        if block != ALLOWED:
-            return REASONS[block]
-        if self.capacity.impossible[at]:
-            return Reason.NO_LOAD_DATA
-        if self.capacity.foreign[at]:
-            return Reason.EXTERNAL_LOAD
-        if self.short:
-            return Reason.UNDER_PROVISIONED
-        if self.hits.runs[at] > 0:
-            return Reason.HIT_COUNT
-        if self.capacity.slow[at]:
-            return Reason.SLOW_BROKER
-        return Reason.BELOW_MINIMUM_LOAD if self._only_below_minimum(at) else Reason.BALANCED
-
-    def _only_below_minimum(self, at: int) -> bool:
-        """Above the tolerance of a level so low that it is not worth a move."""
-        tolerance = 1 + self.settings.steady.tolerance
-        return bool(self.model.level < self.model.norm and self.model.score[at] > self.model.level * tolerance)
-
     def _relieve_all(self, active: NDArray[np.bool_]) -> None:
         while active.any():
             source = int(np.argmax(np.where(active, self.model.score, -1.0)))
             if self.model.score[source] <= self.stop:
                 active[source] = False
             elif self._transfers >= self.budget:
-                self._deny(source, Reason.BUDGET_SPENT)
+                self.record.deny(source, Reason.BUDGET_SPENT)
                 active[source] = False
             else:
                 active[source] = self._relieve(source, active)
@@ -126,10 +92,10 @@ class Planner:
         found = self._free_of(source)
         if found is None:
             return False
-        idle_only = self.hits.idle if self.short else np.ones(len(active), bool)
+        idle_only = self.hits.idle if self.record.short else np.ones(len(active), bool)
         targets = targets_for(self.model, self.usable & ~active & idle_only, source)
         if not len(targets):
-            self._deny(source, Reason.UNDER_PROVISIONED if self.short else Reason.NO_TARGET)
+            self.record.deny(source, Reason.UNDER_PROVISIONED if self.record.short else Reason.NO_TARGET)
             return False
         giant = self._giant(source)
         if giant is not None:
@@ -150,7 +116,7 @@ class Planner:
         if far > SPLIT_FROM:
             self._cut_or_say(source, close, pairs, excess)
         else:
-            self._deny(source, pairs.obstacle(), self._lost(pairs))
+            self.record.deny(source, pairs.obstacle(), self.record.lost(pairs))
         return False
 
     def _relief(self, found: Candidates) -> Floats:
@@ -196,7 +162,7 @@ class Planner:
         if model.score[source] > alone + STOP_SHARE * self.settings.steady.tolerance * model.norm:
             return None
         told = self.advice.for_bundle(giant, self.advice.obstacle(giant) or Reason.WOULD_NOT_IMPROVE)
-        self._deny(source, self.advice.obstacle(giant) or Reason.WOULD_NOT_IMPROVE, told)
+        self.record.deny(source, self.advice.obstacle(giant) or Reason.WOULD_NOT_IMPROVE, told)
         return False
 
     def _exchange_best(self, source: int, found: Candidates, targets: Ints, pairs: Pairs) -> bool:
@@ -205,7 +171,7 @@ class Planner:
         if self._transfers + 2 > self.budget or not takes or self._fruitless >= MOST_FRUITLESS:
             return False
         partners = least_loaded(self.model, targets)
-        self.visited[partners] = True
+        self.record.visited[partners] = True
         swap = best_swap(self.model, self.held, found, partners, self.loose)
         if swap is None:
             self._fruitless += 1
@@ -215,41 +181,39 @@ class Planner:
 
     def _cut_or_say(self, source: int, close: Candidates, pairs: Pairs, excess: float) -> None:
         """Split the bundle that makes the source hot, or say why nothing can be done."""
-        evidence = self._lost(pairs)
+        evidence = self.record.lost(pairs)
         largest = int(np.argmax(self._relief(close)))
         bundle = int(close.bundles[largest])
         cut = self.advice.split(self.model, source, close, largest, excess)
         if isinstance(cut, Cut):
             self._split(source, bundle, cut, evidence)
         elif cut is not None:
-            self._deny(source, cut, {**evidence, **self.advice.for_bundle(bundle, cut)})
+            self.record.deny(source, cut, {**evidence, **self.advice.for_bundle(bundle, cut)})
         else:
-            self._deny(source, pairs.obstacle(), evidence)
+            self.record.deny(source, pairs.obstacle(), evidence)
 
     def _split(self, source: int, bundle: int, cut: Cut, evidence: Mapping[str, Any]) -> None:
-        self.moves.append(split_decision(self.snapshot, bundle, source, cut, {**self._seen(source), **evidence}))
+        evidence = {**self.record.seen(source), **evidence}
+        self.record.note(source, split_decision(self.snapshot, bundle, source, cut, evidence))
         self.held.name(bundle)
-        self.acted.add(source)
 
     def _exchange(self, source: int, swap: Swap, pairs: Pairs) -> None:
         model, target = self.model, swap.target
+        why, evidence = self._why(source), {**self.record.seen(source), **self.record.lost(pairs)}
         before = float(model.score[source]), float(model.score[target])
         model.move(swap.leaving, swap.leaving_work, target)
         model.move(swap.returning, swap.returning_work, source)
         self.held.name(swap.leaving)
         self.held.name(swap.returning)
         after = float(model.score[source]), float(model.score[target])
-        evidence = {**self._seen(source), **self._lost(pairs)}
         for bundle, other, way in (
             (swap.leaving, swap.returning, (source, target)),
             (swap.returning, swap.leaving, (target, source)),
         ):
             scores = (before, after) if way[0] == source else (before[::-1], after[::-1])
             told = {**evidence, "swapped_with": self.snapshot.bundles[other]}
-            self.moves.append(move_decision(self.snapshot, bundle, way, *scores, self._why(source), told))
+            self.record.note(way[0], move_decision(self.snapshot, bundle, way, *scores, why, told))
         self._transfers += 2
-        self.acted.add(source)
-        self.acted.add(target)
 
     def _fill(self, idle: int) -> None:
         """Bring an idle broker to the level from the brokers above it, the highest first."""
@@ -277,14 +241,14 @@ class Planner:
 
     def _free_of(self, source: int) -> Candidates | None:
         """The source's bundles that may move; None when there are none, with the reason noted."""
-        self.visited[source] = True
+        self.record.visited[source] = True
         found = self.held.free_of(source)
         if len(found.bundles):
             return found
         held = self.held.all_of(source)
         block = self.snapshot.bundle_block[held]
         why = Reason.NO_BUNDLES if not len(held) else _most_common(block[block != ALLOWED])
-        self._deny(source, why, {"bundles": len(held), "bundles_lost": counted(block[block != ALLOWED])})
+        self.record.deny(source, why, {"bundles": len(held), "bundles_lost": counted(block[block != ALLOWED])})
         return None
 
     def _move(self, pairs: Pairs, best: tuple[int, int], reason: Reason) -> None:
@@ -292,44 +256,20 @@ class Planner:
         source, target = pairs.candidates.source, int(pairs.targets[column])
         bundle = int(pairs.candidates.bundles[row])
         model = self.model
-        evidence = {**self._seen(source), **self._lost(pairs, SHOWN_LATER if source in self.acted else SHOWN)}
+        evidence = {**self.record.seen(source), **self.record.lost(pairs)}
         evidence["disruption_permille"] = round(1000 * float(pairs.candidates.disruption[row]))
         before = float(model.score[source]), float(model.score[target])
         model.move(bundle, pairs.candidates.work[row], target)
         self.held.name(bundle)
         after = float(model.score[source]), float(model.score[target])
-        self.moves.append(move_decision(self.snapshot, bundle, (source, target), before, after, reason, evidence))
-        if source not in self.acted:
-            self.reasons[source] = reason
-        self.acted.add(source)
+        self.record.note(
+            source, move_decision(self.snapshot, bundle, (source, target), before, after, reason, evidence)
+        )
         self._transfers += 1
 
     def _why(self, source: int) -> Reason:
         full = self.model.score[source] >= self.settings.shed.overloaded_threshold
         return Reason.OVERLOADED if full else Reason.ABOVE_MEAN
-
-    def _deny(self, source: int, reason: Reason, evidence: Mapping[str, Any] | None = None) -> None:
-        """Why the source gets nothing (more). One that gave something away keeps the reason it did so for."""
-        if source not in self.acted:
-            self.reasons[source] = reason
-            self.evidence[source] = {**self._seen(source), **(evidence or {})}
-
-    def _lost(self, pairs: Pairs, most: int = SHOWN) -> dict[str, Any]:
-        return {"pairs": pairs.shown(self.snapshot.bundles, self.snapshot.brokers, most)}
-
-    def _seen(self, at: int) -> dict[str, Any]:
-        """What the broker was judged by: scores in 1 / SCORE_UNIT, the rounds it was above and the rounds asked for."""
-        seen: dict[str, Any] = {
-            "score": in_units(float(self.model.score[at])),
-            "mean": in_units(self.model.level),
-            "hits": int(self.hits.runs[at]),
-            "hits_needed": int(self.hits.needed[at]),
-        }
-        if self.short:
-            seen["under_provisioned"] = True
-        if self.capacity.speed[at] != 1.0:
-            seen["cost_permille"] = round(1000 * float(self.capacity.speed[at]))
-        return seen
 
 
 def _most_common(codes: Ints) -> Reason:

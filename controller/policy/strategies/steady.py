@@ -49,9 +49,9 @@ class Steady:
         kept = counting.remember(snapshot, hits, deviation, after, part, settings.steady.tolerance)
         kept |= {"v": MEMORY_VERSION, "speeds": _spoken(snapshot, capacity), "advised": advice.to_json()}
         level = round(model.level * SCORE_UNIT)
-        rows = score_rows(snapshot, level, hits.runs, hits.sources, planner.reasons)
-        considered = np.append(planner.visited, False)[snapshot.owner]
-        return StrategyOutcome((*planner.moves, *planner.skips()), rows, kept, considered, planner.budget)
+        rows = score_rows(snapshot, level, hits.runs, hits.sources, planner.record.reasons)
+        considered = np.append(planner.record.visited, False)[snapshot.owner]
+        return StrategyOutcome((*planner.record.moves, *planner.record.skips()), rows, kept, considered, planner.budget)
 
 
 def _speeds(snapshot: Snapshot, memory: Mapping[str, Any]) -> dict[int, float]:
