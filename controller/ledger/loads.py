@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from controller.domain.load import BUNDLE_FIELDS, RESOURCES, TAIL
+from controller.domain.load import BUNDLE_FIELDS, RESOURCES
 from controller.ledger.files import read_range, surviving_vacuum
 from controller.ledger.loads_progress import LoadsProgress, LoadsProgressWatch, loads_progress
 from controller.ledger.tables import TableRoot, as_root
@@ -39,7 +39,7 @@ _BROKER_COLUMNS = (
     *(f"{name}_sum" for name in _PER_REPORT),
 )  # fmt: skip
 _BUNDLE_COLUMNS = (
-    "pane_end_ms", "bundle", "namespace", "broker", "reports", "batch_id", *(f"{f}_sum" for f in BUNDLE_FIELDS),
+    "bundle", "namespace", "broker", "reports", *(f"{f}_sum" for f in BUNDLE_FIELDS),
 )  # fmt: skip
 
 Columns = Mapping[str, Any]  # column -> numpy array
@@ -89,17 +89,13 @@ def average_brokers(panes: pa.Table) -> pa.Table:
 
 
 def average_bundles(panes: pa.Table) -> pa.Table:
-    """One row a bundle, and one a broker's tail, sorted: bundle, namespace, broker, reports and the bundle's fields.
+    """One row a (bundle, broker), a broker's tail among them, sorted: bundle, broker, namespace, reports, the fields.
 
-    A bundle that moved within the window is averaged over all its reports, whoever sent them; `broker` is the one of
-    its newest pane (of the newest batch within it). `panes` has rows of bundle_panes.
+    A bundle that moved within the window has a row for each broker that reported it, so that a round takes what the
+    former owner's averages still hold of it off them, and puts it on the new one. `panes` has rows of bundle_panes.
     """
-    tail_of = pc.if_else(pc.equal(panes["bundle"], TAIL), panes["broker"], "")
-    ordered = panes.append_column("tail_of", tail_of).sort_by(
-        [("pane_end_ms", "ascending"), ("batch_id", "ascending"), ("broker", "ascending")]
-    )
     sums = ["reports", *(f"{f}_sum" for f in BUNDLE_FIELDS)]
-    merged = _group(ordered, ["bundle", "tail_of"], sum=sums, last=["namespace", "broker"])
+    merged = _group(panes, ["bundle", "broker"], sum=sums, max=["namespace"])
     columns = {name: merged[name] for name in ("bundle", "namespace", "broker", "reports")}
     columns |= {f: _ratio(merged[f"{f}_sum"], merged["reports"]) for f in BUNDLE_FIELDS}
     return pa.table(columns).sort_by([("bundle", "ascending"), ("broker", "ascending")])
@@ -119,7 +115,7 @@ def _read(
 
 
 def _group(panes: pa.Table, keys: list[str], **aggregates: list[str]) -> pa.Table:
-    """Grouped and aggregated, each result under its column's own name. One thread: `last` needs the order."""
+    """Grouped and aggregated, each result under its column's own name. One thread: the order of rows stays the same."""
     wanted = [(column, how) for how, columns in aggregates.items() for column in columns]
     grouped = panes.group_by(keys, use_threads=False).aggregate(wanted)
     return grouped.rename_columns({f"{column}_{how}": column for column, how in wanted})

@@ -2,8 +2,7 @@
 
 Every broker that can reports once a tick what it and its bundles used. A report counts from when it is appended, as
 Kafka's append time is the clock of all panes. A round at T reads the window [T - 60 s, T): one row a broker
-(broker_load) and one a bundle, averaged over all its reports, naming the broker of the newest (bundle_load), as
-`ledger/loads.py` reads the real tables.
+(broker_load) and one for each broker that reported a bundle (bundle_load), as `ledger/loads.py` reads the real tables.
 """
 
 from __future__ import annotations
@@ -130,19 +129,16 @@ class Reports:
         kept = [np.flatnonzero(mask[s.reporter]) for s, mask in window]
         bundle = _joined([s.bundle[at] for (s, _), at in zip(window, kept, strict=True)])
         reporter = _joined([s.broker[s.reporter[at]] for (s, _), at in zip(window, kept, strict=True)])
-        appended = _joined([s.appended_ms[s.reporter[at]] for (s, _), at in zip(window, kept, strict=True)])
         fields = _stacked([s.fields[at] for (s, _), at in zip(window, kept, strict=True)], len(BUNDLE_FIELDS))
-        keys, rows = np.unique(bundle, return_inverse=True)
-        newest = np.zeros(len(keys), np.int64)
-        order = np.argsort(appended, kind="stable")
-        newest[rows[order]] = reporter[order]  # the last one written is the newest
+        keys, rows = np.unique(np.column_stack([bundle, reporter]), axis=0, return_inverse=True)
+        rows = rows.reshape(-1)
         names = list(self._numbers)
         mean = _means(rows, fields, len(keys))
-        texts = [names[number] for number in keys.tolist()]
+        texts = [names[number] for number in keys[:, 0].tolist()]
         columns: dict[str, NDArray[np.generic]] = {
             "bundle": np.array(texts, object),
             "namespace": np.array([name.rpartition("/")[0] for name in texts], object),
-            "broker": np.array([brokers[at] for at in newest.tolist()], object),
+            "broker": np.array([brokers[at] for at in keys[:, 1].tolist()], object),
             "reports": np.bincount(rows, minlength=len(keys)),
         }
         return columns | {name: mean[:, at] for at, name in enumerate(BUNDLE_FIELDS)}

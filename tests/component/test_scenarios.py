@@ -144,3 +144,15 @@ def test_moves_within_the_grace_period_are_refused_by_the_step_itself(monkeypatc
     figures = simulate(two, 1).figures
     assert figures.moves["balance"] == 1
     assert figures.thrash_pct == 0.0
+
+
+def test_rounds_that_follow_each_other_quickly_do_not_take_back_what_the_last_one_did() -> None:
+    """The averages of a minute still hold a bundle that left seconds ago: it must count for its new owner only."""
+    still = replace(
+        SMALL, faults=(), shapes=(), load=LoadSpec(bundles=160, tenants=4), cluster=ClusterSpec(8, place="random")
+    )
+    usual = simulate(still, 43).figures
+    quick = simulate(replace(still, round_every_ms=20_000), 43).figures
+    assert usual.moves["balance"] > 3
+    assert quick.moves["balance"] <= 1.5 * usual.moves["balance"]
+    assert quick.thrash_pct <= usual.thrash_pct + 20

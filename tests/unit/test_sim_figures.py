@@ -142,12 +142,13 @@ def test_a_round_sees_the_reports_of_the_last_minute() -> None:
     assert brokers["msg_rate_in"].tolist() == pytest.approx([95.0, 5.0])
 
 
-def test_a_bundle_that_moved_counts_for_its_newest_reporter() -> None:
+def test_a_bundle_that_moved_has_a_row_for_each_broker_that_reported_it() -> None:
     reports = Reports(ReportSpec(delay_ms=0), seed=1)
     for tick in range(6):
         reports.take(10_000 * tick, moment([10.0, 20.0], [int(tick >= 4), 1]), np.array([1, 1]))
     _, bundles = reports.rolling(60_000, ["b1", "b2"])
-    assert (bundles["broker"].tolist(), bundles["reports"].tolist()) == (["b2", "b2"], [6, 6])
+    rows = zip(bundles["bundle"].tolist(), bundles["broker"].tolist(), bundles["reports"].tolist(), strict=True)
+    assert list(rows) == [(NAMES[0], "b1", 4), (NAMES[0], "b2", 2), (NAMES[1], "b2", 6)]
 
 
 def test_late_reports_count_when_they_come_and_the_dead_say_nothing() -> None:
