@@ -47,16 +47,42 @@ def control_path(figures: Mapping[str, Any], file: Path) -> None:
     plt.close(plot)
 
 
+def decide_growth(figures: Mapping[str, Any], file: Path) -> None:
+    """How long `steady` decides, by size, on two logarithmic axes, with a line of linear growth."""
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    sizes = figures["sizes"]
+    bundles = [row["bundles"] for row in sizes]
+    plot, axes = plt.subplots(figsize=(7, 4))
+    for key, label, colour in (
+        ("worst_ms", "slowest round", COLOURS[4]),
+        ("moving_p50_ms", "rounds that moved something, median", COLOURS[3]),
+        ("p50_ms", "all rounds, median", COLOURS[0]),
+    ):
+        axes.plot(bundles, [row[key] for row in sizes], marker="o", label=label, color=colour)
+    linear = [sizes[0]["p50_ms"] * count / bundles[0] for count in bundles]
+    axes.plot(bundles, linear, linestyle=":", label="linear", color=COLOURS[7])
+    axes.set(xscale="log", yscale="log", xlabel="bundles (a hundred a broker)", ylabel="milliseconds to decide")
+    axes.legend(frameon=False, fontsize="small")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    plot.savefig(file, bbox_inches="tight", dpi=130)
+    plt.close(plot)
+
+
+DRAWINGS = {"control_stages": ("control_path", control_path), "decide_speed": ("decide_growth", decide_growth)}
+
+
 def main() -> int:
-    """Draw what there are results for."""
-    source = RESULTS / "control_stages.json"
-    if not source.exists():
-        print(f"{source} is missing: run `make bench ARGS=control_stages` first", file=sys.stderr)
-        return 1
-    target = IMAGES / "control_path.png"
-    control_path(json.loads(source.read_text())["figures"], target)
-    print(f"written: {target}")
-    return 0
+    """Draw what there are results for; exit code 1 when some are missing."""
+    missing = [name for name in DRAWINGS if not (RESULTS / f"{name}.json").exists()]
+    for name in missing:
+        print(f"no figures of {name}: run `make bench ARGS={name}` first", file=sys.stderr)
+    for name, (image, draw) in DRAWINGS.items():
+        if name not in missing:
+            draw(json.loads((RESULTS / f"{name}.json").read_text())["figures"], IMAGES / f"{image}.png")
+            print(f"written: {IMAGES / image}.png")
+    return 1 if missing else 0
 
 
 if __name__ == "__main__":

@@ -49,7 +49,9 @@ def learn(snapshot: Snapshot, remembered: Mapping[int, float]) -> Capacity:
     traffic = _traffic(snapshot.totals)
     usage = np.nan_to_num(snapshot.usage[:, CPU])
     utilised = np.nan_to_num(snapshot.utilisation[:, CPU])
-    judged = snapshot.eligible & (traffic >= JUDGED_FROM * _mean(traffic, snapshot.eligible)) & (usage > 0)
+    judged = (
+        snapshot.eligible & (traffic >= JUDGED_FROM * _mean(traffic, snapshot.eligible)) & (usage > 0) & (traffic > 0)
+    )
     unit = _weighted_median(usage[judged] / traffic[judged], traffic[judged]) if judged.any() else 0.0
     due = traffic * unit
     ratio = usage / np.maximum(due, 1e-12)
