@@ -48,18 +48,21 @@ async def _reads_what_comes(here: Cluster, opening: asyncio.Task[object]) -> Non
     await until(lambda: consumer.seen.mark == 2, 5)  # type: ignore[union-attr]
 
 
+async def _split(here: Cluster) -> None:
+    children = {LOW: here.next_epoch(), HIGH: here.next_epoch()}
+    for child in children:
+        here.directory.put(child, "a", here.brokers["a"].data_address)
+    await here.brokers["a"].split(WHOLE, children)
+
+
 @pytest.mark.parametrize("turns", TURNS)
 def test_split(tmp_path: Path, turns: int) -> None:
     async def scenario() -> None:
         async with cluster(tmp_path) as here:
             opening = await _waiting_client(here)
-            a = here.brokers["a"]
-            await a.serve(WHOLE, here.next_epoch())
+            await here.brokers["a"].serve(WHOLE, here.next_epoch())
             await _turns(turns)
-            children = {LOW: here.next_epoch(), HIGH: here.next_epoch()}
-            for child in children:
-                here.directory.put(child, "a", a.data_address)
-            await a.split(WHOLE, children)
+            await _split(here)
             await _reads_what_comes(here, opening)
 
     asyncio.run(scenario())
@@ -70,13 +73,9 @@ def test_split_and_sent_on(tmp_path: Path, turns: int) -> None:
     async def scenario() -> None:
         async with cluster(tmp_path) as here:
             opening = await _waiting_client(here)
-            a = here.brokers["a"]
-            await a.serve(WHOLE, here.next_epoch())
+            await here.brokers["a"].serve(WHOLE, here.next_epoch())
             await _turns(turns)
-            children = {LOW: here.next_epoch(), HIGH: here.next_epoch()}
-            for child in children:
-                here.directory.put(child, "a", a.data_address)
-            await a.split(WHOLE, children)
+            await _split(here)
             await here.transfer(LOW if LOW.contains(topic_hash(NAME)) else HIGH, "a", "b")
             await _reads_what_comes(here, opening)
 
