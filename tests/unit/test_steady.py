@@ -209,6 +209,11 @@ class TestMoves:
         assert built.brokers["b5"]["cpu_usage"] >= 30
         assert built.brokers["b4"]["cpu_usage"] == 40
 
+    def test_whoever_gives_anything_away_counts_as_a_source(self) -> None:
+        for result in play(Case("", "", "", lambda: loads(50, 50, 50, 50, 50, 0), lambda _: None), "steady").results:
+            givers = {move.source for move in moves(result)}
+            assert givers <= {row["broker"] for row in result.scores if row["source"]}
+
     def test_no_move_between_old_brokers_when_one_joins(self) -> None:
         built = steady(loads(50, 51, 49, 50, 0))
         ways = [m.target for _ in range(8) for m in moves(live(built, 1).round())]

@@ -49,7 +49,9 @@ class Steady:
         kept = counting.remember(snapshot, hits, deviation, after, part, settings.steady.tolerance)
         kept |= {"v": MEMORY_VERSION, "speeds": _spoken(snapshot, capacity), "advised": advice.to_json()}
         level = round(model.level * SCORE_UNIT)
-        rows = score_rows(snapshot, level, hits.runs, hits.sources, planner.record.reasons)
+        givers = {move.source for move in planner.record.moves}  # to idle brokers, too
+        gave = np.array([broker in givers for broker in snapshot.brokers], bool)
+        rows = score_rows(snapshot, level, hits.runs, hits.sources | gave, planner.record.reasons)
         considered = np.append(planner.record.visited, False)[snapshot.owner]
         return StrategyOutcome((*planner.record.moves, *planner.record.skips()), rows, kept, considered, planner.budget)
 
