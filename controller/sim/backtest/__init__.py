@@ -1,0 +1,3 @@
+"""Strategies with their knobs, run over recorded load."""
+
+from __future__ import annotations
