@@ -7,6 +7,7 @@ change after every number of them.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from controller.domain.ids import topic_hash
 from tests.unit.reference_cluster import HIGH, LOW, WHOLE, Cluster, cluster, topic, until
 
+Change = Callable[[Cluster], Awaitable[None]]
 TURNS = range(12)
 NAME = topic(1)
 
@@ -34,11 +36,6 @@ async def _waiting_client(here: Cluster) -> asyncio.Task[object]:
     return opening
 
 
-async def _turns(count: int) -> None:
-    for _ in range(count):
-        await asyncio.sleep(0)
-
-
 async def _reads_what_comes(here: Cluster, opening: asyncio.Task[object]) -> None:
     await asyncio.wait_for(opening, 5)
     consumer = here.clients[2]
@@ -55,56 +52,30 @@ async def _split(here: Cluster) -> None:
     await here.brokers["a"].split(WHOLE, children)
 
 
+async def _split_and_send_on(here: Cluster) -> None:
+    await _split(here)
+    await here.transfer(LOW if LOW.contains(topic_hash(NAME)) else HIGH, "a", "b")
+
+
+async def _send_on(here: Cluster) -> None:
+    await here.transfer(WHOLE, "a", "b")
+
+
+async def _drop_and_serve_again(here: Cluster) -> None:
+    await here.brokers["a"].drop(WHOLE)
+    await here.give(WHOLE, "a")
+
+
 @pytest.mark.parametrize("turns", TURNS)
-def test_split(tmp_path: Path, turns: int) -> None:
+@pytest.mark.parametrize("change", [_split, _split_and_send_on, _send_on, _drop_and_serve_again])
+def test_whoever_opens_a_topic_meanwhile_reads_what_comes(tmp_path: Path, change: Change, turns: int) -> None:
     async def scenario() -> None:
         async with cluster(tmp_path) as here:
             opening = await _waiting_client(here)
             await here.brokers["a"].serve(WHOLE, here.next_epoch())
-            await _turns(turns)
-            await _split(here)
-            await _reads_what_comes(here, opening)
-
-    asyncio.run(scenario())
-
-
-@pytest.mark.parametrize("turns", TURNS)
-def test_split_and_sent_on(tmp_path: Path, turns: int) -> None:
-    async def scenario() -> None:
-        async with cluster(tmp_path) as here:
-            opening = await _waiting_client(here)
-            await here.brokers["a"].serve(WHOLE, here.next_epoch())
-            await _turns(turns)
-            await _split(here)
-            await here.transfer(LOW if LOW.contains(topic_hash(NAME)) else HIGH, "a", "b")
-            await _reads_what_comes(here, opening)
-
-    asyncio.run(scenario())
-
-
-@pytest.mark.parametrize("turns", TURNS)
-def test_sent_on(tmp_path: Path, turns: int) -> None:
-    async def scenario() -> None:
-        async with cluster(tmp_path) as here:
-            opening = await _waiting_client(here)
-            await here.brokers["a"].serve(WHOLE, here.next_epoch())
-            await _turns(turns)
-            await here.transfer(WHOLE, "a", "b")
-            await _reads_what_comes(here, opening)
-
-    asyncio.run(scenario())
-
-
-@pytest.mark.parametrize("turns", TURNS)
-def test_dropped_and_served_again(tmp_path: Path, turns: int) -> None:
-    async def scenario() -> None:
-        async with cluster(tmp_path) as here:
-            opening = await _waiting_client(here)
-            a = here.brokers["a"]
-            await a.serve(WHOLE, here.next_epoch())
-            await _turns(turns)
-            await a.drop(WHOLE)
-            await here.give(WHOLE, "a")
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await change(here)
             await _reads_what_comes(here, opening)
 
     asyncio.run(scenario())

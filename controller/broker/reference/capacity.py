@@ -73,6 +73,7 @@ class Throttle:
         call_at: Callable[[float, Callable[[], None]], Timer],
     ) -> None:
         self.capacity = capacity
+        self.turn_messages = _turn_messages(capacity)
         self._now_s = now_s
         self._call_at = call_at
         self._inward = Lane(capacity.bandwidth_in_bytes_per_s)
@@ -86,15 +87,6 @@ class Throttle:
         self._served_from_s = 0.0  # a lane's virtual clock when what is being served began
         self._timer: Timer | None = None
         self._draining = False
-
-    @property
-    def turn_messages(self) -> int:
-        """How many messages of no size are served within one burst: a delivery of more would make others wait."""
-        limits = self.capacity
-        if limits.cpu_pct <= 0 or limits.cpu_us_per_message <= 0:
-            return MAX_BATCH_MESSAGES
-        worth = limits.burst_ms * 1000.0 * limits.cpu_pct / 100.0 / limits.cpu_us_per_message
-        return max(1, min(MAX_BATCH_MESSAGES, int(worth)))
 
     def inward(
         self, topic: str, messages: float, size: int, alive: Callable[[], bool], run: Callable[[], None]
@@ -198,3 +190,11 @@ class Throttle:
             self._messages_free_at_s = max(now, self._messages_free_at_s) + messages / limits.msg_per_s
         if lane.rate_bytes_per_s > 0:
             lane.free_at_s = max(now, lane.free_at_s) + size / lane.rate_bytes_per_s
+
+
+def _turn_messages(limits: Capacity) -> int:
+    """How many messages of no size are served within one burst: a delivery of more would make others wait."""
+    if limits.cpu_pct <= 0 or limits.cpu_us_per_message <= 0:
+        return MAX_BATCH_MESSAGES
+    worth = limits.burst_ms * 1000.0 * limits.cpu_pct / 100.0 / limits.cpu_us_per_message
+    return max(1, min(MAX_BATCH_MESSAGES, int(worth)))
