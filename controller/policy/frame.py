@@ -199,14 +199,19 @@ def _broker_ids(state: ClusterState, brokers: Columns, reporters: NDArray[Any]) 
     return tuple(sorted(living | set(brokers["broker"].tolist()) | set(reporters.tolist())))
 
 
+def quantised(values: NDArray[Any], scales: float | NDArray[np.float64], unknown: int) -> Ints:
+    """Integers of values x scales; what is not finite or below zero becomes `unknown`."""
+    scaled = values * scales
+    known = np.isfinite(scaled) & (scaled >= 0)
+    return np.where(known, np.rint(np.clip(np.where(known, scaled, 0), 0, _LARGEST)), unknown).astype(np.int64)
+
+
 def _quantise(columns: Columns, names: Sequence[str], scales: Sequence[int], unknown: int) -> Ints:
     """[rows x names] integers; what is not finite or below zero becomes `unknown`."""
     size = len(columns[names[0]])
     result = np.empty((size, len(names)), np.int64)
     for at, (name, scale) in enumerate(zip(names, scales, strict=True)):
-        values = np.asarray(columns[name], np.float64) * scale
-        known = np.isfinite(values) & (values >= 0)
-        result[:, at] = np.where(known, np.rint(np.clip(np.where(known, values, 0), 0, _LARGEST)), unknown)
+        result[:, at] = quantised(np.asarray(columns[name], np.float64), scale, unknown)
     return result
 
 

@@ -5,9 +5,12 @@ Loads are conserved: what leaves the source arrives at the target (invariant I7'
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from controller.domain.decision import Reason
+from controller.domain.load import SCORE_UNIT
 from controller.policy.costs import Floats
 from controller.policy.frame import Ints
 from controller.policy.snapshot import CODES, Snapshot, scores
@@ -29,6 +32,10 @@ class Model:
         """Mean score of the eligible brokers, in 1 / SCORE_UNIT; 0 when there is none."""
         eligible = self.score[self.snapshot.eligible]
         return int(np.rint(eligible.sum() / len(eligible))) if len(eligible) else 0
+
+    def fractions(self, brokers: Iterable[int]) -> list[float]:
+        """The brokers' scores as fractions."""
+        return [int(self.score[broker]) / SCORE_UNIT for broker in brokers]
 
     def source_after(self, source: int, bundles: Ints) -> Ints:
         """[n] the source's score without each of the bundles."""

@@ -12,14 +12,14 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.domain.decision import Decision, DecisionKind, Label, Reason
-from controller.domain.load import SCORE_UNIT
+from controller.domain.decision import Decision, DecisionKind, Reason
 from controller.domain.overrides import AVOID, EXCLUDE_NAMESPACE, FREEZE, PIN, Override
 from controller.policy.frame import NOBODY, Ints, namespaces_of
 from controller.policy.model import Model
 from controller.policy.pacing import skipped
 from controller.policy.snapshot import ALLOWED, CODES, Snapshot
 from controller.policy.split import range_of
+from controller.policy.transfer_decision import transfer_decision
 
 MOST_MOVES = 10
 _BLOCKS = {PIN: Reason.PINNED, FREEZE: Reason.FROZEN, EXCLUDE_NAMESPACE: Reason.EXCLUDED}
@@ -119,21 +119,8 @@ def _least_loaded(model: Model, owner: int, avoided: set[int]) -> int | None:
 
 def _move(model: Model, at: int, target: int) -> Decision:
     """The decision, done in the model."""
-    snapshot, owner = model.snapshot, int(model.owner[at])
-    brokers = (snapshot.brokers[owner], snapshot.brokers[target])
-    before = [int(model.score[owner]), int(model.score[target])]
+    way = int(model.owner[at]), target
+    before = model.fractions(way)
     model.move(at, target)
-    after = [int(model.score[owner]), int(model.score[target])]
-    return Decision(
-        id="",
-        kind=DecisionKind.TRANSFER,
-        label=Label.SUCCESS,
-        reason=Reason.OVERRIDDEN,
-        bundle=snapshot.bundles[at],
-        source=brokers[0],
-        target=brokers[1],
-        epoch=int(snapshot.epoch[at]),
-        strategy="overrides",
-        before={name: score / SCORE_UNIT for name, score in zip(brokers, before, strict=True)},
-        after={name: score / SCORE_UNIT for name, score in zip(brokers, after, strict=True)},
-    )
+    after = model.fractions(way)
+    return transfer_decision(model.snapshot, at, way, before, after, reason=Reason.OVERRIDDEN, strategy="overrides")

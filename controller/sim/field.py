@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from controller.domain.decision import DecisionKind
 from controller.domain.load import BUNDLE_FIELDS, FIELD_SCALES, RESOURCE_SCALES, RESOURCES, UNKNOWN
 from controller.domain.settings import PolicySettings, SplitSettings
-from controller.policy.frame import BROKER_FACTS, Frame, Ints
+from controller.policy.frame import BROKER_FACTS, Frame, Ints, quantised
 from controller.policy.plan import Plan, make_plan
 from controller.policy.snapshot import from_frame
 
@@ -229,5 +229,4 @@ def frame_of(
 
 
 def _whole(values: NDArray[Any], scales: tuple[int, ...]) -> Ints:
-    scaled = np.rint(values * np.array(scales, np.float64))
-    return np.where(np.isfinite(scaled), scaled, UNKNOWN).astype(np.int64)
+    return quantised(values, np.array(scales, np.float64), UNKNOWN)

@@ -13,6 +13,7 @@ from controller.policy.frame import Ints
 from controller.policy.snapshot import REASONS, Snapshot
 from controller.policy.steady.cut import Cut
 from controller.policy.steady.model import in_units
+from controller.policy.transfer_decision import transfer_decision
 
 NAME = "steady"
 
@@ -22,21 +23,8 @@ def move_decision(
     reason: Reason, evidence: Mapping[str, Any],
 ) -> Decision:  # fmt: skip
     """A transfer along `way` (source, target), with both scores before and after."""
-    names = snapshot.brokers[way[0]], snapshot.brokers[way[1]]
-    return Decision(
-        id="",
-        kind=DecisionKind.TRANSFER,
-        label=Label.SUCCESS,
-        reason=reason,
-        bundle=snapshot.bundles[bundle],
-        source=names[0],
-        target=names[1],
-        epoch=int(snapshot.epoch[bundle]),
-        strategy=NAME,
-        evidence=evidence,
-        before={name: in_units(score) / SCORE_UNIT for name, score in zip(names, before, strict=True)},
-        after={name: in_units(score) / SCORE_UNIT for name, score in zip(names, after, strict=True)},
-    )
+    told = [[in_units(score) / SCORE_UNIT for score in scores] for scores in (before, after)]
+    return transfer_decision(snapshot, bundle, way, *told, reason=reason, strategy=NAME, evidence=evidence)
 
 
 def split_decision(snapshot: Snapshot, bundle: int, source: int, cut: Cut, evidence: Mapping[str, Any]) -> Decision:

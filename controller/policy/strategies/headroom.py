@@ -23,6 +23,7 @@ from controller.policy.model import Model
 from controller.policy.pairs import Pairs, evaluate, plausible_targets
 from controller.policy.snapshot import ALLOWED, CODES, REASONS, Snapshot
 from controller.policy.strategies.base import StrategyOutcome, score_rows
+from controller.policy.transfer_decision import transfer_decision
 
 _SILENT = (CODES[Reason.NO_LOAD_DATA], CODES[Reason.OUTDATED_LOAD_DATA])
 
@@ -159,27 +160,16 @@ class _Run:
 
     def _move(self, source: int, pairs: Pairs, best: tuple[int, int], evidence: Mapping[str, Any]) -> Decision:
         bundle, target = int(pairs.bundles[best[0]]), int(pairs.targets[best[1]])
-        before = int(self.model.score[source]), int(self.model.score[target])
-        full = before[0] >= round(self.settings.shed.overloaded_threshold * SCORE_UNIT)
+        way = source, target
+        full = self.model.score[source] >= round(self.settings.shed.overloaded_threshold * SCORE_UNIT)
         reason = Reason.OVERLOADED if full else Reason.ABOVE_MEAN
         evidence = {**self._seen(source), **evidence, "cost": self._cost(bundle)}
+        before = self.model.fractions(way)
         self.model.move(bundle, target)
-        after = int(self.model.score[source]), int(self.model.score[target])
+        after = self.model.fractions(way)
         self.reasons[source] = self.reasons[source] if source in self.moved_from else reason
-        names = self.snapshot.brokers[source], self.snapshot.brokers[target]
-        return Decision(
-            id="",
-            kind=DecisionKind.TRANSFER,
-            label=Label.SUCCESS,
-            reason=reason,
-            bundle=self.snapshot.bundles[bundle],
-            source=names[0],
-            target=names[1],
-            epoch=int(self.snapshot.epoch[bundle]),
-            strategy=Headroom.name,
-            evidence=evidence,
-            before={name: score / SCORE_UNIT for name, score in zip(names, before, strict=True)},
-            after={name: score / SCORE_UNIT for name, score in zip(names, after, strict=True)},
+        return transfer_decision(
+            self.snapshot, bundle, way, before, after, reason=reason, strategy=Headroom.name, evidence=evidence
         )
 
     def _seen(self, at: int) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from controller.policy.pulsar.placement import (
     RoundRobinBrokerSelector,
 )
 from controller.policy.strategies.base import StrategyOutcome, score_rows
+from controller.policy.transfer_decision import transfer_decision
 
 IDLE_REASONS = (Reason.SWITCHED_OFF, Reason.NO_TARGET)
 _TOPICS = BUNDLE_FIELDS.index("topics")
@@ -139,8 +140,7 @@ class ModularOutcome:
             self._placement_memory = {"round_robin": {"count": placement.count, "order": list(placement.order)}}
 
     def _move(self, at: int, row: int, source: int, target: int, loads: BrokerLoads) -> Decision:
-        snapshot, load = self._snapshot, self._round.load
-        names = load.brokers[source], load.brokers[target]
+        load = self._round.load
         evidence = {
             **self._seen(source),
             "short_msg_rate": round(float(load.short_msg_rate[row]) * 1000),
@@ -153,19 +153,9 @@ class ModularOutcome:
         before = [self._predicted.score(end) for end in ends]
         self._predicted.move(at, *ends)
         after = [self._predicted.score(end) for end in ends]
-        return Decision(
-            id="",
-            kind=DecisionKind.TRANSFER,
-            label=Label.SUCCESS,
-            reason=self._shedding.cause,
-            bundle=snapshot.bundles[at],
-            source=names[0],
-            target=names[1],
-            epoch=int(snapshot.epoch[at]),
-            strategy=self._name,
-            evidence=evidence,
-            before=dict(zip(names, before, strict=True)),
-            after=dict(zip(names, after, strict=True)),
+        cause = self._shedding.cause
+        return transfer_decision(
+            self._snapshot, at, ends, before, after, reason=cause, strategy=self._name, evidence=evidence
         )
 
     def _stay(self, at: int, source: int, reason: Reason) -> Decision:
