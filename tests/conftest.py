@@ -19,11 +19,17 @@ from controller.bus.topics import TopicNames, ensure_topics, live_topics
 from controller.demo.kafka import EmbeddedKafka
 from controller.ops.paths import CONF, jars_of
 from controller.ops.setup_java import find_java
+from tests.coverage_outcomes import register_if_asked
 
 # What shares a Spark session or a cluster.
 TOGETHER = ("spark", "e2e/running", "faults/agents")
 # By the time they take alone.
 LONGEST_FIRST = ("spark", "e2e/running", "e2e/test_controller_crash", "e2e/test_demo_run", "e2e/test_replay_run", "e2e")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """How marked tests end is written down for docs/coverage.md where that is asked for."""
+    register_if_asked(config)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
