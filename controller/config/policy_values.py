@@ -15,6 +15,7 @@ from controller.domain.settings import (
     MIB,
     BrokerCaps,
     ControlSettings,
+    PacingSettings,
     PolicySettings,
     ResourceWeights,
     ShedSettings,
@@ -79,6 +80,12 @@ def steady_settings(settings: Settings) -> SteadySettings:
     return SteadySettings(settings.steady.tolerance, settings.steady.churn, settings.steady.budget)
 
 
+def pacing_settings(settings: Settings) -> PacingSettings:
+    """Token buckets of moves."""
+    p = settings.pacing
+    return PacingSettings(p.broker_moves_per_min, p.namespace_moves_per_min, p.cluster_moves_per_min)
+
+
 def pulsar_knobs(settings: Settings) -> PulsarKnobs:
     """What Pulsar's strategies are told: every key with a name of Pulsar's, in Pulsar's unit.
 
@@ -106,6 +113,7 @@ def policy_settings(settings: Settings) -> PolicySettings:
         split=split_settings(settings),
         weights=resource_weights(settings),
         caps=broker_caps(settings),
+        pacing=pacing_settings(settings),
         steady=steady_settings(settings),
         pulsar=pulsar_knobs(settings),
     )

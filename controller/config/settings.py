@@ -18,6 +18,7 @@ from controller.config.sections.agent import Agent
 from controller.config.sections.balancing import Broker, Shedding, Split, Steady
 from controller.config.sections.control import Control, Guard, Rounds
 from controller.config.sections.loads import Loads
+from controller.config.sections.pacing import Pacing
 from controller.config.sections.platform import Cluster, Http, Kafka, Logging, Store, Tables
 from controller.config.sections.pulsar import Pulsar
 from controller.config.sections.reference import Reference
@@ -41,6 +42,7 @@ class Settings(BaseModel):
     guard: Guard = Guard()
     rounds: Rounds = Rounds()
     shedding: Shedding = Shedding()
+    pacing: Pacing = Pacing()
     steady: Steady = Steady()
     split: Split = Split()
     broker: Broker = Broker()

@@ -34,11 +34,8 @@ def on_round(ctx: Context, result: RoundResult) -> None:
     for wish in list(ctx.state.overrides.values()):
         if not wish.holds(result.at_ms):
             ctx.emit(Kind.OVERRIDE, reason="expired", data={"ended": wish.id})
-    outcomes = {
-        d.id: Reason.STALE_DECISION.value if overruled and not result.challenger else _carry_out(ctx, result, d)
-        for d in result.decisions
-        if d.kind is not DecisionKind.SKIP
-    }
+    void = Reason.STALE_DECISION.value if overruled and not result.challenger else None
+    outcomes = _outcomes(ctx, result) if void is None else {d.id: void for d in _wanted(result)}
     ctx.evidence.append(Evidence(result, outcomes, attempt_id, mode))
 
 
@@ -59,8 +56,30 @@ def _summary(result: RoundResult, mode: str) -> dict[str, object]:
     return {**summary, "memory": {**result.memory, "scores": scores}}
 
 
-def _carry_out(ctx: Context, result: RoundResult, decision: Decision) -> str:
-    """Execute one decision; returns its outcome for the evidence."""
+def _wanted(result: RoundResult) -> list[Decision]:
+    return [d for d in result.decisions if d.kind is not DecisionKind.SKIP]
+
+
+def _outcomes(ctx: Context, result: RoundResult) -> dict[str, str]:
+    """Execute what still holds, in order; of an exchange both halves or none."""
+    wanted = _wanted(result)
+    halves = {d.bundle: d for d in wanted if d.exchanged_with}
+    outcomes: dict[str, str] = {}
+    for decision in wanted:
+        if decision.id in outcomes:
+            continue
+        other = halves.get(decision.exchanged_with)
+        together = [decision] if other is None or decision.exchanged_with is None else [decision, other]
+        lone = other is None and decision.exchanged_with is not None
+        refusal = Reason.STALE_DECISION.value if lone else None
+        for one in together:
+            refusal = refusal or _refusal(ctx, result, one)
+        outcomes |= {one.id: refusal or _execute(ctx, result, one) for one in together}
+    return outcomes
+
+
+def _refusal(ctx: Context, result: RoundResult, decision: Decision) -> str | None:
+    """Why a decision is not executed; None: it holds."""
     if result.challenger:
         return "challenger"
     if ctx.state.mode != LIVE:
@@ -70,22 +89,13 @@ def _carry_out(ctx: Context, result: RoundResult, decision: Decision) -> str:
     if record is None or record.state is not State.OWNED or record.epoch != decision.epoch:
         return Reason.STALE_DECISION.value
     if decision.kind is DecisionKind.SPLIT:
-        boundary = decision.boundary if decision.boundary is not None else record.bundle.middle()
-        refusal = begin_split(
-            ctx,
-            record,
-            boundary,
-            decision.reason.value,
-            decision_id=decision.id,
-            send_on=ctx.settings.split.auto_unload,
-        )
-        return str(refusal[0].value) if refusal else EXECUTED
+        return None  # what begins it refuses it
     if decision.kind in (DecisionKind.TRANSFER, DecisionKind.UNLOAD):
-        return _transfer(ctx, result, decision)
+        return _refused_transfer(ctx, result, decision)
     return Reason.STALE_DECISION.value
 
 
-def _transfer(ctx: Context, result: RoundResult, decision: Decision) -> str:
+def _refused_transfer(ctx: Context, result: RoundResult, decision: Decision) -> str | None:
     record = ctx.state.bundles[str(decision.bundle)]
     grace_ends_ms = record.moved_at_ms + ctx.settings.grace_period_ms
     asked_for = decision.reason is Reason.OVERRIDDEN  # an operator's wish ends a grace period
@@ -97,13 +107,28 @@ def _transfer(ctx: Context, result: RoundResult, decision: Decision) -> str:
     broker = ctx.state.brokers[target.broker]
     if broker.drained or broker.leaving:
         return Reason.BROKER_DRAINED.value
-    if ctx.lags(target):
-        return Reason.LAGGING.value
+    return Reason.LAGGING.value if ctx.lags(target) else None
+
+
+def _execute(ctx: Context, result: RoundResult, decision: Decision) -> str:
+    """Begin what nothing refused; returns its outcome for the evidence."""
+    record = ctx.state.bundles[str(decision.bundle)]
+    if decision.kind is DecisionKind.SPLIT:
+        boundary = decision.boundary if decision.boundary is not None else record.bundle.middle()
+        refusal = begin_split(
+            ctx,
+            record,
+            boundary,
+            decision.reason.value,
+            decision_id=decision.id,
+            send_on=ctx.settings.split.auto_unload,
+        )
+        return str(refusal[0].value) if refusal else EXECUTED
     ctx.move(
         record,
         State.TRANSFERRING,
         by=record.by,
-        to=target,
+        to=ctx.state.session_of(decision.target or ""),
         burn=True,
         moving_at_ms=result.at_ms,
         reason=decision.reason.value,

@@ -108,6 +108,12 @@ class Decision:
     before: Mapping[str, float] = field(default_factory=dict)
     after: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def exchanged_with(self) -> str | None:
+        """The bundle that goes the other way, of which one does not move without the other; None: no exchange."""
+        other = self.evidence.get("swapped_with")
+        return None if other is None else str(other)
+
 
 @dataclass(frozen=True, slots=True)
 class RoundResult:

@@ -93,6 +93,18 @@ class SteadySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class PacingSettings:
+    """Moves a minute at full pace; two minutes' worth may be made at once. None: no such limit.
+
+    `broker_moves_per_min`: that a broker gives away or takes. `namespace_moves_per_min`: of a namespace's bundles.
+    """
+
+    broker_moves_per_min: int | None = 30
+    namespace_moves_per_min: int | None = 120
+    cluster_moves_per_min: int | None = None  # the strategy's own budget a round
+
+
+@dataclass(frozen=True, slots=True)
 class PolicySettings:
     """All that a round is told, in one value."""
 
@@ -103,6 +115,7 @@ class PolicySettings:
     split: SplitSettings = field(default_factory=SplitSettings)
     weights: ResourceWeights = field(default_factory=ResourceWeights)
     caps: BrokerCaps = field(default_factory=BrokerCaps)
+    pacing: PacingSettings = field(default_factory=PacingSettings)
     steady: SteadySettings = field(default_factory=SteadySettings)
     pulsar: PulsarKnobs = field(default_factory=PulsarKnobs)  # for Pulsar's strategies, in Pulsar's units
 

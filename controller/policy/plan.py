@@ -6,20 +6,23 @@ What the round of the job and a line of `ballast decide` have in common, so that
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from controller.domain.decision import Decision, DecisionKind, Reason
 from controller.domain.settings import PolicySettings
+from controller.domain.state import LIVE
 from controller.policy.constraints import constrain
 from controller.policy.overrides import apply_overrides, without_avoided
-from controller.policy.pacing import pace, skipped
+from controller.policy.pacing import pace, skipped, without_lone_halves
+from controller.policy.purses import Purses
 from controller.policy.snapshot import Snapshot
 from controller.policy.split import propose
 from controller.policy.strategies import StrategyOutcome, get
 from controller.policy.sufficiency import assess
 from controller.policy.weighed import with_candidates
 
+PACING = "pacing"  # in a strategy's memory
 # Pulsar's own strategies have limits of their own; under a budget they would not be what others are compared with
 UNBUDGETED = frozenset({"overload", "threshold", "uniform", "average", "transfer", "simple"})
 
@@ -33,19 +36,34 @@ class Plan:
     decisions: tuple[Decision, ...]
 
 
-def make_plan(snapshot: Snapshot, strategy: str, memory: Mapping[str, Any], settings: PolicySettings) -> Plan:
-    """Decide on a snapshot as `from_frame` gives it. Raises ConfigError for an unknown strategy."""
+def make_plan(
+    snapshot: Snapshot, strategy: str, memory: Mapping[str, Any], settings: PolicySettings, challenger: bool = False
+) -> Plan:
+    """Decide on a snapshot as `from_frame` gives it. Raises ConfigError for an unknown strategy.
+
+    `memory`: the strategy's, with what pacing remembers under `PACING`. A challenger's moves are nobody's failures.
+    """
     deciding = get(strategy)
+    purses = None
+    if deciding.name not in UNBUDGETED:
+        purses = Purses(snapshot, settings.pacing, memory.get(PACING, {}))
+        snapshot = replace(snapshot, room=purses.room())
     snapshot, wanted = apply_overrides(constrain(assess(snapshot, settings), settings))
-    outcome = deciding.decide(snapshot, memory, settings)
+    outcome = deciding.decide(snapshot, {key: kept for key, kept in memory.items() if key != PACING}, settings)
     shed = with_candidates(snapshot, outcome)
     shed = shed if settings.shed.enabled else _switched_off(shed)
-    shed = (*wanted, *without_avoided(snapshot, shed))
+    shed = (*wanted, *without_lone_halves(without_avoided(snapshot, shed)))
     taken = {d.bundle for d in shed if d.kind is not DecisionKind.SKIP and d.bundle is not None}
     splits = propose(snapshot, settings.split, taken)
-    most = settings.shed.max_moves_per_round if outcome.max_moves is None else outcome.max_moves
-    most = len(shed) if deciding.name in UNBUDGETED else most + len(wanted)
-    return Plan(snapshot, outcome, tuple(pace([*shed, *splits], most)))
+    if purses is None:
+        return Plan(snapshot, outcome, tuple(pace([*shed, *splits], len(shed))))
+    own = outcome.max_moves
+    most = snapshot.room.budget(settings.shed.max_moves_per_round) if own is None else own
+    decisions = tuple(pace([*shed, *splits], most + len(wanted), purses=purses))
+    kept = purses.after(decisions, carried_out=snapshot.frame.mode == LIVE and not challenger)
+    if kept:
+        outcome = replace(outcome, memory={**outcome.memory, PACING: kept})
+    return Plan(snapshot, outcome, decisions)
 
 
 def _switched_off(decisions: tuple[Decision, ...]) -> tuple[Decision, ...]:

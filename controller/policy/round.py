@@ -20,7 +20,8 @@ from controller.domain.settings import PolicySettings
 from controller.domain.state import ClusterState
 from controller.policy.frame import Columns, Frame, tabulate
 from controller.policy.overrides import looked_into
-from controller.policy.plan import make_plan
+from controller.policy.plan import PACING, make_plan
+from controller.policy.purses import begun_bundles
 from controller.policy.snapshot import ALLOWED, from_frame
 from controller.policy.split import oversized_codes
 from controller.policy.strategies import STRATEGIES, get
@@ -94,7 +95,7 @@ def replay_round(stored: Mapping[str, Any]) -> str:
 def _result(inputs: RoundInputs, frame: Frame, strategy: str, challenger: bool) -> RoundResult:
     name = get(strategy).name
     memory = dict(inputs.state.round_memory.get(name, {}))
-    plan = make_plan(from_frame(frame, inputs.settings), name, memory, inputs.settings)
+    plan = make_plan(from_frame(frame, inputs.settings), name, memory, inputs.settings, challenger)
     snapshot = plan.snapshot
     oversized = oversized_codes(snapshot.fields, inputs.settings.split) != ALLOWED
     stored = {
@@ -105,7 +106,11 @@ def _result(inputs: RoundInputs, frame: Frame, strategy: str, challenger: bool) 
         "settings": asdict(inputs.settings),
         "memory": memory,
         "frame": frame.select(
-            plan.outcome.considered | snapshot.displaced | oversized | looked_into(snapshot)
+            plan.outcome.considered
+            | snapshot.displaced
+            | oversized
+            | looked_into(snapshot)
+            | begun_bundles(snapshot, memory.get(PACING, {}))
         ).to_json(),
     }
     decisions = tuple(

@@ -22,6 +22,7 @@ from controller.domain.settings import PolicySettings
 from controller.domain.state import ClusterState
 from controller.policy.costs import Floats, costs, unit_costs
 from controller.policy.frame import MOVING, NOBODY, UNOWNED, Columns, Frame, Ints, tabulate
+from controller.policy.room import UNBOUND, Room
 
 REASONS = tuple(Reason)
 CODES = {reason: code for code, reason in enumerate(REASONS)}
@@ -59,6 +60,7 @@ class Snapshot:
     fields: Floats  # [N x F]
     cost: Floats  # [N x R] estimated usage on its broker
     bundle_block: Ints  # [N] why it may not be moved
+    room: Room = UNBOUND  # how many moves pacing lets a strategy choose
 
     @property
     def eligible(self) -> NDArray[np.bool_]:

@@ -52,7 +52,8 @@ class Planner:
         self.snapshot, self.capacity, self.model, self.hits = snapshot, capacity, model, hits
         self.settings, self.advice = settings, advice
         steady, norm = settings.steady, model.norm
-        self.budget = max(MIN_BUDGET, int(np.ceil(steady.budget * len(snapshot.brokers))))
+        self.budget = snapshot.room.budget(max(MIN_BUDGET, int(np.ceil(steady.budget * len(snapshot.brokers)))))
+        self.left = snapshot.room.left(len(snapshot.brokers))
         self.stop = model.level + STOP_SHARE * steady.tolerance * norm
         self.strict = Bounds(model.level - SLACK * norm, self.stop, steady.churn * norm)
         self.loose = Bounds(model.level - 2 * SLACK * norm, model.level + steady.tolerance * norm, steady.churn * norm)
@@ -81,7 +82,7 @@ class Planner:
             source = int(np.argmax(np.where(active, self.model.score, -1.0)))
             if self.model.score[source] <= self.stop:
                 active[source] = False
-            elif self._transfers >= self.budget:
+            elif self._transfers >= self.budget or not self.left[source]:
                 self.record.deny(source, Reason.BUDGET_SPENT)
                 active[source] = False
             else:
@@ -93,7 +94,7 @@ class Planner:
         if found is None:
             return False
         idle_only = self.hits.idle if self.record.short else np.ones(len(active), bool)
-        targets = targets_for(self.model, self.usable & ~active & idle_only, source)
+        targets = targets_for(self.model, self.usable & ~active & idle_only & (self.left > 0), source)
         if not len(targets):
             self.record.deny(source, Reason.UNDER_PROVISIONED if self.record.short else Reason.NO_TARGET)
             return False
@@ -168,7 +169,9 @@ class Planner:
     def _exchange_best(self, source: int, found: Candidates, targets: Ints, pairs: Pairs) -> bool:
         """No single bundle fits: exchange two with one of the least loaded targets, if that helps."""
         takes = self.usable[source] and self.snapshot.target_block[source] == ALLOWED
-        if self._transfers + 2 > self.budget or not takes or self._fruitless >= MOST_FRUITLESS:
+        targets = targets[self.left[targets] >= 2]
+        spent = self._transfers + 2 > self.budget or self.left[source] < 2
+        if spent or not takes or self._fruitless >= MOST_FRUITLESS:
             return False
         partners = least_loaded(self.model, targets)
         self.record.visited[partners] = True
@@ -213,15 +216,15 @@ class Planner:
             scores = (before, after) if way[0] == source else (before[::-1], after[::-1])
             told = {**evidence, "swapped_with": self.snapshot.bundles[other]}
             self.record.note(way[0], move_decision(self.snapshot, bundle, way, *scores, why, told))
-        self._transfers += 2
+        self._count((source, target), 2)
 
     def _fill(self, idle: int) -> None:
         """Bring an idle broker to the level from the brokers above it, the highest first."""
         model = self.model
-        active = model.takes_part & (model.score > model.level)
+        active = model.takes_part & (model.score > model.level) & (self.left > 0)
         enough = model.level - FILLED * model.norm
         while model.score[idle] < enough and active.any():
-            if self._transfers >= self.budget:
+            if self._transfers >= self.budget or not self.left[idle]:
                 return
             source = int(np.argmax(np.where(active, model.score, -1.0)))
             pairs = self._fitting(source, idle)
@@ -230,7 +233,7 @@ class Planner:
                 active[source] = False
             else:
                 self._move(pairs, best, Reason.UNDERLOADED)
-                active[source] = model.score[source] > model.level
+                active[source] = model.score[source] > model.level and self.left[source] > 0
 
     def _fitting(self, source: int, idle: int) -> Pairs | None:
         found = self._free_of(source)
@@ -265,7 +268,11 @@ class Planner:
         self.record.note(
             source, move_decision(self.snapshot, bundle, (source, target), before, after, reason, evidence)
         )
-        self._transfers += 1
+        self._count((source, target), 1)
+
+    def _count(self, way: tuple[int, int], moves: int) -> None:
+        self._transfers += moves
+        self.left[list(way)] -= moves
 
     def _why(self, source: int) -> Reason:
         full = self.model.score[source] >= self.settings.shed.overloaded_threshold
