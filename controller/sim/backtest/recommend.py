@@ -1,0 +1,63 @@
+"""What a backtest recommends to configure: the strategy, the knobs of `steady`, and the reasons.
+
+`choose` has the rule, `recommend_wording` the sentences. Pure: the same results in the same order, the same answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from controller.domain.settings import PolicySettings
+from controller.sim.backtest import recommend_wording as wording
+from controller.sim.backtest.choose import STEADY, Choice, choose, configured, knobs_that_matter, positions
+from controller.sim.backtest.grid import Value
+from controller.sim.backtest.model_error import MODEL_ERROR, model_error
+from controller.sim.backtest.result import PointResult
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """What to configure. `overall` and `steady` are None where there is no point of any, or of that, strategy.
+
+    `settings`: names as in `PolicySettings`. All three knobs of `steady` once it was among the points, and what made a
+    difference to the recommended strategy.
+    """
+
+    strategy: str | None
+    overall: Choice | None
+    steady: Choice | None
+    settings: Mapping[str, Value]
+    reasons: tuple[str, ...]
+    advice: tuple[str, ...]  # what to run to know more
+
+
+def recommend(results: Sequence[PointResult], lasted_ms: int, base: PolicySettings) -> Recommendation:
+    """The recommendation of finished points on a recording that lasted so long; `base`: how the cluster is set."""
+    overall = choose(results, range(len(results)), base)
+    steady = choose(results, positions(results, STEADY), base)
+    settings: dict[str, Value] = {}
+    if steady is not None:
+        settings |= _steady_settings(results, results[steady.chosen], base)
+    if overall is not None:
+        point = results[overall.chosen]
+        settings |= {name: point.knobs[name] for name in knobs_that_matter(results, point.strategy)}
+    return Recommendation(
+        strategy=None if overall is None else results[overall.chosen].strategy,
+        overall=overall,
+        steady=steady,
+        settings=dict(sorted(settings.items())),
+        reasons=wording.reasons(results, overall, steady, lasted_ms, base),
+        advice=wording.advice(results, steady, lasted_ms, base),
+    )
+
+
+def _steady_settings(results: Sequence[PointResult], point: PointResult, base: PolicySettings) -> dict[str, Value]:
+    """The three knobs, those that made no difference as they are configured, and what to expect of predictions."""
+    telling = knobs_that_matter(results, STEADY)
+    settings: dict[str, Value] = {}
+    for name in wording.STEADY_KNOBS:
+        idle = len(wording.values_of(results, name)) > 1 and name not in telling
+        settings[name] = configured(base, name) if idle else point.knobs.get(name, configured(base, name))
+    error = model_error(point)
+    return settings if error is None else {**settings, MODEL_ERROR: error}
