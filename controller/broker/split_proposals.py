@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 
 from controller.broker.runtime import BundleStats
 from controller.domain.decision import Reason
+from controller.domain.even_cut import even_cut
 from controller.domain.ids import Bundle, topic_hash
 
 HITS = 2
@@ -39,15 +39,7 @@ def boundary_by_load(bundle: Bundle, loads: Mapping[str, float]) -> int | None:
         hash_ = topic_hash(topic)
         if bundle.contains(hash_):
             by_hash[hash_] = by_hash.get(hash_, 0.0) + max(load, 0.0)
-    total = sum(by_hash.values())
-    best: tuple[float, int] | None = None
-    left = 0.0
-    for here, after in pairwise(sorted(by_hash)):
-        left += by_hash[here]
-        candidate = (abs(total - 2 * left), after)
-        if bundle.lower < after < bundle.upper and (best is None or candidate < best):
-            best = candidate
-    return best[1] if best else None
+    return even_cut(bundle, by_hash)
 
 
 def _boundary(bundle: Bundle, loads: Mapping[str, float], reason: Reason) -> int | None:

@@ -30,6 +30,7 @@ from controller.sim.move_cost import Arrival, ReconnectStorms
 from controller.sim.reports import Reports
 from controller.sim.round_invariants import check_grace, check_replay, check_round
 from controller.sim.scenario import Scenario, check
+from controller.sim.split_halves import halves_of
 from controller.sim.workloads import Ints, TopicMap, Workload, namespaces_of
 
 PATIENCE_MS = 300_000  # for the cluster to come up
@@ -179,15 +180,8 @@ class Simulation:
         return self.world.carry(self.workload.at(self.time_ms), ring, self._owner[1], greeting), ring
 
     def _halves(self, bundle: Bundle, boundary: int) -> dict[str, float]:
-        """What a broker that splits a bundle measures of the two halves, in messages/s."""
-        topics, rates = self.workload.topics, self.workload.at(self.time_ms)
-        inside = (topics.hash >= bundle.lower) & (topics.hash < bundle.upper)
-        inside &= np.array([name == bundle.namespace for name in topics.namespaces])[topics.namespace]
-        lower = inside & (topics.hash < boundary)
-        return {
-            "lower_load": float(rates.msg_in[lower].sum()),
-            "upper_load": float(rates.msg_in[inside & ~lower].sum()),
-        }
+        """What the broker that splits the bundle would say of it now."""
+        return halves_of(self.workload.topics, self.workload.at(self.time_ms).msg_in, bundle, boundary)
 
     def _members(self) -> np.ndarray:
         """[B] living brokers that are not leaving."""

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from controller.domain.decision import Decision, DecisionKind, Label, Reason, RoundResult
+from controller.domain.even_cut import even_cut
 from controller.domain.ids import Bundle
 from controller.domain.load import BUNDLE_FIELDS
 from controller.domain.ownership import State
 from controller.policy.round import run_round
-from controller.policy.steady.cut import choose
 from tests.unit.builders import MESSAGES_A_POINT, ClusterBuilder, cluster, loads, moves, splits
 
 Script = Callable[[int, ClusterBuilder], None]
@@ -329,9 +329,12 @@ def _v21(played: Played) -> str | None:
 def _v22(played: Played) -> str | None:
     big = Bundle.parse(str(played.built.bundles[-1]["bundle"]))
     third = (big.upper - big.lower) // 3
-    picked = choose(big, [big.lower + third, big.upper - third])
+    two_as_good = [big.lower + third, big.upper - third]
+    picked = even_cut(big, dict.fromkeys([big.lower, *two_as_good], 1.0))  # where its owner would cut it
     inside = all(s.boundary is not None and big.lower < s.boundary < big.upper for s in played.splits)
-    return _all((bool(played.splits), "no split"), (inside, "no single boundary"), (picked is not None, "none taken"))
+    return _all(
+        (bool(played.splits), "no split"), (inside, "no single boundary"), (picked in two_as_good, "none taken")
+    )
 
 
 def _v23(played: Played) -> str | None:

@@ -16,7 +16,6 @@ from controller.domain.overrides import AVOID, Override
 from controller.domain.settings import PolicySettings, SteadySettings
 from controller.policy.round import replay_round, run_round
 from controller.policy.snapshot import Snapshot
-from controller.policy.steady import cut
 from controller.policy.steady.capacity import learn
 from controller.policy.steady.hits import PATIENCE, Past
 from controller.policy.steady.model import Model
@@ -306,36 +305,6 @@ class TestCapacity:
         built = loads(50, 50, 20)
         built.brokers["b2"]["cpu_usage"] = 50.0
         return built.snapshot()
-
-
-class TestCut:
-    WHOLE = Bundle.parse("t/n/0x00000000_0xffffffff")
-
-    @given(
-        st.dictionaries(st.integers(0, 2**32 - 1), st.floats(0.1, 1e6), min_size=2, max_size=30), st.floats(0.05, 0.95)
-    )
-    def test_the_boundary_parts_the_load_as_near_as_any(self, topics: dict[int, float], wanted: float) -> None:
-        found = cut.by_load(self.WHOLE, topics, wanted)
-        if found is None:
-            assert sorted(topics)[-2:] == sorted(topics)
-            assert max(topics) == self.WHOLE.upper
-            return
-        assert self.WHOLE.lower < found.boundary < self.WHOLE.upper
-        whole = sum(topics.values())
-        upper = sum(load for at, load in topics.items() if at >= found.boundary) / whole
-        assert found.upper_share == pytest.approx(upper)
-        for boundary in sorted(topics)[1:]:
-            if boundary < self.WHOLE.upper:
-                other = sum(load for at, load in topics.items() if at >= boundary) / whole
-                near = min(abs(upper - wanted), abs(1 - upper - wanted))
-                assert near <= min(abs(other - wanted), abs(1 - other - wanted)) + 1e-9
-
-    def test_a_single_loaded_topic_cannot_be_cut(self) -> None:
-        assert cut.by_load(self.WHOLE, {5: 10.0, 9: 0.0}, 0.5) is None
-
-    def test_of_two_boundaries_one_is_taken(self) -> None:
-        assert cut.choose(self.WHOLE, [0x40000000, 0xC0000000]) == 0x40000000
-        assert cut.choose(self.WHOLE, [0, 0xFFFFFFFF]) is None
 
 
 class TestReplay:

@@ -17,7 +17,6 @@ from controller.domain.settings import SplitSettings
 from controller.policy.frame import namespace_of_bundle
 from controller.policy.snapshot import Snapshot
 from controller.policy.split import unsplittable
-from controller.policy.steady.cut import Cut, by_load, middle
 from controller.policy.steady.model import Model
 from controller.policy.steady.pairs import Candidates
 
@@ -29,22 +28,23 @@ ADVICE = {
     Reason.BUNDLE_LIMIT: "the namespace is at its maximum of bundles: raise split.namespace_maximum_bundles",
     Reason.SWITCHED_OFF: "splitting is switched off (split.enabled): cut the bundle by hand with `ballast split`",
 }
-TopicLoads = Mapping[str, Mapping[int, float]]  # bundle -> topic hash -> load
 
 
 class Advice:
     """Remembers what was said of which bundle; `memory` is what `to_json` gave the round before."""
 
-    def __init__(
-        self, snapshot: Snapshot, settings: SplitSettings, memory: Mapping[str, Any], topics: TopicLoads | None = None
-    ) -> None:
-        self._snapshot, self._settings, self._topics = snapshot, settings, topics or {}
+    def __init__(self, snapshot: Snapshot, settings: SplitSettings, memory: Mapping[str, Any]) -> None:
+        self._snapshot, self._settings = snapshot, settings
         said: Mapping[str, Any] = memory.get("advised", {})
         self._said = {name: int(at) for name, at in said.items() if snapshot.at_ms - int(at) < AGAIN_MS}
         self._splitting: dict[str, int] = {}
 
-    def split(self, model: Model, source: int, found: Candidates, row: int, excess: float) -> Cut | Reason | None:
-        """Where to cut the row's bundle, why it cannot be cut, or None when a cut would not help."""
+    def split(self, model: Model, source: int, found: Candidates, row: int, excess: float) -> int | Reason | None:
+        """Where to cut the row's bundle, why it cannot be cut, or None when a cut would not help.
+
+        In the middle of its range: its owner, who knows the topics' loads, puts the boundary where they are parted
+        (`domain/even_cut.py`).
+        """
         alone = float((found.work[row] * model.rate[source]).max())
         bundle = int(found.bundles[row])
         if alone < CARRIES * excess or alone <= 0:
@@ -53,13 +53,9 @@ class Advice:
         if obstacle is not None:
             return obstacle
         name = self._snapshot.bundles[bundle]
-        parsed, known = Bundle.parse(name), self._topics.get(name)
-        cut = by_load(parsed, known, min(1.0, excess / alone)) if known else middle(parsed)
-        if cut is None:
-            return Reason.UNSPLITTABLE
         space = namespace_of_bundle(name)
         self._splitting[space] = self._splitting.get(space, 0) + 1
-        return cut
+        return Bundle.parse(name).middle()
 
     def obstacle(self, bundle: int) -> Reason | None:
         """Why this bundle cannot be cut, if it cannot."""

@@ -22,7 +22,6 @@ from controller.policy.snapshot import ALLOWED, REASONS, Snapshot
 from controller.policy.steady.advice import Advice
 from controller.policy.steady.candidates import Held, near, picked, targets_for
 from controller.policy.steady.capacity import Capacity
-from controller.policy.steady.cut import Cut
 from controller.policy.steady.hits import Hits
 from controller.policy.steady.model import Model
 from controller.policy.steady.pairs import Bounds, Candidates, Pairs, evaluate
@@ -157,7 +156,7 @@ class Planner:
                     self._move(pairs, best, self._why(source))
                     return True
             cut = self.advice.split(model, source, only, 0, float(model.score[source]) - model.level)
-            if isinstance(cut, Cut):
+            if isinstance(cut, int):
                 self._split(source, giant, cut, {})
                 return False
         if model.score[source] > alone + STOP_SHARE * self.settings.steady.tolerance * model.norm:
@@ -188,14 +187,14 @@ class Planner:
         largest = int(np.argmax(self._relief(close)))
         bundle = int(close.bundles[largest])
         cut = self.advice.split(self.model, source, close, largest, excess)
-        if isinstance(cut, Cut):
+        if isinstance(cut, int):
             self._split(source, bundle, cut, evidence)
         elif cut is not None:
             self.record.deny(source, cut, {**evidence, **self.advice.for_bundle(bundle, cut)})
         else:
             self.record.deny(source, pairs.obstacle(), evidence)
 
-    def _split(self, source: int, bundle: int, cut: Cut, evidence: Mapping[str, Any]) -> None:
+    def _split(self, source: int, bundle: int, cut: int, evidence: Mapping[str, Any]) -> None:
         evidence = {**self.record.seen(source), **evidence}
         self.record.note(source, split_decision(self.snapshot, bundle, source, cut, evidence))
         self.held.name(bundle)

@@ -11,7 +11,6 @@ from controller.domain.decision import Decision, DecisionKind, Label, Reason
 from controller.domain.load import SCORE_UNIT
 from controller.policy.frame import Ints
 from controller.policy.snapshot import REASONS, Snapshot
-from controller.policy.steady.cut import Cut
 from controller.policy.steady.model import in_units
 from controller.policy.transfer_decision import transfer_decision
 
@@ -27,11 +26,10 @@ def move_decision(
     return transfer_decision(snapshot, bundle, way, *told, reason=reason, strategy=NAME, evidence=evidence)
 
 
-def split_decision(snapshot: Snapshot, bundle: int, source: int, cut: Cut, evidence: Mapping[str, Any]) -> Decision:
+def split_decision(
+    snapshot: Snapshot, bundle: int, source: int, boundary: int, evidence: Mapping[str, Any]
+) -> Decision:
     """A split so that one part can move; void when the bundle's epoch has moved on."""
-    told: dict[str, Any] = {"boundary_by": cut.method}
-    if cut.upper_share is not None:
-        told["upper_permille"] = round(1000 * cut.upper_share)
     return Decision(
         id="",
         kind=DecisionKind.SPLIT,
@@ -40,9 +38,9 @@ def split_decision(snapshot: Snapshot, bundle: int, source: int, cut: Cut, evide
         bundle=snapshot.bundles[bundle],
         source=snapshot.brokers[source],
         epoch=int(snapshot.epoch[bundle]),
-        boundary=cut.boundary,
+        boundary=boundary,
         strategy=NAME,
-        evidence={**evidence, **told},
+        evidence=evidence,
     )
 
 
