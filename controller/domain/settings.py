@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from controller.domain.load import RESOURCES
+from controller.domain.placement_settings import PlacementSettings
 from controller.domain.pulsar_knobs import PulsarKnobs
 
 MIB = 1024 * 1024
@@ -35,6 +36,7 @@ class ResourceWeights:
 class BrokerCaps:
     """What a broker may hold at most; one at a cap is no target. None: no cap.
 
+    `max_bundles` counts those that the journal says it owns or is about to own.
     `max_bundle_memory_bytes` is compared with the sum of its bundles' storage_bytes + cache_bytes,
     `max_throughput_bytes_per_s` with the sum of their throughput_in + throughput_out.
     """
@@ -42,6 +44,7 @@ class BrokerCaps:
     max_topics: int | None = 50_000
     max_bundle_memory_bytes: int | None = None
     max_throughput_bytes_per_s: int | None = None
+    max_bundles: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,7 @@ class PolicySettings:
     weights: ResourceWeights = field(default_factory=ResourceWeights)
     caps: BrokerCaps = field(default_factory=BrokerCaps)
     pacing: PacingSettings = field(default_factory=PacingSettings)
+    placement: PlacementSettings = field(default_factory=PlacementSettings)
     steady: SteadySettings = field(default_factory=SteadySettings)
     pulsar: PulsarKnobs = field(default_factory=PulsarKnobs)  # for Pulsar's strategies, in Pulsar's units
 
@@ -143,3 +147,5 @@ class ControlSettings:
     split: SplitSettings = field(default_factory=SplitSettings)
     grace_period_ms: int = 30 * 60_000  # no round's move of a bundle moved less than this ago
     config_version: str = ""
+    placement: PlacementSettings = field(default_factory=PlacementSettings)
+    max_bundles: int | None = None  # of a broker; one at the cap gets an orphan only when all others are at it

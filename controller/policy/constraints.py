@@ -16,6 +16,8 @@ from controller.domain.load import BUNDLE_FIELDS
 from controller.domain.settings import BrokerCaps, PolicySettings
 from controller.policy.costs import Floats
 from controller.policy.frame import NOBODY, Ints, namespaces_of
+from controller.policy.isolation import of_newest_version
+from controller.policy.placement_rules import bundles_held, in_service, rules_of
 from controller.policy.snapshot import ALLOWED, CODES, Snapshot
 
 # Pulsar's own: heartbeats (pulsar/host:port, pulsar/cluster/host:port), SLA monitors, the system namespace
@@ -30,13 +32,19 @@ def constrain(snapshot: Snapshot, settings: PolicySettings) -> Snapshot:
     drained = (snapshot.frame.broker_facts[:, 3] == 1) | (snapshot.frame.broker_facts[:, 4] == 1)
     source = _first(gone, np.where(drained, CODES[Reason.BROKER_DRAINED], ALLOWED), snapshot.source_block)
     at_cap = over_caps(snapshot.totals, settings.caps, reached=True)
+    if settings.caps.max_bundles is not None:
+        at_cap |= bundles_held(snapshot) >= settings.caps.max_bundles
     target = _first(
         source,
         np.where(lagging, CODES[Reason.LAGGING], ALLOWED),
+        np.where(_outdated(snapshot, settings), CODES[Reason.BROKER_VERSION], ALLOWED),
         np.where(at_cap, CODES[Reason.BROKER_CAP], ALLOWED),
         snapshot.target_block,
     )
-    return replace(snapshot, source_block=source, target_block=target, bundle_block=_bundle_block(snapshot, settings))
+    blocks = _bundle_block(snapshot, settings)
+    snapshot = replace(snapshot, source_block=source, target_block=target, bundle_block=blocks)
+    rules = rules_of(snapshot, settings)
+    return snapshot if rules is None else replace(snapshot, rules=rules)
 
 
 def over_caps(totals: Floats, caps: BrokerCaps, reached: bool = False) -> NDArray[np.bool_]:
@@ -56,6 +64,16 @@ def over_caps(totals: Floats, caps: BrokerCaps, reached: bool = False) -> NDArra
 def is_system_namespace(namespace: str) -> bool:
     """Whether the brokers need it where it is: heartbeats, SLA monitors, system topics."""
     return _SYSTEM.fullmatch(namespace) is not None
+
+
+def _outdated(snapshot: Snapshot, settings: PolicySettings) -> NDArray[np.bool_]:
+    """[B] whose version is not the newest of those in service, where only the newest is to be used."""
+    versions = snapshot.frame.versions
+    if not settings.placement.prefer_later_versions or versions is None:
+        return np.zeros(len(snapshot.brokers), bool)
+    there = np.flatnonzero(in_service(snapshot)).tolist()
+    newest = of_newest_version({snapshot.brokers[at]: versions[at] for at in there})
+    return np.array([broker not in newest for broker in snapshot.brokers], bool)
 
 
 def _bundle_block(snapshot: Snapshot, settings: PolicySettings) -> Ints:

@@ -21,6 +21,7 @@ from controller.policy.split import propose
 from controller.policy.strategies import StrategyOutcome, get
 from controller.policy.sufficiency import assess
 from controller.policy.weighed import with_candidates
+from controller.policy.within_rules import within_rules
 
 PACING = "pacing"  # in a strategy's memory
 # Pulsar's own strategies have limits of their own; under a budget they would not be what others are compared with
@@ -52,7 +53,8 @@ def make_plan(
     outcome = deciding.decide(snapshot, {key: kept for key, kept in memory.items() if key != PACING}, settings)
     shed = with_candidates(snapshot, outcome)
     shed = shed if settings.shed.enabled else _switched_off(shed)
-    shed = (*wanted, *without_lone_halves(without_avoided(snapshot, shed)))
+    shed = within_rules(snapshot, settings.caps, (*wanted, *without_avoided(snapshot, shed)))
+    shed = without_lone_halves(shed)
     taken = {d.bundle for d in shed if d.kind is not DecisionKind.SKIP and d.bundle is not None}
     splits = propose(snapshot, settings.split, taken)
     if purses is None:

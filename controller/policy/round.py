@@ -16,10 +16,12 @@ from typing import Any
 import numpy as np
 
 from controller.domain.decision import Decision, RoundResult
+from controller.domain.placement_settings import PlacementSettings
 from controller.domain.settings import PolicySettings
 from controller.domain.state import ClusterState
 from controller.policy.frame import Columns, Frame, tabulate
 from controller.policy.overrides import looked_into
+from controller.policy.placement_rules import ruled_bundles, with_facts_asked_for
 from controller.policy.plan import PACING, make_plan
 from controller.policy.purses import begun_bundles
 from controller.policy.snapshot import ALLOWED, from_frame
@@ -105,13 +107,16 @@ def _result(inputs: RoundInputs, frame: Frame, strategy: str, challenger: bool) 
         "code_version": inputs.code_version,
         "settings": asdict(inputs.settings),
         "memory": memory,
-        "frame": frame.select(
+        "frame": with_facts_asked_for(frame, inputs.settings)
+        .select(
             plan.outcome.considered
             | snapshot.displaced
             | oversized
             | looked_into(snapshot)
+            | ruled_bundles(snapshot)
             | begun_bundles(snapshot, memory.get(PACING, {}))
-        ).to_json(),
+        )
+        .to_json(),
     }
     decisions = tuple(
         replace(decision, id=f"{inputs.round_id}-{f'{name}-' if challenger else ''}{at:04d}")
@@ -153,6 +158,7 @@ def _settings(stored: Mapping[str, Any]) -> PolicySettings:
     """The settings that `asdict` wrote down: each part by its own type, lists where JSON knows no tuples."""
     parts = {f.name: type(getattr(_DEFAULTS, f.name)) for f in fields(PolicySettings)}
     values = {n: parts[n](**_tuples(v)) if is_dataclass(parts[n]) else v for n, v in stored.items()}
+    values["placement"] = PlacementSettings.from_json(stored.get("placement", {}))
     return PolicySettings(**_tuples(values))
 
 

@@ -10,8 +10,10 @@ b" counts for the bundle's owner: the part of r's average that came from b is ta
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +25,9 @@ from controller.domain.state import ClusterState
 from controller.policy.costs import Floats, costs, unit_costs
 from controller.policy.frame import MOVING, NOBODY, UNOWNED, Columns, Frame, Ints, tabulate
 from controller.policy.room import UNBOUND, Room
+
+if TYPE_CHECKING:
+    from controller.policy.placement_rules import PlacementRules
 
 REASONS = tuple(Reason)
 CODES = {reason: code for code, reason in enumerate(REASONS)}
@@ -61,6 +66,7 @@ class Snapshot:
     cost: Floats  # [N x R] estimated usage on its broker
     bundle_block: Ints  # [N] why it may not be moved
     room: Room = UNBOUND  # how many moves pacing lets a strategy choose
+    rules: PlacementRules | None = None  # which bundle may go to which broker; None: nothing is configured
 
     @property
     def eligible(self) -> NDArray[np.bool_]:
@@ -70,6 +76,11 @@ class Snapshot:
     def bundles_of(self, broker: int) -> Ints:
         """Indices of the bundles that count as this broker's, by name."""
         return np.flatnonzero(self.owner == broker)
+
+    def place_of(self, bundle: str) -> int | None:
+        """The bundle's index, if it is known."""
+        at = bisect_left(self.bundles, bundle)
+        return at if at < len(self.bundles) and self.bundles[at] == bundle else None
 
 
 def build(

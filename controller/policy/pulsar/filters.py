@@ -72,18 +72,21 @@ def by_isolation(
     policy: IsolationPolicy | None,
     others: Iterable[IsolationPolicy] = (),
     supports_domain: Callable[[str], bool] = lambda broker: True,
+    matches: Callable[[str, tuple[str, ...]], bool] | None = None,
 ) -> list[str]:
     """With a policy its primaries, and its secondaries when there are too few; shared brokers never.
 
     Without one: the shared brokers, those that are primary in no policy (`others`), if they take topics of that domain.
+    `matches`: instead of Pulsar's own, whether one of the expressions means the broker.
     """
+    matches = matches or _matches
     if policy is None:
-        taken = [pattern for other in others for pattern in other.primary]
-        return [broker for broker in available if not _matches(broker, taken) and supports_domain(broker)]
-    primaries = [broker for broker in available if _matches(broker, policy.primary)]
+        taken = tuple(pattern for other in others for pattern in other.primary)
+        return [broker for broker in available if not matches(broker, taken) and supports_domain(broker)]
+    primaries = [broker for broker in available if matches(broker, policy.primary)]
     if len(primaries) >= policy.min_limit:
         return primaries
-    spare = [broker for broker in available if broker not in primaries and _matches(broker, policy.secondary)]
+    spare = [broker for broker in available if broker not in primaries and matches(broker, policy.secondary)]
     return primaries + spare
 
 
