@@ -22,6 +22,7 @@ from controller.domain.settings import (
     SplitSettings,
     SteadySettings,
 )
+from controller.domain.weighted_settings import WeightedSettings
 
 _PULSARS = PulsarKnobs()
 _NO_LIMIT = 2**31 - 1  # Pulsar's limits cannot be empty
@@ -72,6 +73,7 @@ def split_settings(settings: Settings) -> SplitSettings:
         max_bandwidth_bytes_per_s=None if s.max_bandwidth_mbytes is None else s.max_bandwidth_mbytes * MIB,
         namespace_maximum_bundles=s.namespace_maximum_bundles,
         default_number_of_namespace_bundles=s.default_number_of_namespace_bundles,
+        max_storage_bytes=s.max_storage_bytes,
     )
 
 
@@ -84,6 +86,25 @@ def pacing_settings(settings: Settings) -> PacingSettings:
     """Token buckets of moves."""
     p = settings.pacing
     return PacingSettings(p.broker_moves_per_min, p.namespace_moves_per_min, p.cluster_moves_per_min)
+
+
+def weighted_settings(settings: Settings) -> WeightedSettings:
+    """The limits of `weighted`."""
+    w = settings.weighted
+    return WeightedSettings(
+        load_awareness_providers=w.load_awareness_providers,
+        max_topics_per_broker=w.max_topics_per_broker,
+        max_partitions_per_broker=w.max_partitions_per_broker,
+        cpu_threshold=_fraction(w.cpu_threshold_pct),
+        memory_threshold=_fraction(w.memory_threshold_pct),
+        disk_io_threshold=_fraction(w.disk_io_threshold_pct),
+        bandwidth_threshold=_fraction(w.bandwidth_threshold_pct),
+        bandwidth_in_threshold_bytes_per_s=w.bandwidth_in_threshold,
+        bandwidth_out_threshold_bytes_per_s=w.bandwidth_out_threshold,
+        offload_threshold_bytes=w.offload_threshold,
+        max_unacked_messages_per_broker=w.max_unacked_messages_per_broker,
+        max_active_rpc_queue_ms=w.max_active_rpc_queue_ms,
+    )
 
 
 def pulsar_knobs(settings: Settings) -> PulsarKnobs:
@@ -115,6 +136,7 @@ def policy_settings(settings: Settings) -> PolicySettings:
         caps=broker_caps(settings),
         pacing=pacing_settings(settings),
         steady=steady_settings(settings),
+        weighted=weighted_settings(settings),
         pulsar=pulsar_knobs(settings),
     )
 
@@ -139,6 +161,10 @@ def control_settings(settings: Settings) -> ControlSettings:
         grace_period_ms=_minutes_to_ms(settings.shedding.grace_period_minutes),
         config_version=settings.version,
     )
+
+
+def _fraction(percent: float | None) -> float | None:
+    return None if percent is None else percent / 100
 
 
 def _minutes_to_ms(minutes: float) -> int:

@@ -23,6 +23,7 @@ from controller.config.sections.platform import Cluster, Http, Kafka, Logging, S
 from controller.config.sections.pulsar import Pulsar
 from controller.config.sections.reference import Reference
 from controller.config.sections.retention import Retention
+from controller.config.sections.weighted import Weighted
 
 HIDDEN = "(hidden)"
 _SECRET_WORDS = ("password", "secret", "jaas", "token")
@@ -44,6 +45,7 @@ class Settings(BaseModel):
     shedding: Shedding = Shedding()
     pacing: Pacing = Pacing()
     steady: Steady = Steady()
+    weighted: Weighted = Weighted()
     split: Split = Split()
     broker: Broker = Broker()
     pulsar: Pulsar = Pulsar()

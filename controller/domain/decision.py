@@ -49,6 +49,8 @@ class Reason(str, Enum):
     SPLIT_BANDWIDTH = "113_split_bandwidth"
     SPLIT_SEND_ON = "114_split_send_on"
     SPLIT_TO_BALANCE = "115_split_to_balance"
+    SPLIT_STORAGE = "118_split_storage"
+    WITHIN_LIMITS = "117_within_limits"
     MISPLACED = "116_misplaced"
     HIT_COUNT = "200_hit_count"
     GRACE_PERIOD = "201_grace_period"
@@ -84,6 +86,7 @@ class Reason(str, Enum):
     UNDER_PROVISIONED = "411_under_provisioned"
     EXTERNAL_LOAD = "412_external_load"
     SLOW_BROKER = "413_slow_broker"
+    TARGET_OVER_LIMIT = "414_target_over_limit"
 
     @property
     def band(self) -> str:

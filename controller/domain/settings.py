@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from controller.domain.load import RESOURCES
 from controller.domain.placement_settings import PlacementSettings
 from controller.domain.pulsar_knobs import PulsarKnobs
+from controller.domain.weighted_settings import WeightedSettings
 
 MIB = 1024 * 1024
 
@@ -79,6 +80,7 @@ class SplitSettings:
     max_bandwidth_bytes_per_s: float | None = 100.0 * MIB
     namespace_maximum_bundles: int = 128
     default_number_of_namespace_bundles: int = 4
+    max_storage_bytes: int | None = None  # stored in all of the bundle's topics
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,7 @@ class PolicySettings:
     pacing: PacingSettings = field(default_factory=PacingSettings)
     placement: PlacementSettings = field(default_factory=PlacementSettings)
     steady: SteadySettings = field(default_factory=SteadySettings)
+    weighted: WeightedSettings = field(default_factory=WeightedSettings)
     pulsar: PulsarKnobs = field(default_factory=PulsarKnobs)  # for Pulsar's strategies, in Pulsar's units
 
 

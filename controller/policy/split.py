@@ -1,6 +1,7 @@
 """Which bundles are too big, and where to cut them. Used by the agent for its own bundles and by a round for all.
 
-The four limits are Pulsar's (BundleSplitterTask); a bundle over one of them is named by the first in that order.
+The first four limits are Pulsar's (BundleSplitterTask), stored bytes are ours and off by default; a bundle over one of
+them is named by the first in that order.
 Cutting needs two topics to part, two hashes to cut between, and room below the namespace's maximum.
 """
 
@@ -23,7 +24,8 @@ from controller.policy.frame import Ints, namespace_of_bundle
 from controller.policy.snapshot import ALLOWED, CODES, REASONS, Snapshot
 
 _F = {name: i for i, name in enumerate(BUNDLE_FIELDS)}
-LIMITS = (Reason.SPLIT_TOPICS, Reason.SPLIT_SESSIONS, Reason.SPLIT_MSG_RATE, Reason.SPLIT_BANDWIDTH)
+_PULSARS = (Reason.SPLIT_TOPICS, Reason.SPLIT_SESSIONS, Reason.SPLIT_MSG_RATE, Reason.SPLIT_BANDWIDTH)
+LIMITS = (*_PULSARS, Reason.SPLIT_STORAGE)
 
 
 def oversized(bundle_stats: Mapping[str, float], settings: SplitSettings) -> Reason | None:
@@ -47,12 +49,13 @@ def range_of(name: str) -> Bundle | None:
 
 
 def excess(fields: Floats, settings: SplitSettings) -> Floats:
-    """[N x 4] value / limit for each of LIMITS; above 1 is exceeded, 0 where the limit is off."""
+    """[N x 5] value / limit for each of LIMITS; above 1 is exceeded, 0 where the limit is off."""
     measured = (
         (fields[:, _F["topics"]], settings.max_topics),
         (fields[:, _F["producers"]] + fields[:, _F["consumers"]], settings.max_sessions),
         (fields[:, _F["msg_rate_in"]] + fields[:, _F["msg_rate_out"]], settings.max_msg_rate_per_s),
         (fields[:, _F["throughput_in"]] + fields[:, _F["throughput_out"]], settings.max_bandwidth_bytes_per_s),
+        (fields[:, _F["storage_bytes"]], settings.max_storage_bytes),
     )
     off = np.zeros(len(fields))
     return np.column_stack([value / limit if limit is not None and limit > 0 else off for value, limit in measured])
@@ -114,9 +117,10 @@ def _decision(
     name = snapshot.bundles[at]
     bundle = range_of(name)
     ratios = np.rint(excess(snapshot.fields[at : at + 1], settings)[0] * 1000).astype(np.int64).tolist()
+    told = LIMITS if settings.max_storage_bytes else _PULSARS  # a limit that is off by default is not spoken of
     evidence: dict[str, Any] = {
         "exceeded": reason.value,
-        "permille_of_limit": dict(zip((limit.value for limit in LIMITS), ratios, strict=True)),
+        "permille_of_limit": {limit.value: ratio for limit, ratio in zip(LIMITS, ratios, strict=True) if limit in told},
         "namespace_bundles": int(snapshot.frame.namespace_bundles[namespace_of_bundle(name)]),
     }
     return Decision(

@@ -46,6 +46,41 @@ def test_limits(stats: dict[str, float], reason: Reason | None) -> None:
     assert oversized(stats, SplitSettings()) is reason
 
 
+STORED = SplitSettings(max_storage_bytes=100 * MIB)
+
+
+@pytest.mark.parametrize(
+    ("stats", "reason"),
+    [
+        ({"storage_bytes": 100 * MIB}, None),
+        ({"storage_bytes": 100 * MIB + 1}, Reason.SPLIT_STORAGE),
+        ({"storage_bytes": 1e12, "cache_bytes": 1e12, "throughput_in": 101 * MIB}, Reason.SPLIT_BANDWIDTH),
+    ],
+)
+def test_stored_bytes_are_the_last_limit(stats: dict[str, float], reason: Reason | None) -> None:
+    assert oversized(stats, STORED) is reason
+
+
+def test_stored_bytes_are_no_limit_unless_they_are_given_one() -> None:
+    assert oversized({"storage_bytes": 1e15}, SplitSettings()) is None
+    assert oversized({"storage_bytes": 1e15}, SplitSettings(max_storage_bytes=0)) is None
+
+
+def test_a_bundle_that_stores_too_much_is_cut_in_the_middle_and_the_evidence_says_by_how_much() -> None:
+    built = one(topics=2.0, storage_bytes=150.0 * MIB).with_settings(split={"max_storage_bytes": 100 * MIB})
+    (split,) = splits(built.round())
+    assert split.reason is Reason.SPLIT_STORAGE
+    assert split.boundary == Bundle.parse(bundle_name(0)).middle()
+    assert split.evidence["permille_of_limit"][Reason.SPLIT_STORAGE.value] == 1500
+    assert len(split.evidence["permille_of_limit"]) == 5
+    assert len(splits(one().round())[0].evidence["permille_of_limit"]) == 4  # as before the limit was there
+
+
+def test_of_a_single_topic_stored_bytes_cannot_be_parted() -> None:
+    built = one(topics=1.0, storage_bytes=150.0 * MIB).with_settings(split={"max_storage_bytes": 100 * MIB})
+    assert why_not(built) is Reason.UNSPLITTABLE
+
+
 @pytest.mark.parametrize("off", [None, 0, -1])
 def test_a_limit_can_be_off(off: int | None) -> None:
     assert oversized({"producers": 1e6}, SplitSettings(max_sessions=off)) is None

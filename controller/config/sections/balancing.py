@@ -193,6 +193,13 @@ class Split(Section):
         hi=65_536,
         pulsar=(PulsarName("defaultNumberOfNamespaceBundles"),),
     )
+    max_storage_bytes: SizeBytes | None = key(
+        None,
+        "Bytes stored in a bundle's topics; empty: no limit.",
+        source=DESIGN,
+        unit="bytes",
+        allowed="a size such as 512kB, 100MB or 1GiB (M means 1024 x 1024, as in Pulsar)",
+    )
 
 
 class Broker(Section):
