@@ -20,6 +20,7 @@ from controller.domain.placement_settings import PlacementSettings
 from controller.domain.settings import PolicySettings
 from controller.domain.state import ClusterState
 from controller.policy.frame import Columns, Frame, tabulate
+from controller.policy.memory_codec import packed, unpacked
 from controller.policy.overrides import looked_into
 from controller.policy.placement_rules import ruled_bundles, with_facts_asked_for
 from controller.policy.plan import PACING, make_plan
@@ -90,13 +91,14 @@ def replay_round(stored: Mapping[str, Any]) -> str:
     inputs = json.loads(json.dumps(stored))
     frame = Frame.from_json(inputs["frame"])
     settings = _settings(inputs["settings"])
-    plan = make_plan(from_frame(frame, settings), inputs["strategy"], inputs["memory"], settings)
+    plan = make_plan(from_frame(frame, settings), inputs["strategy"], unpacked(inputs["memory"]), settings)
     return _hash({**inputs, "frame": frame.to_json()}, plan.decisions)
 
 
 def _result(inputs: RoundInputs, frame: Frame, strategy: str, challenger: bool) -> RoundResult:
     name = get(strategy).name
-    memory = dict(inputs.state.round_memory.get(name, {}))
+    kept = dict(inputs.state.round_memory.get(name, {}))
+    memory = unpacked(kept)
     plan = make_plan(from_frame(frame, inputs.settings), name, memory, inputs.settings, challenger)
     snapshot = plan.snapshot
     oversized = oversized_codes(snapshot.fields, inputs.settings.split) != ALLOWED
@@ -106,7 +108,7 @@ def _result(inputs: RoundInputs, frame: Frame, strategy: str, challenger: bool) 
         "config_version": inputs.config_version,
         "code_version": inputs.code_version,
         "settings": asdict(inputs.settings),
-        "memory": memory,
+        "memory": kept,
         "frame": with_facts_asked_for(frame, inputs.settings)
         .select(
             plan.outcome.considered
@@ -129,7 +131,7 @@ def _result(inputs: RoundInputs, frame: Frame, strategy: str, challenger: bool) 
         strategy=name,
         decisions=decisions,
         scores=plan.outcome.scores,
-        memory={name: dict(plan.outcome.memory)},
+        memory={name: packed(plan.outcome.memory)},
         plan_hash=_hash(stored, plan.decisions),
         challenger=challenger,
         inputs=stored,
