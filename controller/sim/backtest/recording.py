@@ -8,9 +8,9 @@ The same reports in any order give the same arrays and the same digest.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from controller.domain.load import BUNDLE_FIELDS, RESOURCES
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Singles = NDArray[np.float32]  # seven digits: half the memory of a long recording
 NOBODY = -1
 
 
@@ -32,50 +33,114 @@ class Recording:
     at_ms: Ints  # [S] the end of each step
     usage: Floats  # [S x B x R] NaN unknown
     limit: Floats  # [S x B x R] NaN unknown
+    totals: Floats  # [S x B x F] of all its bundles, those that no report lists among them
     member: NDArray[np.bool_]  # [S x B]
     owner: Ints  # [S x N] who reported it, NOBODY
-    fields: Floats  # [S x N x F] 0 where nobody reported it
+    fields: Singles  # [S x N x F] 0 where nobody reported it
 
     def digest(self) -> str:
         """SHA-256 of names and arrays: one key of stored results."""
         told = hashlib.sha256(repr((self.brokers, self.bundles)).encode())
-        for array in (self.at_ms, self.usage, self.limit, self.member, self.owner, self.fields):
-            told.update(repr((array.shape, array.dtype.str)).encode() + np.ascontiguousarray(array).tobytes())
+        for name in ARRAYS:
+            array = np.ascontiguousarray(getattr(self, name))
+            told.update(repr((name, array.shape, array.dtype.str)).encode())
+            told.update(array.reshape(-1).view(np.uint8).data)
         return told.hexdigest()
+
+
+ARRAYS = tuple(f.name for f in fields(Recording) if f.name not in ("brokers", "bundles"))
+
+
+class Reported(NamedTuple):
+    """What one broker told of a step."""
+
+    order: tuple[int, ...]  # of two by one broker in one step the larger counts
+    usage: Floats  # [R] NaN unknown
+    limit: Floats  # [R] NaN unknown
+    totals: Floats  # [F]
+    bundles: Ints  # [k] numbers in the order of their first appearance
+    fields: Singles  # [k x F]
+
+
+class Recorder:
+    """Collects reports in any order, keeping no more of them than a recording needs."""
+
+    def __init__(self, step_ms: int) -> None:
+        """Raises BadRecord for a step that is not above 0."""
+        if step_ms <= 0:
+            raise BadRecord("recording", f"a step of {step_ms} ms: give one above 0")
+        self._step_ms = step_ms
+        self._bundles: dict[str, int] = {}
+        self._reported: dict[tuple[int, str], Reported] = {}
+
+    def add(self, report: Mapping[str, Any]) -> None:
+        """A load report v1. Raises KeyError, TypeError or ValueError for one that is not in its form."""
+        order = (int(report["sent_ms"]), int(report["incarnation"]), int(report["sequence"]))
+        told = np.array([[report["resources"][r][part] for r in RESOURCES] for part in ("usage", "limit")], np.float64)
+        totals = np.array([report["totals"][f] for f in BUNDLE_FIELDS], np.float64)
+        rows = [[b[f] for f in BUNDLE_FIELDS] for b in report["bundles"]]
+        names = [b["bundle"] for b in report["bundles"]]
+        self.add_figures(report["broker"], order, told[0], told[1], totals, names, np.array(rows, np.float32))
+
+    def add_figures(
+        self, broker: str, order: tuple[int, ...], usage: Floats, limit: Floats, totals: Floats,
+        names: Iterable[str], rows: Singles,
+    ) -> None:  # fmt: skip
+        """The same as arrays. `order`: ms since epoch first; usage below 0 and limits of 0 or less are unknown."""
+        key = order[0] // self._step_ms, broker
+        known = self._reported.get(key)
+        if known is not None and known.order >= order:
+            return
+        numbers = [self._bundles.setdefault(name, len(self._bundles)) for name in names]
+        self._reported[key] = Reported(
+            order,
+            np.where(usage < 0, np.nan, usage),
+            np.where(limit <= 0, np.nan, limit),
+            totals,
+            np.array(numbers, np.int64),
+            rows.reshape(len(numbers), len(BUNDLE_FIELDS)),
+        )
+
+    def done(self) -> Recording:
+        """All that was added. Raises BadRecord when nothing was."""
+        if not self._reported:
+            raise BadRecord("recording", "no reports: nothing to run strategies on")
+        names = sorted(self._bundles)
+        place = np.empty(len(names), np.int64)
+        place[[self._bundles[name] for name in names]] = np.arange(len(names))
+        brokers = tuple(sorted({broker for _, broker in self._reported}))
+        steps = sorted({step for step, _ in self._reported})
+        step_at, broker_at = ({key: at for at, key in enumerate(keys)} for keys in (steps, brokers))
+        result = _empty(brokers, tuple(names), (np.array(steps, np.int64) + 1) * self._step_ms)
+        for (step, broker), told in sorted(self._reported.items(), key=lambda item: (item[1].order[0], item[0])):
+            s, b = step_at[step], broker_at[broker]
+            result.usage[s, b], result.limit[s, b], result.totals[s, b] = told.usage, told.limit, told.totals
+            result.member[s, b] = True
+            held = place[told.bundles]
+            result.owner[s, held] = b
+            result.fields[s, held] = told.fields
+        return result
 
 
 def from_reports(reports: Sequence[Mapping[str, Any]], step_ms: int) -> Recording:
     """The recording of load reports v1, in steps of `step_ms` (> 0). Raises BadRecord when there is no report."""
-    if step_ms <= 0:
-        raise BadRecord("recording", f"a step of {step_ms} ms: give one above 0")
-    if not reports:
-        raise BadRecord("recording", "no reports: nothing to run strategies on")
-    ordered = sorted(reports, key=lambda r: (r["sent_ms"], r["broker"], r["incarnation"], r["sequence"]))
-    brokers = tuple(sorted({r["broker"] for r in ordered}))
-    bundles = tuple(sorted({b["bundle"] for r in ordered for b in r["bundles"]}))
-    newest = {(r["sent_ms"] // step_ms, r["broker"]): r for r in ordered}
-    steps = sorted({step for step, _ in newest})
-    step_at, broker_at, bundle_at = ({key: at for at, key in enumerate(keys)} for keys in (steps, brokers, bundles))
-    usage = np.full((len(steps), len(brokers), len(RESOURCES)), np.nan)
-    limit = usage.copy()
-    member = np.zeros(usage.shape[:2], bool)
-    owner = np.full((len(steps), len(bundles)), NOBODY, np.int64)
-    fields = np.zeros((len(steps), len(bundles), len(BUNDLE_FIELDS)))
-    for (step, broker), report in sorted(newest.items(), key=lambda item: (item[1]["sent_ms"], item[0])):
-        at = step_at[step], broker_at[broker]
-        usage[at], limit[at] = _resources(report)
-        member[at] = True
-        held = np.array([bundle_at[b["bundle"]] for b in report["bundles"]], np.int64)
-        owner[at[0], held] = at[1]
-        fields[at[0], held] = np.array([[b[f] for f in BUNDLE_FIELDS] for b in report["bundles"]]).reshape(
-            len(held), len(BUNDLE_FIELDS)
-        )
+    recorder = Recorder(step_ms)
+    for report in reports:
+        recorder.add(report)
+    return recorder.done()
+
+
+def _empty(brokers: tuple[str, ...], bundles: tuple[str, ...], at_ms: Ints) -> Recording:
+    steps = len(at_ms)
+    usage = np.full((steps, len(brokers), len(RESOURCES)), np.nan)
     return Recording(
-        brokers, bundles, (np.array(steps, np.int64) + 1) * step_ms, usage, limit, member, owner, fields
-    )  # fmt: skip
-
-
-def _resources(report: Mapping[str, Any]) -> tuple[Floats, Floats]:
-    """Usage and limit [R]; a usage below 0 or a limit of 0 or less is unknown."""
-    told = np.array([[report["resources"][r][part] for r in RESOURCES] for part in ("usage", "limit")], np.float64)
-    return np.where(told[0] < 0, np.nan, told[0]), np.where(told[1] <= 0, np.nan, told[1])
+        brokers=brokers,
+        bundles=bundles,
+        at_ms=at_ms,
+        usage=usage,
+        limit=usage.copy(),
+        totals=np.zeros((steps, len(brokers), len(BUNDLE_FIELDS))),
+        member=np.zeros((steps, len(brokers)), bool),
+        owner=np.full((steps, len(bundles)), NOBODY, np.int64),
+        fields=np.zeros((steps, len(bundles), len(BUNDLE_FIELDS)), np.float32),
+    )

@@ -1,0 +1,38 @@
+"""One point of a backtest: a strategy with its knobs over a whole recording, from frame to figures. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from controller.domain.settings import PolicySettings
+from controller.policy.plan import make_plan
+from controller.policy.snapshot import from_frame
+from controller.sim.backtest.checks import Checks
+from controller.sim.backtest.frames import Frames
+from controller.sim.backtest.grid import GridPoint
+from controller.sim.backtest.point_figures import figures_of
+from controller.sim.backtest.prepared import Prepared, Replay
+from controller.sim.backtest.replay_world import ReplayWorld
+from controller.sim.backtest.result import PointRun
+
+
+def run_point(prepared: Prepared, point: GridPoint, base: PolicySettings, replay: Replay) -> PointRun:
+    """Play all steps; a round after each that `prepared` has one for. The same arguments give the same result."""
+    settings = point.settings(base)
+    world = ReplayWorld(prepared, send_on=settings.split.auto_unload)
+    frames, checks = Frames(prepared), Checks(prepared.brokers)
+    memory: Mapping[str, Any] = {}
+    ahead = 0  # the next step
+    for round_, last in enumerate(prepared.round_step.tolist()):
+        for step in range(ahead, last + 1):
+            world.advance(step)
+        ahead = last + 1
+        snapshot = from_frame(frames.frame(round_, world.bundles, world.owners_at(round_)), settings)
+        plan = make_plan(snapshot, point.strategy, memory, settings)
+        memory = plan.outcome.memory
+        checks.see(plan.snapshot, world.take_disturbed())
+        checks.expect(plan.snapshot, world.carry_out(plan.decisions, round_))
+    for step in range(ahead, len(prepared.at_ms)):
+        world.advance(step)
+    return figures_of(world, checks, point, replay)
