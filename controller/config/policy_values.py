@@ -79,7 +79,8 @@ def split_settings(settings: Settings) -> SplitSettings:
 
 def steady_settings(settings: Settings) -> SteadySettings:
     """The knobs of `steady`."""
-    return SteadySettings(settings.steady.tolerance, settings.steady.churn, settings.steady.budget)
+    s = settings.steady
+    return SteadySettings(s.tolerance, s.churn, s.budget, s.model_error)
 
 
 def pacing_settings(settings: Settings) -> PacingSettings:

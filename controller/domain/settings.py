@@ -90,11 +90,20 @@ class SteadySettings:
     `tolerance`: how far above the level that all could share a broker may stay. `churn`: what a move must pay back, as
     the share of that level it takes off its source; a bundle with many sessions must pay more. `budget`: moves a round
     for each broker of the cluster.
+
+    `model_error` is measured, not chosen: by how much of the level predicted and realised loads differ
+    (`ballast backtest`). A move must bring at least as much, or nobody could tell that it helped.
     """
 
     tolerance: float = 0.05
     churn: float = 0.01
     budget: float = 1.0
+    model_error: float = 0.0
+
+    @property
+    def least_relief(self) -> float:
+        """What a move must take off its source, as a share of the level."""
+        return max(self.churn, self.model_error)
 
 
 @dataclass(frozen=True, slots=True)

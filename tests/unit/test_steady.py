@@ -266,9 +266,12 @@ class TestMoves:
         (move,) = moves(built.bundle("a", cpu=20, sessions=900).bundle("b", cpu=20).round())
         assert move.bundle == quiet
 
-    def test_a_move_must_pay(self) -> None:
+    @pytest.mark.parametrize("asked", [SteadySettings(churn=0.05), SteadySettings(model_error=0.05)])
+    def test_a_move_must_pay_and_bring_more_than_the_model_errs(self, asked: SteadySettings) -> None:
         built = steady(loads(56, 40, 40, 40, parts=200))
-        built.settings = replace(built.settings, steady=SteadySettings(churn=0.05))
+        assert moves(live(replace(built), 8).round()), "a smaller margin would do"
+        built = steady(loads(56, 40, 40, 40, parts=200))
+        built.settings = replace(built.settings, steady=asked)
         result = live(built, 8).round()
         assert moves(result) == []
         assert reason_of(result, "b0") is Reason.NOT_WORTH_MOVING

@@ -96,7 +96,7 @@ class Shedding(Section):
 
 
 class Steady(Section):
-    """The three knobs of strategy `steady`."""
+    """The three knobs of strategy `steady`, and what a backtest measured."""
 
     tolerance: float = key(
         0.05,
@@ -121,6 +121,15 @@ class Steady(Section):
         unit="moves",
         lo=0,
         hi=100,
+    )
+    model_error: float = key(
+        0.0,
+        "Measured by `ballast backtest`: how far predicted loads are from realised ones, as a share of that level; no "
+        "move that brings less is made.",
+        source=DESIGN,
+        unit="fraction",
+        lo=0,
+        hi=1,
     )
 
 

@@ -18,9 +18,10 @@ from controller.domain.decision import Reason
 from controller.domain.settings import PolicySettings
 from controller.policy.costs import Floats
 from controller.policy.frame import Ints
+from controller.policy.misplaced import bring_home, home_for
 from controller.policy.snapshot import ALLOWED, REASONS, Snapshot
 from controller.policy.steady.advice import Advice
-from controller.policy.steady.candidates import Held, near, picked, targets_for
+from controller.policy.steady.candidates import Held, near, picked, targets_within_rules
 from controller.policy.steady.capacity import Capacity
 from controller.policy.steady.hits import Hits
 from controller.policy.steady.model import Model
@@ -54,9 +55,10 @@ class Planner:
         self.budget = snapshot.room.budget(max(MIN_BUDGET, int(np.ceil(steady.budget * len(snapshot.brokers)))))
         self.left = snapshot.room.left(len(snapshot.brokers))
         self.stop = model.level + STOP_SHARE * steady.tolerance * norm
-        self.strict = Bounds(model.level - SLACK * norm, self.stop, steady.churn * norm)
-        self.loose = Bounds(model.level - 2 * SLACK * norm, model.level + steady.tolerance * norm, steady.churn * norm)
-        self.filling = Bounds(model.level - FILL_SLACK * norm, self.stop, steady.churn * norm)
+        relief = steady.least_relief * norm
+        self.strict = Bounds(model.level - SLACK * norm, self.stop, relief)
+        self.loose = Bounds(model.level - 2 * SLACK * norm, model.level + steady.tolerance * norm, relief)
+        self.filling = Bounds(model.level - FILL_SLACK * norm, self.stop, relief)
         self.usable = model.takes_part & ~capacity.slow
         self.record = Record(snapshot, capacity, model, hits, settings)
         self._transfers = 0
@@ -72,6 +74,7 @@ class Planner:
 
     def plan(self) -> None:
         """Choose all moves of the round."""
+        bring_home(self.snapshot, self._send_home)
         self._relieve_all(self.hits.sources.copy())
         for idle in np.flatnonzero(self.hits.idle & self.usable & (self.snapshot.target_block == ALLOWED)).tolist():
             self._fill(idle)
@@ -93,7 +96,7 @@ class Planner:
         if found is None:
             return False
         idle_only = self.hits.idle if self.record.short else np.ones(len(active), bool)
-        targets = targets_for(self.model, self.usable & ~active & idle_only & (self.left > 0), source)
+        targets = targets_within_rules(self.model, self.usable & ~active & idle_only & (self.left > 0), found)
         if not len(targets):
             self.record.deny(source, Reason.UNDER_PROVISIONED if self.record.short else Reason.NO_TARGET)
             return False
@@ -241,6 +244,23 @@ class Planner:
         close = near(found, self._relief(found), float(self.model.score[source] - self.filling.source_at_least))
         return evaluate(self.model, close, np.array([idle]), self.filling, self.settings.caps)
 
+    def _send_home(self, bundle: int) -> bool:
+        """A bundle that isolation forbids where it is goes where it may be; False: nowhere, now."""
+        model, source = self.model, int(self.model.owner[bundle])
+        if model.tally is None or self._transfers >= self.budget or not self.left[source]:
+            self.record.deny(source, Reason.BUDGET_SPENT)
+            return False
+        targets = np.flatnonzero(model.takes_part & (self.snapshot.target_block == ALLOWED) & (self.left > 0))
+        work = model.work(np.array([bundle]), source)
+        ceiling = max(self.settings.shed.overloaded_threshold, self.stop)
+        target, why = home_for(model.tally, bundle, targets, model.with_(targets, work)[0], ceiling)
+        if target is None:
+            self.record.deny(source, why)
+            return False
+        policy = {"isolation": model.tally.rules.policy_name(bundle)}
+        self._transfer(bundle, work[0], (source, target), why, {**self.record.seen(source), **policy})
+        return True
+
     def _free_of(self, source: int) -> Candidates | None:
         """The source's bundles that may move; None when there are none, with the reason noted."""
         self.record.visited[source] = True
@@ -257,17 +277,20 @@ class Planner:
         row, column = best
         source, target = pairs.candidates.source, int(pairs.targets[column])
         bundle = int(pairs.candidates.bundles[row])
-        model = self.model
         evidence = {**self.record.seen(source), **self.record.lost(pairs)}
         evidence["disruption_permille"] = round(1000 * float(pairs.candidates.disruption[row]))
-        before = float(model.score[source]), float(model.score[target])
-        model.move(bundle, pairs.candidates.work[row], target)
+        self._transfer(bundle, pairs.candidates.work[row], (source, target), reason, evidence)
+
+    def _transfer(
+        self, bundle: int, work: Floats, way: tuple[int, int], reason: Reason, evidence: Mapping[str, Any]
+    ) -> None:
+        model = self.model
+        before = float(model.score[way[0]]), float(model.score[way[1]])
+        model.move(bundle, work, way[1])
         self.held.name(bundle)
-        after = float(model.score[source]), float(model.score[target])
-        self.record.note(
-            source, move_decision(self.snapshot, bundle, (source, target), before, after, reason, evidence)
-        )
-        self._count((source, target), 1)
+        after = float(model.score[way[0]]), float(model.score[way[1]])
+        self.record.note(way[0], move_decision(self.snapshot, bundle, way, before, after, reason, evidence))
+        self._count(way, 1)
 
     def _count(self, way: tuple[int, int], moves: int) -> None:
         self._transfers += moves
