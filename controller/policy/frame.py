@@ -29,11 +29,13 @@ Columns = Mapping[str, NDArray[Any]]
 BROKER_FACTS = ("incarnation", "registered", "alive", "drained", "leaving", "lagging", "reports", "last_event_ms")
 BUNDLE_FACTS = ("owner", "status", "epoch", "moved_at_ms")
 ROW_FACTS = ("bundle", "reporter", "reports")
+LATENCIES = ("rpc_queue_ms", "metadata_latency_ms")  # columns of Frame.latencies, there in microseconds
 
 OWNED, MOVING, UNOWNED = 0, 1, 2  # BUNDLE_FACTS.status
 NOBODY = -1  # BUNDLE_FACTS.owner
 _MEASURED = (*(f"{r}_usage" for r in RESOURCES), *(f"{r}_limit" for r in RESOURCES), *BUNDLE_FIELDS)
 _LARGEST = 2**53  # beyond it JSON readers lose digits
+_US_A_MS = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +57,7 @@ class Frame:
     overrides: tuple[Override, ...] = ()  # that hold at this moment, oldest first
     held: Ints | None = None  # [B] bundles that each broker owns or is about to own; None: as many as are in `bundles`
     versions: tuple[str, ...] | None = None  # [B] as brokers registered them, "" unknown; None: of none
+    latencies: Ints | None = None  # [B x LATENCIES] in us, UNKNOWN where nobody knows; None: of none
 
     def select(self, wanted: NDArray[np.bool_]) -> Frame:
         """The same frame with only the wanted bundles ([N] mask) and their rows; all brokers stay."""
@@ -81,6 +84,7 @@ class Frame:
             overrides=self.overrides,
             held=self.held,
             versions=self.versions,
+            latencies=self.latencies,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -89,6 +93,8 @@ class Frame:
         asked_for: dict[str, Any] = {} if self.held is None else {"held": self.held.tolist()}
         if self.versions is not None:
             asked_for["versions"] = list(self.versions)
+        if self.latencies is not None:
+            asked_for["latencies_us"] = self.latencies.tolist()
         return {
             "at_ms": self.at_ms,
             "mode": self.mode,
@@ -129,6 +135,7 @@ class Frame:
             overrides=tuple(map(Override.from_json, stored.get("overrides", ()))),
             held=np.array(stored["held"], np.int64) if "held" in stored else None,
             versions=tuple(stored["versions"]) if "versions" in stored else None,
+            latencies=_matrix(stored["latencies_us"], len(LATENCIES)) if "latencies_us" in stored else None,
         )
 
 
@@ -137,8 +144,9 @@ def tabulate(
 ) -> Frame:
     """The frame of a moment: the journal's state joined with the short averages of brokers and bundles.
 
-    `brokers` and `bundles` hold one array a column of the tables broker_load and bundle_load; `lagging` names
-    brokers that must be granted nothing. Raises BadRecord for a missing column or columns of unequal length.
+    `brokers` and `bundles` hold one array a column of the tables broker_load and bundle_load (LATENCIES may be left
+    out); `lagging` names brokers that must be granted nothing. Raises BadRecord for a missing column or columns of
+    unequal length.
     """
     _check(brokers, "broker_load", ("broker", "incarnation", "reports", "last_event_ms", *_MEASURED))
     _check(bundles, "bundle_load", ("bundle", "broker", "reports", *BUNDLE_FIELDS))
@@ -146,7 +154,7 @@ def tabulate(
     told = told[bundles["reports"][told] > 0]
     ids = _broker_ids(state, brokers, bundles["broker"][told])
     index = {broker: i for i, broker in enumerate(ids)}
-    facts, usage, limit, totals = _broker_arrays(state, brokers, ids, index, lagging)
+    facts, usage, limit, totals, latencies = _broker_arrays(state, brokers, ids, index, lagging)
 
     names, bundle = np.unique(bundles["bundle"][told].astype(object), return_inverse=True)
     reporter = np.fromiter((index[b] for b in bundles["broker"][told].tolist()), np.int64, len(told))
@@ -172,6 +180,7 @@ def tabulate(
         overrides=tuple(wish for wish in state.overrides.values() if wish.holds(at_ms)),
         held=_held(state, ids, bundle_facts),
         versions=tuple(_version(state, broker) for broker in ids),
+        latencies=latencies,
     )
 
 
@@ -230,8 +239,8 @@ def _quantise(columns: Columns, names: Sequence[str], scales: Sequence[int], unk
 
 def _broker_arrays(
     state: ClusterState, brokers: Columns, ids: tuple[str, ...], index: Mapping[str, int], lagging: Collection[str]
-) -> tuple[Ints, Ints, Ints, Ints]:
-    """Facts [B x BROKER_FACTS], usage and limit [B x R], totals [B x F] of every broker in `ids`."""
+) -> tuple[Ints, Ints, Ints, Ints, Ints | None]:
+    """Facts [B x BROKER_FACTS], usage and limit [B x R], totals [B x F], latencies of every broker in `ids`."""
     facts = np.zeros((len(ids), len(BROKER_FACTS)), np.int64)
     for at, name in enumerate(ids):
         record = state.brokers.get(name)
@@ -257,7 +266,11 @@ def _broker_arrays(
     limit[where] = _quantise(brokers, [f"{r}_limit" for r in RESOURCES], RESOURCE_SCALES, UNKNOWN)[newest]
     limit[limit == 0] = UNKNOWN
     totals[where] = _quantise(brokers, BUNDLE_FIELDS, FIELD_SCALES, 0)[newest]
-    return facts, usage, limit, totals
+    latencies = None
+    if all(name in brokers for name in LATENCIES):
+        latencies = np.full((len(ids), len(LATENCIES)), UNKNOWN, np.int64)
+        latencies[where] = _quantise(brokers, LATENCIES, (_US_A_MS,) * len(LATENCIES), UNKNOWN)[newest]
+    return facts, usage, limit, totals, latencies
 
 
 def _bundle_facts(state: ClusterState, names: tuple[str, ...], row_facts: Ints, index: Mapping[str, int]) -> Ints:

@@ -102,6 +102,7 @@ def _result(inputs: RoundInputs, frame: Frame, strategy: str, challenger: bool) 
     plan = make_plan(from_frame(frame, inputs.settings), name, memory, inputs.settings, challenger)
     snapshot = plan.snapshot
     oversized = oversized_codes(snapshot.fields, inputs.settings.split) != ALLOWED
+    told = frame if plan.outcome.reads_latencies else replace(frame, latencies=None)
     stored = {
         "v": INPUTS_VERSION,
         "strategy": name,
@@ -109,7 +110,7 @@ def _result(inputs: RoundInputs, frame: Frame, strategy: str, challenger: bool) 
         "code_version": inputs.code_version,
         "settings": asdict(inputs.settings),
         "memory": kept,
-        "frame": with_facts_asked_for(frame, inputs.settings)
+        "frame": with_facts_asked_for(told, inputs.settings)
         .select(
             plan.outcome.considered
             | snapshot.displaced

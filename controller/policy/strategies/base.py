@@ -26,6 +26,7 @@ class StrategyOutcome:
 
     `considered`: [N] mask of the bundles whose rows could have changed the outcome; they are stored for the replay.
     `max_moves`: what the strategy's own budget allows in this round; None: `shed.max_moves_per_round`.
+    `reads_latencies`: whether the frame's latencies could have changed it; else they are not stored.
     """
 
     decisions: tuple[Decision, ...]
@@ -33,6 +34,7 @@ class StrategyOutcome:
     memory: Mapping[str, Any]
     considered: NDArray[np.bool_]
     max_moves: int | None = None
+    reads_latencies: bool = False
 
 
 class Strategy(Protocol):
