@@ -70,10 +70,10 @@ def knobs_that_matter(results: Sequence[PointResult], strategy: str) -> frozense
 
 
 def configured(base: PolicySettings, name: str) -> Value:
-    """The configured value of a knob by its dotted name."""
+    """The configured value of a knob by its dotted name; None also for one that there is not (any more)."""
     value: Any = base
     for part in name.split("."):
-        value = getattr(value, part)
+        value = getattr(value, part, None)
     return value if isinstance(value, int | float) else None
 
 
