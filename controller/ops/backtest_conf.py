@@ -26,6 +26,7 @@ from controller.sim.backtest.recommend import Recommendation
 
 WIDTH = 118
 _PER_KNOB: dict[str, tuple[str, float]] = {  # knob: key, and what its value is multiplied by
+    "strategy": ("rounds.strategy", 1),
     "max_report_age_ms": ("rounds.max_report_age_s", 1 / 1000),
     "shed.overloaded_threshold": ("shedding.overloaded_threshold_pct", 100),
     "shed.difference": ("shedding.difference_points", 100),
@@ -41,16 +42,15 @@ _SUFFIXES = (("", "", 1), ("", "_pct", 100), ("_bytes_per_s", "", 1), ("_bytes",
 
 def snippet(recommendation: Recommendation, title: str) -> str:
     """The text of recommendation.yaml."""
-    tree, left_over = conf_tree(recommendation.settings)
-    if recommendation.strategy is not None:
-        tree.setdefault("rounds", {})["strategy"] = recommendation.strategy
+    named = {} if recommendation.strategy is None else {"strategy": recommendation.strategy}
+    tree, left_over = conf_tree({**named, **recommendation.settings})
     lines = [*_comments([title, *recommendation.reasons])]
-    lines += yaml.safe_dump(tree, sort_keys=True, allow_unicode=True).splitlines() if tree else []
+    lines += yaml.safe_dump(tree, sort_keys=True).splitlines() if tree else []
     lines += _comments([*left_over, *recommendation.advice])
     return "\n".join(lines) + "\n"
 
 
-def conf_tree(settings: Mapping[str, Value]) -> tuple[dict[str, dict[str, Any]], list[str]]:
+def conf_tree(settings: Mapping[str, Value | str]) -> tuple[dict[str, dict[str, Any]], list[str]]:
     """Section -> key -> value, and a sentence for each knob that could not be written."""
     tree: dict[str, dict[str, Any]] = {}
     left_over = []
@@ -65,7 +65,7 @@ def conf_tree(settings: Mapping[str, Value]) -> tuple[dict[str, dict[str, Any]],
     return tree, left_over
 
 
-def _key_of(name: str, value: Value) -> tuple[tuple[str, Any] | None, str]:
+def _key_of(name: str, value: Value | str) -> tuple[tuple[str, Any] | None, str]:
     """The key with its value, or the reason why there is none."""
     refused = "no key of the configuration says that"
     for path, ours in _candidates(name, value):
@@ -79,7 +79,7 @@ def _key_of(name: str, value: Value) -> tuple[tuple[str, Any] | None, str]:
     return None, refused
 
 
-def _candidates(name: str, value: Value) -> Iterator[tuple[str, Any]]:
+def _candidates(name: str, value: Value | str) -> Iterator[tuple[str, Any]]:
     section, _, knob = name.rpartition(".")
     if name in _PER_KNOB:
         path, factor = _PER_KNOB[name]
@@ -95,9 +95,9 @@ def _candidates(name: str, value: Value) -> Iterator[tuple[str, Any]]:
             yield path, _scaled(value, factor)
 
 
-def _scaled(value: Value, factor: float) -> Any:
+def _scaled(value: Value | str, factor: float) -> Any:
     """The value in the key's unit; whole numbers stay whole, where they are not the loader is asked again."""
-    if value is None or isinstance(value, bool) or factor == 1:
+    if value is None or isinstance(value, bool | str) or factor == 1:
         return value
     scaled = round(value * factor, 9)
     return int(scaled) if scaled.is_integer() else scaled
