@@ -84,6 +84,14 @@ def near(found: Candidates, relief: Floats, wanted: float) -> Candidates:
     return picked(found, np.union1d(rows, [np.argmax(relief)]))
 
 
+def targets_within_rules(model: Model, allowed: NDArray[np.bool_], found: Candidates) -> Ints:
+    """`targets_for` the bundles' source; where isolation is configured, as many for each kind of namespace."""
+    if model.tally is None:
+        return targets_for(model, allowed, found.source)
+    kinds = [targets_for(model, allowed & mask, found.source) for mask in model.tally.targets_of(found.bundles)]
+    return np.unique(np.concatenate(kinds))
+
+
 def targets_for(model: Model, allowed: NDArray[np.bool_], source: int) -> Ints:
     """The allowed brokers with most room below the level and those with the lowest score; not the source itself."""
     usable = allowed & (model.snapshot.target_block == ALLOWED)

@@ -16,6 +16,7 @@ from controller.domain.overrides import AVOID
 from controller.policy.costs import Floats
 from controller.policy.frame import Ints
 from controller.policy.overrides import concerned_by
+from controller.policy.placement_rules import tally_of
 from controller.policy.snapshot import Snapshot
 from controller.policy.steady.capacity import CPU, Capacity
 
@@ -46,6 +47,7 @@ class Model:
         self.totals: Floats = snapshot.totals.copy()
         self.owner: Ints = snapshot.owner.copy()
         self._avoided = _avoided(snapshot)
+        self.tally = tally_of(snapshot)
 
     def _level(self) -> tuple[float, Floats]:
         """The level, and each broker's capacity for the resource that sets it, 1.0 on average."""
@@ -87,6 +89,10 @@ class Model:
             return np.zeros((1, 1), bool)
         return np.array([[(b, t) in self._avoided for t in targets.tolist()] for b in bundles.tolist()], bool)
 
+    def forbidden(self, bundles: Ints, targets: Ints, exchange: bool = False) -> Ints | None:
+        """[n x t] by which rule of placement the bundle must not go there, else ALLOWED; None: there are no rules."""
+        return None if self.tally is None else self.tally.codes(bundles, targets, exchange)
+
     def move(self, bundle: int, work: Floats, target: int) -> None:
         """Take a bundle and its work [C] from its owner to the target."""
         source = int(self.owner[bundle])
@@ -95,6 +101,8 @@ class Model:
             self.totals[broker] += sign * self.snapshot.fields[bundle]
             self.score[broker] = self.used[broker].max(initial=0.0)
         self.owner[bundle] = target
+        if self.tally is not None:
+            self.tally.moved(bundle, target)
 
 
 def _avoided(snapshot: Snapshot) -> frozenset[tuple[int, int]]:

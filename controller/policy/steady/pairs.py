@@ -108,6 +108,9 @@ def evaluate(model: Model, found: Candidates, targets: Ints, bounds: Bounds, cap
     rule = np.full(shape, ALLOWED, np.int64)
     for hit, reason in reversed(rules):
         rule[np.broadcast_to(hit, shape)] = CODES[reason]
+    forbidden = model.forbidden(found.bundles, targets)
+    if forbidden is not None:
+        rule = np.where(forbidden != ALLOWED, forbidden, rule)
     return Pairs(
         found, targets, source_after, target_after, rule, _gain(model, found, targets, source_after, target_after)
     )

@@ -19,7 +19,7 @@ from controller.domain.settings import PolicySettings
 from controller.policy.costs import Floats
 from controller.policy.frame import Ints
 from controller.policy.misplaced import bring_home, home_for
-from controller.policy.snapshot import ALLOWED, REASONS, Snapshot
+from controller.policy.snapshot import ALLOWED, Snapshot
 from controller.policy.steady.advice import Advice
 from controller.policy.steady.candidates import Held, near, picked, targets_within_rules
 from controller.policy.steady.capacity import Capacity
@@ -28,7 +28,7 @@ from controller.policy.steady.model import Model
 from controller.policy.steady.pairs import Bounds, Candidates, Pairs, evaluate
 from controller.policy.steady.record import Record
 from controller.policy.steady.swap import Swap, best_swap, least_loaded
-from controller.policy.steady.wording import counted, move_decision, split_decision
+from controller.policy.steady.wording import counted, most_common, move_decision, split_decision
 
 MIN_BUDGET = 8  # moves a round, however small the cluster
 STOP_SHARE = 0.8  # of the tolerance: a source that is within it has given enough
@@ -269,7 +269,7 @@ class Planner:
             return found
         held = self.held.all_of(source)
         block = self.snapshot.bundle_block[held]
-        why = Reason.NO_BUNDLES if not len(held) else _most_common(block[block != ALLOWED])
+        why = Reason.NO_BUNDLES if not len(held) else most_common(block[block != ALLOWED])
         self.record.deny(source, why, {"bundles": len(held), "bundles_lost": counted(block[block != ALLOWED])})
         return None
 
@@ -299,10 +299,3 @@ class Planner:
     def _why(self, source: int) -> Reason:
         full = self.model.score[source] >= self.settings.shed.overloaded_threshold
         return Reason.OVERLOADED if full else Reason.ABOVE_MEAN
-
-
-def _most_common(codes: Ints) -> Reason:
-    if not len(codes):
-        return Reason.IN_FLIGHT  # all that could move are named in this round
-    found, counts = np.unique(codes, return_counts=True)
-    return REASONS[int(found[int(np.argmax(counts))])]

@@ -14,7 +14,7 @@ from controller.policy.steady.capacity import Capacity
 from controller.policy.steady.hits import Hits
 from controller.policy.steady.model import Model, in_units
 from controller.policy.steady.pairs import SHOWN, Pairs
-from controller.policy.steady.wording import skip_decision
+from controller.policy.steady.wording import counted, skip_decision
 
 SHOWN_LATER = 5  # pairs shown with a source's second and later moves
 
@@ -50,7 +50,11 @@ class Record:
     def lost(self, pairs: Pairs) -> dict[str, Any]:
         """The best pairs and the rule each lost by; fewer of them once the source has given something away."""
         most = SHOWN_LATER if pairs.candidates.source in self.acted else SHOWN
-        return {"pairs": pairs.shown(self.snapshot.bundles, self.snapshot.brokers, most)}
+        shown: dict[str, Any] = {"pairs": pairs.shown(self.snapshot.bundles, self.snapshot.brokers, most)}
+        ruled_out = self.model.forbidden(pairs.candidates.bundles, pairs.targets)
+        if ruled_out is not None and (ruled_out != ALLOWED).any():
+            shown["pairs_lost"] = counted(ruled_out[ruled_out != ALLOWED])
+        return shown
 
     def seen(self, at: int) -> dict[str, Any]:
         """What the broker was judged by: scores in 1 / SCORE_UNIT, the rounds it was above and the rounds asked for."""

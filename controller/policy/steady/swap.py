@@ -9,9 +9,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from controller.policy.costs import Floats
 from controller.policy.frame import Ints
+from controller.policy.placement_rules import NO_GROUP
+from controller.policy.snapshot import ALLOWED
 from controller.policy.steady.candidates import Held, picked
 from controller.policy.steady.model import Model
 from controller.policy.steady.pairs import Bounds, Candidates
@@ -71,6 +74,7 @@ def _best_with(model: Model, leaving: Candidates, returning: Candidates, target:
     fits = (source_after >= bounds.source_at_least) & (target_after <= bounds.target_at_most) & pays
     fits &= ~model.avoided(leaving.bundles, np.array([target]))
     fits &= ~model.avoided(returning.bundles, np.array([source])).T
+    fits &= _within_rules(model, leaving, returning, target)
     if not fits.any():
         return None
     level = model.level
@@ -88,3 +92,15 @@ def _best_with(model: Model, leaving: Candidates, returning: Candidates, target:
         returning.work[column],
         float(gain.flat[at]),
     )
+
+
+def _within_rules(model: Model, leaving: Candidates, returning: Candidates, target: int) -> NDArray[np.bool_]:
+    """[n x m], or [1 x 1] without rules of placement: whether each may go where the other is. Two bundles of one
+    anti-affinity group are not exchanged: nothing would be gained for the group."""
+    tally = model.tally
+    if tally is None:
+        return np.ones((1, 1), bool)
+    there = tally.codes(leaving.bundles, np.array([target]), exchange=True) == ALLOWED
+    back = tally.codes(returning.bundles, np.array([leaving.source]), exchange=True) == ALLOWED
+    one, other = tally.rules.group[leaving.bundles][:, None], tally.rules.group[returning.bundles]
+    return np.asarray(there & back.T & ~((one == other) & (one != NO_GROUP)))

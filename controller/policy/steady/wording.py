@@ -49,6 +49,14 @@ def skip_decision(broker: str, reason: Reason, evidence: Mapping[str, Any]) -> D
     return Decision("", DecisionKind.SKIP, Label.SKIP, reason, source=broker, strategy=NAME, evidence=evidence)
 
 
+def most_common(codes: Ints) -> Reason:
+    """The reason that most of these have."""
+    if not len(codes):
+        return Reason.IN_FLIGHT  # all that could move are named in this round
+    found, counts = np.unique(codes, return_counts=True)
+    return REASONS[int(found[int(np.argmax(counts))])]
+
+
 def counted(codes: Ints) -> dict[str, int]:
     """Reason -> how often."""
     found, counts = np.unique(codes, return_counts=True)

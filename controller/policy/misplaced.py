@@ -1,0 +1,56 @@
+"""Bundles that an isolation policy forbids where they are: a namespace was isolated after the fact, or a secondary
+broker stood in for a primary that is back. `steady` and `headroom` bring them home before anything else, within their
+budget; a home is filled up to the overload threshold for it, since isolation comes before balance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controller.domain.decision import Reason
+from controller.policy.frame import Ints
+from controller.policy.placement_rules import PlacementTally
+from controller.policy.snapshot import ALLOWED, REASONS, Snapshot
+
+MOST_FRUITLESS = 64  # bundles without a home that one round tries
+
+
+def bring_home(snapshot: Snapshot, send: Callable[[int], bool]) -> None:
+    """Call `send` for each misplaced bundle that is free, by name, those with an open home first.
+
+    `send` moves it and says whether it could.
+    """
+    rules = snapshot.rules
+    if rules is None:
+        return
+    free = np.flatnonzero(rules.misplaced(snapshot.owner) & (snapshot.bundle_block == ALLOWED))
+    homes = np.count_nonzero(rules.allowed & rules.open, axis=1)
+    homeless = homes[rules.kind[free]] == 0
+    fruitless = 0
+    for bundle in free[np.argsort(homeless, kind="stable")].tolist():
+        fruitless += not send(bundle)
+        if fruitless >= MOST_FRUITLESS:
+            return
+
+
+def home_for(
+    tally: PlacementTally, bundle: int, targets: Ints, after: NDArray[np.float64] | Ints, ceiling: float
+) -> tuple[int | None, Reason]:
+    """The target (of those given) that the bundle leaves least loaded, or None with what stands in the way.
+
+    `after`: [t] each target's score with the bundle; none is left above `ceiling`.
+    """
+    if not len(targets):
+        return None, Reason.NO_TARGET
+    codes = tally.codes(np.array([bundle]), targets)[0]
+    open_ = np.flatnonzero(codes == ALLOWED)
+    if not len(open_):
+        found, counts = np.unique(codes, return_counts=True)
+        return None, REASONS[int(found[np.argmax(counts)])]
+    best = int(open_[np.argmin(after[open_])])
+    if after[best] > ceiling:
+        return None, Reason.TARGET_ABOVE_MEAN
+    return int(targets[best]), Reason.MISPLACED
