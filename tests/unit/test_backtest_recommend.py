@@ -96,7 +96,10 @@ def test_the_reasons_name_rule_neighbours_and_the_price_of_a_tight_tolerance() -
 
 def test_the_highest_value_tried_is_no_optimum_yet() -> None:
     asked = found(GRID).advice
-    assert asked == ("churn 0.02 is the highest that was tried: add 0.04 to its --grid.",)
+    assert asked == (
+        "churn 0.02 is the highest that was tried: add 0.04 to its --grid.",
+        "No point was run with steady.model_error 0.043: see what it costs with --grid steady.model_error=0,0.043.",
+    )
 
 
 def test_without_knobs_it_says_what_grid_to_run_and_the_grid_is_one_that_runs() -> None:
@@ -156,7 +159,6 @@ def test_the_same_results_give_the_same_words() -> None:
         (0.0421, FEWEST_CHECKED - 1, None),
         (0.0421, FEWEST_CHECKED, 0.043),
         (0.05, 99, 0.05),
-        (3.2, 99, 1.0),
     ],
 )
 def test_an_error_is_recommended_when_enough_predictions_were_checked(
@@ -165,6 +167,25 @@ def test_an_error_is_recommended_when_enough_predictions_were_checked(
     result = point(error_p90=p90, n_checked=checked)
     assert model_error(result) == wanted
     assert ("steady.model_error" in found([result]).settings) == (wanted is not None)
+
+
+def test_an_error_above_the_tolerance_would_forbid_what_the_tolerance_asks_for() -> None:
+    result = point(error_p90=3.2, n_checked=99)
+    assert model_error(result) == 1.0
+    said = found([result])
+    assert "steady.model_error" not in said.settings
+    assert any("more than the tolerance: not recommended" in line for line in said.reasons)
+
+
+def test_an_error_that_was_run_as_a_knob_is_recommended_by_what_came_of_it() -> None:
+    rows = ((0.0, 1.05, 60), (0.02, 1.06, 20), (0.08, 1.3, 2))
+    results = [
+        replace(point(max_best=best, moves=moves, error_p90=0.04, n_checked=99), knobs={"steady.model_error": error})
+        for error, best, moves in rows
+    ]
+    said = found(results)
+    assert said.settings["steady.model_error"] == 0.02
+    assert not any("No point was run with steady.model_error" in line for line in said.advice)
 
 
 def test_nothing_finished_and_nothing_moved() -> None:

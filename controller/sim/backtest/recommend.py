@@ -12,7 +12,7 @@ from controller.domain.settings import PolicySettings
 from controller.sim.backtest import recommend_wording as wording
 from controller.sim.backtest.choose import STEADY, Choice, choose, configured, knobs_that_matter, positions
 from controller.sim.backtest.grid import Value
-from controller.sim.backtest.model_error import MODEL_ERROR, model_error
+from controller.sim.backtest.model_error import MODEL_ERROR, fitting_error
 from controller.sim.backtest.result import PointResult
 
 
@@ -53,11 +53,16 @@ def recommend(results: Sequence[PointResult], lasted_ms: int, base: PolicySettin
 
 
 def _steady_settings(results: Sequence[PointResult], point: PointResult, base: PolicySettings) -> dict[str, Value]:
-    """The three knobs, those that made no difference as they are configured, and what to expect of predictions."""
+    """The three knobs, those that made no difference as they are configured, and what to expect of predictions.
+
+    An error that was run as a knob is recommended like one: by what came of it, not by the predictions.
+    """
     telling = knobs_that_matter(results, STEADY)
     settings: dict[str, Value] = {}
-    for name in wording.STEADY_KNOBS:
+    for name in (*wording.STEADY_KNOBS, *([MODEL_ERROR] if wording.values_of(results, MODEL_ERROR) else [])):
         idle = len(wording.values_of(results, name)) > 1 and name not in telling
         settings[name] = configured(base, name) if idle else point.knobs.get(name, configured(base, name))
-    error = model_error(point)
-    return settings if error is None else {**settings, MODEL_ERROR: error}
+    if MODEL_ERROR not in settings:
+        error = fitting_error(point, float(settings[wording.TOLERANCE] or 0))
+        settings |= {} if error is None else {MODEL_ERROR: error}
+    return settings

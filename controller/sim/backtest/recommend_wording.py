@@ -18,7 +18,7 @@ from controller.sim.backtest.choose import (
     positions,
 )
 from controller.sim.backtest.grid import Value
-from controller.sim.backtest.model_error import FEWEST_CHECKED, MODEL_ERROR, model_error
+from controller.sim.backtest.model_error import FEWEST_CHECKED, MODEL_ERROR, fitting_error, model_error
 from controller.sim.backtest.pareto import churn, knee, pareto_front
 from controller.sim.backtest.result import PointResult
 
@@ -44,7 +44,7 @@ def reasons(
     said += _others(results, overall, base)
     if steady is not None:
         said += [*_neighbours(results, steady), *_too_tight(results, steady), *_idle(results, base)]
-        said.append(_model(results[steady.chosen]))
+        said += _model(results, results[steady.chosen], base)
     return tuple(said)
 
 
@@ -64,7 +64,7 @@ def advice(
             f"{_listed([_short(name) for name in missing])} of `steady` had one value only: run again with {grid}."
         )
     if steady is not None:
-        said += _edges(results, steady)
+        said += [*_edges(results, steady), *_untried(results, results[steady.chosen], base)]
     if results and not any(result.moves_balance for result in results):
         said.append("No point moved anything for balance: replay a time with more load, or one in which load changes.")
     if results and lasted_ms < LEAST_MS:
@@ -159,17 +159,34 @@ def _idle(results: Sequence[PointResult], base: PolicySettings) -> list[str]:
     ]
 
 
-def _model(point: PointResult) -> str:
+def _model(results: Sequence[PointResult], point: PointResult, base: PolicySettings) -> list[str]:
+    """What predictions are worth, and what follows for `steady.model_error` unless it was run as a knob."""
     error = model_error(point)
     if error is None:
-        return (
+        return [
             f"{point.n_checked} predictions of `steady` could be compared with what came of them, fewer than the "
             f"{FEWEST_CHECKED} it takes to recommend {MODEL_ERROR}."
-        )
-    return (
-        f"Nine in ten of {point.n_checked} predictions by `steady` were off by at most {point.error_p90:.3f} of the "
-        f"level: {MODEL_ERROR} {error:g}, so that no move is made for less than that."
-    )
+        ]
+    off = f"{point.error_p90:.3f} of the level"
+    said = f"Nine in ten of {point.n_checked} predictions by `steady` were off by at most {off}"
+    if values_of(results, MODEL_ERROR):
+        return [f"{said}."]
+    if fitting_error(point, _tolerance(point, base)) is None:
+        return [f"{said}, more than the tolerance: not recommended as {MODEL_ERROR}, which would forbid most moves."]
+    return [f"{said}: {MODEL_ERROR} {error:g}, so that no move is made that brings less."]
+
+
+def _untried(results: Sequence[PointResult], point: PointResult, base: PolicySettings) -> list[str]:
+    """A recommended error that would have changed the run it was learned in."""
+    error = fitting_error(point, _tolerance(point, base))
+    churn_share = float(point.knobs.get("steady.churn", configured(base, "steady.churn")) or 0)
+    if error is None or error <= churn_share or values_of(results, MODEL_ERROR):
+        return []
+    return [f"No point was run with {MODEL_ERROR} {error:g}: see what it costs with --grid {MODEL_ERROR}=0,{error:g}."]
+
+
+def _tolerance(point: PointResult, base: PolicySettings) -> float:
+    return float(point.knobs.get(TOLERANCE, configured(base, TOLERANCE)) or 0)
 
 
 def _edges(results: Sequence[PointResult], steady: Choice) -> list[str]:
