@@ -139,6 +139,7 @@ def test_status_says_when_a_controller_is_silent(run: ShortRun) -> None:
     assert unknown["problems"] == []
 
 
+@pytest.mark.covers("list-distribution")
 def test_brokers_join_the_last_round(document: Any, run: ShortRun) -> None:
     rows = {row["broker"]: row for row in document("brokers")}
     owned = Counter(r.by.broker for r in run.state.bundles.values() if r.by)
@@ -149,6 +150,7 @@ def test_brokers_join_the_last_round(document: Any, run: ShortRun) -> None:
     assert rows["b1:8080"]["lookup_url"] == "http://b1:7001"
 
 
+@pytest.mark.covers("list-distribution")
 def test_bundles_can_be_narrowed(document: Any, ballast: Any, run: ShortRun) -> None:
     everything = document("bundles")
     living = {str(r.bundle) for r in run.state.bundles.values() if r.state is not State.RETIRED}
@@ -164,6 +166,7 @@ def test_bundles_can_be_narrowed(document: Any, ballast: Any, run: ShortRun) -> 
     assert "--state lost is none of free, assigning" in err
 
 
+@pytest.mark.covers("decision-breakdown")
 def test_decisions_are_those_that_the_journal_knows(document: Any, run: ShortRun) -> None:
     attempts = {e.attempt_id for e in run.entries if e.kind is Kind.ROUND}
     everything = document("decisions --skips --limit 1000")
@@ -187,6 +190,7 @@ def test_rounds_are_newest_first(document: Any, run: ShortRun) -> None:
     assert [row["mode"] for row in rows][-3:] == ["shadow"] * 3
 
 
+@pytest.mark.covers("move-proposed-and-recorded", "ownership-recorded")
 def test_explain_follows_a_decision_into_the_journal(document: Any, ballast: Any, run: ShortRun) -> None:
     decision = next(row for row in document("decisions") if row["outcome"] == "executed" and row["kind"] == "transfer")
     told = document("explain", decision["decision_id"])
@@ -318,6 +322,7 @@ def test_numbers_are_readable() -> None:
     assert (time_text(1_790_000_000_000), time_text(None)) == ("2026-09-21 14:13:20", "")
 
 
+@pytest.mark.covers("debug-mode")
 def test_explain_shows_who_was_weighed_up_and_the_rule_each_lost_by(ballast: Any, document: Any, run: ShortRun) -> None:
     decisions = document("decisions --skips --limit 500")
     weighed = next(d for d in decisions if d["evidence"].get("pairs"))
@@ -342,6 +347,7 @@ def test_explain_shows_who_was_weighed_up_and_the_rule_each_lost_by(ballast: Any
     assert (code, "as a target" in out) == (0, True)
 
 
+@pytest.mark.covers("decision-breakdown")
 def test_every_reason_is_shown_with_its_band(ballast: Any, document: Any) -> None:
     shown = {d["reason"] for d in document("decisions --skips")}
     _, out, _ = ballast("decisions --skips")

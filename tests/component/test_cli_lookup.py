@@ -58,6 +58,7 @@ def agent(run: ShortRun) -> Iterator[str]:
     thread.join(10)
 
 
+@pytest.mark.covers("any-broker-answers")
 def test_the_owner_is_found_past_a_dead_agent(run: ShortRun, agent: str) -> None:
     found = ask([DEAD, agent], full_name("shop/orders/paid"), 5)
     assert found["broker"] == "b1:8080"

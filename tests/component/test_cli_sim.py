@@ -51,6 +51,7 @@ def test_an_assertion_that_fails_is_a_problem_also_when_rewritten(
     assert sim(capsys, file)[:2] == (1, again), "it prints what it says, and still does not hold"
 
 
+@pytest.mark.covers("right-settings")
 def test_another_strategy_is_printed_and_not_written(capsys: pytest.CaptureFixture[str], file: Path) -> None:
     code, out, _ = sim(capsys, file, "--strategy", "threshold")
     assert (code, file.read_text()) == (0, TINY)

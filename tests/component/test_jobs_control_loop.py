@@ -108,6 +108,7 @@ def journal_of(world: World) -> ClusterState:
     return Follower(world.folder / "tables").bootstrap()
 
 
+@pytest.mark.covers("move-proposed-and-recorded")
 def test_a_batch_is_journaled_and_fed(world: World) -> None:
     state = world.run(world.heartbeat(), world.command("c"))
     assert journal_of(world) == state

@@ -90,6 +90,7 @@ def test_bootstrap_then_tail(root: TableRoot) -> None:
     assert follower.catch_up() == []
 
 
+@pytest.mark.covers("ownership-replicated")
 def test_feed_entries_apply_once_and_in_order_whatever_their_order(root: TableRoot) -> None:
     shuffled = [*HISTORY.entries, *HISTORY.entries]
     random.Random(7).shuffle(shuffled)
@@ -101,6 +102,7 @@ def test_feed_entries_apply_once_and_in_order_whatever_their_order(root: TableRo
     assert follower.behind == 0
 
 
+@pytest.mark.covers("ownership-replicated")
 def test_a_gap_in_the_feed_waits_and_is_filled_from_the_table(root: TableRoot) -> None:
     follower = Follower(root)
     follower.bootstrap()
@@ -233,6 +235,7 @@ def table_seqs(root: TableRoot, name: str) -> set[int]:
     return set(root.open(name).to_pyarrow_table()["seq"].to_pylist())
 
 
+@pytest.mark.covers("list-distribution", "ownership-recorded")
 def test_projections_are_the_fold_after_every_batch(root: TableRoot) -> None:
     journal, projections, state = Journal(root), Projections(root), ClusterState()
     for batch in HISTORY.batches:

@@ -31,6 +31,7 @@ def stored(root: TableRoot) -> list[Entry]:
     return Journal(root).read_since(0)
 
 
+@pytest.mark.covers("ownership-store")
 def test_entries_come_back_as_they_were_committed(root: TableRoot) -> None:
     journal = Journal(root)
     assert journal.last() is None
@@ -54,6 +55,7 @@ def test_a_batch_is_one_version_with_a_marker(root: TableRoot) -> None:
     assert root.open("journal").transaction_version("i") == last[0].batch
 
 
+@pytest.mark.covers("who-decides", "ownership-store")
 def test_the_older_instance_loses_to_a_foreign_commit(root: TableRoot) -> None:
     older, newer = Journal(root), Journal(root)
     HISTORY.commit(older, 0, 2)

@@ -99,6 +99,7 @@ def mean(values: list[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
+@pytest.mark.covers("report-memory", "report-transport")
 @given(st.lists(broker_reports, max_size=16))
 @settings(max_examples=25, deadline=None, derandomize=True)
 def test_broker_averages_are_those_of_the_reports(reports: list[dict[str, Any]]) -> None:
@@ -172,6 +173,7 @@ def write(root: TableRoot, reports: list[dict[str, Any]], batch: int, metadata: 
     return append(root, "broker_panes", panes, "w:broker_panes", batch, metadata)
 
 
+@pytest.mark.covers("rolling-average")
 def test_only_panes_that_end_in_the_window_count(root: TableRoot) -> None:
     for batch, event_ms in enumerate(range(AT_MS - 80_000, AT_MS + 30_000, 5_000)):
         write(root, [report(event_ms, batch=batch, value=float(batch))], batch)
@@ -201,6 +203,7 @@ def _paths(root: TableRoot, name: str) -> list[str]:
     return list(pa.table(root.open(name).get_add_actions(flatten=True))["path"].to_pylist())
 
 
+@pytest.mark.covers("reports-to-everybody", "leader-sees-all")
 def test_pinned_versions_read_the_same_rows_again(root: TableRoot) -> None:
     write(root, [report(AT_MS - 5_000, value=1.0)], 0)
     first = read_panes(root, AT_MS, 60_000)

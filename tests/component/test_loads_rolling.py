@@ -104,6 +104,7 @@ def check(rolling: Rolling, model: Model, batch: list[Partial]) -> pa.Table:
     return table
 
 
+@pytest.mark.covers("rolling-average")
 @pytest.mark.parametrize("seed", range(5))
 def test_rows_equal_the_model(seed: int) -> None:
     rolling, model = Rolling(BUNDLE, HORIZON_MS, HALF_LIFE_MS), Model()

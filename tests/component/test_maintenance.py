@@ -96,6 +96,7 @@ def seqs_of(root: TableRoot) -> list[int]:
 # -- definitions --
 
 
+@pytest.mark.covers("load-data-short-lived")
 def test_every_table_either_expires_or_is_bounded_by_what_it_describes() -> None:
     expiring = {name for name, record in TABLES.items() if record.table and record.table.expires_by}
     assert expiring == {*BULK, "journal", "config_history"}
@@ -217,6 +218,7 @@ def test_a_foreign_delete_is_still_noticed(root: TableRoot) -> None:
         journal.commit([Entry(LAST + 1, Kind.CONTROLLER_STOPPED, "i", 99, 0)], "i", 99)
 
 
+@pytest.mark.covers("ownership-store")
 def test_the_journal_stays_append_only(root: TableRoot) -> None:
     entries = aged()
     commit(root, entries)
@@ -353,6 +355,7 @@ def tend(root: TableRoot, name: str, now_ms: int = NOW_MS) -> Tended:
     return maintain(root, DeltaRsEngine(root), KEPT_MS, now_ms, name)
 
 
+@pytest.mark.covers("load-data-short-lived")
 def test_expired_panes_go_and_the_rest_is_merged(root: TableRoot) -> None:
     for batch, day in enumerate([30, 20, 9, 7, 6, 5, 4, 3, 2, 1, 1, 0, 0]):
         fill(root, day, batch)

@@ -158,6 +158,7 @@ def test_an_idle_instance_ends_when_it_hears_the_other_tick(stage: Stage) -> Non
     assert answer.error == "ForeignCommit"
 
 
+@pytest.mark.covers("who-decides")
 @pytest.mark.parametrize("turns", [2, pytest.param(12, marks=pytest.mark.faults)])
 def test_of_several_started_at_once_one_survives(stage: Stage, turns: int) -> None:
     """Each of them heard nobody: the compare-and-set of `controller_started` decides."""

@@ -41,6 +41,7 @@ def test_healthy_and_unhealthy_answers() -> None:
     assert (bad.status_code, bad.json()) == (503, {"ok": False, "troubles": ["the lease has lapsed"]})
 
 
+@pytest.mark.covers("metrics")
 def test_metrics_are_prometheus_text_with_the_process_figures() -> None:
     text = _ask([], "/metrics").text
     assert "things_total 3.0" in text

@@ -171,6 +171,7 @@ def test_both_directions_overloaded_share_the_cpu_by_halves() -> None:
     assert done["out"] == pytest.approx(1000, abs=110)
 
 
+@pytest.mark.covers("report-cpu", "report-network", "report-counts", "report-clients")
 def test_a_broker_reports_what_it_served_and_is_bounded_by_its_capacity(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with cluster(tmp_path, brokers=0) as here:
@@ -204,6 +205,7 @@ def test_a_broker_reports_what_it_served_and_is_bounded_by_its_capacity(tmp_path
     asyncio.run(scenario())
 
 
+@pytest.mark.covers("report-counts", "report-unacked")
 def test_backlog_unacked_and_partitions_are_reported_also_for_topics_not_opened_here(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with cluster(tmp_path) as here:
@@ -231,6 +233,7 @@ def test_backlog_unacked_and_partitions_are_reported_also_for_topics_not_opened_
     asyncio.run(scenario())
 
 
+@pytest.mark.covers("target-agrees")
 def test_refusals_name_their_reason(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with cluster(tmp_path, brokers=0) as here:

@@ -86,6 +86,15 @@ def drained(here: Cluster, names: list[str]) -> bool:
     return all(set(stats[n]["backlog"].values()) == {0} for n in names)
 
 
+@pytest.mark.covers(
+    "graceful-release",
+    "short-blip",
+    "clients-find-new-owner",
+    "keeps-messages",
+    "keeps-order",
+    "keeps-deduplication",
+    "keeps-subscriptions",
+)
 @pytest.mark.parametrize("kind", list(SubscriptionType))
 def test_transfers_under_load_lose_duplicate_and_reorder_nothing(tmp_path: Path, kind: SubscriptionType) -> None:
     async def scenario() -> None:
@@ -122,6 +131,9 @@ def test_transfers_under_load_lose_duplicate_and_reorder_nothing(tmp_path: Path,
     asyncio.run(scenario())
 
 
+@pytest.mark.covers(
+    "nothing-copied", "keeps-order", "keeps-subscriptions", "split-parent-retired", "split-readers-resume"
+)
 def test_a_split_under_unacknowledged_backlog_keeps_clients_order_and_subscriptions(tmp_path: Path) -> None:
     async def scenario() -> None:
         witness = Witness()
@@ -176,6 +188,7 @@ def test_a_split_under_unacknowledged_backlog_keeps_clients_order_and_subscripti
     asyncio.run(scenario())
 
 
+@pytest.mark.covers("stateless-brokers", "nothing-copied", "clients-find-new-owner")
 def test_an_owner_at_an_old_epoch_is_fenced_and_its_clients_go_to_the_new_one(tmp_path: Path) -> None:
     async def scenario() -> None:
         witness = Witness()
@@ -228,6 +241,7 @@ def test_a_new_epoch_is_adopted_without_the_clients_noticing(tmp_path: Path) -> 
     asyncio.run(scenario())
 
 
+@pytest.mark.covers("stateless-brokers", "keeps-messages")
 def test_a_broker_that_vanishes_leaves_nothing_behind_but_legal_redelivery(tmp_path: Path) -> None:
     async def scenario() -> None:
         witness = Witness()
@@ -252,6 +266,7 @@ def test_a_broker_that_vanishes_leaves_nothing_behind_but_legal_redelivery(tmp_p
     asyncio.run(scenario())
 
 
+@pytest.mark.covers("topic-unload")
 def test_unload_topic_reopens_it_at_the_same_owner_and_epoch(tmp_path: Path) -> None:
     async def scenario() -> None:
         witness = Witness()
@@ -278,6 +293,7 @@ def test_unload_topic_reopens_it_at_the_same_owner_and_epoch(tmp_path: Path) -> 
     asyncio.run(scenario())
 
 
+@pytest.mark.covers("graceful-release", "short-blip")
 def test_held_requests_are_answered_by_serve_and_by_drop(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with cluster(tmp_path) as here:
@@ -299,6 +315,7 @@ def test_held_requests_are_answered_by_serve_and_by_drop(tmp_path: Path) -> None
     asyncio.run(scenario())
 
 
+@pytest.mark.covers("clients-find-new-owner")
 def test_a_lagging_broker_is_not_followed_in_circles(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with cluster(tmp_path) as here:

@@ -37,6 +37,7 @@ def run(tmp_path: Path) -> ShortRun:
     return made
 
 
+@pytest.mark.covers("force-evaluation")
 def test_a_worker_that_starts_after_the_crash_computes_the_commanded_round(run: ShortRun) -> None:
     """The command was accepted; then controller and worker were killed together."""
     Rounds(run.settings, every_round=False)
@@ -92,6 +93,7 @@ def strategies_of_a_round(run: ShortRun, rounds: Rounds) -> list[str]:
     return [result.strategy for result in done.results]
 
 
+@pytest.mark.covers("manager-changeable")
 def test_strategy_and_challengers_change_while_the_worker_runs_and_stay_after_a_restart(run: ShortRun) -> None:
     rounds = Rounds(run.settings, every_round=False)
     assert strategies_of_a_round(run, rounds) == ["headroom"]

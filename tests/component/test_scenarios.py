@@ -55,6 +55,7 @@ def carried_out(file: Path) -> Result:
     return run_file(file.read_text(), f"tests/scenarios/{file.name}")
 
 
+@pytest.mark.covers("even-load", "broker-joins", "broker-leaves", "broker-dies")
 @pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
 def test_scenario(file: Path) -> None:
     result = carried_out(file)
@@ -91,6 +92,7 @@ def test_a_clock_that_stands_still_while_nothing_happens_changes_no_decision(mon
     assert long.figures.unavailable_bundle_s == pytest.approx(short.figures.unavailable_bundle_s, rel=0.2)
 
 
+@pytest.mark.covers("balancing-costs-little")
 def test_the_cost_of_moves_is_seen() -> None:
     """Clients that reconnect slowly make the same moves dearer: more bundle-seconds without service."""
     still = replace(SMALL, faults=(), shapes=())

@@ -65,6 +65,7 @@ def disturb(cluster: SimCluster, choice: random.Random) -> None:
         cluster.restart_controller()
 
 
+@pytest.mark.covers("ownership-transfer")
 @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 2**32), slow=st.sampled_from([0.2, 1.0, 5.0]))
 def test_one_server_whatever_happens_and_everything_is_served_in_the_end(seed: int, slow: float) -> None:
@@ -82,6 +83,7 @@ def test_one_server_whatever_happens_and_everything_is_served_in_the_end(seed: i
     cluster.settle()
 
 
+@pytest.mark.covers("bundles-independent")
 def test_quiet_cluster_spreads_its_bundles_and_writes_nothing_more() -> None:
     cluster = begin(7)
     owners = {r.by.broker for r in cluster.state.bundles.values() if r.by}
@@ -91,6 +93,7 @@ def test_quiet_cluster_spreads_its_bundles_and_writes_nothing_more() -> None:
     assert cluster.state.seq == seq
 
 
+@pytest.mark.covers("broker-dies", "ownership-ends-with-session")
 def test_dead_brokers_bundles_are_served_within_lease_margin_and_two_seconds() -> None:
     cluster = begin(11)
     victim = next(a for a in cluster.agents if a.serves)

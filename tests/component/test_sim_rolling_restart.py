@@ -69,6 +69,7 @@ def moves(owners: dict[str, str], history: list[Entry]) -> Counter[str]:
     return found
 
 
+@pytest.mark.covers("force-evaluation")
 @settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 2**32))
 def test_no_bundle_moves_more_than_twice_in_a_rolling_restart(seed: int) -> None:

@@ -62,6 +62,7 @@ async def _get(agent: Agent, path: str) -> httpx.Response:
         return await client.get(path)
 
 
+@pytest.mark.covers("ownership-transfer", "any-broker-answers", "ownership-replicated")
 def test_bundle_moves_from_one_agent_to_the_other(play: Callable[[Scenario], None]) -> None:
     async def scenario(stage: Stage) -> None:
         a, b = await _a_owns(stage)
@@ -173,6 +174,7 @@ def test_gap_in_the_feed_is_filled_from_the_table(play: Callable[[Scenario], Non
     play(scenario)
 
 
+@pytest.mark.covers("any-broker-answers")
 def test_agent_serves_on_while_controller_and_feed_are_silent(play: Callable[[Scenario], None]) -> None:
     async def scenario(stage: Stage) -> None:
         a, _ = await _a_owns(stage)
@@ -210,6 +212,7 @@ def test_known_seq_that_does_not_come_ends_the_session_and_the_next_begins_once_
     play(scenario)
 
 
+@pytest.mark.covers("metrics")
 def test_lookups(play: Callable[[Scenario], None]) -> None:
     async def scenario(stage: Stage) -> None:
         a, _ = await _a_owns(stage)
@@ -228,6 +231,7 @@ def test_lookups(play: Callable[[Scenario], None]) -> None:
     play(scenario)
 
 
+@pytest.mark.covers("initial-assignment", "assignment-decided-locally")
 def test_lookup_of_an_unowned_bundle_asks_for_it_and_waits(play: Callable[[Scenario], None]) -> None:
     async def scenario(stage: Stage) -> None:
         a = stage.agent("a")
@@ -264,6 +268,7 @@ def test_agents_answer_over_a_socket(play: Callable[[Scenario], None]) -> None:
     play(scenario)
 
 
+@pytest.mark.covers("report-continuously", "report-transport")
 def test_load_reports_and_inventories_arrive(play: Callable[[Scenario], None]) -> None:
     async def scenario(stage: Stage) -> None:
         a, _ = await _a_owns(stage)

@@ -28,6 +28,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path
     return json.loads(done.stdout.splitlines()[-1]), folder
 
 
+@pytest.mark.covers("keeps-messages", "keeps-order", "keeps-deduplication")
 def test_nothing_is_lost_doubled_or_reordered(demo: tuple[dict[str, Any], Path]) -> None:
     figures, _ = demo
     assert figures["messages_written"] > 1000
@@ -37,6 +38,7 @@ def test_nothing_is_lost_doubled_or_reordered(demo: tuple[dict[str, Any], Path])
     assert figures["invariants"] == "ok"
 
 
+@pytest.mark.covers("hot-broker-relieved", "short-blip")
 def test_it_moves_splits_and_fails_over(demo: tuple[dict[str, Any], Path]) -> None:
     figures, _ = demo
     assert figures["transfers"] >= 1

@@ -44,6 +44,7 @@ def rows_of(settings: Settings, name: str) -> list[dict[str, Any]]:
     return rows
 
 
+@pytest.mark.covers("initial-assignment")
 def test_from_heartbeats_to_an_owner(settings: Settings, agents: Agents, spark: SparkSession) -> None:
     journal = Journal(settings)
     with Controller(settings, spark), Heartbeats(agents, "b1:80", "b2:80"):
@@ -71,6 +72,7 @@ def test_from_heartbeats_to_an_owner(settings: Settings, agents: Agents, spark: 
     assert [row["config_version"] for row in rows_of(settings, "config_history")] == [settings.version]
 
 
+@pytest.mark.covers("broker-dies")
 def test_a_silent_broker_loses_its_bundles(settings: Settings, agents: Agents, spark: SparkSession) -> None:
     journal = Journal(settings)
     with Controller(settings, spark), Heartbeats(agents, "b1:80", "b2:80") as alive:
@@ -236,6 +238,7 @@ def test_every_entry_is_on_the_feed_with_its_seq(settings: Settings, agents: Age
     assert {record["instance"] for record in seen} == {running.part.instance}
 
 
+@pytest.mark.covers("who-decides")
 def test_a_second_controller_refuses_to_start(settings: Settings, spark: SparkSession) -> None:
     journal = Journal(settings)
     with Controller(settings, spark) as first:

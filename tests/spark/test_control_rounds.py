@@ -98,6 +98,7 @@ def own_all(journal: Journal, agents: Agents, bundles: int) -> dict[str, list[st
     return owned
 
 
+@pytest.mark.covers("leader-sees-all")
 def test_two_rounds_of_skew_move_a_bundle(settings: Settings, kafka: EmbeddedKafka, spark: SparkSession) -> None:
     agents, journal = Agents(kafka.bootstrap, TopicNames(settings.kafka.topic_prefix)), Journal(settings)
     with Controller(settings, spark) as running, Heartbeats(agents, "b1:80", "b2:80"):

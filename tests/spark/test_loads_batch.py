@@ -144,6 +144,7 @@ def test_a_batch_of_bad_records_only(spark: SparkSession, tmp_path: Path) -> Non
     assert lake.rows("quarantine")[0]["text"] == "the record is not one JSON object"
 
 
+@pytest.mark.covers("reports-to-everybody")
 @pytest.mark.parametrize("writer", ["delta_rs", "spark"])
 def test_rounds_read_what_was_written(spark: SparkSession, tmp_path: Path, writer: str) -> None:
     """The reader of rounds sees the same averages as the load tables, and the progress of event time."""

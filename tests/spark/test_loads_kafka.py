@@ -86,6 +86,7 @@ def wait(seconds: float, loads: LoadsQuery, done: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.covers("report-transport")
 def test_reports_become_rows_and_a_restart_goes_on(world: World) -> None:
     started_ms = wall_ms()
     world.send(40, bad=("words", "NaN usage", "another's name"))

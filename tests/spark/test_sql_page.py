@@ -68,6 +68,7 @@ def test_a_history_names_decisions_and_commands(ask: Ask, short_run: ShortRun) -
     assert {row["commanded_by"] for row in rows} == {None, "anna@ops"}
 
 
+@pytest.mark.covers("decision-breakdown")
 def test_what_was_decided_against_has_its_reason(ask: Ask) -> None:
     found = {(row["kind"], row["reason"], row["outcome"]) for row in ask(3)}
     assert ("skip", "200_hit_count", "decided against") in found

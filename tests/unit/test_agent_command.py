@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import Future
 
+import pytest
+
 from controller.broker.agent_metrics import AgentMetrics
 from controller.broker.host_load import GBIT_BYTES
 from controller.broker.memory_runtime import MemoryFences, MemoryRuntime
@@ -19,6 +21,7 @@ def settings(*sets: str) -> Settings:
     return load_settings(None, "local", sets, env={})
 
 
+@pytest.mark.covers("system-metrics", "nic-fraction")
 def test_host_figures_are_reported_only_when_asked_for() -> None:
     assert host_of(settings()) is None
     host = host_of(settings("agent.host_figures=true", "agent.override_broker_nic_speed_gbps=0.5"))
@@ -26,6 +29,7 @@ def test_host_figures_are_reported_only_when_asked_for() -> None:
     assert host.sample()["bandwidth_in"][1] % (0.5 * GBIT_BYTES) == 0
 
 
+@pytest.mark.covers("nic-override")
 def test_with_host_figures_the_override_is_counted_once() -> None:
     assert options_of(settings("agent.override_broker_nic_speed_gbps=0.5")).nic_bytes_per_s == 0.5 * GBIT_BYTES
     both = settings("agent.override_broker_nic_speed_gbps=0.5", "agent.host_figures=true")
@@ -40,6 +44,7 @@ def test_clients_are_never_told_a_wildcard_address() -> None:
     assert advertised_host(settings("agent.bind_host=0.0.0.0", "agent.advertised_host=b1.example")) == "b1.example"
 
 
+@pytest.mark.covers("split-switch")
 def test_splits_are_proposed_only_when_switched_on() -> None:
     assert split_watch(settings()) is not None
     assert split_watch(settings("loadBalancerAutoBundleSplitEnabled=false")) is None
@@ -52,6 +57,7 @@ def test_capacity_comes_from_the_configuration_and_options_win() -> None:
     assert parse_capacity(["cpu_pct=50"], base).cpu_us_per_message == 7
 
 
+@pytest.mark.covers("system-metrics")
 def test_the_hosts_figures_win_over_the_runtimes() -> None:
     sent: list[dict] = []
 

@@ -93,6 +93,7 @@ def test_failed_serve_is_tried_again_after_a_second(journal: Journal) -> None:
     assert agent.tick(100) == [do.Serve(WHOLE, 1)]
 
 
+@pytest.mark.covers("target-agrees")
 def test_target_holds_then_accepts(journal: Journal) -> None:
     _owner(journal)
     agent = ModelAgent(B)
@@ -101,6 +102,7 @@ def test_target_holds_then_accepts(journal: Journal) -> None:
     assert agent.finish() == [Answer("accepted", WHOLE, 2)]
 
 
+@pytest.mark.covers("target-agrees")
 def test_target_rejects_what_it_refuses_without_holding(journal: Journal) -> None:
     _owner(journal)
     agent = ModelAgent(B, refusals={WHOLE: "304_broker_cap"})
@@ -108,6 +110,7 @@ def test_target_rejects_what_it_refuses_without_holding(journal: Journal) -> Non
     assert agent.read(journal) == [Answer("rejected", WHOLE, 2, "304_broker_cap")]
 
 
+@pytest.mark.covers("balancing-costs-little")
 def test_owner_serves_on_while_transferring(journal: Journal) -> None:
     agent = _owner(journal)
     journal.own(State.TRANSFERRING, 2, A, B)
@@ -115,6 +118,7 @@ def test_owner_serves_on_while_transferring(journal: Journal) -> None:
     assert agent.served == {WHOLE: 1}
 
 
+@pytest.mark.covers("ownership-transfer", "graceful-release")
 def test_owner_releases_to_the_target_and_says_so(journal: Journal) -> None:
     agent = _owner(journal)
     journal.own(State.TRANSFERRING, 2, A, B)
@@ -149,6 +153,7 @@ def test_hanging_release_becomes_a_drop_and_is_answered(journal: Journal) -> Non
     assert agent.finish() == [Answer("released", WHOLE, 2)]
 
 
+@pytest.mark.covers("short-blip")
 def test_target_serves_at_once_on_released(journal: Journal) -> None:
     _owner(journal)
     agent = _target(journal)
@@ -273,6 +278,7 @@ def test_split_is_agreed_to_then_carried_out_on_the_entry(journal: Journal) -> N
     assert agent.served == {left: 3, right: 3}
 
 
+@pytest.mark.covers("split-half-moves")
 def test_child_sent_on_in_the_same_batch_waits_for_the_split(journal: Journal) -> None:
     agent = _owner(journal)
     left, right = WHOLE.split_at(MIDDLE)
@@ -307,6 +313,7 @@ def test_split_at_an_edge_is_rejected(journal: Journal, boundary: int | None) ->
     assert agent.served == {WHOLE: 1}
 
 
+@pytest.mark.covers("topic-unload")
 def test_topic_unload_reopens_where_the_bundle_is_served(journal: Journal) -> None:
     agent, other = _owner(journal), ModelAgent(B)
     topic = f"persistent://{NAMESPACE}/x"
@@ -315,6 +322,7 @@ def test_topic_unload_reopens_where_the_bundle_is_served(journal: Journal) -> No
     assert other.read(journal) == []
 
 
+@pytest.mark.covers("ownership-ends-with-session")
 def test_end_of_a_session_drops_everything_and_silences_the_core(journal: Journal) -> None:
     agent = _owner(journal)
     journal.own(State.TRANSFERRING, 2, A, B)

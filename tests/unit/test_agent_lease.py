@@ -35,6 +35,7 @@ def test_an_older_acknowledgement_never_shortens_a_lease() -> None:
     assert lease.until_ms == 9_000
 
 
+@pytest.mark.covers("ownership-ends-with-session")
 def test_a_lapsed_lease_never_lives_again() -> None:
     lease = Lease(6_000, started_ms=0)
     assert not lease.renew(first_send_ms=5_999, now_ms=6_000)

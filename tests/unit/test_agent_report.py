@@ -41,6 +41,7 @@ def _sample(rates: list[float]) -> LoadSample:
     return LoadSample({"cpu": (30.0, 200.0)}, stats)
 
 
+@pytest.mark.covers("report-counts", "report-clients", "top-k-bundles")
 @given(rates=st.lists(st.integers(0, 1_000_000).map(float), max_size=40), k=st.integers(1, 20))
 def test_top_bundles_and_tail_give_the_totals(rates: list[float], k: int) -> None:
     report = build_report(ME, 1, 0, _sample(rates), {}, k)
@@ -52,6 +53,7 @@ def test_top_bundles_and_tail_give_the_totals(rates: list[float], k: int) -> Non
     assert len(report["bundles"]) + tail_bundles == report["totals"]["bundles"] == len(rates)
 
 
+@pytest.mark.covers("top-k-bundles")
 def test_busiest_bundles_are_listed() -> None:
     top, rest = top_bundles(_sample([1, 500, 2, 400, 3]).bundles, 2)
     bundles = initial_bundles("t/n", 5)
@@ -59,6 +61,7 @@ def test_busiest_bundles_are_listed() -> None:
     assert len(rest) == 3
 
 
+@pytest.mark.covers("top-k-bundles")
 def test_bundle_that_is_large_in_one_respect_only_is_listed() -> None:
     sample = _sample([100, 100, 100, 0])
     quiet = initial_bundles("t/n", 4)[3]
@@ -74,6 +77,7 @@ def test_missing_resources_are_sent_as_unknown() -> None:
     assert (report["sequence"], report["tail"]) == (7, None)
 
 
+@pytest.mark.covers("report-network")
 def test_network_card_is_overridden_and_throughput_stands_in_for_an_unknown_one() -> None:
     sample = _sample([100.0, 200.0])
     unknown = {"bandwidth_in": (0.0, -1000.0), "bandwidth_out": (5.0, 1e9)}
@@ -100,6 +104,7 @@ def _too_big(stats: BundleStats) -> Reason | None:
     return Reason.SPLIT_MSG_RATE if stats.msg_rate_in > 100 else None
 
 
+@pytest.mark.covers("report-continuously", "split-lasting", "split-proposed-locally")
 def test_reports_are_numbered_and_propose_after_two_hits() -> None:
     async def scenario() -> tuple[list[Any], list[Any]]:
         runtime = MemoryRuntime(MemoryFences())
@@ -120,6 +125,7 @@ def test_reports_are_numbered_and_propose_after_two_hits() -> None:
     assert [(p.bundle, p.boundary, p.reason) for p in proposals] == [(WHOLE, WHOLE.middle(), Reason.SPLIT_MSG_RATE)]
 
 
+@pytest.mark.covers("split-lasting")
 def test_a_single_sample_never_proposes_and_a_proposal_is_repeated_after_a_minute_only() -> None:
     watch, busy = SplitWatch(_too_big), {WHOLE: BundleStats(msg_rate_in=500, topics=4)}
     assert watch.observe(busy) == []
@@ -151,6 +157,7 @@ def test_cut_by_load_leaves_both_halves_topics_and_is_the_most_even(loads: dict[
     assert unevenness(boundary) == pytest.approx(least, rel=1e-9, abs=1e-3)
 
 
+@pytest.mark.covers("report-cpu")
 @pytest.mark.parametrize(
     ("cores", "cpu_max", "limit"),
     [(4, None, 400.0), (4, "max 100000", 400.0), (4, "150000 100000", 150.0), (2, "800000 100000", 200.0)],
@@ -159,6 +166,7 @@ def test_cpu_limit_is_the_smaller_of_cores_and_quota(cores: int, cpu_max: str | 
     assert cpu_limit_pct(cores, cpu_max) == limit
 
 
+@pytest.mark.covers("nic-override", "nic-fraction", "nic-empty")
 @pytest.mark.parametrize(
     ("speeds", "override", "limit"),
     [([1_000, 1_000], None, 250e6), ([1_000, 0], None, -1.0), ([], None, -1.0), ([0, 0], 0.08, 20e6), ([], 0.08, 10e6)],
@@ -167,6 +175,7 @@ def test_network_limit(speeds: list[int], override: float | None, limit: float) 
     assert nic_limit_bytes_per_s(speeds, override) == limit
 
 
+@pytest.mark.covers("report-memory", "system-metrics")
 def test_host_figures_come_from_the_container_where_it_is_limited(tmp_path: Path) -> None:
     files = {"cpu.max": "150000 100000", "cpu.stat": "usage_usec 5000000\nuser_usec 1", "memory.max": "1000"}
     for name, text in {**files, "memory.current": "250"}.items():
@@ -181,6 +190,7 @@ def test_host_figures_come_from_the_container_where_it_is_limited(tmp_path: Path
     assert sample["disk_io"][1] == -1.0
 
 
+@pytest.mark.covers("system-metrics")
 def test_host_figures_of_this_machine_are_possible() -> None:
     sample = HostLoad().sample()
     for name in ("cpu", "memory"):
@@ -189,6 +199,7 @@ def test_host_figures_of_this_machine_are_possible() -> None:
         assert limit > 0
 
 
+@pytest.mark.covers("nic-override")
 def test_configuration_reaches_the_agent() -> None:
     settings = load_settings(None, "local", ["agent.override_broker_nic_speed_gbps=0.08", "loads.top_k_bundles=7"], {})
     options = options_of(settings)
@@ -197,12 +208,14 @@ def test_configuration_reaches_the_agent() -> None:
     assert options.lease_ms == settings.control.lease_ms
 
 
+@pytest.mark.covers("split-switch")
 @pytest.mark.parametrize("enabled", [True, False])
 def test_split_switch(enabled: bool) -> None:
     settings = load_settings(None, "local", [f"split.enabled={str(enabled).lower()}"], {})
     assert (split_watch(settings) is not None) is enabled
 
 
+@pytest.mark.covers("split-max-msg-rate")
 def test_split_limits_of_the_configuration_are_used() -> None:
     watch = split_watch(load_settings(None, "local", (), {}))
     assert watch is not None
@@ -224,6 +237,7 @@ def test_heartbeats_must_fit_three_times_into_a_lease() -> None:
         AgentOptions(lease_ms=3_000, heartbeat_ms=1_100)
 
 
+@pytest.mark.covers("split-max-topics")
 def test_too_many_topics_are_parted_by_their_number() -> None:
     watch = SplitWatch(lambda stats: Reason.SPLIT_TOPICS)
     names = [f"persistent://t/n/{i}" for i in range(40)]

@@ -24,6 +24,7 @@ def view(owner: Session, registered: Session, *, alive: bool = True) -> ClusterS
     return state
 
 
+@pytest.mark.covers("any-broker-answers")
 def test_clients_are_sent_to_the_owners_address() -> None:
     found = find(view(OLDER, OLDER), TOPIC)
     assert (found.broker, found.address, found.lookup_url) == ("b1", "host:1", "http://host:2")

@@ -19,6 +19,7 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
+@pytest.mark.covers("configured-by-file")
 def test_later_layers_win_and_say_where_they_are(tmp_path: Path) -> None:
     text = "control: {lease_ms: 7000, heartbeat_ms: 700, tick_ms: 70}"
     env = {"BALLAST_CONTROL__LEASE_MS": "8000", "BALLAST_CONTROL__HEARTBEAT_MS": "800", "PATH": "/bin"}

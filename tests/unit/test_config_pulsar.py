@@ -52,6 +52,7 @@ def load(folder: Path, text: str) -> Settings:
     return load_settings(path, env={})
 
 
+@pytest.mark.covers("configured-by-file")
 def test_every_name_is_covered_by_a_case() -> None:
     others = {name for name, (_, key) in PULSAR_NAMES.items() if key.section == "weighted"}  # not Pulsar's own
     assert {name for name, *_ in CASES} == set(PULSAR_NAMES) - set(Pulsar.model_fields) - others
@@ -71,6 +72,7 @@ def other(default: object) -> tuple[str, object]:
     return str(changed), changed
 
 
+@pytest.mark.covers("debug-mode")
 @pytest.mark.parametrize("name", Pulsar.model_fields)
 def test_what_only_pulsars_strategies_have_reaches_them(tmp_path: Path, name: str) -> None:
     knob = KNOBS_BY_PULSAR_NAME[name]
@@ -100,6 +102,7 @@ def test_a_limit_that_is_off_is_pulsars_largest_number() -> None:
     assert knobs.load_balancer_namespace_bundle_max_topics == knobs.load_balancer_broker_max_topics == 2**31 - 1
 
 
+@pytest.mark.covers("top-k-bundles")
 def test_nobody_changes_what_a_report_of_pulsars_lists_but_the_operator() -> None:
     assert Settings().loads.top_k_bundles == 100
     assert pulsar_knobs(Settings()) == PulsarKnobs()
@@ -107,6 +110,27 @@ def test_nobody_changes_what_a_report_of_pulsars_lists_but_the_operator() -> Non
     assert pulsar_knobs(named).load_balancer_max_number_of_bundles_in_bundle_load_report == 30
 
 
+@pytest.mark.covers(
+    "default-bundles",
+    "report-continuously",
+    "nic-override",
+    "top-k-bundles",
+    "overload-threshold",
+    "resource-weights",
+    "shedding-switch",
+    "shedding-interval",
+    "grace-period",
+    "configured-by-file",
+    "rate-units",
+    "split-max-topics",
+    "split-max-sessions",
+    "split-max-msg-rate",
+    "split-max-bandwidth",
+    "split-max-bundles",
+    "broker-max-topics",
+    "broker-max-memory",
+    "broker-max-net-usage",
+)
 @pytest.mark.parametrize(("name", "written", "path", "value"), CASES, ids=[c[0] for c in CASES])
 def test_pulsars_name_alone_twice_and_against_ours(
     tmp_path: Path, name: str, written: str, path: str, value: object
@@ -126,12 +150,23 @@ def test_pulsars_name_alone_twice_and_against_ours(
     assert "different values" in str(caught.value)
 
 
+@pytest.mark.covers(
+    "default-bundles",
+    "overload-threshold",
+    "shedding-interval",
+    "grace-period",
+    "configured-by-file",
+    "broker-max-topics",
+    "broker-max-memory",
+    "broker-max-net-usage",
+)
 @pytest.mark.parametrize(("name", "written", "path", "value"), CASES, ids=[c[0] for c in CASES])
 def test_pulsars_name_in_the_environment_and_as_an_override(name: str, written: str, path: str, value: object) -> None:
     assert load_settings(None, env={f"BALLAST_PULSAR__{name.upper()}": written}).value(path) == value
     assert load_settings(None, overrides=[f"{name}={written}"], env={}).value(path) == value
 
 
+@pytest.mark.covers("shedding-interval")
 def test_a_later_layer_may_use_the_other_name(tmp_path: Path) -> None:
     path = tmp_path / "ballast.yaml"
     path.write_text("loadBalancerSheddingIntervalMinutes: 1")
@@ -140,12 +175,14 @@ def test_a_later_layer_may_use_the_other_name(tmp_path: Path) -> None:
     assert load_settings(path, "demo", env={}).rounds.round_interval_s == 60  # the file beats the profile's 10 s
 
 
+@pytest.mark.covers("shedding-switch", "split-switch", "split-unload-switch")
 @pytest.mark.parametrize("switch", [c for c in CASES if c[1] == "false"], ids=lambda c: c[0])
 @pytest.mark.parametrize("on", [True, False])
 def test_each_switch_on_and_off(tmp_path: Path, switch: tuple[str, str, str, object], on: bool) -> None:
     assert load(tmp_path, f"{switch[0]}: {str(on).lower()}").value(switch[2]) is on
 
 
+@pytest.mark.covers("resource-weights")
 @pytest.mark.parametrize(
     ("well_spelt", "misspelt", "effective"),
     [(0.7, 0.5, 0.7), (1.0, 0.5, 0.5), (0.7, 1.0, 0.7), (1.0, 1.0, 1.0), (0.0, 0.5, 0.0)],
@@ -171,6 +208,7 @@ def test_pulsars_name_twice_in_one_file(tmp_path: Path) -> None:
         load(tmp_path, text.format("true"))
 
 
+@pytest.mark.covers("nic-empty")
 @pytest.mark.parametrize("written", ["", "''", "null"])
 def test_an_empty_nic_speed_means_what_the_system_says(tmp_path: Path, written: str) -> None:
     settings = load(tmp_path, f"loadBalancerOverrideBrokerNicSpeedGbps: {written}")

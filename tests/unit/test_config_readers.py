@@ -20,6 +20,7 @@ SOURCES = [
 ]
 
 
+@pytest.mark.covers("configured-by-file")
 @pytest.mark.parametrize("path", sorted(DEFINITIONS))
 def test_every_key_is_read_somewhere(path: str) -> None:
     name = path.rpartition(".")[2]

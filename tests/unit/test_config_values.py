@@ -18,6 +18,7 @@ from controller.domain.settings import BrokerCaps, ControlSettings, PolicySettin
 from controller.policy.strategies import get
 
 
+@pytest.mark.covers("rate-units")
 @pytest.mark.parametrize(
     ("text", "size_bytes"),
     [("512kB", 2**19), ("512KiB", 2**19), ("1GiB", 2**30), ("1.5 MB", 3 * 2**19), ("7B", 7), ("7", 7), (7, 7)],
@@ -26,6 +27,7 @@ def test_sizes(text: object, size_bytes: int) -> None:
     assert units.parse_size_bytes(text) == size_bytes
 
 
+@pytest.mark.covers("rate-units")
 @pytest.mark.parametrize(("text", "rate"), [("100MB/s", 100 * 2**20), ("1 GiB/s", 2**30), ("9B/s", 9), (9, 9)])
 def test_rates(text: object, rate: int) -> None:
     assert units.parse_rate_bytes_per_s(text) == rate
@@ -44,6 +46,7 @@ def test_defaults_are_those_of_the_plain_values() -> None:
     assert policy_values.control_settings(settings) == ControlSettings(config_version=settings.version)
 
 
+@pytest.mark.covers("default-bundles", "split-max-bandwidth", "broker-max-memory", "broker-max-net-usage")
 def test_units_are_converted_at_the_edge() -> None:
     sets = [
         "shedding.enabled=false",
@@ -95,6 +98,7 @@ def test_control_settings_take_every_key_of_their_sections() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.covers("resource-weights")
 def test_weights_are_in_the_order_of_the_resources() -> None:
     sets = [f"shedding.{name}_weight={i}" for i, name in enumerate(RESOURCES)]
     weights = policy_values.resource_weights(load_settings(None, overrides=sets, env={}))

@@ -31,6 +31,7 @@ def last_line(text: str) -> dict[str, int]:
     return found
 
 
+@pytest.mark.covers("manager-modular", "manager-extensible")
 def test_every_case_of_the_file_passes_or_says_why_it_cannot_be_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert conformance.main([str(FILE)]) == 0
     lines = capsys.readouterr().out.strip().splitlines()

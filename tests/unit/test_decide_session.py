@@ -225,6 +225,7 @@ def test_names_without_a_namespace_have_no_namespace_s_limit() -> None:
     assert {d.reason for d in decisions if d.bundle and "/" in d.bundle} == {Reason.BUNDLE_LIMIT}
 
 
+@pytest.mark.covers("shedding-switch")
 def test_shedding_is_switched_off_by_configuration() -> None:
     lines = skewed()
     decisions = decided(session(replace(EAGER, shed=replace(EAGER.shed, enabled=False))), lines)
@@ -232,6 +233,7 @@ def test_shedding_is_switched_off_by_configuration() -> None:
     assert Reason.SWITCHED_OFF in {d.reason for d in decisions}
 
 
+@pytest.mark.covers("right-settings")
 @pytest.mark.parametrize("strategy", sorted(STRATEGIES))
 def test_every_strategy_decides_lines_of_opaque_names(strategy: str) -> None:
     of, lines = session(PolicySettings(), strategy), skewed(brokers=5, parts=12)

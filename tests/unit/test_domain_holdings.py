@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -55,6 +56,7 @@ def test_the_index_equals_a_scan_and_copies_do_not_see_each_other(seed: int) -> 
                 assert index.spread(namespace).get(broker, 0) == of_namespace
 
 
+@pytest.mark.covers("assignment-by-load")
 @settings(max_examples=60)
 @given(seed=st.integers(0, 2**32))
 def test_placement_chooses_the_least_rank_after_any_changes(seed: int) -> None:

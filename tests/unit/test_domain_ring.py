@@ -14,6 +14,7 @@ from controller.domain.ring import check_cover, initial_bundles, locate
 from tests.unit.step_driver import StepDriver
 
 
+@pytest.mark.covers("topic-to-bundle", "partitions-apart")
 @pytest.mark.parametrize(
     ("topic", "crc", "of_four"),
     [
@@ -36,12 +37,14 @@ def test_lookup_vectors(topic: str, crc: int, of_four: str) -> None:
     assert str(locate(initial_bundles("t/n", 4), crc)) == f"t/n/{of_four}"
 
 
+@pytest.mark.covers("bundle-is-a-range")
 def test_boundaries_of_a_new_namespace_and_of_a_halved_bundle_differ_as_in_pulsar() -> None:
     assert [b.lower for b in initial_bundles("t/n", 4)] == [0, 0x40000000, 0x80000000, 0xC0000000]
     assert initial_bundles("t/n", 2)[1].lower == 0x80000000
     assert Bundle("t/n", 0, RING_END).middle() == 0x7FFFFFFF
 
 
+@pytest.mark.covers("topic-to-bundle")
 def test_the_largest_hash_belongs_to_the_last_bundle() -> None:
     for count in (1, 3, 4, 128):
         bundles = initial_bundles("t/n", count)
@@ -49,12 +52,14 @@ def test_the_largest_hash_belongs_to_the_last_bundle() -> None:
         assert bundles[-1].contains(RING_END)
 
 
+@pytest.mark.covers("topic-to-bundle")
 def test_a_boundary_belongs_to_the_bundle_that_starts_there() -> None:
     bundles = initial_bundles("t/n", 4)
     assert locate(bundles, 0x40000000) == bundles[1]
     assert not bundles[0].contains(0x40000000)
 
 
+@pytest.mark.covers("bundle-is-a-range", "split-in-two")
 @given(count=st.integers(1, 300), cuts=st.lists(st.integers(0, RING_END), max_size=20), hash_=st.integers(0, RING_END))
 def test_any_sequence_of_splits_covers_the_ring(count: int, cuts: list[int], hash_: int) -> None:
     bundles = initial_bundles("t/n", count)
@@ -80,6 +85,7 @@ def test_gaps_and_overlaps_are_noticed() -> None:
             check_cover("t/n", broken)
 
 
+@pytest.mark.covers("bundle-is-a-range")
 @pytest.mark.parametrize(
     "text",
     ["t/n", "t/n/0x0_0x1", "t/n/0x40000000_0x40000000", "n/0x00000000_0xffffffff", "t/n/x/0x00000000_0xffffffff"],
@@ -89,6 +95,7 @@ def test_bundle_names_that_are_none(text: str) -> None:
         Bundle.parse(text)
 
 
+@pytest.mark.covers("bundle-is-a-range")
 def test_names_parse_back_from_what_they_print() -> None:
     bundle = Bundle("t/n", 0x40000000, 0x80000000)
     assert Bundle.parse(str(bundle)) == bundle
@@ -99,6 +106,7 @@ def test_names_parse_back_from_what_they_print() -> None:
     assert partition_names("x", 2) == ["x-partition-0", "x-partition-1"]
 
 
+@pytest.mark.covers("count-or-traffic", "more-bundles-than-brokers")
 def test_a_thousand_topics_in_64_bundles_on_16_brokers() -> None:
     """The load-balancing page's example: each topic hashes into a bundle, the bundles spread over all brokers."""
     driver = StepDriver()

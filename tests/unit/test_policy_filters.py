@@ -22,6 +22,7 @@ def blocks(built: ClusterBuilder) -> dict[str, list[Reason | None]]:
     return {k: [None if c == ALLOWED else REASONS[c] for c in codes.tolist()] for k, codes in arrays.items()}
 
 
+@pytest.mark.covers("target-not-overloaded")
 @pytest.mark.parametrize(
     ("broker", "reason"),
     [
@@ -42,12 +43,16 @@ def test_who_takes_no_part(broker: dict[str, Any], reason: Reason | None) -> Non
     assert found["source"] == found["target"] == [reason]
 
 
+@pytest.mark.covers("target-not-overloaded")
 def test_a_lagging_broker_gives_but_does_not_take() -> None:
     built = cluster().broker("a", cpu=50)
     built.lagging.add("a")
     assert blocks(built) == {"source": [None], "target": [Reason.LAGGING], "bundle": []}
 
 
+@pytest.mark.covers(
+    "target-not-overloaded", "broker-max-topics", "broker-max-memory", "broker-max-net-usage", "caps-trigger"
+)
 @pytest.mark.parametrize(
     ("caps", "held", "full"),
     [
@@ -65,6 +70,7 @@ def test_a_broker_at_a_cap_is_no_target(caps: dict[str, Any], held: dict[str, An
     assert blocks(built)["source"][1] is None
 
 
+@pytest.mark.covers("caps-trigger")
 def test_a_move_that_would_exceed_a_cap_goes_elsewhere() -> None:
     built = cluster().broker("a", cpu=80, topics=60).bundle("a", cpu=20, topics=30).bundle("a", cpu=20, topics=30)
     built.broker("b", topics=75).broker("c", cpu=10, topics=60)
@@ -76,6 +82,7 @@ def test_a_move_that_would_exceed_a_cap_goes_elsewhere() -> None:
     assert reason_of(built.round(), "a") is Reason.BROKER_CAP
 
 
+@pytest.mark.covers("grace-period")
 @pytest.mark.parametrize(
     ("bundle", "reason"),
     [

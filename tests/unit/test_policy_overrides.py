@@ -38,6 +38,7 @@ def test_what_is_frozen_stays() -> None:
     assert first_moved() not in {d.bundle for d in moves(result)}
 
 
+@pytest.mark.covers("namespace-is-the-unit")
 def test_a_namespace_that_is_excluded_stays() -> None:
     built = hot()
     wish(built, "exclude_namespace", namespace="t/ns")

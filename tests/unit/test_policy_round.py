@@ -37,6 +37,7 @@ def test_a_stored_round_gives_its_plan_hash_again() -> None:
     assert replay_round(json.loads(json.dumps(result.inputs))) == result.plan_hash
 
 
+@pytest.mark.covers("manager-simple")
 @pytest.mark.parametrize("strategy", sorted(STRATEGIES))
 def test_every_strategy_s_rounds_give_their_plan_hash_again(strategy: str) -> None:
     built = busy()
@@ -122,6 +123,7 @@ def test_the_mode_is_recorded_and_decides_nothing(mode: str) -> None:
     assert result.inputs["frame"]["mode"] == mode
 
 
+@pytest.mark.covers("rebalances-at-all", "shedding-switch")
 def test_shedding_switched_off_still_scores_and_counts() -> None:
     result = busy().with_settings(shed={"enabled": False}).round()
     assert moves(result) == []
@@ -134,6 +136,7 @@ def test_shedding_switched_off_still_scores_and_counts() -> None:
     assert replay_round(result.inputs) == result.plan_hash
 
 
+@pytest.mark.covers("keeps-balancing", "decision-breakdown")
 def test_every_broker_has_one_score_row_and_moves_or_one_skip() -> None:
     result = busy().round()
     brokers = ["b0", "b1", "b2", "b3", "b4", "gone", "quiet"]
@@ -151,6 +154,7 @@ def test_memory_goes_through_the_journal_as_json() -> None:
     assert {m.source for m in moves(built.round())} == {"b0", "b1"}
 
 
+@pytest.mark.covers("manager-changeable")
 def test_challengers_decide_beside_and_keep_their_own_memory() -> None:
     built = busy()
     built.settings = replace(built.settings, strategy="headroom", challengers=("headroom",))
@@ -178,6 +182,7 @@ def test_an_unknown_strategy_is_named_with_those_there_are() -> None:
         run_round(replace(busy().inputs(), settings=replace(busy().settings, strategy="stedy")))
 
 
+@pytest.mark.covers("keeps-balancing")
 def test_a_round_of_an_empty_cluster_leaves_a_record() -> None:
     result = cluster().round()
     assert (result.decisions, result.scores) == ((), ())

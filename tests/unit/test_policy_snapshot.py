@@ -23,6 +23,7 @@ def three() -> ClusterBuilder:
     return cluster().broker("a", cpu=60).broker("b", cpu=20).broker("c", cpu=10)
 
 
+@pytest.mark.covers("unit-of-move")
 def test_bundles_and_brokers_are_sorted_and_costed_by_their_share() -> None:
     snapshot = cluster().broker("b", cpu=20).broker("a", cpu=60).bundle("a", cpu=45).bundle("a", cpu=15).snapshot()
     assert snapshot.brokers == ("a", "b")
@@ -31,6 +32,7 @@ def test_bundles_and_brokers_are_sorted_and_costed_by_their_share() -> None:
     assert snapshot.cost[:, CPU].tolist() == pytest.approx([45.0, 15.0])
 
 
+@pytest.mark.covers("traffic-as-proxy")
 def test_cpu_is_attributed_half_by_messages_and_half_by_bytes() -> None:
     built = cluster().broker("a", cpu=80)
     # all of the messages and a quarter of the bytes
@@ -43,6 +45,7 @@ def test_cpu_goes_by_bytes_alone_where_no_messages_are_counted() -> None:
     assert built.snapshot().cost[0, CPU] == pytest.approx(20)
 
 
+@pytest.mark.covers("report-disk-io", "traffic-as-proxy")
 def test_other_resources_have_their_own_drivers() -> None:
     built = cluster().broker(
         "a", cpu=0, throughput_in=10e6, throughput_out=30e6, storage_bytes=6e9, cache_bytes=2e9,
@@ -110,6 +113,7 @@ def test_only_the_registered_incarnation_counts_whichever_row_comes_first() -> N
     assert cpu_of(built.snapshot())["a"] == 5
 
 
+@pytest.mark.covers("report-network")
 def test_unknown_limits_and_usages_are_unknown_not_zero() -> None:
     built = cluster().broker("a", cpu=50, bandwidth_in_usage=5.0, bandwidth_in_limit=-1000.0, disk_io_usage=-1.0)
     snapshot = built.snapshot()

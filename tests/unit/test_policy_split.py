@@ -28,6 +28,9 @@ def why_not(built: ClusterBuilder) -> Reason:
     return found
 
 
+@pytest.mark.covers(
+    "split-max-topics", "split-max-sessions", "split-max-msg-rate", "split-max-bandwidth", "split-any-limit"
+)
 @pytest.mark.parametrize(
     ("stats", "reason"),
     [
@@ -81,11 +84,13 @@ def test_of_a_single_topic_stored_bytes_cannot_be_parted() -> None:
     assert why_not(built) is Reason.UNSPLITTABLE
 
 
+@pytest.mark.covers("split-max-sessions")
 @pytest.mark.parametrize("off", [None, 0, -1])
 def test_a_limit_can_be_off(off: int | None) -> None:
     assert oversized({"producers": 1e6}, SplitSettings(max_sessions=off)) is None
 
 
+@pytest.mark.covers("split-in-two", "split-proposed-locally")
 def test_a_split_names_the_middle_and_the_epoch_it_was_decided_on() -> None:
     (split,) = splits(one(epoch=9).round())
     assert (split.bundle, split.source, split.epoch) == (bundle_name(0), "a", 9)
@@ -94,6 +99,7 @@ def test_a_split_names_the_middle_and_the_epoch_it_was_decided_on() -> None:
     assert split.evidence["permille_of_limit"][Reason.SPLIT_TOPICS.value] == 1001
 
 
+@pytest.mark.covers("split-any-limit")
 def test_a_single_topic_cannot_be_parted() -> None:
     assert why_not(one(topics=1, msg_rate_in=40_000)) is Reason.UNSPLITTABLE
 
@@ -102,6 +108,7 @@ def test_a_single_hash_cannot_be_parted() -> None:
     assert why_not(one(name="t/ns/0x00000007_0x00000008")) is Reason.UNSPLITTABLE
 
 
+@pytest.mark.covers("split-switch")
 def test_the_switch() -> None:
     assert why_not(one().with_settings(split={"enabled": False})) is Reason.SWITCHED_OFF
 
@@ -119,6 +126,7 @@ def test_a_dead_owner_is_not_asked() -> None:
     assert [d for d in built.round().decisions if d.bundle] == []
 
 
+@pytest.mark.covers("namespace-is-the-unit", "split-max-bundles")
 def test_the_namespace_maximum_counts_splits_of_this_round_the_worst_first() -> None:
     built = one().bundle("a", topics=3_000).bundle("b", topics=2_000)
     built.with_settings(split={"namespace_maximum_bundles": 5})
@@ -128,6 +136,7 @@ def test_the_namespace_maximum_counts_splits_of_this_round_the_worst_first() -> 
     assert left_out.reason is Reason.BUNDLE_LIMIT
 
 
+@pytest.mark.covers("split-max-bundles")
 def test_the_namespace_maximum_counts_splits_in_flight() -> None:
     built = one().bundle("b", state=State.SPLITTING)
     built.state.namespaces["t/ns"] = tuple(Bundle.parse(b["bundle"]) for b in built.bundles)

@@ -40,12 +40,14 @@ class TestPublishedCases:
             assert row["reason"] == Reason.BALANCED.value
             assert row["score"] < row["mean"] + 0.10
 
+    @pytest.mark.covers("target-less-loaded")
     def test_v04_no_move_lands_on_a_broker_above_the_mean(self) -> None:
         result = loads(40, 40, 40, 40, 69, 70).second_round()
         assert moves(result)
         assert {m.target for m in moves(result)} <= {"b0", "b1", "b2", "b3"}
         assert max(m.after[m.target or ""] for m in moves(result)) < result.scores[0]["mean"] + 0.05
 
+    @pytest.mark.covers("target-less-loaded")
     def test_v05_a_broker_at_the_mean_takes_nothing(self) -> None:
         result = loads(10, 60, 70, 80, 80).second_round()
         assert {m.target for m in moves(result)} == {"b0"}
@@ -82,6 +84,7 @@ class TestPublishedCases:
         result = loads(90, 50).broker("gone", cpu=0, **dead).second_round()  # type: ignore[arg-type]
         assert {m.target for m in moves(result)} == {"b1"}
 
+    @pytest.mark.covers("leader-sees-all")
     def test_v19_one_silent_broker_is_frozen_alone(self) -> None:
         built = loads(90, *[40] * 8).silent("quiet")
         result = built.second_round()
@@ -100,6 +103,7 @@ class TestPublishedCases:
         assert moves(result) == []
         assert reason_of(result, "a") is Reason.EXCLUDED
 
+    @pytest.mark.covers("memory-signal")
     def test_v32_heap_memory_is_not_load(self) -> None:
         built = loads(20, 20)
         built.brokers["b0"] |= {"memory_usage": 9.9e9, "memory_limit": 10e9}
@@ -158,10 +162,12 @@ class TestHits:
         built.brokers["b0"] = old
         assert reason_of(built.round(), "b0") is Reason.NO_LOAD_DATA
 
+    @pytest.mark.covers("overload-threshold", "absolute-or-relative")
     @pytest.mark.parametrize(("percent", "expected"), [(84.9, []), (85, ["b0"])])
     def test_full_counts_even_when_all_are(self, percent: float, expected: list[str]) -> None:
         assert sources(loads(percent, 80, 80).second_round()) == expected
 
+    @pytest.mark.covers("absolute-or-relative")
     @pytest.mark.parametrize(("percent", "expected"), [(44.9, []), (45, ["b0"])])
     def test_ten_points_above_the_mean_count(self, percent: float, expected: list[str]) -> None:
         # two others at 30: the mean is 34.97 or 35
@@ -217,12 +223,14 @@ class TestChoice:
         built = cluster().broker("a", cpu=90).bundle("a", cpu=90).broker("b", cpu=10)
         assert reason_of(built.second_round(), "a") is Reason.TARGET_ABOVE_MEAN
 
+    @pytest.mark.covers("target-capacity")
     def test_a_bundle_costs_a_bigger_broker_less(self) -> None:
         built = cluster().broker("small", cpu=90).bundle("small", cpu=30).bundle("small", cpu=30)
         (move, *_) = moves(built.broker("big", cpu=10, cores=4).second_round())
         assert move.after["small"] == pytest.approx(0.60)
         assert move.after["big"] == pytest.approx(0.175)
 
+    @pytest.mark.covers("any-resource", "max-or-average")
     def test_the_fuller_resource_decides(self) -> None:
         built = loads(50, 20)
         built.brokers["b0"] |= {"bandwidth_in_usage": 9e6, "bandwidth_in_limit": 10e6}
@@ -230,6 +238,7 @@ class TestChoice:
         built.second_round()
         assert built.round().scores[0]["score"] == pytest.approx(0.9)
 
+    @pytest.mark.covers("max-or-average", "resource-weights")
     def test_a_weight_scales_and_zero_leaves_out(self) -> None:
         built = loads(80, 20)
         assert built.with_settings(weights={"cpu": 0.5}).round().scores[0]["score"] == pytest.approx(0.4)

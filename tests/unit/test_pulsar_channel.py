@@ -134,6 +134,7 @@ def running(storage: StorageType, brokers: Sequence[str] = ("a", "b", "c")) -> C
     return channel
 
 
+@pytest.mark.covers("manager-extensible")
 @pytest.mark.parametrize("storage", StorageType)
 def test_a_bundle_goes_round_and_ends_where_it_was_sent(storage: StorageType) -> None:
     channel = running(storage)

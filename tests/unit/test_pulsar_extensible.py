@@ -29,6 +29,7 @@ KNOBS = PulsarKnobs()
 S = ServiceUnitState
 
 
+@pytest.mark.covers("manager-extensible")
 @pytest.mark.parametrize("case", EXTENSIBLE, ids=[f"{case['id']}-{case['strategy']}" for case in EXTENSIBLE])
 def test_a_case(case: dict[str, Any]) -> None:
     outcome, text = run_case(case)

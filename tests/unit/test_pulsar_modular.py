@@ -28,6 +28,7 @@ MODULAR = [case for case in CASES if find_adapter(withhold(case)[0], conformance
 KNOBS = PulsarKnobs()
 
 
+@pytest.mark.covers("manager-modular")
 @pytest.mark.parametrize("case", MODULAR, ids=[f"{case['id']}-{case['strategy']}" for case in MODULAR])
 def test_a_case(case: dict[str, Any]) -> None:
     outcome, text = run_case(case)
@@ -96,6 +97,7 @@ def test_heap_counts_in_no_maximum_and_the_misspelt_weight_only_beside_1() -> No
     assert data.max_resource_usage_with_weight(both) == pytest.approx(0.3)
 
 
+@pytest.mark.covers("overload-threshold", "shed-part")
 def test_overload_sheds_as_many_as_it_takes_and_at_equality() -> None:
     arrays = load([0.95, 0.85, 0.84], [[10.0] * 10, [5.0, 5.0], [9.0, 9.0]])
     # 15 % of 100 bytes/s is more than one bundle of 10; the part is 95 % - 85 % + 5 %, not (95 - 85) / 95
@@ -109,6 +111,7 @@ def test_overload_keeps_a_sole_bundle_and_says_why_nothing_is_shed() -> None:
     assert found.reasons == {0: Reason.NO_BUNDLES, 1: Reason.GRACE_PERIOD, 2: Reason.NO_BUNDLES}
 
 
+@pytest.mark.covers("memory-signal", "manager-simple")
 def test_simple_counts_heap_without_weights() -> None:
     arrays = load([0.1, 0.1], [[10.0] * 10, [1.0]])
     assert not shed_overload(arrays, KNOBS).rows
@@ -116,6 +119,7 @@ def test_simple_counts_heap_without_weights() -> None:
     assert shed(arrays, found) == {"b0": ["b0-0", "b0-1"]}
 
 
+@pytest.mark.covers("rolling-average")
 def test_threshold_goes_on_by_its_history_after_the_broker_is_relieved() -> None:
     size = 100.0 * MIB
     first = load([0.9, 0.1], [[size] * 4, [size]])

@@ -150,6 +150,7 @@ def test_what_was_placed_counts_for_the_next() -> None:
     assert where == [0, 0, 1]
 
 
+@pytest.mark.covers("count-or-traffic")
 def test_a_namespace_is_spread_before_rates_are_compared() -> None:
     brokers = loads([0.0] * 3, [1.0, 500.0, 900.0])
     lowest = LeastLongTermMessageRate(KNOBS, Draw(1))

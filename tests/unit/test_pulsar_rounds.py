@@ -57,6 +57,7 @@ def run(built: ClusterBuilder, rounds: int) -> list[RoundResult]:
     return results
 
 
+@pytest.mark.covers("hot-broker-relieved", "manager-modular")
 @pytest.mark.parametrize("strategy", MODULAR)
 def test_rounds_relieve_the_hot_broker_and_replay_to_the_same_plan(strategy: str) -> None:
     results = run(on(loads(95, 40, 20, 10), strategy), 8)
@@ -100,6 +101,7 @@ def test_a_single_broker_is_left_alone(strategy: str) -> None:
     assert reason_of(result, "b0") is Reason.NO_TARGET
 
 
+@pytest.mark.covers("shedding-switch")
 @pytest.mark.parametrize("knob", ["load_balancer_enabled", "load_balancer_shedding_enabled"])
 def test_switched_off_by_knob_the_shedders_memory_stands_still(knob: str) -> None:
     built = on(loads(95, 10), "threshold")
@@ -118,6 +120,7 @@ def test_what_was_decided_but_not_carried_out_is_decided_again() -> None:
     assert first == [move.bundle for move in moves(built.later().round())]
 
 
+@pytest.mark.covers("grace-period")
 def test_what_was_unloaded_waits_for_the_knobs_grace_period_even_if_it_came_back() -> None:
     built = on(loads(95, 10, parts=2), "overload", replace(FINE, load_balancer_shedding_grace_period_minutes=2))
     first = built.round()
@@ -159,6 +162,7 @@ def test_average_moves_to_its_partner_in_the_second_round() -> None:
     assert second.memory["average"]["high_hits"] == {}
 
 
+@pytest.mark.covers("count-or-traffic")
 def test_an_even_spread_takes_the_planned_broker_off_the_candidates() -> None:
     built = on(loads(90, 50, 10), "average")
     for _ in range(5):
@@ -183,6 +187,7 @@ def _skip(result: RoundResult, broker: str) -> Decision:
     return next(d for d in result.decisions if d.kind is DecisionKind.SKIP and d.source == broker and not d.bundle)
 
 
+@pytest.mark.covers("assignment-by-load")
 @pytest.mark.parametrize("placement", ["LeastResourceUsageWithWeight", "RoundRobinBrokerSelector"])
 def test_the_placement_is_the_knobs_and_keeps_its_memory(placement: str) -> None:
     knobs = replace(FINE, load_balancer_load_placement_strategy=f"org.apache.pulsar.{placement}")

@@ -152,6 +152,7 @@ def naive_average(load: LoadArrays, knobs: PulsarKnobs) -> tuple[Unloads, dict[i
     return result, where
 
 
+@pytest.mark.covers("shed-part", "busiest-first", "traffic-as-proxy")
 @pytest.mark.parametrize("seed", range(150))
 def test_the_shedders_agree_with_plain_loops(seed: int) -> None:
     rng = random.Random(seed)

@@ -24,6 +24,7 @@ def averages(result: RoundResult) -> dict[str, float]:
     return {broker: values[1] for broker, values in result.memory["transfer"]["averages"].items()}
 
 
+@pytest.mark.covers("manager-extensible")
 def test_the_fourth_uneven_round_acts_and_then_the_sources_cool_down() -> None:
     built = on(uneven(), "transfer", KNOBS)
     results = run(built, 12)
@@ -110,6 +111,7 @@ def test_heap_counts_with_its_weight_and_bandwidth_with_its_own() -> None:
     assert averages(second)["a"] == pytest.approx(0.45, abs=1e-6)
 
 
+@pytest.mark.covers("manager-extensible")
 def test_a_swap_is_two_transfers() -> None:
     built = cluster().broker("hot", 90).broker("cold", 5)
     for points in (20, 25, 45):

@@ -65,6 +65,7 @@ def clusters(draw: st.DrawFn) -> ClusterBuilder:
 
 
 class TestI7:
+    @pytest.mark.covers("target-less-loaded", "target-not-overloaded")
     @given(clusters(), st.integers(1, 6))
     @settings(max_examples=25, deadline=None)
     def test_moves_are_few_named_once_allowed_and_never_raise_the_worst(self, built: ClusterBuilder, more: int) -> None:
@@ -115,6 +116,7 @@ class TestI7:
 
 
 class TestI8:
+    @pytest.mark.covers("stability-first", "grace-period")
     @given(clusters())
     @settings(max_examples=8, deadline=None)
     def test_no_bundle_moves_twice_within_its_grace_period(self, built: ClusterBuilder) -> None:
@@ -128,6 +130,7 @@ class TestI8:
 
 
 class TestI9:
+    @pytest.mark.covers("stability-first")
     @given(st.lists(st.floats(48.5, 51.5), min_size=2, max_size=8), st.integers(0, 2**32 - 1))
     @settings(max_examples=8, deadline=None)
     def test_a_balanced_cluster_with_noise_moves_nothing(self, percents: list[float], seed: int) -> None:
@@ -139,6 +142,7 @@ class TestI9:
             assert moves(result) == splits(result) == []
             built.later()
 
+    @pytest.mark.covers("reactive")
     @pytest.mark.parametrize("length", [1, 2, 3])
     def test_a_spike_that_ends_moves_nothing(self, length: int) -> None:
         built = steady(loads(50, 50, 50, 50))
@@ -147,6 +151,7 @@ class TestI9:
             assert moves(built.round()) == []
             built.later()
 
+    @pytest.mark.covers("reactive")
     def test_a_job_that_runs_longer_is_recognised_the_second_time(self) -> None:
         acted = []
         built = steady(loads(50, 50, 50, 50))
@@ -159,6 +164,7 @@ class TestI9:
         assert any(acted[:20])
         assert not any(acted[20:])
 
+    @pytest.mark.covers("stability-first")
     @pytest.mark.parametrize(("scenario", "seed"), [("calm", 0), ("calm", 1), ("periodic", 0), ("periodic", 3)])
     def test_quiet_clusters_of_the_field(self, scenario: str, seed: int) -> None:
         rng = np.random.default_rng(seed)
@@ -168,9 +174,11 @@ class TestI9:
 
 
 class TestHits:
+    @pytest.mark.covers("hot-broker-relieved")
     def test_a_hugely_overloaded_broker_is_relieved_at_once(self) -> None:
         assert moves(steady(loads(95, 30, 30, 30)).round())
 
+    @pytest.mark.covers("rolling-average")
     def test_the_milder_the_later(self) -> None:
         waited = []
         for percent in (95.0, 56.0, 48.0):
@@ -179,6 +187,7 @@ class TestHits:
         assert waited == sorted(waited)
         assert len(set(waited)) == 3
 
+    @pytest.mark.covers("reactive", "rolling-average")
     def test_a_sudden_rise_must_last_unless_it_is_huge(self) -> None:
         rounds = []
         for percent in (75, 120):
@@ -203,6 +212,7 @@ class TestHits:
 
 
 class TestMoves:
+    @pytest.mark.covers("idle-broker-filled", "broker-joins", "rebalances-at-all")
     def test_an_empty_broker_is_filled_from_those_above_the_mean(self) -> None:
         built = live(steady(loads(50, 50, 50, 50, 40, 0)), 6)
         assert built.brokers["b5"]["cpu_usage"] >= 30
@@ -213,6 +223,7 @@ class TestMoves:
             givers = {move.source for move in moves(result)}
             assert givers <= {row["broker"] for row in result.scores if row["source"]}
 
+    @pytest.mark.covers("broker-joins")
     def test_no_move_between_old_brokers_when_one_joins(self) -> None:
         built = steady(loads(50, 51, 49, 50, 0))
         ways = [m.target for _ in range(8) for m in moves(live(built, 1).round())]
@@ -233,6 +244,7 @@ class TestMoves:
         assert split.boundary == Bundle.parse(str(split.bundle)).middle()
         assert split.epoch == 3
 
+    @pytest.mark.covers("target-capacity")
     def test_a_giant_goes_to_the_larger_broker(self) -> None:
         built = steady(cluster()).broker("small", cpu=90).broker("large", cpu=10, cores=4)
         built.bundle("small", cpu=90, topics=1).bundle("large", cpu=40)
@@ -240,6 +252,7 @@ class TestMoves:
         assert (move.source, move.target) == ("small", "large")
         assert move.after["large"] == pytest.approx(0.325)
 
+    @pytest.mark.covers("even-load", "count-or-traffic", "target-capacity")
     def test_utilisation_is_equalised_not_load(self) -> None:
         built = steady(cluster())
         for name, cores in (("a", 1.0), ("b", 1.0), ("c", 4.0)):
@@ -258,6 +271,7 @@ class TestMoves:
         assert targets <= {"b2", "b3"}
         assert targets
 
+    @pytest.mark.covers("balancing-costs-little", "busiest-first", "value-clients")
     def test_what_disrupts_more_stays(self) -> None:
         built = steady(cluster()).broker("a", cpu=80).broker("b", cpu=20)
         for sessions in (900, 3):
@@ -266,6 +280,7 @@ class TestMoves:
         (move,) = moves(built.bundle("a", cpu=20, sessions=900).bundle("b", cpu=20).round())
         assert move.bundle == quiet
 
+    @pytest.mark.covers("stability-first")
     @pytest.mark.parametrize("asked", [SteadySettings(churn=0.05), SteadySettings(model_error=0.05)])
     def test_a_move_must_pay_and_bring_more_than_the_model_errs(self, asked: SteadySettings) -> None:
         built = steady(loads(56, 40, 40, 40, parts=200))
@@ -277,6 +292,7 @@ class TestMoves:
         assert moves(result) == []
         assert reason_of(result, "b0") is Reason.NOT_WORTH_MOVING
 
+    @pytest.mark.covers("balancing-costs-little")
     def test_the_budget_grows_with_the_cluster_and_is_kept(self) -> None:
         built = steady(loads(90, 90, 90, 0, 0, 0, parts=60))
         built.settings = replace(built.settings, steady=SteadySettings(budget=0.5))
@@ -284,6 +300,7 @@ class TestMoves:
         assert len(moves(result)) == MIN_BUDGET
         assert Reason.BUDGET_SPENT in {d.reason for d in result.decisions} or len(sources(result)) <= MIN_BUDGET
 
+    @pytest.mark.covers("busiest-first", "debug-mode")
     def test_pairs_are_shown_with_the_rule_each_lost_by(self) -> None:
         first = moves(steady(loads(95, 30, 30, 80)).round())[0]
         shown = first.evidence["pairs"]
@@ -294,6 +311,7 @@ class TestMoves:
 
 
 class TestCapacity:
+    @pytest.mark.covers("target-not-overloaded")
     def test_a_slow_broker_costs_more_and_takes_nothing(self) -> None:
         snapshot = self._with_slow()
         found = learn(snapshot, {})

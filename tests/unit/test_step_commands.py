@@ -67,6 +67,7 @@ def test_commands_that_cannot_be_carried_out_say_why(kind: str, args: dict, need
     assert needle in rejection(driver, kind, **args)
 
 
+@pytest.mark.covers("bundles-at-creation")
 def test_a_command_happens_once_for_its_id() -> None:
     driver, _, _ = two()
     command = Command("same", "create_namespace", {"namespace": "t/m", "bundles": 2})
@@ -75,6 +76,7 @@ def test_a_command_happens_once_for_its_id() -> None:
     assert driver.run(command, command) == []
 
 
+@pytest.mark.covers("topic-unload")
 def test_topic_unload_keeps_owner_and_epoch() -> None:
     driver, a, _ = two()
     topic = "persistent://t/n/x"
@@ -87,6 +89,7 @@ def test_topic_unload_keeps_owner_and_epoch() -> None:
     assert driver.of(WHOLE) == before
 
 
+@pytest.mark.covers("split-in-two", "split-parent-retired")
 def test_split_by_command_retires_the_parent_and_leaves_both_halves_with_the_owner() -> None:
     driver, a, _ = two()
     epoch = driver.of(WHOLE).epoch
@@ -101,6 +104,7 @@ def test_split_by_command_retires_the_parent_and_leaves_both_halves_with_the_own
     assert driver.say(a, "split_done", WHOLE) == []
 
 
+@pytest.mark.covers("split-unload-switch", "split-half-moves", "split-example")
 @pytest.mark.parametrize(("loads", "moved"), [((5, 9), LOWER), ((9, 5), UPPER)])
 @pytest.mark.parametrize("auto_unload", [True, False])
 def test_proposed_split_sends_the_quieter_half_on(loads: tuple[int, int], moved: Bundle, auto_unload: bool) -> None:
@@ -116,6 +120,7 @@ def test_proposed_split_sends_the_quieter_half_on(loads: tuple[int, int], moved:
 BEST = {"lower_load": 9, "upper_load": 1, "best_boundary": 0x1000, "best_lower_load": 4, "best_upper_load": 6}
 
 
+@pytest.mark.covers("split-in-two")
 def test_an_owner_that_knows_its_topics_cuts_where_their_load_is_even() -> None:
     driver, a, b = two(split=SplitSettings(auto_unload=True))
     driver.say(a, "split_proposed", WHOLE)
@@ -168,6 +173,7 @@ def test_a_half_that_was_sent_on_is_in_its_grace_period() -> None:
     assert driver.evidence[0].outcomes == {"r1-1": Reason.GRACE_PERIOD.value}
 
 
+@pytest.mark.covers("split-switch", "split-proposed-locally")
 @pytest.mark.parametrize(
     ("mode", "enabled", "splits"), [("live", True, True), ("live", False, False), ("shadow", True, False)]
 )
@@ -177,6 +183,7 @@ def test_proposals_need_live_mode_and_the_switch(mode: str, enabled: bool, split
     assert (driver.of(WHOLE).state is State.SPLITTING) is splits
 
 
+@pytest.mark.covers("split-max-bundles")
 def test_bundle_limit_counts_splits_in_flight() -> None:
     driver, a, _ = two(split=SplitSettings(namespace_maximum_bundles=3, auto_unload=False))
     driver.command("split_bundle", bundle=str(WHOLE))
@@ -199,6 +206,7 @@ def test_split_that_is_rejected_or_late_leaves_the_owner() -> None:
     assert driver.say(a, "split_done", WHOLE, epoch=late) == []
 
 
+@pytest.mark.covers("keeps-balancing", "shedding-switch", "move-proposed-and-recorded")
 def test_round_moves_in_live_mode_and_only_tells_in_shadow_and_paused() -> None:
     for mode, outcome in (("live", "executed"), ("shadow", "301_shadow_mode"), ("paused", "302_paused_mode")):
         driver, _, _ = two(mode)
@@ -223,6 +231,7 @@ def test_round_decisions_on_a_state_that_moved_on_are_void() -> None:
     assert driver.evidence[0].outcomes == {"r1-1": "305_broker_drained"}
 
 
+@pytest.mark.covers("grace-period")
 def test_a_moved_bundle_stays_through_its_grace_period() -> None:
     driver, a, b = two()
     driver.round(transfer(driver, "b:1", at_ms=60_000))
@@ -271,6 +280,7 @@ def test_a_drained_brokers_transfer_is_not_attributed_to_an_older_decision() -> 
     assert [(e.state, e.decision_id) for e in moves] == [("transferring", None)]
 
 
+@pytest.mark.covers("right-settings")
 def test_challengers_are_recorded_and_never_carried_out() -> None:
     driver, _, _ = two()
     result = transfer(driver, "b:1")
@@ -283,6 +293,7 @@ def test_challengers_are_recorded_and_never_carried_out() -> None:
     assert "memory" not in entry.data  # it would be in the journal once more for each of them
 
 
+@pytest.mark.covers("bundles-independent", "bundles-at-creation", "sixteen-bundles")
 def test_sixteen_bundles_spread_to_sixteen_brokers() -> None:
     driver = StepDriver()
     for i in range(16):

@@ -38,6 +38,7 @@ def begin_release(driver: StepDriver, to: Session) -> None:
     assert driver.of(WHOLE).state is State.RELEASING
 
 
+@pytest.mark.covers("initial-assignment", "assignment-decided-locally")
 def test_never_owned_waits_for_its_first_lookup() -> None:
     driver = StepDriver()
     a = driver.join("a:1")
@@ -50,6 +51,7 @@ def test_never_owned_waits_for_its_first_lookup() -> None:
     assert state_of(driver) == (State.OWNED, a, None)
 
 
+@pytest.mark.covers("unit-of-move", "ownership-transfer", "ownership-recorded", "bundle-unload")
 def test_transfer_from_end_to_end(three) -> None:
     driver, a, b, _ = three
     epoch = driver.of(WHOLE).epoch
@@ -62,6 +64,7 @@ def test_transfer_from_end_to_end(three) -> None:
     assert driver.of(WHOLE).epoch == epoch + 1
 
 
+@pytest.mark.covers("target-agrees")
 @pytest.mark.parametrize("how", ["rejected", "deadline", "target_ends"])
 def test_a_transfer_that_fails_leaves_the_owner_at_the_next_epoch(three, how: str) -> None:
     driver, a, b, _ = three
@@ -156,6 +159,7 @@ def test_hung_owner_whose_runtime_cannot_fence_raises_an_alarm_and_waits() -> No
     assert [e.reason for e in entries if e.kind is Kind.ALARM] == ["cannot_fence"]
 
 
+@pytest.mark.covers("bundle-unload", "unload-before-overload")
 def test_unload_to_nobody_frees_and_reassigns(three) -> None:
     driver, a, _, _ = three
     driver.command("unload_bundle", bundle=str(WHOLE))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from controller.control.handover import REJECTION_MEMORY_MS
 from controller.domain.decision import RoundResult
 from controller.domain.entries import Entry, Kind
@@ -25,6 +27,7 @@ def offers(entries: list[Entry]) -> list[str]:
     return [str(e.to).partition("#")[0] for e in entries if e.kind is Kind.OWNERSHIP and e.state == "transferring"]
 
 
+@pytest.mark.covers("target-agrees")
 def test_a_target_that_refused_is_not_offered_an_evacuated_bundle_again_at_once() -> None:
     driver, _, b, c = three()
     assert offers(driver.command("drain", broker="a:1")) == ["b:1"]

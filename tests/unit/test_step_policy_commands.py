@@ -55,6 +55,7 @@ def chosen(driver: StepDriver) -> tuple[str, tuple[str, ...]]:
     return settings.strategy, settings.challengers
 
 
+@pytest.mark.covers("manager-changeable")
 def test_a_strategy_by_command_takes_over_and_the_next_controller_keeps_it() -> None:
     driver = running()
     assert chosen(driver) == ("headroom", ("threshold",))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from controller.domain.apply import fold
 from controller.domain.decision import RoundResult
 from controller.domain.entries import Entry, Kind
@@ -94,6 +96,7 @@ def test_brokers_that_return_make_a_thaw_pointless() -> None:
     assert driver.state.frozen, "an earlier thaw must not count for a later failure"
 
 
+@pytest.mark.covers("force-evaluation")
 def test_a_wanted_round_stays_wanted_until_one_has_seen_the_wish() -> None:
     driver = StepDriver()
     driver.command("round_now")

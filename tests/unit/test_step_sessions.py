@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from controller.control.watch import LAG_ALLOWANCE_MS
 from controller.domain.entries import Kind
 from controller.domain.events import Heartbeat
@@ -20,6 +22,7 @@ def ended(driver: StepDriver) -> list[tuple[str | None, str | None]]:
     return [(e.session, e.reason) for e in driver.journal if e.kind is Kind.SESSION_ENDED]
 
 
+@pytest.mark.covers("broker-dies", "ownership-ends-with-session")
 def test_lease_ends_after_lease_and_margin_and_not_before() -> None:
     driver = StepDriver()
     driver.join("a:1")
@@ -195,6 +198,7 @@ def test_a_broker_that_has_come_back_is_not_counted_as_silent() -> None:
     assert len(ended(driver)) == 4
 
 
+@pytest.mark.covers("broker-leaves")
 def test_drained_broker_is_emptied_by_transfers_and_gets_nothing() -> None:
     driver = StepDriver()
     a, b = driver.join("a:1"), driver.join("b:1")
@@ -214,6 +218,7 @@ def test_drained_broker_is_emptied_by_transfers_and_gets_nothing() -> None:
     assert driver.of(WHOLE).to == a
 
 
+@pytest.mark.covers("broker-leaves")
 def test_leaving_broker_hands_over_first_and_its_next_process_is_welcome() -> None:
     driver = StepDriver()
     a, b = driver.join("a:1"), driver.join("b:1")

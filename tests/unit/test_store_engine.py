@@ -46,6 +46,7 @@ def contents(store: StoreEngine, topic: str) -> list[tuple[str, int, bytes]]:
         offset = after
 
 
+@pytest.mark.covers("keeps-deduplication")
 def test_an_append_is_found_again_after_a_restart_with_producer_and_cursor(tmp_path: Path) -> None:
     store = engine(tmp_path)
     store.acquire(WHOLE, 3, "a")
@@ -61,6 +62,7 @@ def test_an_append_is_found_again_after_a_restart_with_producer_and_cursor(tmp_p
     assert [s.duplicate for s in again.append(TOPICS[0], 3, "a", [message(4), message(5)])] == [True, False]
 
 
+@pytest.mark.covers("keeps-deduplication")
 def test_a_repeated_send_is_answered_with_its_first_offset(tmp_path: Path) -> None:
     store = engine(tmp_path)
     store.acquire(WHOLE, 1, "a")
@@ -182,6 +184,7 @@ def test_a_full_disk_leaves_no_half_record(tmp_path: Path, monkeypatch: pytest.M
     assert [s for _, s, _ in contents(engine(tmp_path), TOPICS[0])] == [0, 1]
 
 
+@pytest.mark.covers("split-readers-resume")
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 9)), max_size=40), st.integers(0, 20))
 def test_a_cursor_is_the_set_of_acknowledged_offsets(ranges: list[tuple[int, int]], mark: int) -> None:
     cursor, model = Cursor(mark), set(range(mark))

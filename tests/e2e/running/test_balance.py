@@ -26,6 +26,7 @@ HOT_OPERATIONS_PER_S = 130.0  # of the 200 that a broker of the fixture can do: 
 BASE_PER_S = 0.5
 
 
+@pytest.mark.covers("hot-broker-relieved", "rebalances-at-all")
 def test_a_skewed_load_is_only_noted_in_shadow_mode_and_moved_in_live_mode(
     cluster: LocalCluster, clients: Clients, served: Callable[[int, int], list[str]]
 ) -> None:

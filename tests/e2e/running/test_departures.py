@@ -28,6 +28,7 @@ def leaver(cluster: LocalCluster, request: pytest.FixtureRequest) -> Iterator[st
         child.kill()
 
 
+@pytest.mark.covers("broker-dies", "clients-find-new-owner", "keeps-messages")
 def test_a_killed_brokers_bundles_are_served_again_and_nothing_is_lost(
     cluster: LocalCluster, clients: Clients, served: Callable[[int, int], list[str]], leaver: str
 ) -> None:
@@ -48,6 +49,7 @@ def test_a_killed_brokers_bundles_are_served_again_and_nothing_is_lost(
     check_projections(cluster)
 
 
+@pytest.mark.covers("broker-leaves", "namespace-unload")
 def test_a_leaving_broker_hands_everything_over_before_it_goes(
     cluster: LocalCluster, clients: Clients, served: Callable[[int, int], list[str]], leaver: str
 ) -> None:

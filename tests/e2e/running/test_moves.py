@@ -21,6 +21,9 @@ PATIENCE_S = 60.0
 BACKLOG = 60  # messages held unacknowledged while the bundle moves
 
 
+@pytest.mark.covers(
+    "unit-of-move", "keeps-subscriptions", "bundle-unload", "unload-before-overload", "split-half-moves"
+)
 def test_order_and_subscriptions_survive_a_transfer_and_a_split_under_backlog(
     cluster: LocalCluster, clients: Clients, served: Callable[[int, int], list[str]]
 ) -> None:
@@ -63,6 +66,7 @@ def test_order_and_subscriptions_survive_a_transfer_and_a_split_under_backlog(
     assert report.messages_read >= 4 * report.messages_written, "four subscriptions have read everything"
 
 
+@pytest.mark.covers("topic-unload")
 def test_unloading_a_topic_reopens_it_and_keeps_owner_and_epoch(
     cluster: LocalCluster, clients: Clients, served: Callable[[int, int], list[str]]
 ) -> None:
@@ -86,6 +90,7 @@ def test_unloading_a_topic_reopens_it_and_keeps_owner_and_epoch(
     assert ended["producer0"]["reopened"] == 1
 
 
+@pytest.mark.covers("broker-leaves")
 def test_a_drained_broker_is_emptied_and_gets_nothing_until_it_is_undrained(
     cluster: LocalCluster, served: Callable[[int, int], list[str]]
 ) -> None:

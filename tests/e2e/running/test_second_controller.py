@@ -10,6 +10,7 @@ from controller.domain.entries import Kind
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 
+@pytest.mark.covers("who-decides")
 def test_a_second_controller_exits_and_names_the_holder(cluster: LocalCluster) -> None:
     holder, started = cluster.state.instance, _starts(cluster)
     second = cluster.start_job(only="control", name="second")

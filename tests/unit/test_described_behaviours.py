@@ -1,0 +1,202 @@
+"""Behaviours that the source documents describe (docs/coverage.md) and that no other test shows on its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from controller.broker.agent_metrics import AgentMetrics
+from controller.broker.memory_runtime import MemoryFences, MemoryRuntime
+from controller.broker.reporter import Reporter
+from controller.domain.ids import RING_END, Bundle, Session, partition_names, topic_hash
+from controller.domain.load import RESOURCES
+from controller.domain.ownership import State
+from controller.domain.ring import locate
+from controller.domain.settings import ResourceWeights
+from controller.ops.metrics import exposition
+from jobs.control_metrics import ControlMetrics
+from tests.unit.builders import ClusterBuilder, cluster, loads, moves, sources
+from tests.unit.step_driver import StepDriver
+
+FULL = 0.95
+
+
+def deciding(strategy: str, built: ClusterBuilder) -> ClusterBuilder:
+    built.settings = replace(built.settings, strategy=strategy)
+    return built
+
+
+def one_full(resource: str) -> ClusterBuilder:
+    """b0 has used up 95 % of one resource, its bundles' doing; b1 nothing of it. CPU is low on both."""
+    built = cluster()
+    for name, used in (("b0", FULL), ("b1", 0.0)):
+        totals = {"throughput_in": used * 50e6, "throughput_out": used * 50e6, "storage_bytes": used * 1e9}
+        built.broker(name, cpu=20, **{f"{resource}_usage": used * 100e6, f"{resource}_limit": 100e6}, **totals)
+    if resource == "cpu":
+        built.brokers["b0"] |= {"cpu_usage": 95.0, "cpu_limit": 100.0}
+        built.brokers["b1"] |= {"cpu_usage": 0.0, "cpu_limit": 100.0}
+    for _ in range(10):
+        size = {"throughput_in": FULL * 5e6, "throughput_out": FULL * 5e6, "storage_bytes": FULL * 1e8}
+        built.bundle("b0", cpu=2, **size)
+    return built
+
+
+@pytest.mark.covers("report-disk-io", "any-resource", "resource-weights")
+@pytest.mark.parametrize("resource", RESOURCES)
+def test_each_resource_makes_a_source_where_it_has_a_weight(resource: str) -> None:
+    alone = dict.fromkeys(RESOURCES, 0.0)
+    for weight, expected in ((1.0, ["b0"]), (0.0, [])):
+        built = one_full(resource).with_settings(weights={**alone, "cpu": 1e-6, resource: weight})
+        assert sources(built.second_round()) == expected
+
+
+@pytest.mark.covers("memory-signal")
+def test_heap_counts_for_nothing_unless_it_is_given_a_weight() -> None:
+    """Both brokers do the same work; what b0's bundles store and cache fills its heap."""
+    assert (ResourceWeights().memory, ResourceWeights().direct_memory) == (0.0, 0.0)
+    for strategy in ("steady", "headroom"):
+        for weight, expected in ((0.0, set()), (1.0, {"b0"})):
+            built = deciding(strategy, loads(20, 20)).with_settings(weights={"memory": weight})
+            built.brokers["b0"] |= {"memory_usage": FULL * 1e9, "memory_limit": 1e9, "storage_bytes": FULL * 1e9}
+            built.brokers["b1"] |= {"memory_usage": 0.0, "memory_limit": 1e9}
+            for bundle in built.bundles[:10]:
+                bundle["storage_bytes"] = FULL * 1e8
+            assert {m.source for m in moves(built.second_round())} == expected
+
+
+@pytest.mark.covers("value-unacked", "report-unacked", "balancing-costs-little")
+def test_unacknowledged_messages_and_backlog_make_a_bundle_dearer_to_move() -> None:
+    for column in ("unacked", "backlog_bytes"):
+        built = deciding("steady", cluster().broker("a", cpu=80).broker("b", cpu=20))
+        for held in (900.0, 3.0):
+            built.bundle("a", cpu=30, **{column: held})
+        light = built.bundles[-1]["bundle"]
+        (move,) = moves(built.bundle("a", cpu=20, **{column: 900.0}).bundle("b", cpu=20).round())
+        assert move.bundle == light
+
+
+@pytest.mark.covers("any-resource", "memory-signal")
+@pytest.mark.parametrize("resource", ["cpu", "memory", "bandwidth_in", "bandwidth_out"])
+def test_simple_sheds_whatever_resource_reaches_the_threshold(resource: str) -> None:
+    assert {m.source for m in moves(deciding("simple", one_full(resource)).round())} == {"b0"}
+
+
+@pytest.mark.covers("shed-part", "busiest-first", "manager-simple")
+def test_the_example_of_95_percent_sheds_15_percent_of_the_traffic_from_the_busiest_bundle_on() -> None:
+    """(95 - 85) + 5 = 15 %: the bundles with 9 and 8 % of the traffic are together more than that, 9 alone is not."""
+    built = deciding("simple", cluster().broker("hot", cpu=95).broker("idle", cpu=5))
+    for percent in (5, 9, 8, 7, 6, 5, 5, 5, 5, 5):
+        built.bundle("hot", cpu=0.95 * percent)
+    built.bundle("idle", cpu=2).bundle("idle", cpu=3)
+    gone = [str(move.bundle) for move in moves(built.round())]
+    assert gone == [str(built.bundles[at]["bundle"]) for at in (1, 2)]
+
+
+@pytest.mark.covers("idle-broker-filled", "limits-alone", "absolute-or-relative")
+@pytest.mark.parametrize(
+    ("strategy", "filled"),
+    [("steady", True), ("headroom", False), ("overload", False), ("threshold", False), ("simple", False)],
+)
+def test_an_idle_broker_alone_makes_the_default_move_and_strategies_with_limits_not(
+    strategy: str, filled: bool
+) -> None:
+    built, made = deciding(strategy, loads(50, 50, 50, 50, 50, 0)), []
+    for _ in range(6):
+        made += moves(built.round())
+        built.later()
+    assert ({move.target for move in made} == {"b5"}) is filled
+    assert bool(made) is filled
+
+
+@pytest.mark.covers("namespace-is-the-unit", "namespace-unload")
+def test_a_namespace_is_unloaded_bundle_by_bundle_and_every_bundle_is_assigned_anew() -> None:
+    driver = StepDriver()
+    a, _ = driver.join("a:1"), driver.join("b:1")
+    driver.command("create_namespace", namespace="t/n", bundles=4)
+    driver.command("create_namespace", namespace="t/other", bundles=1)
+    other = Bundle("t/other", 0, RING_END)
+    held = [*driver.state.namespaces["t/n"], other]
+    driver.command("drain", broker="b:1")
+    for bundle in held:
+        driver.own(a, bundle)
+    driver.command("undrain", broker="b:1")
+    driver.command("unload_namespace", namespace="t/n")
+    assert {driver.of(bundle).state for bundle in held[:4]} == {State.RELEASING}
+    for bundle in held[:4]:
+        driver.say(a, "released", bundle)
+    after = [driver.of(bundle) for bundle in held[:4]]
+    assert {record.state for record in after} == {State.ASSIGNING}
+    assert {record.to.broker for record in after if record.to} == {"a:1", "b:1"}, "spread by what each holds now"
+    assert (driver.of(other).state, driver.of(other).by) == (State.OWNED, a)
+
+
+@pytest.mark.covers("partitions-apart")
+def test_partitions_of_a_topic_lie_in_several_bundles_and_on_several_brokers() -> None:
+    driver = StepDriver()
+    for name in "abcd":
+        driver.join(f"{name}:1")
+    driver.command("create_namespace", namespace="t/n", bundles=16)
+    topic = "persistent://t/n/orders"
+    driver.command("create_topic", topic=topic, partitions=10)
+    bundles = {locate(driver.state.namespaces["t/n"], topic_hash(name)) for name in partition_names(topic, 10)}
+    for bundle in sorted(bundles):
+        driver.lookup(bundle)
+    assert len(bundles) == 4, "partitions differ in their last digits alone, and so do their hashes"
+    assert {record.to.broker for b in bundles if (record := driver.of(b)).to} == {"a:1", "b:1", "c:1", "d:1"}
+
+
+@pytest.mark.covers("reports-after-move")
+def test_a_bundle_that_came_is_reported_without_waiting_for_the_next_report() -> None:
+    class Sent:
+        def __init__(self) -> None:
+            self.records: list[Any] = []
+            self.more = asyncio.Event()
+
+        def send(self, topic: str, value: Any, key: str | None = None) -> Future[tuple[int, int]]:
+            self.records.append(value)
+            self.more.set()
+            done: Future[tuple[int, int]] = Future()
+            done.set_result((0, 0))
+            return done
+
+    async def scenario() -> list[Any]:
+        runtime, sent, moved = MemoryRuntime(MemoryFences()), Sent(), asyncio.Event()
+        reporter = Reporter(runtime, sent, "load-reports", top_k=5, wall_ms=lambda: 9, metrics=AgentMetrics())
+        session = Session("b:1", 1, "n", 1)
+        running = asyncio.create_task(reporter.run(3_600_000, lambda: session, moved))
+        await asyncio.wait_for(sent.more.wait(), 30)
+        sent.more.clear()
+        await runtime.serve(Bundle("t/n", 0, RING_END), 1)
+        moved.set()
+        await asyncio.wait_for(sent.more.wait(), 30)
+        running.cancel()
+        return sent.records
+
+    before, after = asyncio.run(scenario())
+    assert (before["totals"]["bundles"], after["totals"]["bundles"]) == (0, 1)
+
+
+@pytest.mark.covers("metrics", "decision-breakdown")
+def test_metrics_count_what_was_journaled_and_what_was_refused_by_reason() -> None:
+    registry = CollectorRegistry()
+    metrics, driver = ControlMetrics(registry), StepDriver(mode="shadow")
+    a, _ = driver.join("a:1"), driver.join("b:1")
+    driver.command("create_namespace", namespace="t/n", bundles=1)
+    whole = Bundle("t/n", 0, RING_END)
+    driver.own(a, whole)
+    driver.say(a, "split_proposed", whole)
+    driver.command("unload_bundle", bundle=str(whole), to="b:1")
+    metrics.committed(driver.journal)
+    metrics.after_batch(driver.state, driver.watch)
+    shown = exposition(registry).decode().splitlines()
+    kinds = Counter(entry.kind.value for entry in driver.journal)
+    assert all(f'ballast_journal_entries_total{{kind="{kind}"}} {n}.0' in shown for kind, n in kinds.items())
+    assert 'ballast_control_refused{reason="301_shadow_mode"} 1.0' in shown
+    assert 'ballast_bundles{state="transferring"} 1.0' in shown
+    assert "ballast_brokers_alive 2.0" in shown
