@@ -13,6 +13,7 @@ from controller.domain.decision import Reason
 from controller.domain.load import SCORE_UNIT
 from controller.policy.costs import Floats
 from controller.policy.frame import Ints
+from controller.policy.placement_rules import tally_of
 from controller.policy.snapshot import CODES, Snapshot, scores
 
 
@@ -26,6 +27,7 @@ class Model:
         self.score: Ints = snapshot.score.copy()
         self.owner: Ints = snapshot.owner.copy()
         self.bundle_block: Ints = snapshot.bundle_block.copy()
+        self.tally = tally_of(snapshot)
         self._counted = np.flatnonzero(snapshot.weights > 0)
 
     def mean(self) -> int:
@@ -56,6 +58,8 @@ class Model:
             self.score[broker] = self._scores(self.usage[broker], self.snapshot.limit[broker])
         self.owner[bundle] = target
         self.bundle_block[bundle] = CODES[Reason.IN_FLIGHT]
+        if self.tally is not None:
+            self.tally.moved(bundle, target)
 
     def _scores(self, usage: Floats, limit: Floats) -> Ints:
         counted = self._counted  # resources without weight are not worth their share of a big array

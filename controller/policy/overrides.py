@@ -6,7 +6,7 @@ wish wins. Only eligible targets are used, and nothing that is under way. `contr
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +17,7 @@ from controller.domain.overrides import AVOID, EXCLUDE_NAMESPACE, FREEZE, PIN, O
 from controller.policy.frame import NOBODY, Ints, namespaces_of
 from controller.policy.model import Model
 from controller.policy.pacing import skipped
-from controller.policy.snapshot import ALLOWED, CODES, Snapshot
+from controller.policy.snapshot import ALLOWED, CODES, REASONS, Snapshot
 from controller.policy.split import range_of
 from controller.policy.transfer_decision import transfer_decision
 
@@ -27,7 +27,10 @@ _STAYS = (CODES[Reason.IN_FLIGHT], CODES[Reason.STALE_DECISION], CODES[Reason.EX
 
 
 def apply_overrides(snapshot: Snapshot) -> tuple[Snapshot, list[Decision]]:
-    """The snapshot with what overrides forbid, and the moves they ask for; needs constraints to be filled in."""
+    """The snapshot with what overrides forbid, and the moves they ask for; needs constraints to be filled in.
+
+    A move that a rule of placement forbids (a pin to a broker where isolation does not allow it) is a skip among them.
+    """
     wishes = snapshot.frame.overrides
     if not wishes:
         return snapshot, []
@@ -38,9 +41,9 @@ def apply_overrides(snapshot: Snapshot) -> tuple[Snapshot, list[Decision]]:
             unsaid = concerned[~np.isin(block[concerned], _STAYS)]
             block[unsaid] = CODES[_BLOCKS[kind]]
     snapshot = replace(snapshot, bundle_block=block)
-    moves = _wanted_moves(snapshot, wishes)
+    moves, refused = _wanted_moves(snapshot, wishes)
     block[[bundle for _, bundle in moves]] = CODES[Reason.IN_FLIGHT]
-    return snapshot, [decision for decision, _ in moves]
+    return snapshot, [*(decision for decision, _ in moves), *refused]
 
 
 def without_avoided(snapshot: Snapshot, decisions: Iterable[Decision]) -> tuple[Decision, ...]:
@@ -83,8 +86,11 @@ def _avoided(snapshot: Snapshot) -> dict[str, set[str]]:
     return result
 
 
-def _wanted_moves(snapshot: Snapshot, wishes: tuple[Override, ...]) -> list[tuple[Decision, int]]:
-    """Home to where bundles are pinned, and away from where they should not be; by name, as far as the limit goes."""
+def _wanted_moves(
+    snapshot: Snapshot, wishes: tuple[Override, ...]
+) -> tuple[list[tuple[Decision, int]], list[Decision]]:
+    """Home to where bundles are pinned, and away from where they should not be; by name, as far as the limit goes.
+    With them the skips of pins that rules of placement forbid."""
     index = {broker: at for at, broker in enumerate(snapshot.brokers)}
     pinned = {
         at: index[w.broker]
@@ -95,15 +101,23 @@ def _wanted_moves(snapshot: Snapshot, wishes: tuple[Override, ...]) -> list[tupl
     avoided = {at: {index[b] for b in brokers if b in index} for at, brokers in _by_index(snapshot).items()}
     model = Model(snapshot)
     moves: list[tuple[Decision, int]] = []
+    refused: list[Decision] = []
     for at in sorted({*pinned, *avoided}):
         owner = int(snapshot.owner[at])
         if len(moves) >= MOST_MOVES or owner == NOBODY or snapshot.bundle_block[at] in _STAYS:
             continue
         misplaced = pinned[at] != owner if at in pinned else owner in avoided[at]
-        target = pinned.get(at) if at in pinned else _least_loaded(model, owner, avoided[at])
-        if misplaced and target is not None and snapshot.target_block[target] == ALLOWED:
+        if not misplaced:
+            continue
+        target = pinned.get(at) if at in pinned else _least_loaded(model, at, avoided[at])
+        if target is None or snapshot.target_block[target] != ALLOWED:
+            continue
+        code = ALLOWED if model.tally is None else model.tally.code(at, target)
+        if code == ALLOWED:
             moves.append((_move(model, at, target), at))
-    return moves
+        else:
+            refused.append(_refused(model, at, (owner, target), REASONS[code]))
+    return moves, refused
 
 
 def _by_index(snapshot: Snapshot) -> dict[int, set[str]]:
@@ -111,9 +125,11 @@ def _by_index(snapshot: Snapshot) -> dict[int, set[str]]:
     return {at: avoided[name] for at, name in enumerate(snapshot.bundles) if name in avoided} if avoided else {}
 
 
-def _least_loaded(model: Model, owner: int, avoided: set[int]) -> int | None:
+def _least_loaded(model: Model, at: int, avoided: set[int]) -> int | None:
     open_ = model.snapshot.target_block == ALLOWED
-    open_[[owner, *avoided]] = False
+    open_[[int(model.owner[at]), *avoided]] = False
+    if model.tally is not None:
+        open_ &= model.tally.codes(np.array([at]), np.arange(len(open_)))[0] == ALLOWED
     return int(np.argmin(np.where(open_, model.score, np.iinfo(np.int64).max))) if open_.any() else None
 
 
@@ -122,5 +138,13 @@ def _move(model: Model, at: int, target: int) -> Decision:
     way = int(model.owner[at]), target
     before = model.fractions(way)
     model.move(at, target)
-    after = model.fractions(way)
-    return transfer_decision(model.snapshot, at, way, before, after, reason=Reason.OVERRIDDEN, strategy="overrides")
+    return _decision(model, at, way, (before, model.fractions(way)))
+
+
+def _refused(model: Model, at: int, way: tuple[int, int], reason: Reason) -> Decision:
+    unchanged = model.fractions(way)
+    return skipped(_decision(model, at, way, (unchanged, unchanged)), reason)
+
+
+def _decision(model: Model, at: int, way: tuple[int, int], scores: tuple[Sequence[float], Sequence[float]]) -> Decision:
+    return transfer_decision(model.snapshot, at, way, *scores, reason=Reason.OVERRIDDEN, strategy="overrides")

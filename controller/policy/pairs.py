@@ -72,10 +72,15 @@ class Pairs:
         return rows
 
 
-def plausible_targets(model: Model, source: int, settings: PolicySettings) -> tuple[Ints, dict[str, int]]:
-    """The least loaded targets that some bundle might fit, by index, and how many others lost by which rule."""
+def plausible_targets(
+    model: Model, source: int, settings: PolicySettings, bundles: Ints
+) -> tuple[Ints, dict[str, int]]:
+    """The least loaded targets that some of the bundles might fit, by index, and how many others lost by which rule."""
     block = model.snapshot.target_block.copy()
     block[source] = CODES[Reason.STALE_DECISION]  # itself: left out below and not counted
+    if model.tally is not None and len(bundles):
+        reached = np.logical_or.reduce(model.tally.targets_of(bundles))
+        block = np.where((block == ALLOWED) & ~reached, CODES[Reason.ISOLATION], block)
     full = over_caps(model.totals, settings.caps, reached=True)
     block = np.where((block == ALLOWED) & full, CODES[Reason.BROKER_CAP], block)
     ceiling = model.mean() + round(settings.shed.target_margin * SCORE_UNIT)
@@ -106,6 +111,9 @@ def evaluate(model: Model, source: int, bundles: Ints, targets: Ints, settings: 
         (target_after > after + margin, Reason.WOULD_NOT_IMPROVE),
     )
     rule = np.select([hit for hit, _ in rules], [CODES[reason] for _, reason in rules], ALLOWED)
+    if model.tally is not None:
+        forbidden = model.tally.codes(bundles, targets)
+        rule = np.where(forbidden != ALLOWED, forbidden, rule)
     below = np.asarray(after < mean, np.int64)
     distance = np.minimum(np.abs(after - mean), _TOP)
     order = np.arange(rule.size, dtype=np.int64).reshape(rule.shape)

@@ -61,7 +61,8 @@ def make_plan(
         return Plan(snapshot, outcome, tuple(pace([*shed, *splits], len(shed))))
     own = outcome.max_moves
     most = snapshot.room.budget(settings.shed.max_moves_per_round) if own is None else own
-    decisions = tuple(pace([*shed, *splits], most + len(wanted), purses=purses))
+    asked = sum(d.kind is not DecisionKind.SKIP for d in wanted)
+    decisions = tuple(pace([*shed, *splits], most + asked, purses=purses))
     kept = purses.after(decisions, carried_out=snapshot.frame.mode == LIVE and not challenger)
     if kept:
         outcome = replace(outcome, memory={**outcome.memory, PACING: kept})

@@ -22,6 +22,7 @@ from controller.domain.decision import Reason
 from controller.domain.load import BUNDLE_FIELDS, RESOURCES
 from controller.domain.pulsar_knobs import PulsarKnobs
 from controller.policy.frame import NOBODY
+from controller.policy.placement_rules import tally_of
 from controller.policy.pulsar.bundle_stats import throughput
 from controller.policy.pulsar.load_data import (
     RESOURCE_FIELDS,
@@ -71,6 +72,7 @@ class ExtensibleRound:
         self._remembered = [at for at in map(self.place_of, remembered) if at is not None]
         self.unloaded = self._still_unloaded(remembered)
         self.averages = self._averages(memory.get("averages", {}))
+        self._tally = tally_of(snapshot)
         self._top: dict[int, list[TopBundle]] = {}  # of the brokers that were looked into
 
     def cluster(self) -> Cluster:
@@ -207,7 +209,18 @@ class ExtensibleRound:
         if at is None or snapshot.bundle_block[at] != ALLOWED:
             return False
         ends = self.index[source], self.index[target]
+        if not self._within_rules(at, ends[1]):
+            return False
         return bool(snapshot.source_block[ends[0]] == ALLOWED and snapshot.target_block[ends[1]] == ALLOWED)
+
+    def _within_rules(self, bundle: int, target: int) -> bool:
+        """Isolation and anti-affinity: what has a policy is shed only if the knob says so, and to where it may be."""
+        if self._tally is None:
+            return True
+        with_policies = self.knobs.load_balancer_shedding_bundles_with_policies_enabled
+        if self._tally.rules.has_policy(bundle) and not with_policies:
+            return False
+        return self._tally.code(bundle, target) == ALLOWED
 
     @cached_property
     def _by_owner(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -251,6 +251,7 @@ class Planner:
             self.record.deny(source, Reason.BUDGET_SPENT)
             return False
         targets = np.flatnonzero(model.takes_part & (self.snapshot.target_block == ALLOWED) & (self.left > 0))
+        targets = targets[~np.broadcast_to(model.avoided(np.array([bundle]), targets), (1, len(targets)))[0]]
         work = model.work(np.array([bundle]), source)
         ceiling = max(self.settings.shed.overloaded_threshold, self.stop)
         target, why = home_for(model.tally, bundle, targets, model.with_(targets, work)[0], ceiling)

@@ -19,6 +19,7 @@ from controller.domain.decision import Decision, DecisionKind, Label, Reason
 from controller.domain.load import RESOURCE_SCALES, RESOURCES, SCORE_UNIT
 from controller.domain.settings import PolicySettings
 from controller.policy.frame import Ints
+from controller.policy.misplaced import bring_home, home_for
 from controller.policy.model import Model
 from controller.policy.pairs import Pairs, evaluate, plausible_targets
 from controller.policy.snapshot import ALLOWED, CODES, REASONS, Snapshot
@@ -88,6 +89,7 @@ class _Run:
     def choose_moves(self) -> list[Decision]:
         """Moves in the order they were chosen; what each source was denied goes into `reasons` and `evidence`."""
         moves: list[Decision] = []
+        bring_home(self.snapshot, lambda bundle: self._send_home(bundle, moves))
         active = self.sources.copy()
         while active.any():
             source = int(np.argmax(np.where(active, self.model.score, -1)))  # the first of equals: the smaller id
@@ -99,7 +101,6 @@ class _Run:
                 active[source] = False
                 continue
             moves.append(move)
-            self.moved_from.add(source)
             active[source] = self._wants_relief(source)
         return moves
 
@@ -143,7 +144,7 @@ class _Run:
         block = self.model.bundle_block[held]
         movable = held[block == ALLOWED]
         evidence: dict[str, Any] = {"bundles": len(held), "bundles_lost": _counted(block[block != ALLOWED])}
-        targets, evidence["targets_lost"] = plausible_targets(self.model, source, self.settings)
+        targets, evidence["targets_lost"] = plausible_targets(self.model, source, self.settings, movable)
         if not len(targets):
             self._deny(here, _no_target(evidence["targets_lost"]), evidence)
             return None
@@ -153,6 +154,8 @@ class _Run:
         pairs = evaluate(self.model, source, movable, targets, self.settings)
         best = pairs.best()
         evidence["pairs"] = pairs.shown(self.snapshot.bundles, self.snapshot.brokers)
+        if self.model.tally is not None:
+            evidence["pairs_lost"] = _counted(pairs.rule[pairs.rule != ALLOWED])
         if best is None:
             self._deny(here, pairs.obstacle(), evidence)
             return None
@@ -160,17 +163,40 @@ class _Run:
 
     def _move(self, source: int, pairs: Pairs, best: tuple[int, int], evidence: Mapping[str, Any]) -> Decision:
         bundle, target = int(pairs.bundles[best[0]]), int(pairs.targets[best[1]])
-        way = source, target
         full = self.model.score[source] >= round(self.settings.shed.overloaded_threshold * SCORE_UNIT)
         reason = Reason.OVERLOADED if full else Reason.ABOVE_MEAN
         evidence = {**self._seen(source), **evidence, "cost": self._cost(bundle)}
+        return self._transfer(bundle, (source, target), reason, evidence)
+
+    def _transfer(self, bundle: int, way: tuple[int, int], reason: Reason, evidence: Mapping[str, Any]) -> Decision:
+        """The decision, done in the model."""
         before = self.model.fractions(way)
-        self.model.move(bundle, target)
+        self.model.move(bundle, way[1])
         after = self.model.fractions(way)
-        self.reasons[source] = self.reasons[source] if source in self.moved_from else reason
+        if way[0] not in self.moved_from:
+            self.reasons[way[0]] = reason
+        self.moved_from.add(way[0])
         return transfer_decision(
             self.snapshot, bundle, way, before, after, reason=reason, strategy=Headroom.name, evidence=evidence
         )
+
+    def _send_home(self, bundle: int, moves: list[Decision]) -> bool:
+        """A bundle that isolation forbids where it is goes where it may be; False: nowhere, now."""
+        model, source = self.model, int(self.model.owner[bundle])
+        here = np.array([source])
+        if model.tally is None or len(moves) >= self.settings.shed.max_moves_per_round:
+            self._deny(here, Reason.BUDGET_SPENT)
+            return False
+        targets = np.flatnonzero(self.snapshot.target_block == ALLOWED)
+        after = model.target_after(np.array([bundle]), targets)[0]
+        ceiling = round(self.settings.shed.overloaded_threshold * SCORE_UNIT)
+        target, why = home_for(model.tally, bundle, targets, after, ceiling)
+        if target is None:
+            self._deny(here, why)
+            return False
+        policy = {"isolation": model.tally.rules.policy_name(bundle)}
+        moves.append(self._transfer(bundle, (source, target), why, {**self._seen(source), **policy}))
+        return True
 
     def _seen(self, at: int) -> dict[str, Any]:
         """What the strategy judged this broker by, in 1 / SCORE_UNIT: the model's mean and score at this point."""

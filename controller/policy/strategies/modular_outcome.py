@@ -12,12 +12,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from controller.domain.decision import Decision, DecisionKind, Label, Reason
 from controller.domain.load import BUNDLE_FIELDS
 from controller.policy.frame import namespaces_of
+from controller.policy.placement_rules import tally_of
 from controller.policy.predicted_scores import PredictedScores
-from controller.policy.pulsar.load_arrays import Shedding, quantised
+from controller.policy.pulsar.load_arrays import Ints, Shedding, quantised
 from controller.policy.pulsar.modular_round import COMMON_MEMORY, ModularRound, blocked_reason
 from controller.policy.pulsar.placement import (
     BrokerLoads,
@@ -27,6 +29,7 @@ from controller.policy.pulsar.placement import (
     Placement,
     RoundRobinBrokerSelector,
 )
+from controller.policy.snapshot import ALLOWED, REASONS
 from controller.policy.strategies.base import StrategyOutcome, score_rows
 from controller.policy.transfer_decision import transfer_decision
 
@@ -98,7 +101,7 @@ class ModularOutcome:
         chosen_by = self._configured() if placement is None else placement
         selection = cluster.selection(loads, chosen_by)
         spaces, of_space = namespaces_of(snapshot.bundles)
-        targets = cluster.targets()
+        targets, tally = cluster.targets(), tally_of(snapshot)
         shed = [
             (place, row, cluster.bundle(row)) for place, rows in self._shedding.rows.items() for row in rows.tolist()
         ]
@@ -109,13 +112,19 @@ class ModularOutcome:
             at = int(cluster.held[row])
             eligible = targets.copy()
             eligible[place] = True  # Pulsar's candidates include the owner; chosen, the bundle stays
+            codes = None if tally is None else tally.codes(np.array([at]), cluster.brokers)[0]
+            if codes is not None:
+                eligible &= codes == ALLOWED
             namespace = spaces[of_space[at]]
             choice = selection.select(bundle, namespace, eligible)
             if choice.broker is None or choice.broker == place:
                 lost = Reason.NO_TARGET if choice.broker is None or not targets.any() else Reason.WOULD_NOT_IMPROVE
+                lost = _ruled_out(codes, targets, place) or lost
                 self._lost.setdefault(place, Counter())[lost.value] += 1
                 self._stays.append(self._stay(at, place, lost))
                 continue
+            if tally is not None:
+                tally.moved(at, int(cluster.brokers[choice.broker]))
             topics = int(snapshot.fields[at, _TOPICS])
             selection.placed(bundle, namespace, choice.broker, topics)
             self._moves.append(self._move(at, row, place, choice.broker, loads))
@@ -211,3 +220,15 @@ class ModularOutcome:
         looked[list(self._shedding.looked_into)] = True
         looked[-1] = False
         return np.asarray(looked[cluster.place[snapshot.owner]])
+
+
+def _ruled_out(codes: Ints | None, targets: NDArray[np.bool_], place: int) -> Reason | None:
+    """The rule of placement that most other targets lost by, if none of them is left."""
+    if codes is None:
+        return None
+    others = targets.copy()
+    others[place] = False
+    lost = codes[others]
+    if not len(lost) or (lost == ALLOWED).any():
+        return None
+    return REASONS[int(np.argmax(np.bincount(lost)))]
