@@ -92,7 +92,7 @@ def _hover(view: View, at: int) -> str:
     figures = [
         f"max/best {point.max_best_mean:.3f}, at the end {point.max_best_end:.3f}, worst {point.max_best_worst:.3f}",
         f"{point.moves_balance} moves for balance, {view.churn[at]:.3f} of a bundle a day",
-        f"thrash {point.thrash_pct:.1f} %, {point.overload_minutes:g} overload minutes",
+        f"thrash {point.thrash_pct:.1f} %, {point.overload_minutes:.1f} overload minutes",
     ]
     return "<br>".join([f"<b>{escape(point.strategy)}</b>", *map(escape, [*knobs, *figures])])
 

@@ -70,7 +70,8 @@ def _key_of(name: str, value: Value | str) -> tuple[tuple[str, Any] | None, str]
     refused = "no key of the configuration says that"
     for path, ours in _candidates(name, value):
         try:
-            loaded = policy_settings(load_settings(None, None, [f"{path}={json.dumps(ours)}"], env={}))
+            word = ours if isinstance(ours, str) else json.dumps(ours)
+            loaded = policy_settings(load_settings(None, None, [f"{path}={word}"], env={}))
         except BallastError as error:
             refused = str(error)
             continue

@@ -16,7 +16,7 @@ from controller.sim.backtest.recommend import Recommendation
 
 
 def recommended(settings: dict[str, Value], reasons: tuple[str, ...] = ()) -> Recommendation:
-    return Recommendation("steady", None, None, settings, reasons, ())
+    return Recommendation("average", None, None, settings, reasons, ())
 
 
 def loaded(text: str, folder: Path) -> Any:
@@ -61,7 +61,7 @@ def test_all_at_once_and_the_strategy(tmp_path: Path) -> None:
     taken = ("pulsar.load_balancer_broker_threshold", "pulsar.load_balancer_broker_overloaded")  # a key for two knobs
     settings = {name: value for name, value in KNOBS.items() if not name.startswith(taken)}
     found = loaded(snippet(recommended(settings), "title"), tmp_path)
-    assert found.strategy == "steady"
+    assert found.strategy == "average"
     assert {name: configured(found, name) for name in settings} == settings
 
 
@@ -85,7 +85,7 @@ def test_two_knobs_of_one_key_that_disagree() -> None:
 def test_no_sentence_gets_out_of_its_comment(tmp_path: Path) -> None:
     hostile = "reports\nrounds:\n  strategy: overload\r\u2028x: 1"
     text = snippet(recommended({"steady.budget": 2.0}, (hostile,)), hostile)
-    assert loaded(text, tmp_path).strategy == "steady"
+    assert loaded(text, tmp_path).strategy == "average"
     assert all(len(line) <= 118 for line in text.splitlines())
 
 

@@ -139,8 +139,13 @@ def test_another_strategy_may_win_and_steady_is_still_told_its_knobs() -> None:
     assert said.strategy == "threshold"
     assert said.settings["shed.difference"] == 0.05
     assert said.settings["steady.tolerance"] == 0.05
+    assert said.reasons[0].startswith("`threshold` with shed.difference 0.05: max/best 1.000, 3 moves")
     assert any(line.startswith("`steady` alone: `steady` with tolerance") for line in said.reasons)
-    assert any("Of the other strategies the most even is `steady`" in line for line in said.reasons)
+    told = "Of the other strategies the most even is `steady` with tolerance 0.05"
+    assert any(line.startswith(told) for line in said.reasons)
+        line.startswith("Of the other strategies the most even is `steady` with tolerance 0.05")
+        for line in said.reasons
+    )
     assert chosen_of_each([*GRID, other, loser], BASE) == {
         "steady": GRID.index(steady(0.05, 0.02, 1.0)),
         "threshold": 27,

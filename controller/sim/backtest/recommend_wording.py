@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from controller.domain.settings import PolicySettings
+from controller.policy.strategies import STRATEGIES
 from controller.sim.backtest.choose import (
     STEADY,
     WITHIN,
@@ -75,8 +76,9 @@ def advice(
 
 
 def named(point: PointResult) -> str:
-    """A point in a few words: its strategy and its knobs."""
-    knobs = ", ".join(f"{_short(name)} {shown(value)}" for name, value in point.knobs.items())
+    """A point in a few words: its strategy and its knobs, without those of other strategies."""
+    mine = ((name, value) for name, value in point.knobs.items() if _of(name) in ("", point.strategy))
+    knobs = ", ".join(f"{_short(name)} {shown(value)}" for name, value in mine)
     return f"`{point.strategy}` with {knobs}" if knobs else f"`{point.strategy}`"
 
 
@@ -232,13 +234,19 @@ def _around(base: PolicySettings, name: str) -> str:
 
 def _figures(point: PointResult) -> str:
     moves = f"{point.moves_balance} moves" + (f" and {point.splits} splits" if point.splits else "")
-    return f"max/best {point.max_best_mean:.3f}, {moves}, {point.overload_minutes:g} overload minutes"
+    return f"max/best {point.max_best_mean:.3f}, {moves}, {point.overload_minutes:.1f} overload minutes"
 
 
 def _times(more: PointResult, fewer: PointResult) -> str:
     if not fewer.moves_balance or more.moves_balance < 1.05 * fewer.moves_balance:
         return ""
     return f" ({more.moves_balance / fewer.moves_balance:.1f} times as many)"
+
+
+def _of(name: str) -> str:
+    """The strategy whose section a knob is in, or nothing."""
+    section = name.partition(".")[0]
+    return section if section in STRATEGIES else ""
 
 
 def _short(name: str) -> str:
