@@ -143,9 +143,6 @@ def test_another_strategy_may_win_and_steady_is_still_told_its_knobs() -> None:
     assert any(line.startswith("`steady` alone: `steady` with tolerance") for line in said.reasons)
     told = "Of the other strategies the most even is `steady` with tolerance 0.05"
     assert any(line.startswith(told) for line in said.reasons)
-        line.startswith("Of the other strategies the most even is `steady` with tolerance 0.05")
-        for line in said.reasons
-    )
     assert chosen_of_each([*GRID, other, loser], BASE) == {
         "steady": GRID.index(steady(0.05, 0.02, 1.0)),
         "threshold": 27,
