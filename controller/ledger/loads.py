@@ -22,6 +22,8 @@ from schemas.load_tables import BROKER_PANES, BUNDLE_PANES
 from schemas.record import Record
 
 __all__ = [
+    "BROKER_COLUMNS",
+    "BUNDLE_COLUMNS",
     "LoadsProgress",
     "LoadsProgressWatch",
     "Panes",
@@ -33,12 +35,12 @@ __all__ = [
 
 _LATENCIES = ("rpc_queue_ms", "metadata_latency_ms")
 _PER_REPORT = (*_LATENCIES, *BUNDLE_FIELDS)
-_BROKER_COLUMNS = (
+BROKER_COLUMNS = (
     "broker", "incarnation", "reports", "last_sequence", "first_event_ms", "last_event_ms", "bundles_sum",
     *(f"{r}_{what}" for r in RESOURCES for what in ("usage_sum", "limit_sum", "known")),
     *(f"{name}_sum" for name in _PER_REPORT),
 )  # fmt: skip
-_BUNDLE_COLUMNS = (
+BUNDLE_COLUMNS = (
     "bundle", "namespace", "broker", "reports", *(f"{f}_sum" for f in BUNDLE_FIELDS),
 )  # fmt: skip
 
@@ -62,8 +64,8 @@ def read_panes(
     See `average_brokers` and `average_bundles` for the columns. Raises DeltaError for a version that is gone.
     """
     tables, asked = as_root(root), versions or {}
-    brokers, brokers_at = _read(tables, BROKER_PANES, _BROKER_COLUMNS, at_ms, horizon_ms, asked)
-    bundles, bundles_at = _read(tables, BUNDLE_PANES, _BUNDLE_COLUMNS, at_ms, horizon_ms, asked)
+    brokers, brokers_at = _read(tables, BROKER_PANES, BROKER_COLUMNS, at_ms, horizon_ms, asked)
+    bundles, bundles_at = _read(tables, BUNDLE_PANES, BUNDLE_COLUMNS, at_ms, horizon_ms, asked)
     pinned = {BROKER_PANES.name: brokers_at, BUNDLE_PANES.name: bundles_at}
     return Panes(_arrays(average_brokers(brokers)), _arrays(average_bundles(bundles)), pinned)
 

@@ -26,6 +26,7 @@ COMMANDS: Mapping[str, Command] = {
     "demo": Command("controller.demo.demo_cli", "a whole cluster on this machine, skewed, split, shot at and audited"),
     "replay-reports": Command("controller.demo.replay_cli", "what would have been decided on recorded load reports"),
     "decide": Command("controller.ops.cmd_decide", "a strategy as a filter: loads in, decisions out, a line each"),
+    "backtest": Command("controller.ops.cmd_backtest", "strategies and knobs over recorded load: a scoreboard"),
     "sim": Command("controller.ops.cmd_sim", "scenario files in the load simulator: balance, thrash, moves"),
     "kafka": Command("controller.demo.kafka_cli", "start and stop a local Kafka: up, down, status"),
     "run": Command("controller.ops.cmd_job", "the Spark job: loads query and control query"),

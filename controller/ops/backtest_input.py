@@ -1,0 +1,150 @@
+"""What a backtest is run on: JSON lines of load reports (our own or Pulsar's), or the tables of a running system.
+
+A line that cannot be used is counted by rule and written to a quarantine file with its number, rule, text and raw
+value; none is lost silently. Nothing usable is an error.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import IO
+
+from controller.demo.replay_convert import Overrides
+from controller.domain.errors import BadRecord, ConfigError
+from controller.ledger.tables import TableRoot
+from controller.ops.backtest_lines import Figures, LineReader
+from controller.ops.backtest_panes import add_panes
+from controller.sim.backtest.recording import Recorder, Recording
+
+PANES_STEP_MS = 10_000  # of tables: one pane
+ROUND_MS = (1_000, 2_000, 5_000, 10_000, 15_000, 20_000, 30_000, 60_000, 120_000, 300_000)
+LOOKED_AT = 2_000  # lines before the step is chosen
+RAW_CHARACTERS = 4_096
+Told = Callable[[float], None]  # told of the part that is done, 0..1
+
+
+@dataclass(slots=True)
+class Input:
+    """What was read. `refused`: lines by the rule they broke."""
+
+    recording: Recording
+    step_ms: int
+    reports: int
+    refused: Counter[str] = field(default_factory=Counter)
+
+
+def read_input(
+    source: str, step_ms: int | None, overrides: Overrides, quarantine: Path, told: Told = lambda part: None
+) -> Input:
+    """The recording of a file of JSON lines (plain or .gz) or of a table root.
+
+    `step_ms` None: as often as brokers report. Raises ConfigError when there is nothing at `source` or nothing usable.
+    """
+    path = Path(source)
+    if path.is_file():
+        return _read_lines(path, step_ms, overrides, quarantine, told)
+    root = TableRoot(source)
+    if "://" in source or root.exists("broker_panes"):
+        step_ms = step_ms or PANES_STEP_MS
+        recorder = Recorder(step_ms)
+        count = add_panes(root, recorder, step_ms, told)
+        return Input(recorder.done(), step_ms, count)
+    if path.is_dir():
+        raise ConfigError(f"{path} has no table broker_panes: name a file of JSON lines or the root of the tables")
+    raise ConfigError(f"{path} does not exist: name a file of JSON lines or the root of the tables")
+
+
+def _read_lines(path: Path, step_ms: int | None, overrides: Overrides, quarantine: Path, told: Told) -> Input:
+    refused: Counter[str] = Counter()
+    quarantine.unlink(missing_ok=True)
+    lines = _good_lines(path, LineReader(overrides), quarantine, refused, told)
+    first: list[Figures] = []
+    for figures in lines:
+        first.append(figures)
+        if len(first) == LOOKED_AT:
+            break
+    if not first:
+        why = ", ".join(f"{rule}: {count}" for rule, count in sorted(refused.items())) or "it is empty"
+        raise ConfigError(f"{path} has no load report that can be used ({why}); see {quarantine}")
+    step_ms = step_ms or usual_step_ms(first)
+    recorder = Recorder(step_ms)
+    count = 0
+    for figures in chain(first, lines):
+        recorder.add_figures(*figures)
+        count += 1
+    return Input(recorder.done(), step_ms, count, refused)
+
+
+def usual_step_ms(reports: list[Figures]) -> int:
+    """The median distance of two reports by one broker, as the next round number of seconds that is not much less."""
+    last: dict[str, int] = {}
+    distances = []
+    for figures in sorted(reports, key=lambda f: f.order):
+        at_ms = figures.order[0]
+        if figures.broker in last:
+            distances.append(at_ms - last[figures.broker])
+        last[figures.broker] = at_ms
+    usual = sorted(distances)[len(distances) // 2] if distances else ROUND_MS[-4]
+    return next((step for step in ROUND_MS if step >= 0.9 * usual), ROUND_MS[-1])
+
+
+def _good_lines(
+    path: Path, reader: LineReader, quarantine: Path, refused: Counter[str], told: Told
+) -> Iterator[Figures]:
+    size = max(path.stat().st_size, 1)
+    with _opened(path) as (file, position), _Quarantine(quarantine) as bad:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                yield reader.read(line, number)
+            except BadRecord as error:
+                refused[error.rule_id] += 1
+                bad.add(number, error, line)
+            if number % 256 == 0:
+                told(min(position() / size, 1.0))
+    told(1.0)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[IO[bytes], Callable[[], int]]]:
+    """The lines, and how far they are read in the file itself."""
+    with path.open("rb") as raw:
+        if path.suffix != ".gz":
+            yield raw, raw.tell
+            return
+        try:
+            with gzip.open(raw) as file:
+                yield file, raw.tell  # type: ignore[misc]
+        except EOFError:
+            raise ConfigError(f"{path} is cut off: the archive has no end; copy it again") from None
+
+
+class _Quarantine:
+    """The file of refused lines; it is there only when there are any."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: IO[str] | None = None
+
+    def __enter__(self) -> _Quarantine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def add(self, number: int, error: BadRecord, line: bytes) -> None:
+        if self._file is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self._path.open("w", encoding="utf-8")
+        raw = line[:RAW_CHARACTERS].decode("utf-8", "replace").rstrip("\n")
+        json.dump({"line": number, "rule": error.rule_id, "text": error.text, "raw": raw}, self._file)
+        self._file.write("\n")

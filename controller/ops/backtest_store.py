@@ -1,0 +1,130 @@
+"""The folder of a backtest: prepared arrays that all points share, one file a finished point, the tables.
+
+A point's file is named by a digest of all that its result depends on: recording, replay, configuration, the point, and
+the code that computes results. It is written aside and renamed, so that whatever is there is whole; a second run takes
+it as it is. Arrays are read as memory maps: processes share one copy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from controller.domain.errors import BadRecord
+from controller.domain.settings import PolicySettings
+from controller.sim.backtest.grid import GridPoint
+from controller.sim.backtest.prepared import ARRAYS, Prepared, Replay
+from controller.sim.backtest.result import PointRun, to_csv
+
+POINTS, REPLAYS, QUARANTINE, RESULTS_CSV, RESULTS_JSON = (
+    "points", "replays", "quarantine.jsonl", "results.csv", "results.json",
+)  # fmt: skip
+NAMES = "names.json"
+_SHOWN = 16  # hex digits of a digest in names of folders
+# where what a point comes to is computed
+_CODE = ("domain", "policy", "sim/backtest", "sim/thrash.py", "sim/figures.py", "sim/load_cluster.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What all points of a backtest have in common. `digest`: the recording's."""
+
+    digest: str
+    base: PolicySettings
+    replay: Replay
+
+    def key(self, point: GridPoint) -> str:
+        """Names the point's file."""
+        about = {"strategy": point.strategy, "knobs": point.knobs}
+        return _digest({"job": self.digest, "replay": asdict(self.replay), "base": asdict(self.base), **about})
+
+    def replay_key(self) -> str:
+        """Names the folder of prepared arrays."""
+        weights = self.base.weights.in_order()
+        return _digest({"job": self.digest, "replay": asdict(self.replay), "weights": weights})[:_SHOWN]
+
+
+class Store:
+    """One folder; nothing in it is ever half written."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for part in (POINTS, REPLAYS):
+            (folder / part).mkdir(parents=True, exist_ok=True)
+
+    def arrays(self, job: Job) -> Path:
+        """Where the prepared arrays of this job are, or would be."""
+        return self.folder / REPLAYS / job.replay_key()
+
+    def keep_arrays(self, job: Job, prepared: Prepared) -> Path:
+        """Store the prepared arrays; those of other jobs are removed."""
+        target = self.arrays(job)
+        for old in (self.folder / REPLAYS).iterdir():
+            shutil.rmtree(old)
+        aside = target.with_name(f"{target.name}.part")
+        aside.mkdir()
+        for name, array in prepared.arrays().items():
+            np.save(aside / f"{name}.npy", array)
+        (aside / NAMES).write_text(json.dumps({"brokers": prepared.brokers, "bundles": prepared.bundles}))
+        aside.rename(target)
+        return target
+
+    def finished(self, job: Job, point: GridPoint) -> PointRun | None:
+        """The stored run of a point, or None; one that cannot be read counts as not there."""
+        try:
+            return PointRun.from_json(json.loads(self._file(job, point).read_text()))
+        except (FileNotFoundError, ValueError, TypeError, BadRecord):
+            return None
+
+    def keep(self, job: Job, point: GridPoint, run: PointRun) -> None:
+        """Store a finished point."""
+        _replace(self._file(job, point), json.dumps(run.to_json(), sort_keys=True, allow_nan=False))
+
+    def write_tables(self, runs: Sequence[PointRun], about: dict[str, Any]) -> None:
+        """results.csv and results.json of the finished points, in their order; `about` tells what was run."""
+        results = [run.point for run in runs]
+        _replace(self.folder / RESULTS_CSV, to_csv(results))
+        document = {"about": about, "points": [result.to_json() for result in results]}
+        _replace(self.folder / RESULTS_JSON, json.dumps(document, indent=1, sort_keys=True, allow_nan=False) + "\n")
+
+    def _file(self, job: Job, point: GridPoint) -> Path:
+        return self.folder / POINTS / f"{job.key(point)}.json"
+
+
+def load_arrays(folder: Path) -> Prepared:
+    """The prepared arrays of a folder, as memory maps."""
+    names = json.loads((folder / NAMES).read_text())
+    arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in ARRAYS}
+    return Prepared(brokers=tuple(names["brokers"]), bundles=tuple(names["bundles"]), **arrays)
+
+
+@lru_cache(maxsize=1)
+def code_digest() -> str:
+    """SHA-256 of the code that results are computed by: another version's results are not taken for this one's."""
+    package = Path(__file__).resolve().parents[1]
+    told = hashlib.sha256()
+    for part in _CODE:
+        path = package / part
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            told.update(str(file.relative_to(package)).encode() + b"\0" + file.read_bytes() + b"\0")
+    return told.hexdigest()
+
+
+def _digest(about: dict[str, Any]) -> str:
+    text = json.dumps({"code": code_digest(), **about}, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _replace(file: Path, text: str) -> None:
+    aside = file.with_name(f"{file.name}.{os.getpid()}.part")
+    aside.write_text(text, encoding="utf-8")
+    aside.replace(file)

@@ -1,0 +1,145 @@
+"""`ballast backtest`: strategies with their knobs over recorded load; which would have served this cluster best.
+
+Finished points are kept: an interrupted run goes on where it was, a second run only prints. docs/backtests.md says what
+the figures mean.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from controller.config.policy_values import policy_settings
+from controller.config.settings import Settings
+from controller.demo.replay_convert import Overrides
+from controller.ops.backtest_input import Input, read_input
+from controller.ops.backtest_run import run_points
+from controller.ops.backtest_store import QUARANTINE, RESULTS_CSV, Job, Store
+from controller.ops.backtest_table import emit_scoreboard
+from controller.ops.cli_options import Conf, Profile, Sets, new_app, settings_of, told
+from controller.ops.paths import RUN
+from controller.sim.backtest.grid import GridPoint, grid_points
+from controller.sim.backtest.prepared import Replay, prepare
+from controller.sim.backtest.result import PointRun
+
+app = new_app()
+INTERRUPTED = 130  # as shells have it
+
+Reports = Annotated[
+    str, typer.Option("--reports", help="JSON lines of load reports, or the root of the tables.", show_default=False)
+]
+Strategies = Annotated[
+    str, typer.Option("--strategies", help="Comma-separated, in the order of the table.", show_default=False)
+]
+Grid = Annotated[
+    list[str] | None, typer.Option("--grid", help="knob=value,value; all combinations run.", show_default=False)
+]
+Out = Annotated[Path, typer.Option("--out", help="Folder for results; finished points in it are not run again.")]
+Jobs = Annotated[int, typer.Option("--jobs", help="Processes; 0: one a core.", min=0)]
+Step = Annotated[
+    int | None, typer.Option("--step-ms", help="One step of the replay; else as often as brokers report.", min=1)
+]
+Gap = Annotated[int, typer.Option("--gap-ms", help="How long nobody serves a bundle that changes its owner.", min=0)]
+Missed = Annotated[int, typer.Option("--missed-steps", help="Silent for so many steps, a broker is gone.", min=1)]
+
+
+@app.command()
+@told
+def backtest(
+    reports: Reports, strategies: Strategies, grid: Grid = None, out: Out = RUN / "backtest", jobs: Jobs = 0,
+    step_ms: Step = None, gap_ms: Gap = 1_000, missed_steps: Missed = 3,
+    conf: Conf = None, profile: Profile = None, sets: Sets = None,
+) -> None:  # fmt: skip
+    """Run strategies and knobs over recorded load and print the scoreboard."""
+    settings = settings_of(conf, profile, sets)
+    base = policy_settings(settings)
+    points = grid_points([name.strip() for name in strategies.split(",") if name.strip()], grid or [])
+    replay = Replay(round(settings.rounds.round_interval_s * 1000), missed_steps, gap_ms)
+    console, store = Console(stderr=True), Store(out)
+    with _progress(console) as progress:
+        found = _read(progress, reports, step_ms, settings, out)
+        job = Job(found.recording.digest(), base, replay)
+        runs = {point: store.finished(job, point) for point in points}
+        missing = [point for point, run in runs.items() if run is None]
+        if missing and not store.arrays(job).exists():
+            store.keep_arrays(job, prepare(found.recording, base.weights.in_order(), replay))
+        about = _about(reports, found, job)
+        del found
+        stopped = _run(progress, store, job, missing, runs, jobs or os.cpu_count() or 1)
+    finished = [run for run in runs.values() if run is not None]
+    store.write_tables(finished, about)
+    _tell(about, points, finished, len(missing), out)
+    if stopped:
+        typer.echo(f"ballast: stopped; {len(finished)} of {len(points)} points are kept in {out}", err=True)
+        raise typer.Exit(INTERRUPTED)
+
+
+def _read(progress: Progress, reports: str, step_ms: int | None, settings: Settings, out: Path) -> Input:
+    task = progress.add_task("reading", total=100)
+    agent = settings.agent
+    overrides = Overrides(agent.override_broker_nic_speed_gbps, agent.message_throughput_as_bandwidth)
+    quarantine = out / QUARANTINE
+    return read_input(
+        reports, step_ms, overrides, quarantine, lambda part: progress.update(task, completed=round(100 * part))
+    )
+
+
+def _run(
+    progress: Progress, store: Store, job: Job, missing: Sequence[GridPoint],
+    runs: dict[GridPoint, PointRun | None], jobs: int,
+) -> bool:  # fmt: skip
+    """Fill in what is missing; whether it was interrupted."""
+    task = progress.add_task("points", total=len(runs), completed=len(runs) - len(missing))
+    try:
+        for finished in run_points(store, job, missing, jobs):
+            runs[finished.point] = finished.run
+            progress.advance(task)
+    except KeyboardInterrupt:
+        for point in missing:  # also what a worker finished just now
+            runs[point] = runs[point] or store.finished(job, point)
+        return True
+    return False
+
+
+def _about(reports: str, found: Input, job: Job) -> dict[str, Any]:
+    """What was run, as results.json tells it."""
+    recording, replay = found.recording, job.replay
+    return {
+        "reports": reports,
+        "reports_read": found.reports,
+        "refused": dict(sorted(found.refused.items())),
+        "steps": len(recording.at_ms),
+        "step_ms": found.step_ms,
+        "first_ms": int(recording.at_ms[0]),
+        "last_ms": int(recording.at_ms[-1]),
+        "brokers": len(recording.brokers),
+        "bundles": len(recording.bundles),
+        "round_interval_ms": replay.round_interval_ms,
+        "missed_steps": replay.missed_steps,
+        "gap_ms": replay.gap_ms,
+        "recording": job.digest,
+    }
+
+
+def _tell(
+    about: dict[str, Any], points: Sequence[GridPoint], finished: Sequence[PointRun], ran: int, out: Path
+) -> None:
+    if about["refused"]:
+        told_rules = ", ".join(f"{rule}: {count}" for rule, count in about["refused"].items())
+        typer.echo(f"ballast: lines refused: {told_rules}; see {out / QUARANTINE}", err=True)
+    emit_scoreboard([run.point for run in finished])
+    kept = len(points) - ran
+    typer.echo(f"{len(finished)} points ({kept} kept from before), {about['steps']} steps: {out / RESULTS_CSV}")
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+        TimeRemainingColumn(), console=console, disable=not console.is_terminal,
+    )  # fmt: skip
