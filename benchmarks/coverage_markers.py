@@ -37,7 +37,7 @@ def scan(root: Path = ROOT) -> dict[str, tuple[str, ...]]:
 def marked(text: str, file: str) -> dict[str, tuple[str, ...]]:
     """The same for one file's text. Raises BadMarker for arguments that are no row ids, or a marker elsewhere."""
     tree = ast.parse(text, file)
-    used = sum(isinstance(node, ast.Attribute) and node.attr == MARKER for node in ast.walk(tree))
+    used = sum(_is_marker(node) for node in ast.walk(tree))
     found: dict[str, tuple[str, ...]] = {}
     above = 0
     for prefix, node, inherited, markers in _tests(tree):
@@ -80,9 +80,13 @@ def _tests(tree: ast.Module) -> Iterator[tuple[str, Function | ast.ClassDef, tup
 
 def _markers(node: Function | ast.ClassDef) -> Iterator[ast.expr]:
     for decorator in node.decorator_list:
-        called = decorator.func if isinstance(decorator, ast.Call) else decorator
-        if isinstance(called, ast.Attribute) and called.attr == MARKER:
+        if _is_marker(decorator.func if isinstance(decorator, ast.Call) else decorator):
             yield decorator
+
+
+def _is_marker(node: ast.AST) -> bool:
+    """`….mark.covers`, and no other attribute of that name."""
+    return isinstance(node, ast.Attribute) and node.attr == MARKER and getattr(node.value, "attr", "") == "mark"
 
 
 def _rows_of(node: Function | ast.ClassDef, file: object) -> tuple[str, ...]:
