@@ -134,6 +134,7 @@ def test_a_single_sample_never_proposes_and_a_proposal_is_repeated_after_a_minut
     assert found == [0, 1] + [0] * (AGAIN_AFTER - 1) + [1]
 
 
+@pytest.mark.covers("split-single-topic")
 def test_bundle_with_one_topic_is_not_proposed() -> None:
     watch = SplitWatch(_too_big)
     one = {WHOLE: BundleStats(msg_rate_in=500, topics=1)}

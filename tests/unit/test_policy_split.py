@@ -99,7 +99,7 @@ def test_a_split_names_the_middle_and_the_epoch_it_was_decided_on() -> None:
     assert split.evidence["permille_of_limit"][Reason.SPLIT_TOPICS.value] == 1001
 
 
-@pytest.mark.covers("split-any-limit")
+@pytest.mark.covers("split-any-limit", "split-single-topic")
 def test_a_single_topic_cannot_be_parted() -> None:
     assert why_not(one(topics=1, msg_rate_in=40_000)) is Reason.UNSPLITTABLE
 

@@ -230,7 +230,7 @@ class TestChoice:
         assert move.after["small"] == pytest.approx(0.60)
         assert move.after["big"] == pytest.approx(0.175)
 
-    @pytest.mark.covers("any-resource", "max-or-average")
+    @pytest.mark.covers("any-resource", "max-or-average", "target-not-cpu-alone")
     def test_the_fuller_resource_decides(self) -> None:
         built = loads(50, 20)
         built.brokers["b0"] |= {"bandwidth_in_usage": 9e6, "bandwidth_in_limit": 10e6}

@@ -18,7 +18,14 @@ WHOLE = Bundle.parse("t/n/0x00000000_0xffffffff")
 BY_NAME = {case.name: case for case in CASES}
 
 
-@pytest.mark.covers("even-load", "rolling-average", "absolute-or-relative", "target-less-loaded")
+@pytest.mark.covers(
+    "even-load",
+    "rolling-average",
+    "absolute-or-relative",
+    "target-less-loaded",
+    "target-not-cpu-alone",
+    "split-single-topic",
+)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.name}: {case.title}")
 def test_steady_does_what_a_good_balancer_does(case: Case) -> None:
     played = play(case, "steady")

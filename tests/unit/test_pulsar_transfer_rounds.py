@@ -126,6 +126,7 @@ def test_a_swap_is_two_transfers() -> None:
     assert sources(result) == ["cold", "hot"]
 
 
+@pytest.mark.covers("moves-by-transfer")
 def test_without_transfer_bundles_are_unloaded() -> None:
     knobs = replace(AT_ONCE, load_balancer_transfer_enabled=False)
     result = on(uneven(), "transfer", knobs).round()

@@ -85,6 +85,7 @@ class TestI7:
             now |= move.after
         assert max(now.values(), default=0.0) <= worst + 1e-9
 
+    @pytest.mark.covers("moves-by-transfer")
     @given(clusters())
     @settings(max_examples=12, deadline=None)
     def test_each_move_takes_off_its_source_and_says_why(self, built: ClusterBuilder) -> None:

@@ -51,7 +51,7 @@ def test_never_owned_waits_for_its_first_lookup() -> None:
     assert state_of(driver) == (State.OWNED, a, None)
 
 
-@pytest.mark.covers("unit-of-move", "ownership-transfer", "ownership-recorded", "bundle-unload")
+@pytest.mark.covers("unit-of-move", "ownership-transfer", "ownership-recorded", "bundle-unload", "moves-by-transfer")
 def test_transfer_from_end_to_end(three) -> None:
     driver, a, b, _ = three
     epoch = driver.of(WHOLE).epoch
@@ -159,7 +159,7 @@ def test_hung_owner_whose_runtime_cannot_fence_raises_an_alarm_and_waits() -> No
     assert [e.reason for e in entries if e.kind is Kind.ALARM] == ["cannot_fence"]
 
 
-@pytest.mark.covers("bundle-unload", "unload-before-overload")
+@pytest.mark.covers("bundle-unload", "unload-before-overload", "moves-by-transfer")
 def test_unload_to_nobody_frees_and_reassigns(three) -> None:
     driver, a, _, _ = three
     driver.command("unload_bundle", bundle=str(WHOLE))
