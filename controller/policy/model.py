@@ -13,7 +13,7 @@ from controller.domain.decision import Reason
 from controller.domain.load import SCORE_UNIT
 from controller.policy.costs import Floats
 from controller.policy.frame import Ints
-from controller.policy.placement_rules import tally_of
+from controller.policy.placement_rules import pools_of, tally_of
 from controller.policy.snapshot import CODES, Snapshot, scores
 
 
@@ -34,6 +34,15 @@ class Model:
         """Mean score of the eligible brokers, in 1 / SCORE_UNIT; 0 when there is none."""
         eligible = self.score[self.snapshot.eligible]
         return int(np.rint(eligible.sum() / len(eligible))) if len(eligible) else 0
+
+    def means(self) -> Ints:
+        """[B] the mean of the eligible brokers that each can share work with: of all, unless isolation parts them."""
+        result = np.full(len(self.score), self.mean(), np.int64)
+        for pool in pools_of(self.snapshot):
+            eligible = self.score[pool & self.snapshot.eligible]
+            if len(eligible):
+                result[pool] = np.rint(eligible.sum() / len(eligible))
+        return result
 
     def fractions(self, brokers: Iterable[int]) -> list[float]:
         """The brokers' scores as fractions."""

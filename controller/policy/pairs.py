@@ -83,7 +83,7 @@ def plausible_targets(
         block = np.where((block == ALLOWED) & ~reached, CODES[Reason.ISOLATION], block)
     full = over_caps(model.totals, settings.caps, reached=True)
     block = np.where((block == ALLOWED) & full, CODES[Reason.BROKER_CAP], block)
-    ceiling = model.mean() + round(settings.shed.target_margin * SCORE_UNIT)
+    ceiling = int(model.means()[source]) + round(settings.shed.target_margin * SCORE_UNIT)
     block = np.where((block == ALLOWED) & (model.score >= ceiling), CODES[Reason.TARGET_ABOVE_MEAN], block)
     no_room = model.score > model.score[source] - MIN_GAIN
     block = np.where((block == ALLOWED) & no_room, CODES[Reason.WOULD_NOT_IMPROVE], block)
@@ -97,7 +97,7 @@ def plausible_targets(
 
 def evaluate(model: Model, source: int, bundles: Ints, targets: Ints, settings: PolicySettings) -> Pairs:
     """Judge every pair against the model as it stands. Needs at least one bundle and one target."""
-    mean = model.mean()
+    mean = int(model.means()[source])
     margin = round(settings.shed.target_margin * SCORE_UNIT)
     before = int(model.score[source])
     source_after = model.source_after(source, bundles)

@@ -38,6 +38,7 @@ class PlacementRules:
     kind: Ints  # [N] what isolation a bundle's namespace has
     allowed: Bools  # [K x B] may be a target by isolation
     may_stay: Bools  # [K x B] what is there is where it should be
+    pools: tuple[Bools, ...]  # [B] each: brokers that can share work, each in one pool; those in none take nothing
     policies: tuple[str, ...]  # names; the last kind has none
     group: Ints  # [N] NO_GROUP
     spread: Ints  # [G x B] bundles of the group
@@ -135,7 +136,8 @@ def rules_of(snapshot: Snapshot, settings: PolicySettings) -> PlacementRules | N
     if not placement.isolation and not placement.anti_affinity and most is None:
         return None
     kinds, groups = _of_bundles(snapshot.bundles, placement.isolation, placement.anti_affinity)
-    allowed, may_stay = _of_brokers(snapshot.brokers, tuple(in_service(snapshot).tolist()), placement.isolation)
+    available = tuple(in_service(snapshot).tolist())
+    allowed, may_stay, pools = _of_brokers(snapshot.brokers, available, placement.isolation)
     spread = np.zeros((len(placement.anti_affinity), len(snapshot.brokers)), np.int64)
     counted = np.flatnonzero((groups != NO_GROUP) & (snapshot.owner != NOBODY))
     np.add.at(spread, (groups[counted], snapshot.owner[counted]), 1)
@@ -143,6 +145,7 @@ def rules_of(snapshot: Snapshot, settings: PolicySettings) -> PlacementRules | N
         kind=kinds,
         allowed=allowed,
         may_stay=may_stay,
+        pools=pools,
         policies=tuple(policy.name for policy in placement.isolation),
         group=groups,
         spread=spread,
@@ -151,6 +154,12 @@ def rules_of(snapshot: Snapshot, settings: PolicySettings) -> PlacementRules | N
         max_bundles=most,
         held=bundles_held(snapshot) if most is not None else np.zeros(len(snapshot.brokers), np.int64),
     )
+
+
+def pools_of(snapshot: Snapshot) -> tuple[Bools, ...]:
+    """The pools that isolation makes of the brokers; () where all can share all work."""
+    pools = () if snapshot.rules is None else snapshot.rules.pools
+    return pools if len(pools) > 1 else ()
 
 
 def tally_of(snapshot: Snapshot) -> PlacementTally | None:
@@ -206,8 +215,8 @@ def _of_bundles(
 @lru_cache(maxsize=8)
 def _of_brokers(
     brokers: tuple[str, ...], available: tuple[bool, ...], policies: tuple[IsolationPolicy, ...]
-) -> tuple[Bools, Bools]:
-    """[K x B] who may be a target by isolation, and where what is there may stay."""
+) -> tuple[Bools, Bools, tuple[Bools, ...]]:
+    """[K x B] who may be a target by isolation, and where what is there may stay; the pools that follow."""
     isolation = isolation_of(policies)
     there = [broker for broker, is_there in zip(brokers, available, strict=True) if is_there]
     allowed = np.zeros((isolation.kinds, len(brokers)), bool)
@@ -216,7 +225,17 @@ def _of_brokers(
         targets, homes = set(isolation.allowed(kind, there)), set(isolation.at_home(kind, brokers))
         allowed[kind] = [broker in targets for broker in brokers]
         home[kind] = [broker in homes for broker in brokers]
-    return allowed, home | allowed
+    return allowed, home | allowed, _pools(allowed)
+
+
+def _pools(allowed: Bools) -> tuple[Bools, ...]:
+    """[B] masks: brokers that some kind of namespace may use both are in one pool, and so on from there."""
+    pools: list[Bools] = []
+    for mask in (row for row in allowed if row.any()):
+        apart = [pool for pool in pools if not (pool & mask).any()]
+        joined = [pool for pool in pools if (pool & mask).any()]
+        pools = [*apart, np.logical_or.reduce([mask, *joined])]
+    return tuple(pools)
 
 
 @lru_cache(maxsize=4)

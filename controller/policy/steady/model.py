@@ -3,10 +3,13 @@ another, at what it costs there (invariant I7).
 
 Only resources with a weight > 0 count (C of them). A broker's score is its largest weighted utilisation. The *level*
 is what every broker would have if all work were shared out by capacity: the largest of the resources' means over the
-brokers that take part; it is the same after every move.
+brokers that take part; it is the same after every move. Where isolation parts the brokers into pools that can share
+nothing, each pool has a level of its own and is a *part* of the model: a view with that level, of the same brokers.
 """
 
 from __future__ import annotations
+
+from copy import copy
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +19,7 @@ from controller.domain.overrides import AVOID
 from controller.policy.costs import Floats
 from controller.policy.frame import Ints
 from controller.policy.overrides import concerned_by
-from controller.policy.placement_rules import tally_of
+from controller.policy.placement_rules import pools_of, tally_of
 from controller.policy.snapshot import Snapshot
 from controller.policy.steady.capacity import CPU, Capacity
 
@@ -42,12 +45,32 @@ class Model:
         self.used: Floats = np.where(known, weights * np.maximum(usage, 0.0) / np.where(known, limit, 1.0), 0.0)
         self.score: Floats = self.used.max(axis=1, initial=0.0)
         self.takes_part = snapshot.eligible & ~capacity.foreign & ~capacity.impossible
-        self.level, self.room = self._level()
-        self.norm = max(self.level, LEAST_LEVEL)
         self.totals: Floats = snapshot.totals.copy()
         self.owner: Ints = snapshot.owner.copy()
         self._avoided = _avoided(snapshot)
         self.tally = tally_of(snapshot)
+        self.set_levels()
+
+    def set_levels(self) -> None:
+        """Reckon the levels anew: what goes from one pool to another changes both."""
+        self.level, self.room = self._level()
+        self.norm = max(self.level, LEAST_LEVEL)
+        self.levels: Floats = np.full(len(self.score), self.level)
+        self.norms: Floats = np.full(len(self.score), self.norm)
+        self._parts: list[Model] = []
+        for pool in pools_of(self.snapshot):
+            part = copy(self)
+            part._parts = []
+            part.takes_part = self.takes_part & pool
+            part.level, part.room = part._level()
+            part.norm = max(part.level, LEAST_LEVEL)
+            self.levels[pool], self.norms[pool] = part.level, part.norm
+            self._parts.append(part)
+
+    @property
+    def parts(self) -> list[Model]:
+        """Of which each is balanced by itself; what moves in one is seen by all."""
+        return self._parts or [self]
 
     def _level(self) -> tuple[float, Floats]:
         """The level, and each broker's capacity for the resource that sets it, 1.0 on average."""
@@ -62,8 +85,8 @@ class Model:
         return float(means[widest]), capacity[:, widest] / mean if mean > 0 else np.ones(len(part))
 
     def deviation(self) -> Floats:
-        """[B] how far above the level, as a fraction of it."""
-        return np.asarray((self.score - self.level) / self.norm)
+        """[B] how far above its level each is, as a fraction of it."""
+        return np.asarray((self.score - self.levels) / self.norms)
 
     def work(self, bundles: Ints, source: int) -> Floats:
         """[n x C] of a source's bundles, in units of the median broker."""

@@ -24,6 +24,7 @@ from controller.policy.steady.advice import Advice
 from controller.policy.steady.candidates import Held, near, picked, targets_within_rules
 from controller.policy.steady.capacity import Capacity
 from controller.policy.steady.hits import Hits
+from controller.policy.steady.limits import STOP_SHARE, Limits
 from controller.policy.steady.model import Model
 from controller.policy.steady.pairs import Bounds, Candidates, Pairs, evaluate
 from controller.policy.steady.record import Record
@@ -31,15 +32,11 @@ from controller.policy.steady.swap import Swap, best_swap, least_loaded
 from controller.policy.steady.wording import counted, most_common, move_decision, split_decision
 
 MIN_BUDGET = 8  # moves a round, however small the cluster
-STOP_SHARE = 0.8  # of the tolerance: a source that is within it has given enough
-SLACK = 0.04  # of the level: how far below it a source may be left
 SWAP_FROM = 0.06  # of the level: a smaller excess is not worth two moves
 MOST_FRUITLESS = 16  # searches for an exchange a round
 SPLIT_FROM = 0.25  # nor this one a split
-SMALLEST = 0.1  # of what a move must bring otherwise: the least, off a broker that is far above
 LARGER = 1.3  # a broker with so many times the capacity suits a bundle that fills its own
 WORTH_IT = 0.1  # of its broker's load: what such a bundle's move must bring
-FILL_SLACK = 0.15  # the same, when an idle broker is filled
 FILLED = 0.10  # an idle broker this close below the level is not filled further
 
 
@@ -49,17 +46,12 @@ class Planner:
     def __init__(
         self, snapshot: Snapshot, capacity: Capacity, model: Model, hits: Hits, settings: PolicySettings, advice: Advice
     ) -> None:
-        self.snapshot, self.capacity, self.model, self.hits = snapshot, capacity, model, hits
+        self.snapshot, self.capacity, self.hits = snapshot, capacity, hits
         self.settings, self.advice = settings, advice
-        steady, norm = settings.steady, model.norm
-        self.budget = snapshot.room.budget(max(MIN_BUDGET, int(np.ceil(steady.budget * len(snapshot.brokers)))))
+        wanted = int(np.ceil(settings.steady.budget * len(snapshot.brokers)))
+        self.budget = snapshot.room.budget(max(MIN_BUDGET, wanted))
         self.left = snapshot.room.left(len(snapshot.brokers))
-        self.stop = model.level + STOP_SHARE * steady.tolerance * norm
-        relief = steady.least_relief * norm
-        self.strict = Bounds(model.level - SLACK * norm, self.stop, relief)
-        self.loose = Bounds(model.level - 2 * SLACK * norm, model.level + steady.tolerance * norm, relief)
-        self.filling = Bounds(model.level - FILL_SLACK * norm, self.stop, relief)
-        self.usable = model.takes_part & ~capacity.slow
+        self._enter(model)
         self.record = Record(snapshot, capacity, model, hits, settings)
         self._transfers = 0
         self._fruitless = 0  # exchanges looked for and not found
@@ -74,15 +66,26 @@ class Planner:
 
     def plan(self) -> None:
         """Choose all moves of the round."""
+        whole = self.model
         bring_home(self.snapshot, self._send_home)
-        self._relieve_all(self.hits.sources.copy())
-        for idle in np.flatnonzero(self.hits.idle & self.usable & (self.snapshot.target_block == ALLOWED)).tolist():
-            self._fill(idle)
+        if self._transfers:
+            whole.set_levels()
+        for part in whole.parts:
+            self._enter(part)
+            self._relieve_all(self.hits.sources & part.takes_part)
+            for idle in np.flatnonzero(self.hits.idle & self.usable & (self.snapshot.target_block == ALLOWED)).tolist():
+                self._fill(idle)
+
+    def _enter(self, model: Model) -> None:
+        """What is done from now on is about these brokers and their level."""
+        self.model = model
+        self.limits = Limits.of(model, self.settings.steady)
+        self.usable = model.takes_part & ~self.capacity.slow
 
     def _relieve_all(self, active: NDArray[np.bool_]) -> None:
         while active.any():
             source = int(np.argmax(np.where(active, self.model.score, -1.0)))
-            if self.model.score[source] <= self.stop:
+            if self.model.score[source] <= self.limits.stop:
                 active[source] = False
             elif self._transfers >= self.budget or not self.left[source]:
                 self.record.deny(source, Reason.BUDGET_SPENT)
@@ -95,10 +98,10 @@ class Planner:
         found = self._free_of(source)
         if found is None:
             return False
-        idle_only = self.hits.idle if self.record.short else np.ones(len(active), bool)
+        idle_only = self.hits.idle if self.record.short[source] else np.ones(len(active), bool)
         targets = targets_within_rules(self.model, self.usable & ~active & idle_only & (self.left > 0), found)
         if not len(targets):
-            self.record.deny(source, Reason.UNDER_PROVISIONED if self.record.short else Reason.NO_TARGET)
+            self.record.deny(source, Reason.UNDER_PROVISIONED if self.record.short[source] else Reason.NO_TARGET)
             return False
         giant = self._giant(source)
         if giant is not None:
@@ -106,8 +109,8 @@ class Planner:
             if done is not None:
                 return done
         excess = float(self.model.score[source] - self.model.level)
-        close = near(found, self._relief(found), excess + self.model.level - self.strict.source_at_least)
-        for bounds in self._bounds(excess / self.model.norm):
+        close = near(found, self._relief(found), excess + self.model.level - self.limits.strict.source_at_least)
+        for bounds in self.limits.for_excess(excess / self.model.norm):
             pairs = evaluate(self.model, close, targets, bounds, self.settings.caps)
             best = pairs.best()
             if best is not None:
@@ -125,20 +128,10 @@ class Planner:
     def _relief(self, found: Candidates) -> Floats:
         return np.asarray(self.model.score[found.source] - self.model.without(found.source, found.work))
 
-    def _bounds(self, excess: float) -> list[Bounds]:
-        """What a move must keep to; `excess` in levels. Far above the level, a little less than the ideal will do.
-
-        A broker far above that has nothing but small bundles is better relieved in small pieces than not at all.
-        """
-        tolerance = self.settings.steady.tolerance
-        small = float(np.clip(2 * tolerance / max(excess, 1e-9), SMALLEST, 1.0))
-        bounds = [self.strict, self.loose] if excess > 2 * tolerance else [self.strict]
-        return [b._replace(least_relief=b.least_relief * small) for b in bounds]
-
     def _giant(self, source: int) -> int | None:
         """The source's largest bundle, free or not, if it alone is more than a broker should carry."""
         largest = self.held.largest_of(source)
-        return largest[0] if largest is not None and largest[1] > self.stop else None
+        return largest[0] if largest is not None and largest[1] > self.limits.stop else None
 
     def _relieve_of(self, giant: int, source: int, found: Candidates, targets: Ints) -> bool | None:
         """A bundle that fills its broker by itself: to a larger broker, or cut, or left alone there.
@@ -151,7 +144,7 @@ class Planner:
         if len(row):
             only = picked(found, row)
             fits_better = targets[model.room[targets] >= LARGER * model.room[source]]
-            bounds = Bounds(0.0, (1 - WORTH_IT) * float(model.score[source]), self.strict.least_relief)
+            bounds = Bounds(0.0, (1 - WORTH_IT) * float(model.score[source]), self.limits.strict.least_relief)
             if len(fits_better):
                 pairs = evaluate(model, only, fits_better, bounds, self.settings.caps)
                 best = pairs.best()
@@ -177,7 +170,7 @@ class Planner:
             return False
         partners = least_loaded(self.model, targets)
         self.record.visited[partners] = True
-        swap = best_swap(self.model, self.held, found, partners, self.loose)
+        swap = best_swap(self.model, self.held, found, partners, self.limits.loose)
         if swap is None:
             self._fruitless += 1
             return False
@@ -241,8 +234,8 @@ class Planner:
         found = self._free_of(source)
         if found is None:
             return None
-        close = near(found, self._relief(found), float(self.model.score[source] - self.filling.source_at_least))
-        return evaluate(self.model, close, np.array([idle]), self.filling, self.settings.caps)
+        close = near(found, self._relief(found), float(self.model.score[source] - self.limits.filling.source_at_least))
+        return evaluate(self.model, close, np.array([idle]), self.limits.filling, self.settings.caps)
 
     def _send_home(self, bundle: int) -> bool:
         """A bundle that isolation forbids where it is goes where it may be; False: nowhere, now."""
@@ -253,7 +246,7 @@ class Planner:
         targets = np.flatnonzero(model.takes_part & (self.snapshot.target_block == ALLOWED) & (self.left > 0))
         targets = targets[~np.broadcast_to(model.avoided(np.array([bundle]), targets), (1, len(targets)))[0]]
         work = model.work(np.array([bundle]), source)
-        ceiling = max(self.settings.shed.overloaded_threshold, self.stop)
+        ceiling = max(self.settings.shed.overloaded_threshold, self.limits.stop)
         target, why = home_for(model.tally, bundle, targets, model.with_(targets, work)[0], ceiling)
         if target is None:
             self.record.deny(source, why)

@@ -27,7 +27,7 @@ class Record:
     ) -> None:
         self.snapshot, self.capacity, self.model, self.hits = snapshot, capacity, model, hits
         self.tolerance = settings.steady.tolerance
-        self.short = model.level >= settings.shed.overloaded_threshold
+        self.short = model.levels >= settings.shed.overloaded_threshold  # [B] too few brokers for the work they share
         self.moves: list[Decision] = []
         self.reasons = {at: self._reason_at_first(at) for at in range(len(snapshot.brokers))}
         self.evidence: dict[int, dict[str, Any]] = {}
@@ -60,11 +60,11 @@ class Record:
         """What the broker was judged by: scores in 1 / SCORE_UNIT, the rounds it was above and the rounds asked for."""
         seen: dict[str, Any] = {
             "score": in_units(float(self.model.score[at])),
-            "mean": in_units(self.model.level),
+            "mean": in_units(float(self.model.levels[at])),
             "hits": int(self.hits.runs[at]),
             "hits_needed": int(self.hits.needed[at]),
         }
-        if self.short:
+        if self.short[at]:
             seen["under_provisioned"] = True
         if self.capacity.speed[at] != 1.0:
             seen["cost_permille"] = round(1000 * float(self.capacity.speed[at]))
@@ -86,7 +86,7 @@ class Record:
             return Reason.NO_LOAD_DATA
         if self.capacity.foreign[at]:
             return Reason.EXTERNAL_LOAD
-        if self.short:
+        if self.short[at]:
             return Reason.UNDER_PROVISIONED
         if self.hits.runs[at] > 0:
             return Reason.HIT_COUNT
@@ -97,4 +97,5 @@ class Record:
     def _only_below_minimum(self, at: int) -> bool:
         """Above the tolerance of a level so low that it is not worth a move."""
         tolerance = 1 + self.tolerance
-        return bool(self.model.level < self.model.norm and self.model.score[at] > self.model.level * tolerance)
+        level = self.model.levels[at]
+        return bool(level < self.model.norms[at] and self.model.score[at] > level * tolerance)

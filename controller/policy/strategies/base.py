@@ -48,10 +48,14 @@ class Strategy(Protocol):
 
 
 def score_rows(
-    snapshot: Snapshot, mean: int, hits: Ints, sources: NDArray[np.bool_], reasons: Mapping[int, Reason]
+    snapshot: Snapshot, mean: int | Ints, hits: Ints, sources: NDArray[np.bool_], reasons: Mapping[int, Reason]
 ) -> tuple[Mapping[str, Any], ...]:
-    """One row a broker: what `RoundResult.scores` promises. Fractions to four digits; None where unknown."""
+    """One row a broker: what `RoundResult.scores` promises. Fractions to four digits; None where unknown.
+
+    `mean`: of all, or [B] of the brokers that each can share work with.
+    """
     eligible = snapshot.eligible
+    means = np.broadcast_to(mean, (len(snapshot.brokers),)).tolist()
     rows: list[Mapping[str, Any]] = []
     for at, broker in enumerate(snapshot.brokers):
         used = snapshot.utilisation[at].tolist()
@@ -60,7 +64,7 @@ def score_rows(
             {
                 "broker": broker,
                 "score": None if score == NO_SCORE else score / SCORE_UNIT,
-                "mean": mean / SCORE_UNIT,
+                "mean": means[at] / SCORE_UNIT,
                 "hits": int(hits[at]),
                 "eligible": bool(eligible[at]),
                 "source": bool(sources[at]),

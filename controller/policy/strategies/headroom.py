@@ -48,8 +48,8 @@ class Headroom:
         return StrategyOutcome((*moves, *run.skips()), rows, {"hits": kept}, considered)
 
 
-def hot(snapshot: Snapshot, mean: int, settings: PolicySettings) -> NDArray[np.bool_]:
-    """[B] whose score is a hit in this round."""
+def hot(snapshot: Snapshot, mean: int | Ints, settings: PolicySettings) -> NDArray[np.bool_]:
+    """[B] whose score is a hit in this round; `mean`: of all, or [B] of those each can share work with."""
     shed = settings.shed
     full = snapshot.score >= round(shed.overloaded_threshold * SCORE_UNIT)
     return np.asarray(snapshot.eligible & (full | (snapshot.score >= mean + round(shed.difference * SCORE_UNIT))))
@@ -63,7 +63,7 @@ def count_hits(snapshot: Snapshot, memory: Mapping[str, Any], settings: PolicySe
         incarnation, count = kept.get(broker, (0, 0))
         before[at] = count if incarnation == snapshot.incarnation[at] else 0
     silent = np.isin(snapshot.source_block, _SILENT)
-    mean = Model(snapshot).mean()
+    mean = Model(snapshot).means()
     return np.where(hot(snapshot, mean, settings), before + 1, np.where(silent, before, 0))
 
 
@@ -73,7 +73,7 @@ class _Run:
     def __init__(self, snapshot: Snapshot, settings: PolicySettings, hits: Ints) -> None:
         self.snapshot, self.settings, self.hits = snapshot, settings, hits
         self.model = Model(snapshot)
-        self.mean = self.model.mean()
+        self.mean = self.model.means()
         self.sources = np.asarray(snapshot.eligible & (hits >= settings.shed.consecutive_rounds))
         self.reasons = {at: self._reason_at_first(at) for at in range(len(snapshot.brokers))}
         self.evidence: dict[int, dict[str, Any]] = {}
@@ -123,7 +123,7 @@ class _Run:
     def _wants_relief(self, source: int) -> bool:
         shed = self.settings.shed
         score = int(self.model.score[source])
-        above = self.model.mean() + round(shed.target_margin * SCORE_UNIT)
+        above = int(self.model.means()[source]) + round(shed.target_margin * SCORE_UNIT)
         return score >= round(shed.overloaded_threshold * SCORE_UNIT) or score >= above
 
     def _deny(self, sources: Ints, reason: Reason, evidence: Mapping[str, Any] | None = None) -> None:
@@ -200,7 +200,7 @@ class _Run:
 
     def _seen(self, at: int) -> dict[str, Any]:
         """What the strategy judged this broker by, in 1 / SCORE_UNIT: the model's mean and score at this point."""
-        mean = self.model.mean()
+        mean = int(self.model.means()[at])
         seen = {"score": int(self.model.score[at]), "mean": mean, "hits": int(self.hits[at])}
         # when the mean itself is over the threshold, moving only shares out the shortage: the cluster needs brokers
         full = mean >= round(self.settings.shed.overloaded_threshold * SCORE_UNIT)

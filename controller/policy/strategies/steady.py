@@ -48,7 +48,7 @@ class Steady:
         after = model.deviation() if carried_out else deviation
         kept = counting.remember(snapshot, hits, deviation, after, part, settings.steady.tolerance)
         kept |= {"v": MEMORY_VERSION, "speeds": _spoken(snapshot, capacity), "advised": advice.to_json()}
-        level = round(model.level * SCORE_UNIT)
+        level = np.rint(model.levels * SCORE_UNIT).astype(np.int64)
         givers = {move.source for move in planner.record.moves}  # to idle brokers, too
         gave = np.array([broker in givers for broker in snapshot.brokers], bool)
         rows = score_rows(snapshot, level, hits.runs, hits.sources | gave, planner.record.reasons)
