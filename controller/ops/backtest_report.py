@@ -19,7 +19,9 @@ REPORT, PARETO, TIMELINE, CONF = "report.html", "pareto.png", "timeline.png", "r
 SOURCE = "reports"  # the row of `about` that names what was replayed
 
 
-def write_report(out: Path, runs: Sequence[PointRun], base: PolicySettings, about: Mapping[str, str]) -> Recommendation:
+def write_report(
+    out: Path, runs: Sequence[PointRun], base: PolicySettings, about: Mapping[str, object]
+) -> Recommendation:
     """Write the four files into `out`; returns what they recommend.
 
     `runs`: the finished points in the order of the grid; `base`: how the cluster is configured, for ties and for knobs
@@ -36,7 +38,8 @@ def write_report(out: Path, runs: Sequence[PointRun], base: PolicySettings, abou
         "causes": charts.causes_chart(view),
     }
     out.mkdir(parents=True, exist_ok=True)
-    (out / REPORT).write_text(page(view, about, text, pieces, charts.library()), encoding="utf-8")
+    shown = {name: str(value) for name, value in about.items()}
+    (out / REPORT).write_text(page(view, shown, text, pieces, charts.library()), encoding="utf-8")
     (out / CONF).write_text(text, encoding="utf-8")
     draw_pareto(view, out / PARETO)
     draw_timeline(view, out / TIMELINE)

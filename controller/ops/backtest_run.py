@@ -7,7 +7,7 @@ and leaves what is finished. With one job everything runs in this process.
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
@@ -27,7 +27,7 @@ class Finished(NamedTuple):
     run: PointRun
 
 
-def run_points(store: Store, job: Job, points: Sequence[GridPoint], jobs: int) -> Iterator[Finished]:
+def run_points(store: Store, job: Job, points: Sequence[GridPoint], jobs: int) -> Generator[Finished, None, None]:
     """Run the points, which are not finished yet, and store each; in the order in which they end."""
     folder = store.arrays(job)
     if jobs <= 1 or len(points) <= 1:

@@ -7,7 +7,8 @@ the figures mean.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,13 +20,17 @@ from controller.config.policy_values import policy_settings
 from controller.config.settings import Settings
 from controller.demo.replay_convert import Overrides
 from controller.ops.backtest_input import Input, read_input
-from controller.ops.backtest_run import run_points
+from controller.ops.backtest_report import CONF, REPORT, write_report
+from controller.ops.backtest_run import Finished, run_points
+from controller.ops.backtest_spark import job_arguments, spark_points
 from controller.ops.backtest_store import QUARANTINE, RESULTS_CSV, Job, Store
 from controller.ops.backtest_table import emit_scoreboard
 from controller.ops.cli_options import Conf, Profile, Sets, new_app, settings_of, told
+from controller.ops.cmd_job import LOCAL_SPARK_CONF
 from controller.ops.paths import RUN
 from controller.sim.backtest.grid import GridPoint, grid_points
 from controller.sim.backtest.prepared import Replay, prepare
+from controller.sim.backtest.recommend import Recommendation
 from controller.sim.backtest.result import PointRun
 
 app = new_app()
@@ -41,6 +46,8 @@ Grid = Annotated[
     list[str] | None, typer.Option("--grid", help="knob=value,value; all combinations run.", show_default=False)
 ]
 Out = Annotated[Path, typer.Option("--out", help="Folder for results; finished points in it are not run again.")]
+Spark = Annotated[bool, typer.Option("--spark", help="Points as Spark tasks, by spark-submit.")]
+SparkConf = Annotated[Path, typer.Option("--spark-conf", help="Spark properties file.")]
 Jobs = Annotated[int, typer.Option("--jobs", help="Processes; 0: one a core.", min=0)]
 Step = Annotated[
     int | None, typer.Option("--step-ms", help="One step of the replay; else as often as brokers report.", min=1)
@@ -54,12 +61,14 @@ Missed = Annotated[int, typer.Option("--missed-steps", help="Silent for so many 
 def backtest(
     reports: Reports, strategies: Strategies, grid: Grid = None, out: Out = RUN / "backtest", jobs: Jobs = 0,
     step_ms: Step = None, gap_ms: Gap = 1_000, missed_steps: Missed = 3,
+    spark: Spark = False, spark_conf: SparkConf = LOCAL_SPARK_CONF,
     conf: Conf = None, profile: Profile = None, sets: Sets = None,
 ) -> None:  # fmt: skip
     """Run strategies and knobs over recorded load and print the scoreboard."""
     settings = settings_of(conf, profile, sets)
     base = policy_settings(settings)
-    points = grid_points([name.strip() for name in strategies.split(",") if name.strip()], grid or [])
+    names = [name.strip() for name in strategies.split(",") if name.strip()]
+    points = grid_points(names, grid or [])
     replay = Replay(round(settings.rounds.round_interval_s * 1000), missed_steps, gap_ms)
     console, store = Console(stderr=True), Store(out)
     with _progress(console) as progress:
@@ -71,10 +80,17 @@ def backtest(
             store.keep_arrays(job, prepare(found.recording, base.weights.in_order(), replay))
         about = _about(reports, found, job)
         del found
-        stopped = _run(progress, store, job, missing, runs, jobs or os.cpu_count() or 1)
+        if spark:
+            arguments = job_arguments(store, job, ",".join(names), grid or [], conf, profile, sets or [])
+            ended = spark_points(store, job, missing, arguments, spark_conf)
+        else:
+            ended = run_points(store, job, missing, jobs or os.cpu_count() or 1)
+        stopped = _run(progress, store, job, missing, runs, ended)
     finished = [run for run in runs.values() if run is not None]
     store.write_tables(finished, about)
+    recommendation = write_report(out, finished, base, about)
     _tell(about, points, finished, len(missing), out)
+    _recommend(recommendation, out)
     if stopped:
         typer.echo(f"ballast: stopped; {len(finished)} of {len(points)} points are kept in {out}", err=True)
         raise typer.Exit(INTERRUPTED)
@@ -92,14 +108,15 @@ def _read(progress: Progress, reports: str, step_ms: int | None, settings: Setti
 
 def _run(
     progress: Progress, store: Store, job: Job, missing: Sequence[GridPoint],
-    runs: dict[GridPoint, PointRun | None], jobs: int,
+    runs: dict[GridPoint, PointRun | None], ended: Generator[Finished, None, None],
 ) -> bool:  # fmt: skip
     """Fill in what is missing; whether it was interrupted."""
     task = progress.add_task("points", total=len(runs), completed=len(runs) - len(missing))
     try:
-        for finished in run_points(store, job, missing, jobs):
-            runs[finished.point] = finished.run
-            progress.advance(task)
+        with closing(ended):  # whatever happens, nothing goes on running
+            for finished in ended:
+                runs[finished.point] = finished.run
+                progress.advance(task)
     except KeyboardInterrupt:
         for point in missing:  # also what a worker finished just now
             runs[point] = runs[point] or store.finished(job, point)
@@ -136,6 +153,15 @@ def _tell(
     emit_scoreboard([run.point for run in finished])
     kept = len(points) - ran
     typer.echo(f"{len(finished)} points ({kept} kept from before), {about['steps']} steps: {out / RESULTS_CSV}")
+
+
+def _recommend(found: Recommendation, out: Path) -> None:
+    """What the points speak for, with the reasons, as the report has it."""
+    settings = ", ".join(f"{name} {value}" for name, value in found.settings.items())
+    typer.echo(f"recommended strategy: {found.strategy or 'none'}; settings: {settings or 'none'}: {out / CONF}")
+    for sentence in (*found.reasons, *found.advice):
+        typer.echo(f"- {sentence}")
+    typer.echo(f"plots: {out / REPORT}")
 
 
 def _progress(console: Console) -> Progress:

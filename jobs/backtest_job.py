@@ -1,0 +1,70 @@
+"""The Spark job of `ballast backtest --spark`: which points are missing, a task each, an exit code.
+
+The command has read the recording and left the prepared arrays in the folder; it waits for the points' files, makes
+the tables and the report. So this job needs no report, no table and no terminal.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from controller.config.load import load_settings
+from controller.config.policy_values import policy_settings
+from controller.domain.errors import BallastError, ConfigError
+from controller.ops.backtest_store import Job, Store
+from controller.ops.logs import configure_logs
+from controller.sim.backtest.grid import grid_points
+from controller.sim.backtest.prepared import Replay
+from jobs.backtest_tasks import run_tasks
+from jobs.session import build_session
+
+log = logging.getLogger("ballast.backtest")
+
+EXIT_CONFIG = 2
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run what is missing; the exit code. What Spark raises ends the process with its traceback."""
+    given = _arguments(argv)
+    try:
+        settings = load_settings(given.conf, given.profile, given.set)
+        replay = Replay(round(settings.rounds.round_interval_s * 1000), given.missed_steps, given.gap_ms)
+        job = Job(given.recording, policy_settings(settings), replay)
+        points = grid_points(given.strategies.split(","), given.grid)
+        store = Store(given.out)
+        if not store.arrays(job).exists():
+            raise ConfigError(f"{store.arrays(job)} is not there: start this job by `ballast backtest --spark`")
+    except BallastError as error:
+        print(f"ballast backtest: {error}", file=sys.stderr, flush=True)
+        return EXIT_CONFIG
+    configure_logs(settings.logging.level, settings.logging.json_lines, cluster=settings.cluster.name)
+    missing = [point for point in points if store.finished(job, point) is None]
+    spark = build_session(f"ballast-backtest-{settings.cluster.name}")
+    try:
+        done = run_tasks(spark.sparkContext, given.out, job, missing)
+    finally:
+        spark.stop()
+    log.info("%d points run, %d were finished before", done, len(points) - done)
+    return 0
+
+
+def _arguments(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="backtest.py",
+        description="Run the points of a backtest that are not finished yet as Spark tasks. Started by `ballast "
+        "backtest --spark`. Exit codes: 0 all are finished, 1 a task failed, 2 bad configuration.",
+    )
+    parser.add_argument("--out", type=Path, required=True, help="the backtest's folder, for driver and executors alike")
+    parser.add_argument("--recording", required=True, metavar="DIGEST", help="which recording the arrays are of")
+    parser.add_argument("--strategies", required=True, metavar="A,B", help="as in the command")
+    parser.add_argument("--grid", action="append", default=[], metavar="KNOB=V,V", help="as in the command; repeatable")
+    parser.add_argument("--missed-steps", type=int, required=True, metavar="N", help="as in the command")
+    parser.add_argument("--gap-ms", type=int, required=True, metavar="MS", help="as in the command")
+    parser.add_argument("--conf", type=Path, help="configuration file (YAML)")
+    parser.add_argument("--profile", help="profile under conf/profiles, such as local or cluster")
+    parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="one setting")
+    return parser.parse_args(argv)

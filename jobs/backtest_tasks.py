@@ -1,0 +1,44 @@
+"""One point of a backtest, one Spark task: arrays by memory map from the shared folder, the result into that folder.
+
+The task calls what the local run calls and stores its result the same way, so results are equal to the last byte, and
+either run takes what the other one has finished. Nothing but a count goes back to the driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache, partial
+from pathlib import Path
+
+from pyspark import SparkContext
+
+from controller.ops.backtest_store import Job, Store, load_arrays
+from controller.sim.backtest.grid import GridPoint
+from controller.sim.backtest.prepared import Prepared
+from controller.sim.backtest.run_point import run_point
+from jobs.loads_worker import settle
+
+
+def run_tasks(context: SparkContext, folder: Path, job: Job, points: Sequence[GridPoint]) -> int:
+    """Run and store the points; how many. The folder is the same path for driver and executors.
+
+    A task that fails ends the job after Spark's usual attempts; what others have finished stays.
+    """
+    if not points:
+        return 0
+    task = partial(_run, str(folder), job)
+    return int(context.parallelize(points, len(points)).mapPartitions(task).sum())
+
+
+def _run(folder: str, job: Job, points: Iterable[GridPoint]) -> Iterator[int]:
+    settle()
+    store = Store(Path(folder))
+    for point in points:
+        store.keep(job, point, run_point(_prepared(str(store.arrays(job))), point, job.base, job.replay))
+        yield 1
+
+
+@lru_cache(maxsize=1)
+def _prepared(folder: str) -> Prepared:
+    """Once a worker process, which runs many tasks."""
+    return load_arrays(Path(folder))
