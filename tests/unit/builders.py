@@ -75,10 +75,11 @@ class ClusterBuilder:
         self.bundles.append(row)
         if journaled:
             held = self._session(broker if owner == "" else owner)
-            self.state.bundles[name] = Ownership(
+            record = Ownership(
                 Bundle.parse(name), state, epoch, by=None if state is State.ASSIGNING else held,
                 to=self._session(to), boundary=None, ever_owned=True, moved_at_ms=moved_at_ms,
             )  # fmt: skip
+            self.state.put(record)
         return self
 
     def with_settings(self, **parts: Mapping[str, Any]) -> ClusterBuilder:
