@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,7 +20,10 @@ from controller.domain.placement_settings import AntiAffinityGroup, FailureDomai
 from controller.domain.settings import PolicySettings
 from controller.policy.pulsar import filters
 from controller.policy.round import replay_round
+from controller.policy.snapshot import ALLOWED, Snapshot
 from controller.policy.strategies import STRATEGIES
+from controller.policy.strategies.base import StrategyOutcome, score_rows
+from controller.policy.transfer_decision import transfer_decision
 from tests.unit.builders import ClusterBuilder, bundle_name, cluster, moves, reason_of
 
 ALPHA = IsolationPolicy("alpha", ("alpha/.*",), ("p[0-9]",), ("s[0-9]",))
@@ -349,6 +354,43 @@ def test_no_plan_of_any_strategy_breaks_a_hard_rule(strategy: str, seed: int) ->
         check_moves(made, result)
         assert replay_round(json.loads(json.dumps(result.inputs))) == result.plan_hash
         made.later()
+
+
+class Rogue:
+    """Moves bundles anywhere, as one might that was written without these rules in mind."""
+
+    name = "rogue"
+
+    def decide(self, snapshot: Snapshot, memory: Mapping[str, Any], settings: PolicySettings) -> StrategyOutcome:
+        dice = random.Random(snapshot.at_ms)
+        free = [at for at, block in enumerate(snapshot.bundle_block.tolist()) if block == ALLOWED]
+        targets = [at for at, block in enumerate(snapshot.target_block.tolist()) if block == ALLOWED]
+        moved = []
+        for at in dice.sample(free, min(12, len(free))):
+            target = dice.choice(targets or [-1])
+            if target not in (-1, int(snapshot.owner[at])):
+                way = int(snapshot.owner[at]), target
+                moved.append(
+                    transfer_decision(snapshot, at, way, [0, 0], [0, 0], reason=Reason.ABOVE_MEAN, strategy="rogue")
+                )
+        nobody = np.zeros(len(snapshot.brokers), bool)
+        reasons = dict.fromkeys(range(len(nobody)), Reason.BALANCED)
+        rows = score_rows(snapshot, 0, np.zeros(len(nobody), np.int64), nobody, reasons)
+        return StrategyOutcome(tuple(moved), rows, {}, np.ones(len(snapshot.bundles), bool), 100)
+
+
+def test_what_a_strategy_gets_wrong_is_put_right_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(STRATEGIES, "rogue", Rogue())
+    kept, lost = 0, Counter[Reason]()
+    for seed in range(150):
+        made = drawn(seed, "rogue")
+        result = made.round()
+        check_moves(made, result)
+        kept += len(moves(result))
+        lost += Counter(d.reason for d in result.decisions if d.kind is DecisionKind.SKIP and d.bundle)
+    assert kept > 100
+    rules = {Reason.ISOLATION, Reason.ANTI_AFFINITY, Reason.FAILURE_DOMAIN, Reason.BROKER_CAP}
+    assert all(lost[rule] > 10 for rule in rules), lost
 
 
 def test_the_settings_come_back_from_what_a_round_stored() -> None:
