@@ -20,7 +20,7 @@ from controller.domain.holdings import Holdings
 from controller.policy.frame import NOBODY, namespace_of_bundle
 from controller.policy.placement import Placement
 from controller.sim.backtest.bundle_set import BundleSet
-from controller.sim.backtest.prepared import Prepared
+from controller.sim.backtest.prepared import Mask, Prepared
 from controller.sim.backtest.recording import Floats, Ints
 from controller.sim.load_cluster import BALANCE, FAILOVER, SPLIT
 
@@ -61,6 +61,7 @@ class ReplayWorld:
         self.spans: list[Span] = []
         self.splits = 0
         self._disturbed: set[int] = set()
+        self._left: dict[int, int] = {}  # row that nobody owns -> the broker that left it behind
         self._empty_round = np.full(len(prepared.brokers), -JOINED_ROUNDS - 1)  # the last round that found it empty
         self._changes = np.append(True, (np.diff(prepared.member, axis=0) != 0).any(axis=1))
         self._changes[1:] |= (np.diff(prepared.present, axis=0) != 0).any(axis=1)
@@ -142,8 +143,9 @@ class ReplayWorld:
         was = bundles.owner[before]
         bundles.show(prepared.present[step])
         gone = ~prepared.member[step]
-        homeless = bundles.there & ((bundles.owner == NOBODY) | gone[bundles.owner])
-        bundles.owner[~bundles.there & (bundles.owner != NOBODY) & gone[bundles.owner]] = NOBODY
+        self._left.update((row, int(bundles.owner[row])) for row in np.flatnonzero(self._orphaned(gone)).tolist())
+        bundles.owner[self._orphaned(gone)] = NOBODY
+        homeless = bundles.there & (bundles.owner == NOBODY)
         changed = np.setxor1d(before, np.flatnonzero(bundles.there))
         self._disturbed |= {*was[np.isin(before, changed)].tolist(), *bundles.owner[changed].tolist()}
         self._touched = True
@@ -153,20 +155,25 @@ class ReplayWorld:
         at_ms = int(prepared.at_ms[step - 1]) if step else int(prepared.at_ms[0])
         placing = self._placement(step)
         for row in sorted(rows.tolist(), key=bundles.names.__getitem__):
-            fresh = bundles.owner[row] == NOBODY
-            target = self._inherited(row, before, was, gone) if fresh else None
+            source = self._left.get(row)
+            target = self._inherited(row, before, was, gone) if source is None else None
             if target is None:
                 target = placing.choose(bundles.names[row])
-            self._disturbed |= {int(bundles.owner[row])} | ({target} if target is not None else set())
             if target is None:
-                bundles.owner[row] = NOBODY
-            elif fresh:
+                continue  # nobody is there; it is tried again when anything changes
+            self._disturbed.add(target)
+            placing.note(bundles.names[row], target)
+            if source is None:
                 bundles.owner[row] = target
             else:
+                bundles.owner[row] = self._left.pop(row)
                 self._move(step, at_ms, row, target, FAILOVER)
-            placing.note(bundles.names[row], target)
 
-    def _inherited(self, row: int, before: Ints, was: Ints, gone: np.ndarray) -> int | None:
+    def _orphaned(self, gone: Mask) -> Mask:
+        """[U] owned by a broker that is not there any more."""
+        return np.asarray((self.bundles.owner != NOBODY) & gone[self.bundles.owner])
+
+    def _inherited(self, row: int, before: Ints, was: Ints, gone: Mask) -> int | None:
         """The owner of the bundle that held this one's range in the step before."""
         ancestor = self.bundles.ancestor(row, before)
         if ancestor is None:
@@ -194,7 +201,7 @@ class ReplayWorld:
 class _Placing:
     """The controller's placement on what the replay knows."""
 
-    def __init__(self, brokers: tuple[str, ...], there: np.ndarray, scores: Floats, held: Mapping[str, int]) -> None:
+    def __init__(self, brokers: tuple[str, ...], there: Mask, scores: Floats, held: Mapping[str, int]) -> None:
         self._index = {name: at for at, name in enumerate(brokers)}
         self._names = brokers
         self._counts = _Counts()
@@ -207,10 +214,9 @@ class _Placing:
         found = self._placement.choose(namespace_of_bundle(bundle), barred)
         return None if found is None else self._index[found]
 
-    def note(self, bundle: str, target: int | None) -> None:
+    def note(self, bundle: str, target: int) -> None:
         """The bundle is there now."""
-        if target is not None:
-            self._counts.note(namespace_of_bundle(bundle), self._names[target])
+        self._counts.note(namespace_of_bundle(bundle), self._names[target])
 
 
 class _Counts(Holdings):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from controller.domain.settings import PolicySettings
-from controller.policy.plan import make_plan
-from controller.policy.snapshot import from_frame
+from controller.policy.plan import Plan, make_plan
+from controller.policy.snapshot import Snapshot, from_frame
 from controller.sim.backtest.checks import Checks
 from controller.sim.backtest.frames import Frames
 from controller.sim.backtest.grid import GridPoint
@@ -16,10 +16,22 @@ from controller.sim.backtest.prepared import Prepared, Replay
 from controller.sim.backtest.replay_world import ReplayWorld
 from controller.sim.backtest.result import PointRun
 
+Decide = Callable[[Snapshot, Mapping[str, Any]], Plan]  # a snapshot and what was kept of the round before
+
 
 def run_point(prepared: Prepared, point: GridPoint, base: PolicySettings, replay: Replay) -> PointRun:
     """Play all steps; a round after each that `prepared` has one for. The same arguments give the same result."""
     settings = point.settings(base)
+
+    def decide(snapshot: Snapshot, memory: Mapping[str, Any]) -> Plan:
+        return make_plan(snapshot, point.strategy, memory, settings)
+
+    world, checks = play(prepared, decide, settings)
+    return figures_of(world, checks, point, replay)
+
+
+def play(prepared: Prepared, decide: Decide, settings: PolicySettings) -> tuple[ReplayWorld, Checks]:
+    """The world after the last step, with all that happened in it, and what became of the moves."""
     world = ReplayWorld(prepared, send_on=settings.split.auto_unload)
     frames, checks = Frames(prepared), Checks(prepared.brokers)
     memory: Mapping[str, Any] = {}
@@ -29,10 +41,10 @@ def run_point(prepared: Prepared, point: GridPoint, base: PolicySettings, replay
             world.advance(step)
         ahead = last + 1
         snapshot = from_frame(frames.frame(round_, world.bundles, world.owners_at(round_)), settings)
-        plan = make_plan(snapshot, point.strategy, memory, settings)
+        plan = decide(snapshot, memory)
         memory = plan.outcome.memory
         checks.see(plan.snapshot, world.take_disturbed())
         checks.expect(plan.snapshot, world.carry_out(plan.decisions, round_))
     for step in range(ahead, len(prepared.at_ms)):
         world.advance(step)
-    return figures_of(world, checks, point, replay)
+    return world, checks

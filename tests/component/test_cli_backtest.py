@@ -1,0 +1,161 @@
+"""`ballast backtest` as an operator runs it: twice the same bytes, finished points are kept, also by an interrupt."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from benchmarks.recorded_day import Day
+from controller.domain.settings import PolicySettings
+from controller.ops.backtest_store import Job, Store, load_arrays
+from controller.ops.cli import main
+from controller.sim.backtest.grid import GridPoint
+from controller.sim.backtest.prepared import Replay, prepare
+from controller.sim.backtest.result import PointRun
+from controller.sim.backtest.run_point import run_point
+
+REAL = Path(__file__).parents[1] / "data" / "real" / "pulsar_load_reports.jsonl"
+GRID = ["--grid", "steady.tolerance=0.03,0.05", "--grid", "shed.overloaded_threshold=0.6,0.85"]
+RESULTS = ("results.csv", "results.json")
+
+
+def backtest(reports: Path, out: Path, *more: str) -> int:
+    """The exit code."""
+    with pytest.raises(SystemExit) as ended:
+        main(["backtest", "--reports", str(reports), "--out", str(out), "--jobs", "1", *more])
+    return int(ended.value.code or 0)
+
+
+@pytest.fixture(scope="module")
+def day(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two hours of eight brokers with 120 bundles, unevenly placed."""
+    path = tmp_path_factory.mktemp("day") / "reports.jsonl"
+    assert Day(brokers=8, bundles=120, steps=240).write_lines(path) == 8 * 240
+    return path
+
+
+def test_two_runs_give_the_same_bytes_whatever_the_number_of_processes(
+    day: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("--strategies", "steady,threshold", *GRID)
+    assert backtest(day, tmp_path / "one", *arguments) == 0
+    first = capsys.readouterr().out
+    assert backtest(day, tmp_path / "two", *arguments, "--jobs", "2") == 0
+    second = capsys.readouterr().out
+    assert first.replace(str(tmp_path / "one"), "") == second.replace(str(tmp_path / "two"), "")
+    for name in RESULTS:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+    points = json.loads((tmp_path / "one" / "results.json").read_text())["points"]
+    assert [(p["strategy"], p["knobs"]["steady.tolerance"]) for p in points[::2]] == [
+        ("steady", 0.03), ("steady", 0.05), ("threshold", 0.03), ("threshold", 0.05),
+    ]  # fmt: skip
+    steady = [p for p in points if p["strategy"] == "steady"]
+    threshold = [p for p in points if p["strategy"] == "threshold"]
+    assert all(p["moves_balance"] > 0 for p in steady)
+    assert max(p["max_best_mean"] for p in steady) < min(p["max_best_mean"] for p in threshold)
+
+
+def test_a_second_run_runs_nothing_again_and_more_points_only_what_is_new(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert backtest(REAL, tmp_path, "--strategies", "steady,overload") == 0
+    tables = [(tmp_path / name).read_bytes() for name in RESULTS]
+    before = {file: file.stat().st_mtime_ns for file in (tmp_path / "points").iterdir()}
+    assert len(before) == 2
+    assert backtest(REAL, tmp_path, "--strategies", "steady,overload") == 0
+    assert "(2 kept from before)" in capsys.readouterr().out
+    assert [(tmp_path / name).read_bytes() for name in RESULTS] == tables
+    assert backtest(REAL, tmp_path, "--strategies", "uniform,steady,overload") == 0
+    assert "3 points (2 kept from before)" in capsys.readouterr().out
+    after = {file: file.stat().st_mtime_ns for file in (tmp_path / "points").iterdir()}
+    assert {file: after[file] for file in before} == before
+    assert len(after) == 3
+
+
+def test_another_configuration_or_recording_is_another_point(tmp_path: Path) -> None:
+    for more in ((), ("--set", "steady.tolerance=0.2"), ("--gap-ms", "0"), ("--missed-steps", "5")):
+        assert backtest(REAL, tmp_path, "--strategies", "steady", *more) == 0
+    shorter = tmp_path / "shorter.jsonl"
+    shorter.write_text("".join(f"{line}\n" for line in REAL.read_text().splitlines()[:150]))
+    assert backtest(shorter, tmp_path, "--strategies", "steady") == 0
+    assert len(list((tmp_path / "points").iterdir())) == 5
+
+
+def test_a_damaged_point_is_run_again(tmp_path: Path) -> None:
+    assert backtest(REAL, tmp_path, "--strategies", "steady") == 0
+    (file,) = (tmp_path / "points").iterdir()
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2])
+    assert backtest(REAL, tmp_path, "--strategies", "steady") == 0
+    assert file.read_bytes() == whole
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_an_interrupt_keeps_what_is_finished(day: Path, tmp_path: Path, jobs: str) -> None:
+    tolerances = ",".join(f"0.{at:03d}" for at in range(10, 130))
+    command = [
+        sys.executable, "-m", "controller.ops.cli", "backtest", "--reports", str(day), "--out", str(tmp_path),
+        "--jobs", jobs, "--strategies", "steady", "--grid", f"steady.tolerance={tolerances}",
+    ]  # fmt: skip
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    points = tmp_path / "points"
+    try:
+        until = time.monotonic() + 60
+        while len(list(points.glob("*.json"))) < 2 and time.monotonic() < until and process.poll() is None:
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: workers hear it, too
+        out, err = process.communicate(timeout=60)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    assert process.returncode == 130, err
+    kept = len(list(points.glob("*.json")))
+    assert 2 <= kept < 120
+    assert f"{kept} of 120 points are kept" in err
+    assert "Traceback" not in err
+    assert len((tmp_path / "results.csv").read_text().splitlines()) == 1 + kept
+    assert f"{kept} points (0 kept from before)" in out
+
+
+def test_bad_arguments_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for more, said in (
+        (("--strategies", "best"), "best"),
+        (("--strategies", ","), "no strategy"),
+        (("--strategies", "steady", "--grid", "steady.tolerence=1"), "steady.tolerence"),
+    ):
+        assert backtest(REAL, tmp_path, *more) == 2
+        assert said in capsys.readouterr().err
+    assert backtest(tmp_path / "nothing", tmp_path, "--strategies", "steady") == 2
+    assert "does not exist" in capsys.readouterr().err
+
+
+def test_refused_lines_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    reports = tmp_path / "reports.jsonl"
+    reports.write_text(REAL.read_text() + "nonsense\n")
+    assert backtest(reports, tmp_path / "out", "--strategies", "steady") == 0
+    assert "not_json: 1" in capsys.readouterr().err
+    assert json.loads((tmp_path / "out" / "quarantine.jsonl").read_text())["line"] == 187
+
+
+def test_stored_arrays_are_the_prepared_ones(tmp_path: Path) -> None:
+    recording = Day(brokers=4, bundles=40, steps=20).recording()
+    base, replay, point = PolicySettings(), Replay(), GridPoint("steady", (("steady.tolerance", 0.1),))
+    prepared = prepare(recording, base.weights.in_order(), replay)
+    store, job = Store(tmp_path), Job(recording.digest(), base, replay)
+    loaded = load_arrays(store.keep_arrays(job, prepared))
+    run = run_point(loaded, point, base, replay)
+    assert run == run_point(prepared, point, base, replay)
+    assert store.finished(job, point) is None
+    store.keep(job, point, run)
+    assert store.finished(job, point) == run
+    assert isinstance(store.finished(job, point), PointRun)

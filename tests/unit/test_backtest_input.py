@@ -1,0 +1,165 @@
+"""What a backtest reads: our reports, Pulsar's, tables; and what it refuses, line by line, without losing any."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from controller.demo.replay_convert import Overrides
+from controller.domain.errors import ConfigError
+from controller.domain.load import BUNDLE_FIELDS, RESOURCES
+from controller.ledger.tables import TableRoot
+from controller.ledger.writer import append_rows
+from controller.ops.backtest_input import read_input
+from controller.sim.backtest.recording import from_reports
+from tests.unit.backtest_recordings import STEP_MS, A, B, D, report
+
+REAL = Path(__file__).parents[1] / "data" / "real" / "pulsar_load_reports.jsonl"
+CPU, RATE, MIB = RESOURCES.index("cpu"), BUNDLE_FIELDS.index("msg_rate_in"), 1024 * 1024
+
+
+def lines_in(path: Path, documents: Iterable[Mapping[str, Any] | str]) -> Path:
+    path.write_text("".join(f"{d if isinstance(d, str) else json.dumps(d)}\n" for d in documents))
+    return path
+
+
+def good() -> list[dict[str, Any]]:
+    return [r for at in range(4) for r in (report("b1", at, {A: 30.0, B: 20.0}), report("b2", at, {D: 20.0}))]
+
+
+def changed(**change: Any) -> dict[str, Any]:
+    return {**report("b1", 9, {A: 30.0}), **change}
+
+
+def test_reports_as_agents_send_them(tmp_path: Path) -> None:
+    found = read_input(str(lines_in(tmp_path / "r.jsonl", good())), None, Overrides(), tmp_path / "q.jsonl")
+    assert (found.reports, found.step_ms, not found.refused) == (8, STEP_MS, True)
+    assert found.recording.bundles == (A, B, D)
+    assert found.recording.usage[:, :, CPU].tolist() == [[50.0, 20.0]] * 4
+    assert not (tmp_path / "q.jsonl").exists()
+
+
+def test_compressed_lines_are_the_same(tmp_path: Path) -> None:
+    plain = lines_in(tmp_path / "r.jsonl", good())
+    packed = tmp_path / "r.jsonl.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    digests = {
+        read_input(str(p), None, Overrides(), tmp_path / "q").recording.digest() for p in (plain, packed)
+    }  # fmt: skip
+    assert len(digests) == 1
+    packed.write_bytes(packed.read_bytes()[:-20])
+    with pytest.raises(ConfigError, match="cut off"):
+        read_input(str(packed), None, Overrides(), tmp_path / "q")
+
+
+def test_pulsars_own_reports_in_our_units(tmp_path: Path) -> None:
+    found = read_input(str(REAL), None, Overrides(), tmp_path / "q.jsonl")
+    assert (found.reports, found.step_ms, len(found.recording.brokers)) == (186, 5_000, 3)
+    memory, bandwidth = RESOURCES.index("memory"), RESOURCES.index("bandwidth_in")
+    assert found.recording.limit[0, 0, memory] == 494.9375 * MIB
+    assert found.recording.limit[0, 0, CPU] == 200.0, "percent of one core"
+    assert np.isnan(found.recording.limit[..., bandwidth]).all(), "limits below 0 are unknown"
+    known = read_input(str(REAL), None, Overrides(1.0, True), tmp_path / "q.jsonl")
+    assert (known.recording.limit[..., bandwidth][known.recording.member] == 125e6).all()
+
+
+@pytest.mark.parametrize(
+    ("line", "rule"),
+    [
+        ("{", "not_json"),
+        ("[1]", "not_json"),
+        ("[" * 100_000, "not_json"),
+        (changed(v=2), "version"),
+        (changed(sent_ms=None), "wrong_type"),
+        (changed(sent_ms=-1), "no_timestamp"),
+        (changed(sent_ms=10**30), "no_timestamp"),
+        (changed(broker="no broker"), "broker_id"),
+        (changed(broker=7), "wrong_type"),
+        (changed(resources={}), "wrong_type"),
+        (changed(bundles=[{"bundle": A}]), "wrong_type"),
+        (report("b1", 9, {"t/n/0xA": 1.0}), "bundle_name"),
+        (report("b1", 9, {"t/n/0x40000000_0x20000000": 1.0}), "bundle_name"),
+        (report("b1", 9, {A: -1.0}), "negative"),
+        (report("b1", 9, {A: float("nan")}), "nonfinite"),
+        (report("b1", 9, {A: 1e300}), "nonfinite"),
+        (report("b1", 9, {A: 1.0}, cpu=301.0), "impossible"),
+        (report("b1", 9, {A: 1.0}, cpu=-5.0), "impossible"),
+        ({"ts": 1.0, "broker": "b1", "report": {"cpu": 3}}, "wrong_type"),
+        ({"ts": "late", "broker": "b1", "report": {}}, "recording"),
+        ({"broker": "b1", "report": {}}, "recording"),
+    ],
+)
+def test_a_bad_line_is_quarantined_and_the_others_count(
+    tmp_path: Path, line: Mapping[str, Any] | str, rule: str
+) -> None:
+    twice = changed()
+    twice["bundles"] = twice["bundles"] * 2
+    path = lines_in(tmp_path / "r.jsonl", [*good()[:4], line, "", twice, *good()[4:]])
+    found = read_input(str(path), None, Overrides(), tmp_path / "out" / "q.jsonl")
+    assert found.reports == 8
+    assert found.refused == {rule: 1, "duplicate_bundle": 1}
+    rows = [json.loads(row) for row in (tmp_path / "out" / "q.jsonl").read_text().splitlines()]
+    assert [(row["line"], row["rule"]) for row in rows] == [(5, rule), (7, "duplicate_bundle")]
+    assert rows[0]["text"]
+    assert rows[1]["raw"] == json.dumps(twice)
+    assert found.recording.digest() == read_input(
+        str(lines_in(tmp_path / "g.jsonl", good())), None, Overrides(), tmp_path / "none"
+    ).recording.digest()  # fmt: skip
+
+
+def test_nothing_usable_is_told(tmp_path: Path) -> None:
+    bad = lines_in(tmp_path / "r.jsonl", ["{", changed(v=3)])
+    with pytest.raises(ConfigError, match="not_json: 1, version: 1"):
+        read_input(str(bad), None, Overrides(), tmp_path / "q.jsonl")
+    with pytest.raises(ConfigError, match="it is empty"):
+        read_input(str(lines_in(tmp_path / "e.jsonl", [])), None, Overrides(), tmp_path / "q.jsonl")
+    with pytest.raises(ConfigError, match="does not exist"):
+        read_input(str(tmp_path / "nowhere"), None, Overrides(), tmp_path / "q.jsonl")
+    with pytest.raises(ConfigError, match="broker_panes"):
+        read_input(str(tmp_path), None, Overrides(), tmp_path / "q.jsonl")
+    TableRoot(tmp_path / "tables").create_all()
+    with pytest.raises(ConfigError, match="no rows"):
+        read_input(str(tmp_path / "tables"), None, Overrides(), tmp_path / "q.jsonl")
+
+
+def _panes(told: Mapping[str, Any], batch: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The partial panes of one report, as the loads query writes them."""
+    end_ms = told["sent_ms"] // 10_000 * 10_000 + 10_000
+    common = {"pane_end_ms": end_ms, "broker": told["broker"], "reports": 1, "writer": "w", "batch_id": batch}
+    resources = {}
+    for name, figures in told["resources"].items():
+        known = figures["limit"] > 0
+        usage, limit = (figures[part] if known else 0.0 for part in ("usage", "limit"))
+        resources |= {f"{name}_usage_sum": usage, f"{name}_usage_max": usage, f"{name}_limit_sum": limit}
+        resources[f"{name}_known"] = int(known)
+    latencies = {f"{n}_{how}": 0.0 for n in ("rpc_queue_ms", "metadata_latency_ms") for how in ("sum", "max")}
+    sums = {f"{f}_sum": told["totals"][f] for f in (*BUNDLE_FIELDS, "bundles")}
+    times = {"first_event_ms": told["sent_ms"], "last_event_ms": told["sent_ms"]}
+    broker = {**common, **resources, **latencies, **sums, **times, "incarnation": 1, "last_sequence": 1}
+    tail = {"bundle": "tail", **dict.fromkeys(BUNDLE_FIELDS, 1.0)}
+    rows = []
+    for b in (*told["bundles"], tail):
+        figures = {f"{f}_{how}": b[f] for f in BUNDLE_FIELDS for how in ("sum", "max")}
+        rows.append({**common, **figures, "bundle": b["bundle"], "namespace": "t/n"})
+    return broker, rows
+
+
+def test_tables_of_a_running_system_give_the_same_recording(tmp_path: Path) -> None:
+    """Each report as a pane of its own, in three commits: merged into steps they are the reports again."""
+    root = TableRoot(tmp_path)
+    root.create_all()
+    for batch in range(3):
+        panes = [_panes(told, batch) for told in good()[batch::3]]
+        append_rows(root, "broker_panes", [row for row, _ in panes])
+        append_rows(root, "bundle_panes", [row for _, rows in panes for row in rows])
+    found = read_input(str(tmp_path), STEP_MS, Overrides(), tmp_path / "q.jsonl")
+    wanted = from_reports(good(), STEP_MS)
+    assert found.reports == 8
+    assert (found.recording.bundles, found.recording.brokers) == (wanted.bundles, wanted.brokers)
+    assert found.recording.digest() == wanted.digest()
