@@ -12,7 +12,8 @@ from pathlib import Path
 
 from pyspark import SparkContext
 
-from controller.ops.backtest_store import Job, Store, load_arrays
+from controller.domain.errors import ConfigError
+from controller.ops.backtest_store import Job, Store, code_digest, load_arrays
 from controller.sim.backtest.grid import GridPoint
 from controller.sim.backtest.prepared import Prepared
 from controller.sim.backtest.run_point import run_point
@@ -26,12 +27,14 @@ def run_tasks(context: SparkContext, folder: Path, job: Job, points: Sequence[Gr
     """
     if not points:
         return 0
-    task = partial(_run, str(folder), job)
+    task = partial(_run, str(folder), job, code_digest())
     return int(context.parallelize(points, len(points)).mapPartitions(task).sum())
 
 
-def _run(folder: str, job: Job, points: Iterable[GridPoint]) -> Iterator[int]:
+def _run(folder: str, job: Job, code: str, points: Iterable[GridPoint]) -> Iterator[int]:
     settle()
+    if code_digest() != code:
+        raise ConfigError("this executor runs other code than the driver: install the same version on every node")
     store = Store(Path(folder))
     for point in points:
         store.keep(job, point, run_point(_prepared(str(store.arrays(job))), point, job.base, job.replay))
