@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks import (
+    backtest_speed,
     control_latency,
     control_stages,
     decide_speed,
@@ -60,6 +61,7 @@ BENCHMARKS: dict[str, Callable[[Path, bool], Result]] = {
     "step_scale": step_scale.run,
     "strategy_field": strategy_field.run,
     "decide_speed": decide_speed.run,
+    "backtest_speed": backtest_speed.run,
 }
 
 

@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -34,23 +34,41 @@ _SHOWN = 16  # hex digits of a digest in names of folders
 _CODE = ("domain", "policy", "sim/backtest", "sim/thrash.py", "sim/figures.py", "sim/load_cluster.py")
 
 
+@lru_cache(maxsize=1)
+def code_digest() -> str:
+    """SHA-256 of the code that results are computed by: another version's results are not taken for this one's."""
+    package = Path(__file__).resolve().parents[1]
+    told = hashlib.sha256()
+    for part in _CODE:
+        path = package / part
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            told.update(str(file.relative_to(package)).encode() + b"\0" + file.read_bytes() + b"\0")
+    return told.hexdigest()
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What all points of a backtest have in common. `digest`: the recording's."""
+    """What all points of a backtest have in common. `digest`: the recording's; `code`: of the code that computes."""
 
     digest: str
     base: PolicySettings
     replay: Replay
+    code: str = field(default_factory=code_digest)
 
     def key(self, point: GridPoint) -> str:
         """Names the point's file."""
         about = {"strategy": point.strategy, "knobs": point.knobs}
-        return _digest({"job": self.digest, "replay": asdict(self.replay), "base": asdict(self.base), **about})
+        return self._digest({"base": asdict(self.base), **about})
 
     def replay_key(self) -> str:
         """Names the folder of prepared arrays."""
         weights = self.base.weights.in_order()
-        return _digest({"job": self.digest, "replay": asdict(self.replay), "weights": weights})[:_SHOWN]
+        return self._digest({"weights": weights})[:_SHOWN]
+
+    def _digest(self, about: dict[str, Any]) -> str:
+        common = {"code": self.code, "recording": self.digest, "replay": asdict(self.replay)}
+        text = json.dumps({**common, **about}, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
 
 
 class Store:
@@ -105,23 +123,6 @@ def load_arrays(folder: Path) -> Prepared:
     names = json.loads((folder / NAMES).read_text())
     arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in ARRAYS}
     return Prepared(brokers=tuple(names["brokers"]), bundles=tuple(names["bundles"]), **arrays)
-
-
-@lru_cache(maxsize=1)
-def code_digest() -> str:
-    """SHA-256 of the code that results are computed by: another version's results are not taken for this one's."""
-    package = Path(__file__).resolve().parents[1]
-    told = hashlib.sha256()
-    for part in _CODE:
-        path = package / part
-        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
-            told.update(str(file.relative_to(package)).encode() + b"\0" + file.read_bytes() + b"\0")
-    return told.hexdigest()
-
-
-def _digest(about: dict[str, Any]) -> str:
-    text = json.dumps({"code": code_digest(), **about}, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _replace(file: Path, text: str) -> None:
