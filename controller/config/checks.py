@@ -15,7 +15,8 @@ DEADLINES = tuple(f"control.{name}_deadline_ms" for name in ("assign", "accept",
 
 def check_all(settings: Settings) -> None:
     """Every rule that needs nothing but the settings."""
-    for rule in (_whole_panes, _poll, _heartbeat, _report_age, _retention, _bundles, _strategies, _weights, _client):
+    between_two = (_whole_panes, _poll, _heartbeat, _report_age, _retention, _bundles)
+    for rule in (*between_two, _strategies, _providers, _weights, _client):
         rule(settings)
 
 
@@ -101,6 +102,19 @@ def _strategy_known(settings: Settings, path: str, names: tuple[str, ...]) -> No
             get(name)
         except ConfigError as error:
             raise ConfigError(f"{path} = {name} ({settings.origin(path)}) is not allowed: {error}") from None
+
+
+def _providers(settings: Settings) -> None:
+    path = "weighted.load_awareness_providers"
+    names = settings.value(path)
+    if not names:
+        return  # the command line starts without numpy
+    from controller.policy.weighted.registry import providers_of
+
+    try:
+        providers_of(names)
+    except ConfigError as error:
+        raise ConfigError(f"{path} = {shown(names)} ({settings.origin(path)}) is not allowed: {error}") from None
 
 
 def _weights(settings: Settings) -> None:

@@ -22,7 +22,7 @@ from controller.sim.workloads import SKEWS, LoadSpec
 
 MINUTE_MS = 60_000
 DURATION_MS = 12 * MINUTE_MS
-OURS = ("steady", "headroom")
+OURS = ("steady", "headroom", "weighted")
 PULSARS = ("threshold", "uniform", "average", "transfer", "overload", "simple")
 
 

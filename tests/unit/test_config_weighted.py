@@ -10,7 +10,8 @@ from controller.config.load import load_settings
 from controller.config.policy_values import weighted_settings
 from controller.config.settings import DEFINITIONS, Settings
 from controller.domain.errors import ConfigError
-from controller.domain.weighted_settings import WeightedSettings
+from controller.domain.weighted_settings import ALL_BUILT_IN, WeightedSettings
+from controller.policy.weighted.providers import CpuProvider
 
 MIB = 2**20
 # the walkthrough's name, what is written, the field of WeightedSettings, its value
@@ -95,3 +96,34 @@ def test_a_bad_limit_is_refused_with_what_is_allowed(tmp_path: Path, written: st
 def test_two_names_that_contradict_each_other_stop_the_start(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="different values"):
         load(tmp_path, "loadBalancer.cpuThreshold: 70\nweighted:\n  cpu_threshold_pct: 80")
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        ("Cpu", "no dotted name"),
+        ("no.such.module.Cpu", "cannot be imported"),
+        ("controller.policy.weighted.providers.Nothing", "cannot be imported"),
+        ("controller.policy.weighted.providers.BUILT_IN", "is no class"),
+        ("controller.policy.weighted.figures.Figures", "cannot be made"),
+        ("controller.domain.settings.PolicySettings", "lacks usage, limit, part, name, fluctuates"),
+    ],
+)
+def test_a_provider_that_cannot_be_used_stops_the_start_and_is_named(name: str, complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint) as caught:
+        load_settings(None, overrides=[f"loadAwarenessProviders={name}"], env={})
+    assert repr(name) in str(caught.value)
+    assert "weighted.load_awareness_providers" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_two_providers_of_one_name_are_refused() -> None:
+    mine = "tests.unit.test_config_weighted.MyCpu"
+    with pytest.raises(ConfigError, match="both called 'cpu'"):
+        load_settings(None, overrides=[f"loadAwarenessProviders={ALL_BUILT_IN},{mine}"], env={})
+    alone = load_settings(None, overrides=[f"loadAwarenessProviders={mine}"], env={})
+    assert weighted_settings(alone).load_awareness_providers == (mine,)
+
+
+class MyCpu(CpuProvider):
+    """The same under the same name."""

@@ -12,8 +12,11 @@ from controller.policy.strategies.steady import Steady
 from controller.policy.strategies.threshold import Threshold
 from controller.policy.strategies.transfer import Transfer
 from controller.policy.strategies.uniform import Uniform
+from controller.policy.strategies.weighted import Weighted
 
-_ALL: tuple[Strategy, ...] = (Headroom(), Steady(), Overload(), Threshold(), Uniform(), Average(), Transfer(), Simple())
+_ALL: tuple[Strategy, ...] = (
+    Headroom(), Steady(), Weighted(), Overload(), Threshold(), Uniform(), Average(), Transfer(), Simple(),
+)  # fmt: skip
 STRATEGIES: dict[str, Strategy] = {strategy.name: strategy for strategy in _ALL}
 ALIASES = {"first": "headroom"}
 

@@ -1,0 +1,112 @@
+"""What all providers say of one snapshot, as arrays, and how moves change it.
+
+Only providers under whose limit somebody stands are kept: P of them. Loads are conserved: what leaves the source
+arrives at the target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controller.domain.errors import ConfigError
+from controller.domain.weighted_settings import WeightedSettings
+from controller.policy.costs import Floats
+from controller.policy.frame import Ints
+from controller.policy.snapshot import Snapshot
+from controller.policy.weighted.providers import LoadAwarenessProvider
+
+Bools = NDArray[np.bool_]
+SPARE = 0.05  # of a limit on what fluctuates: a target that is filled to the brim would be the next source
+ROUNDING = 1e-9  # sums of a broker's parts may miss its own figure by as much
+
+
+class Figures:
+    """`names` of the P limits. `usage` and `limit` [B x P]: NaN unknown, and none."""
+
+    def __init__(
+        self, snapshot: Snapshot, providers: Iterable[LoadAwarenessProvider], settings: WeightedSettings
+    ) -> None:
+        self.snapshot = snapshot
+        count = len(snapshot.brokers)
+        kept: list[tuple[LoadAwarenessProvider, Floats, Floats]] = []
+        for provider in providers:
+            limit = _shaped(provider.limit(snapshot, settings), count, provider, "limit")
+            limit = np.where(limit > 0, limit, np.nan)
+            if np.isfinite(limit).any():
+                kept.append((provider, _shaped(provider.usage(snapshot), count, provider, "usage"), limit))
+        self._providers = [provider for provider, _, _ in kept]
+        self.names = tuple(provider.name for provider in self._providers)
+        self.usage: Floats = _columns([usage for _, usage, _ in kept], count)
+        self.limit: Floats = _columns([limit for _, _, limit in kept], count)
+        spare = np.array([SPARE if provider.fluctuates else 0.0 for provider in self._providers])
+        self._full: Floats = self.limit * (1.0 - spare)
+
+    @cached_property
+    def part(self) -> Floats:
+        """[N x P] what each bundle adds to its broker's; asked for only when somebody must shed."""
+        count = len(self.snapshot.bundles)
+        parts = [_shaped(provider.part(self.snapshot), count, provider, "part") for provider in self._providers]
+        return np.maximum(np.nan_to_num(_columns(parts, count)), 0.0)
+
+    def fullness(self) -> Floats:
+        """[B x P] usage / limit; 0 where either is unknown."""
+        return np.nan_to_num(self.usage / self.limit, nan=0.0)
+
+    def fullest(self) -> Floats:
+        """[B] of the limit that each broker has used up most."""
+        return np.asarray(self.fullness().max(axis=1, initial=0.0))
+
+    def over(self) -> Bools:
+        """[B x P] which limits each broker is over."""
+        return np.asarray(self.usage > self.limit * (1.0 + ROUNDING))
+
+    def anyhow_over(self) -> Bools:
+        """[B] who is over some limit."""
+        return np.asarray(self.over().any(axis=1))
+
+    def excess(self, broker: int, limits: Ints) -> Floats:
+        """[len(limits)] how much the broker must lose of each of these to be within it."""
+        return np.asarray(self.usage[broker, limits] - self.limit[broker, limits] * (1.0 + ROUNDING))
+
+    def room(self, brokers: Ints) -> Floats:
+        """[t x P] what each may still take of everything; no limit: as much as there is; below 0 where it is full."""
+        left = self._full[brokers] * (1.0 + ROUNDING) - self.usage[brokers]
+        unlimited = np.isnan(self.limit[brokers])
+        return np.where(unlimited, np.inf, np.where(np.isnan(left), -np.inf, left))
+
+    def after(self, bundle: int, brokers: Ints) -> Floats:
+        """[t] fullness of each broker's fullest limit with the bundle."""
+        share = (self.usage[brokers] + self.part[bundle]) / self.limit[brokers]
+        return np.asarray(np.nan_to_num(share, nan=0.0).max(axis=1, initial=0.0))
+
+    def short(self, limits: Ints, brokers: Bools) -> bool:
+        """Whether these brokers together have more of one of these than their limits allow: no move can help all."""
+        known = brokers[:, None] & np.isfinite(self.usage) & np.isfinite(self.limit)
+        used, allowed = np.where(known, self.usage, 0.0).sum(axis=0), np.where(known, self.limit, 0.0).sum(axis=0)
+        return bool((used[limits] > allowed[limits]).any())
+
+    def move(self, bundle: int, source: int, target: int) -> None:
+        """Take the bundle's parts from the source to the target."""
+        self.usage[source] -= self.part[bundle]
+        self.usage[target] += self.part[bundle]
+
+    def told(self, broker: int) -> Mapping[str, int]:
+        """Permille of each known limit that the broker has used up, for evidence."""
+        share = 1000 * self.usage[broker] / self.limit[broker]
+        return {name: round(s) for name, s in zip(self.names, share.tolist(), strict=True) if s == s}
+
+
+def _shaped(values: Floats, count: int, provider: LoadAwarenessProvider, what: str) -> Floats:
+    array = np.asarray(values, np.float64)
+    if array.shape != (count,):
+        kind = f"{type(provider).__module__}.{type(provider).__qualname__}"
+        raise ConfigError(f"load awareness provider {kind}: {what} gave {array.shape}, not ({count},) numbers")
+    return array
+
+
+def _columns(columns: list[Floats], count: int) -> Floats:
+    return np.column_stack(columns) if columns else np.zeros((count, 0))

@@ -1,0 +1,36 @@
+"""Who is demonstrably over a limit: in `consecutive_rounds` rounds running, by averages each time; a spike is not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controller.domain.decision import Reason
+from controller.policy.frame import Ints
+from controller.policy.snapshot import CODES, Snapshot
+
+_SILENT = (CODES[Reason.NO_LOAD_DATA], CODES[Reason.OUTDATED_LOAD_DATA])
+
+
+def count(snapshot: Snapshot, over: NDArray[np.bool_], memory: Mapping[str, Any]) -> Ints:
+    """[B] rounds running in which each broker was over some limit, this one included.
+
+    A round without data on a broker neither adds a hit nor takes one; a new incarnation starts at none.
+    """
+    before = np.zeros(len(snapshot.brokers), np.int64)
+    kept: Mapping[str, Any] = memory.get("hits", {})
+    for at, broker in enumerate(snapshot.brokers):
+        incarnation, hits = kept.get(broker, (0, 0))
+        before[at] = hits if incarnation == snapshot.incarnation[at] else 0
+    silent = np.isin(snapshot.source_block, _SILENT)
+    return np.where(snapshot.eligible & over, before + 1, np.where(silent, before, 0))
+
+
+def remembered(snapshot: Snapshot, hits: Ints) -> dict[str, list[int]]:
+    """Broker id -> [incarnation, rounds running], of those that have any."""
+    return {
+        snapshot.brokers[at]: [int(snapshot.incarnation[at]), int(hits[at])] for at in np.flatnonzero(hits > 0).tolist()
+    }
