@@ -1,0 +1,187 @@
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # Backtest
+# MAGIC What other strategies and other knobs would have made of the load that this cluster recorded: balance against
+# MAGIC moves, and which tolerance, churn and budget that speaks for. It reads the tables `broker_panes` and
+# MAGIC `bundle_panes` and writes into the folder `out` only; nothing in the cluster changes.
+# MAGIC
+# MAGIC On Databricks: install the project's wheel on the cluster, import this file as a notebook, set the widgets
+# MAGIC (`out` to a folder that all nodes see, such as one below `/dbfs` or `/Volumes`), run all.
+# MAGIC Elsewhere: `.venv/bin/python notebooks/04_backtest.py tables=run/tables`.
+
+# COMMAND ----------
+
+from __future__ import annotations
+
+from pathlib import Path
+
+if "dbutils" not in globals():  # not on Databricks: the same three names, from beside this file
+    from local_shim import dbutils, display, spark
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from controller.config.load import load_settings
+from controller.config.policy_values import policy_settings
+from controller.demo.replay_convert import Overrides
+from controller.ops.backtest_input import read_input
+from controller.ops.backtest_report import CONF, PARETO, REPORT, TIMELINE, write_report
+from controller.ops.backtest_store import QUARANTINE, Job, Store
+from controller.ops.backtest_view import View
+from controller.sim.backtest.choose import configured
+from controller.sim.backtest.grid import grid_points
+from controller.sim.backtest.prepared import Replay, prepare
+from controller.sim.backtest.result import to_columns
+from jobs.backtest_tasks import run_tasks
+
+dbutils.widgets.text("tables", "run/tables", "Folder of the Delta tables")
+dbutils.widgets.text("out", "run/backtest", "Folder for results; what is finished there is not run again")
+dbutils.widgets.text("strategies", "steady,threshold,average,uniform", "Strategies")
+dbutils.widgets.text("grid", "steady.tolerance=0.02,0.05,0.1; steady.churn=0.005,0.01,0.02", "Knobs, by semicolons")
+dbutils.widgets.text("profile", "local", "Configuration profile of the cluster")
+
+TABLES = dbutils.widgets.get("tables").rstrip("/")
+OUT = Path(dbutils.widgets.get("out"))
+STRATEGIES = [name.strip() for name in dbutils.widgets.get("strategies").split(",")]
+GRID = [axis.strip() for axis in dbutils.widgets.get("grid").split(";") if axis.strip()]
+settings = load_settings(None, dbutils.widgets.get("profile"))
+base = policy_settings(settings)
+
+
+def picture(name):
+    """A picture of the report where matplotlib can show one; the tables say the same where it cannot."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        return
+    _, axes = plt.subplots(figsize=(10, 6))
+    axes.imshow(plt.imread(OUT / name))
+    axes.axis("off")
+    plt.show()
+
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## What was recorded
+# MAGIC Panes of ten seconds become the steps of the replay. A round is due as often as in the configuration.
+
+# COMMAND ----------
+
+found = read_input(TABLES, None, Overrides(), OUT / QUARANTINE)
+recording = found.recording
+facts = {
+    "reports": TABLES,
+    "steps": len(recording.at_ms),
+    "step_ms": found.step_ms,
+    "first_ms": int(recording.at_ms[0]),
+    "last_ms": int(recording.at_ms[-1]),
+    "brokers": len(recording.brokers),
+    "bundles": len(recording.bundles),
+    "round_interval_ms": round(settings.rounds.round_interval_s * 1000),
+}
+recorded = spark.createDataFrame([(name, str(value)) for name, value in facts.items()], "what string, value string")
+display(recorded)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Run
+# MAGIC Each strategy with each combination of knobs is one Spark task. A task leaves its result as a file, so that an
+# MAGIC interrupted run goes on where it was; `ballast backtest --out` of the same folder takes the same files.
+
+# COMMAND ----------
+
+job = Job(recording.digest(), base, Replay(facts["round_interval_ms"]))
+points = grid_points(STRATEGIES, GRID)
+store = Store(OUT)
+missing = [point for point in points if store.finished(job, point) is None]
+if missing and not store.arrays(job).exists():
+    store.keep_arrays(job, prepare(recording, base.weights.in_order(), job.replay))
+points_run = run_tasks(spark.sparkContext, OUT.resolve(), job, missing)
+runs = [store.finished(job, point) for point in points]
+store.write_tables(runs, facts)
+recommendation = write_report(OUT, runs, base, facts)
+view = View(runs, base)
+print(f"{len(points)} points, {points_run} of them now; the interactive report is {OUT / REPORT}")
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Scoreboard
+# MAGIC `max_best`: highest load of a broker by the best that any placement of these bundles could achieve; 1 is as even
+# MAGIC as it gets. Moves by cause: to brokers that had been empty, from brokers that left, and for balance.
+
+# COMMAND ----------
+
+columns = pa.table({**to_columns(view.results), "moves_of_a_bundle_a_day": [round(each, 4) for each in view.churn]})
+empty = [field.name for field in columns.schema if field.type == pa.null()]  # a figure that no point has
+for name in empty:
+    columns = columns.set_column(columns.column_names.index(name), name, columns[name].cast(pa.float64()))
+scoreboard = spark.createDataFrame(columns)
+display(scoreboard.orderBy("max_best_mean", "moves_balance"))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Imbalance against churn
+# MAGIC On the Pareto front are the points that no other beats in both: along it, more balance costs more moves.
+
+# COMMAND ----------
+
+on_front = columns.take(pa.array(view.front, pa.int64()))
+front = spark.createDataFrame(on_front).orderBy("max_best_mean")
+display(front)
+picture(PARETO)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Over time
+# MAGIC The point of each strategy that the rule below chooses.
+
+# COMMAND ----------
+
+over_time = spark.createDataFrame(
+    [
+        (strategy, at_ms, max_best, cv, moves)
+        for strategy, at in view.chosen.items()
+        for at_ms, max_best, cv, moves in zip(*runs[at].timeline.to_json().values(), strict=True)
+    ],
+    "strategy string, at_ms long, max_best double, variation double, moves long",
+).select(F.timestamp_millis("at_ms").alias("at"), "strategy", "max_best", "variation", "moves")
+display(over_time.orderBy("at", "strategy"))
+picture(TIMELINE)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Were predictions right?
+# MAGIC After each move of a round, the predicted load of the brokers that gave and took against what was recorded of
+# MAGIC it one round later, as a fraction of the level that all could share.
+
+# COMMAND ----------
+
+predictions = scoreboard.groupBy("strategy").agg(
+    F.sum("n_checked").alias("checked"), F.max("error_p50").alias("worst_p50"), F.max("error_p90").alias("worst_p90")
+)
+display(predictions.orderBy("strategy"))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Recommendation
+# MAGIC The fewest moves among the points that are within a few percent of the best balance and overload nobody longer.
+# MAGIC `recommendation.yaml` in the folder has it as a piece of configuration.
+
+# COMMAND ----------
+
+recommended = spark.createDataFrame(
+    [("strategy", base.strategy, recommendation.strategy)]
+    + [(name, str(configured(base, name)), str(value)) for name, value in recommendation.settings.items()],
+    "setting string, configured string, recommended string",
+)
+display(recommended)
+for sentence in (*recommendation.reasons, *recommendation.advice):
+    print(f"- {sentence}")
+print((OUT / CONF).read_text())

@@ -1,0 +1,138 @@
+"""notebooks/04_backtest.py runs from top to bottom on the tables of a run, and says what the command would say."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.config.load import load_settings
+from controller.config.policy_values import policy_settings
+from controller.ops.backtest_run import run_points
+from controller.ops.backtest_store import Store
+from controller.ops.paths import ROOT
+from tests.short_run import ShortRun
+
+pytestmark = pytest.mark.spark
+NOTEBOOK = ROOT / "notebooks" / "04_backtest.py"
+SHIM = "local_shim"
+STRATEGIES, GRID = ("steady", "headroom", "average"), "steady.tolerance=0.05,0.4; shed.consecutive_rounds=1,2"
+
+
+def run(out: Path, tables: Path) -> dict[str, Any]:
+    """The notebook's variables after it ran as a script, on the session of the tests."""
+    given = {"tables": tables, "out": out, "strategies": ",".join(STRATEGIES), "grid": GRID, "profile": "demo"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", [str(NOTEBOOK), *(f"{name}={value}" for name, value in given.items())])
+        patch.setenv("MPLBACKEND", "Agg")
+        patch.syspath_prepend(str(NOTEBOOK.parent))
+        patch.delitem(sys.modules, SHIM, raising=False)
+        result = runpy.run_path(str(NOTEBOOK))
+        sys.modules.pop(SHIM, None)
+    return result
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("backtest") / "out"
+
+
+@pytest.fixture(scope="module")
+def variables(spark: Any, short_run: ShortRun, out: Path) -> dict[str, Any]:
+    result = run(out, short_run.root.root)
+    assert result["spark"] is spark
+    return result
+
+
+def rows(variables: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    return [row.asDict() for row in variables[name].collect()]
+
+
+def test_the_source_format_is_databricks_own() -> None:
+    lines = NOTEBOOK.read_text().splitlines()
+    assert lines[0] == "# Databricks notebook source"
+    cells = NOTEBOOK.read_text().split("# COMMAND ----------")
+    assert len(cells) > 12
+    for cell in cells:  # a cell is either text or code
+        kinds = {line.startswith("# MAGIC") for line in cell.splitlines()[1:] if line.strip()}
+        assert len(kinds) == 1, cell[:80]
+
+
+def test_the_recording_is_that_of_the_tables(variables: dict[str, Any], short_run: ShortRun) -> None:
+    facts = {row["what"]: row["value"] for row in rows(variables, "recorded")}
+    assert (facts["brokers"], facts["step_ms"], facts["round_interval_ms"]) == ("3", "10000", "10000")
+    assert int(facts["bundles"]) >= 12
+    panes = variables["spark"].read.format("delta").load(f"{short_run.root.root}/broker_panes")
+    assert int(facts["steps"]) == panes.select("pane_end_ms").distinct().count()
+
+
+def test_the_scoreboard_is_what_the_local_run_comes_to(variables: dict[str, Any], tmp_path: Path) -> None:
+    job, points = variables["job"], variables["points"]
+    local = Store(tmp_path)
+    local.keep_arrays(job, variables["prepare"](variables["recording"], job.base.weights.in_order(), job.replay))
+    expected = [finished.run for finished in run_points(local, job, points, 1)]
+    assert variables["runs"] == expected
+    assert any(run.point.moves for run in expected), "nothing moved: equality would say little"
+    found = rows(variables, "scoreboard")
+    assert [row["strategy"] for row in found] == [name for name in STRATEGIES for _ in range(4)]
+    assert [row["max_best_mean"] for row in found] == [run.point.max_best_mean for run in expected]
+    assert [row["moves_balance"] for row in found] == [run.point.moves_balance for run in expected]
+
+
+def test_the_front_and_the_course_over_time(variables: dict[str, Any]) -> None:
+    front = rows(variables, "front")
+    board = rows(variables, "scoreboard")
+    assert front[0]["max_best_mean"] == min(row["max_best_mean"] for row in board)
+    assert front[-1]["moves_of_a_bundle_a_day"] == min(row["moves_of_a_bundle_a_day"] for row in board)
+    steps = len(variables["recording"].at_ms)
+    over_time = rows(variables, "over_time")
+    assert {row["strategy"] for row in over_time} == set(STRATEGIES)
+    assert len(over_time) == steps * len(STRATEGIES)
+    assert {row["strategy"] for row in rows(variables, "predictions")} == set(STRATEGIES)
+
+
+def test_the_recommendation_is_a_configuration(variables: dict[str, Any], out: Path) -> None:
+    recommended = {row["setting"]: row["recommended"] for row in rows(variables, "recommended")}
+    assert recommended["strategy"] in STRATEGIES
+    found = policy_settings(load_settings(out / "recommendation.yaml", env={}))
+    assert found.strategy == recommended["strategy"]
+    assert str(found.steady.tolerance) == recommended["steady.tolerance"]
+    assert (out / "report.html").stat().st_size > 1_000_000
+
+
+def test_a_second_run_runs_nothing_again(variables: dict[str, Any], short_run: ShortRun, out: Path) -> None:
+    assert variables["points_run"] == len(variables["points"]) == 12
+    before = (out / "report.html").read_bytes()
+    again = run(out, short_run.root.root)
+    assert again["points_run"] == 0
+    assert again["runs"] == variables["runs"]
+    assert (out / "report.html").read_bytes() == before
+
+
+def test_names_may_be_given_as_on_databricks(spark: Any, short_run: ShortRun, out: Path) -> None:
+    shown: list[list[str]] = []
+    values = {
+        "tables": str(short_run.root.root), "out": str(out), "strategies": "steady", "grid": "", "profile": "demo",
+    }  # fmt: skip
+
+    class GivenWidgets:
+        def text(self, name: str, default: str, label: str) -> None:
+            assert name in values
+
+        def get(self, name: str) -> str:
+            return values[name]
+
+    class Given:
+        widgets = GivenWidgets()
+
+    given = {"spark": spark, "dbutils": Given(), "display": lambda frame: shown.append(frame.columns)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MPLBACKEND", "Agg")
+        result = runpy.run_path(str(NOTEBOOK), init_globals=given)
+    assert SHIM not in sys.modules
+    assert len(shown) == 6
+    assert len(result["runs"]) == 1
+    assert "run again with --grid steady.tolerance=0.02,0.05,0.1" in " ".join(result["recommendation"].advice)
