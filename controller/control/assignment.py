@@ -14,6 +14,7 @@ from itertools import takewhile
 from controller.control.context import Context
 from controller.control.handover import next_target
 from controller.domain.decision import Reason
+from controller.domain.entries import Kind
 from controller.domain.events import AssignRequest
 from controller.domain.ids import Session
 from controller.domain.ownership import Ownership, State
@@ -67,9 +68,21 @@ def grant(ctx: Context, record: Ownership, reason: Reason) -> bool:
     """FREE -> ASSIGNING, when a broker is eligible."""
     target = next_target(ctx, record)
     if target is None:
+        _tell_isolation(ctx, record)
         return False
+    ctx.watch.alarmed.pop(record.bundle.namespace, None)
     ctx.move(record, State.ASSIGNING, to=target, burn=True, reason=reason.value)
     return True
+
+
+def _tell_isolation(ctx: Context, record: Ownership) -> None:
+    """Complain once that the namespace's isolation policy leaves its bundles no broker, although others live."""
+    limits, namespace = ctx.placement.limits, record.bundle.namespace
+    if limits is None or not ctx.placement or limits.allowed(namespace) or namespace in ctx.watch.alarmed:
+        return
+    ctx.watch.alarmed[namespace] = ctx.state.seq
+    data = {"namespace": namespace, "policy": limits.policy_name(namespace)}
+    ctx.emit(Kind.ALARM, bundle=str(record.bundle), epoch=record.epoch, reason=Reason.ISOLATION.value, data=data)
 
 
 def evacuate(ctx: Context) -> None:
@@ -96,6 +109,8 @@ def evacuate(ctx: Context) -> None:
             ctx.move(
                 record, State.TRANSFERRING, by=record.by, to=target, burn=True, reason=reason, moving_at_ms=begun_ms
             )
+        else:
+            _tell_isolation(ctx, record)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ hand-over, commands, …) are functions of a `Context`; none of them reads a clo
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,11 +19,14 @@ from controller.domain.events import Event
 from controller.domain.ids import Bundle, Session
 from controller.domain.overrides import Override, wishes_for
 from controller.domain.ownership import IN_FLIGHT, Ownership, State
+from controller.domain.placement_settings import PlacementSettings
 from controller.domain.settings import ControlSettings
 from controller.domain.state import Broker, ClusterState
 from controller.policy.placement import Placement
+from controller.policy.placement_limits import PlacementLimits
 
-_CHANGES_TARGETS = frozenset({Kind.REGISTERED, Kind.SESSION_ENDED, Kind.DRAIN, Kind.ROUND})
+_CHANGES_TARGETS = frozenset({Kind.REGISTERED, Kind.SESSION_ENDED, Kind.DRAIN, Kind.ROUND, Kind.SPLIT})
+_NO_RULES = PlacementSettings()
 
 
 @dataclass(slots=True)
@@ -133,8 +136,9 @@ class Context:
         self.emit(Kind.OWNERSHIP, reason=reason or None, decision_id=decision_id, command_id=command_id, **fields)
         result = self.state.bundles[str(record.bundle)]
         before, after = record.to or record.by, result.to or result.by
-        if self._placement is not None and before is not None and before != after:
-            self._placement.lightened(before.broker)
+        if self._placement is not None and before != after:
+            namespace = record.bundle.namespace
+            self._placement.moved(namespace, before.broker if before else None, after.broker if after else None)
         self.watch.follow(result, self.now_ms, self.settings)
         return result
 
@@ -153,7 +157,7 @@ class Context:
         """Every broker that may be granted a bundle now."""
         if self._placement is None:
             scores = {b.id: self._score(b) for b in self.state.brokers.values() if self._may_be_granted(b)}
-            self._placement = Placement(lambda: self.state.holdings, scores)
+            self._placement = Placement(lambda: self.state.holdings, scores, self._limits(scores))
         return self._placement
 
     def choose_target(
@@ -161,15 +165,34 @@ class Context:
     ) -> Session | None:
         """The session that should get the bundle (of the brokers named, if any are), or None when none is eligible.
 
-        The broker it is pinned to if that may be granted it; one it should avoid only when there is no other.
+        The broker it is pinned to if that may be granted it; one it should avoid only when there is no other; never one
+        that isolation does not allow.
         """
         barred = {session.broker for session in without if session is not None}
         pinned, avoided = wishes_for(self._wishes_of(bundle.namespace), bundle)
-        if pinned and pinned in self.placement and pinned not in barred and (among is None or pinned in among):
-            return self.state.session_of(pinned)
-        found = self.placement.choose(bundle.namespace, barred | avoided, among) if avoided else None
-        found = found or self.placement.choose(bundle.namespace, barred, among)
+        placement, namespace = self.placement, bundle.namespace
+        pinned_there = pinned is not None and pinned in placement and placement.allows(namespace, pinned)
+        if pinned_there and pinned not in barred and (among is None or pinned in among):
+            return self.state.session_of(str(pinned))
+        leaving = self._holder(bundle) if placement.limits is not None else None
+        found = placement.choose(namespace, barred | avoided, among, leaving) if avoided else None
+        found = found or placement.choose(namespace, barred, among, leaving)
         return self.state.session_of(found) if found else None
+
+    def _limits(self, eligible: Iterable[str]) -> PlacementLimits | None:
+        """The rules of placement for these brokers; None where nothing is configured."""
+        rules, most = self.settings.placement, self.settings.max_bundles
+        if rules == _NO_RULES and most is None:
+            return None
+        told = {broker: self.state.brokers[broker].info.get("version") for broker in eligible}
+        versions = {broker: None if version is None else str(version) for broker, version in told.items()}
+        return PlacementLimits(rules, most, versions, lambda: self.state.holdings)
+
+    def _holder(self, bundle: Bundle) -> str | None:
+        """The broker that the bundle counts for now."""
+        record = self.bundle(bundle)
+        session = record.to or record.by if record is not None else None
+        return session.broker if session is not None else None
 
     def _wishes_of(self, namespace: str) -> list[Override]:
         """Overrides of a namespace and its bundles; kept while none comes or goes."""
