@@ -66,7 +66,7 @@ def timeline_chart(view: View) -> str:
         when = [datetime.fromtimestamp(ms / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S") for ms in line.at_ms]
         look = {"color": view.colour(strategy), "width": 1.4}
         shared = {"x": when, "mode": "lines", "line": look, "legendgroup": escape(strategy)}
-        figure.add_scatter(y=line.max_best, name=escape(named(view.results[at])), **shared, row=1, col=1)
+        figure.add_scatter(y=line.max_best, name=escape(named(view.results, view.results[at])), **shared, row=1, col=1)
         figure.add_scatter(y=line.moves, name=escape(strategy), showlegend=False, **shared, row=2, col=1)
     figure.update_yaxes(title_text="max/best", row=1, col=1)
     figure.update_yaxes(title_text="moves", row=2, col=1)

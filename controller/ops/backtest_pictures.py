@@ -42,7 +42,11 @@ def draw_timeline(view: View, file: Path) -> None:
     for strategy, at in chosen.items():
         line = thinned(view.runs[at].timeline)
         hours = (np.array(line.at_ms) - start_ms) / 3_600_000
-        look = {"color": view.colour(strategy), "linewidth": 1.1, "label": named(view.results[at]).replace("`", "")}
+        look = {
+            "color": view.colour(strategy),
+            "linewidth": 1.1,
+            "label": named(view.results, view.results[at]).replace("`", ""),
+        }
         balance.plot(hours, line.max_best, **look)
         moves.plot(hours, np.cumsum(line.moves), **look)
     balance.set_ylabel("max/best")

@@ -14,6 +14,7 @@ from controller.sim.backtest.grid import grid_points
 from controller.sim.backtest.model_error import FEWEST_CHECKED, model_error
 from controller.sim.backtest.pareto import DAY_MS
 from controller.sim.backtest.recommend import Recommendation, recommend
+from controller.sim.backtest.recommend_wording import named
 from controller.sim.backtest.result import PointResult
 from tests.unit.test_backtest_result import POINT
 
@@ -147,6 +148,14 @@ def test_another_strategy_may_win_and_steady_is_still_told_its_knobs() -> None:
         "steady": GRID.index(steady(0.05, 0.02, 1.0)),
         "threshold": 27,
     }
+
+
+def test_a_point_is_called_by_the_knobs_that_say_something_about_it() -> None:
+    varied = [replace(result, strategy="average", max_best_mean=1.3) for result in GRID[1:3]]
+    alone = replace(point("overload"), knobs={"shed.difference": 0.2, "steady.tolerance": 0.3})
+    assert named(GRID, GRID[0]) == "`steady` with tolerance 0.02, churn 0.005, budget 0.5"
+    assert named(varied, varied[1]) == "`average`"
+    assert named([alone], alone) == "`overload` with shed.difference 0.2"
 
 
 def test_the_same_results_give_the_same_words() -> None:

@@ -75,11 +75,19 @@ def advice(
     return tuple(said)
 
 
-def named(point: PointResult) -> str:
-    """A point in a few words: its strategy and its knobs, without those of other strategies."""
-    mine = ((name, value) for name, value in point.knobs.items() if _of(name) in ("", point.strategy))
-    knobs = ", ".join(f"{_short(name)} {shown(value)}" for name, value in mine)
-    return f"`{point.strategy}` with {knobs}" if knobs else f"`{point.strategy}`"
+def named(results: Sequence[PointResult], point: PointResult) -> str:
+    """One of the points in a few words: its strategy and those of its knobs that say something about it.
+
+    A knob that was varied and did nothing for this strategy says nothing, nor does one of another strategy's section.
+    """
+    telling = knobs_that_matter(results, point.strategy)
+    varied = {name for name in point.knobs if len({repr(r.knobs.get(name)) for r in results}) > 1}
+    mine = ", ".join(
+        f"{_short(name)} {shown(value)}"
+        for name, value in point.knobs.items()
+        if name in telling or (name not in varied and _of(name) in ("", point.strategy))
+    )
+    return f"`{point.strategy}` with {mine}" if mine else f"`{point.strategy}`"
 
 
 def shown(value: Value) -> str:
@@ -91,7 +99,7 @@ def shown(value: Value) -> str:
 
 def _why(results: Sequence[PointResult], choice: Choice, lasted_ms: int) -> str:
     point, best = results[choice.chosen], results[choice.best]
-    said = f"{named(point)}: {_figures(point)}, {churn(point, lasted_ms):.3f} moves of a bundle a day."
+    said = f"{named(results, point)}: {_figures(point)}, {churn(point, lasted_ms):.3f} moves of a bundle a day."
     if len(choice.within) > 1:
         said += (
             f" The fewest moves of the {len(choice.within)} points that are within {WITHIN:.0%} of the best max/best "
@@ -100,7 +108,7 @@ def _why(results: Sequence[PointResult], choice: Choice, lasted_ms: int) -> str:
     elif choice.chosen == choice.best:
         said += f" No other point is within {WITHIN:.0%} of its max/best without more overload."
     if choice.chosen != choice.best:
-        said += f" The best balance is that of {named(best)}: {_figures(best)}{_times(best, point)}."
+        said += f" The best balance is that of {named(results, best)}: {_figures(best)}{_times(best, point)}."
     return said
 
 
@@ -113,7 +121,7 @@ def _knee(results: Sequence[PointResult], overall: Choice, lasted_ms: int) -> li
     at = overall.chosen
     if (imbalance[at], churned[at]) == (imbalance[bend], churned[bend]):
         return ["It is also where the Pareto front bends: from there on more moves buy little balance."]
-    return [f"The Pareto front bends at {named(results[bend])}: {_figures(results[bend])}."]
+    return [f"The Pareto front bends at {named(results, results[bend])}: {_figures(results[bend])}."]
 
 
 def _others(results: Sequence[PointResult], overall: Choice, base: PolicySettings) -> list[str]:
@@ -123,7 +131,11 @@ def _others(results: Sequence[PointResult], overall: Choice, base: PolicySetting
     others = sorted(
         (results[c.chosen] for c in found if c), key=lambda r: (r.max_best_mean, r.moves_balance, r.strategy)
     )
-    return [f"Of the other strategies the most even is {named(others[0])}: {_figures(others[0])}."] if others else []
+    return (
+        [f"Of the other strategies the most even is {named(results, others[0])}: {_figures(others[0])}."]
+        if others
+        else []
+    )
 
 
 def _neighbours(results: Sequence[PointResult], steady: Choice) -> list[str]:
