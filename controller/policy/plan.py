@@ -38,11 +38,17 @@ class Plan:
 
 
 def make_plan(
-    snapshot: Snapshot, strategy: str, memory: Mapping[str, Any], settings: PolicySettings, challenger: bool = False
+    snapshot: Snapshot,
+    strategy: str,
+    memory: Mapping[str, Any],
+    settings: PolicySettings,
+    challenger: bool = False,
+    candidates: bool = True,
 ) -> Plan:
     """Decide on a snapshot as `from_frame` gives it. Raises ConfigError for an unknown strategy.
 
     `memory`: the strategy's, with what pacing remembers under `PACING`. A challenger's moves are nobody's failures.
+    `candidates`: whether the evidence lists those of strategies that judge no pairs; a backtest reads no evidence.
     """
     deciding = get(strategy)
     purses = None
@@ -51,7 +57,7 @@ def make_plan(
         snapshot = replace(snapshot, room=purses.room())
     snapshot, wanted = apply_overrides(constrain(assess(snapshot, settings), settings))
     outcome = deciding.decide(snapshot, {key: kept for key, kept in memory.items() if key != PACING}, settings)
-    shed = with_candidates(snapshot, outcome)
+    shed = with_candidates(snapshot, outcome) if candidates else outcome.decisions
     shed = shed if settings.shed.enabled else _switched_off(shed)
     shed = within_rules(snapshot, settings.caps, (*wanted, *without_avoided(snapshot, shed)))
     shed = without_lone_halves(shed)

@@ -24,7 +24,7 @@ def run_point(prepared: Prepared, point: GridPoint, base: PolicySettings, replay
     settings = point.settings(base)
 
     def decide(snapshot: Snapshot, memory: Mapping[str, Any]) -> Plan:
-        return make_plan(snapshot, point.strategy, memory, settings)
+        return make_plan(snapshot, point.strategy, memory, settings, candidates=False)
 
     world, checks = play(prepared, decide, settings)
     return figures_of(world, checks, point, replay)
