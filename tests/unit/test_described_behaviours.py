@@ -14,14 +14,15 @@ from prometheus_client import CollectorRegistry
 from controller.broker.agent_metrics import AgentMetrics
 from controller.broker.memory_runtime import MemoryFences, MemoryRuntime
 from controller.broker.reporter import Reporter
+from controller.domain.decision import RoundResult
 from controller.domain.ids import RING_END, Bundle, Session, partition_names, topic_hash
 from controller.domain.load import RESOURCES
 from controller.domain.ownership import State
 from controller.domain.ring import locate
-from controller.domain.settings import ResourceWeights
+from controller.domain.settings import ResourceWeights, SplitSettings
 from controller.ops.metrics import exposition
 from jobs.control_metrics import ControlMetrics
-from tests.unit.builders import ClusterBuilder, cluster, loads, moves, sources
+from tests.unit.builders import ClusterBuilder, cluster, loads, moves, sources, splits
 from tests.unit.step_driver import StepDriver
 
 FULL = 0.95
@@ -101,7 +102,14 @@ def test_the_example_of_95_percent_sheds_15_percent_of_the_traffic_from_the_busi
 @pytest.mark.covers("idle-broker-filled", "limits-alone", "absolute-or-relative")
 @pytest.mark.parametrize(
     ("strategy", "filled"),
-    [("steady", True), ("headroom", False), ("overload", False), ("threshold", False), ("simple", False)],
+    [
+        ("steady", True),
+        ("headroom", False),
+        ("overload", False),
+        ("threshold", False),
+        ("simple", False),
+        ("weighted", False),
+    ],
 )
 def test_an_idle_broker_alone_makes_the_default_move_and_strategies_with_limits_not(
     strategy: str, filled: bool
@@ -200,3 +208,39 @@ def test_metrics_count_what_was_journaled_and_what_was_refused_by_reason() -> No
     assert 'ballast_control_refused{reason="301_shadow_mode"} 1.0' in shown
     assert 'ballast_bundles{state="transferring"} 1.0' in shown
     assert "ballast_brokers_alive 2.0" in shown
+
+
+@pytest.mark.covers("value-traffic", "value-share", "busiest-first")
+@pytest.mark.parametrize("less", [{"throughput_out": 1e6}, {"topics": 25.0}], ids=["traffic", "part of the limit"])
+def test_the_walkthrough_s_method_sends_on_the_bundle_that_is_worth_less(less: dict[str, float]) -> None:
+    """Each of these bundles alone would bring the broker back to 100 topics; only the last has less of one thing."""
+    limits = {"max_topics_per_broker": 100, "cpu_threshold": None}
+    built = deciding("weighted", cluster()).with_settings(weighted=limits)
+    built.broker("hot", cpu=30, topics=120.0, throughput_in=12e6, throughput_out=12e6).broker("idle", cpu=30)
+    plain = {"topics": 30.0, "throughput_in": 3e6, "throughput_out": 3e6, "sessions": 10.0, "unacked": 10.0}
+    for change in ({}, {}, less):
+        built.bundle("hot", cpu=5, **{**plain, **change})
+    (move,) = moves(built.second_round())
+    assert (move.bundle, move.target) == (built.bundles[2]["bundle"], "idle")
+
+
+@pytest.mark.covers("split-example", "split-size", "split-half-moves", "bundle-is-a-range")
+def test_the_bundle_of_a_hot_topic_is_split_in_the_middle_and_its_upper_half_goes_to_broker_2() -> None:
+    """The bundle article's example, with the range that Pulsar has: three brokers with a bundle each, one grows."""
+    driver = StepDriver()
+    brokers = [driver.join(f"broker-{n}:1") for n in (1, 2, 3)]
+    held = [Bundle(f"my-tenant/my-namespace-{n}", 0, RING_END) for n in (1, 2, 3)]
+    for session, bundle in zip(brokers, held, strict=True):
+        driver.command("create_namespace", namespace=bundle.namespace, bundles=1)
+        driver.own(session, bundle)
+    grown = cluster(split=SplitSettings(max_storage_bytes=10**9))
+    for session in brokers:
+        grown.broker(session.broker, cpu=20)
+    grown.bundle(brokers[0].broker, name=str(held[0]), epoch=driver.of(held[0]).epoch, storage_bytes=2e9)
+    (split,) = splits(grown.round())
+    driver.round(RoundResult("r1", 60_000, driver.state.seq, "steady", (split,), (), {}, "hash"))
+    driver.say(brokers[0], "split_done", held[0])
+    lower, upper = held[0].split_at(0x7FFFFFFF)
+    assert driver.state.namespaces[held[0].namespace] == (lower, upper)
+    assert (driver.of(held[0]).state, driver.of(lower).by) == (State.RETIRED, brokers[0])
+    assert driver.of(upper).to == brokers[1]

@@ -52,6 +52,7 @@ def test_limits(stats: dict[str, float], reason: Reason | None) -> None:
 STORED = SplitSettings(max_storage_bytes=100 * MIB)
 
 
+@pytest.mark.covers("split-size")
 @pytest.mark.parametrize(
     ("stats", "reason"),
     [
@@ -64,11 +65,13 @@ def test_stored_bytes_are_the_last_limit(stats: dict[str, float], reason: Reason
     assert oversized(stats, STORED) is reason
 
 
+@pytest.mark.covers("split-size")
 def test_stored_bytes_are_no_limit_unless_they_are_given_one() -> None:
     assert oversized({"storage_bytes": 1e15}, SplitSettings()) is None
     assert oversized({"storage_bytes": 1e15}, SplitSettings(max_storage_bytes=0)) is None
 
 
+@pytest.mark.covers("split-size")
 def test_a_bundle_that_stores_too_much_is_cut_in_the_middle_and_the_evidence_says_by_how_much() -> None:
     built = one(topics=2.0, storage_bytes=150.0 * MIB).with_settings(split={"max_storage_bytes": 100 * MIB})
     (split,) = splits(built.round())
