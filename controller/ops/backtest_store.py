@@ -121,7 +121,8 @@ class Store:
 def load_arrays(folder: Path) -> Prepared:
     """The prepared arrays of a folder, as memory maps."""
     names = json.loads((folder / NAMES).read_text())
-    arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in ARRAYS}
+    # as plain arrays: the class of memory maps makes every operation on a part of them slower
+    arrays = {name: np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in ARRAYS}
     return Prepared(brokers=tuple(names["brokers"]), bundles=tuple(names["bundles"]), **arrays)
 
 

@@ -35,6 +35,7 @@ class BundleSet:
         self.split: Mask = np.zeros(len(names), bool)  # [U] its halves are there instead
         self.there: Mask = np.zeros(len(names), bool)  # [U]
         self._listed: tuple[Ints, tuple[str, ...]] | None = None
+        self._counted: tuple[Ints, Mapping[str, int]] | None = None  # of these rows
 
     def show(self, recorded: Mask) -> None:
         """From now on these recorded bundles [N] are there. Halves yield to a recorded bundle of the same name."""
@@ -56,6 +57,13 @@ class BundleSet:
                 rows = np.array(sorted(rows.tolist(), key=self.names.__getitem__), np.int64)
             self._listed = rows, tuple(map(self.names.__getitem__, rows.tolist()))
         return self._listed
+
+    def namespaces(self) -> Mapping[str, int]:
+        """Namespace -> how many of its bundles are there."""
+        rows, names = self.listed()
+        if self._counted is None or self._counted[0] is not rows:
+            self._counted = rows, namespace_counts(names)
+        return self._counted[1]
 
     def row_of(self, name: str) -> int | None:
         """The row of a bundle that is there."""

@@ -42,8 +42,8 @@ class Frames:
             rows, names = rows[known], tuple(name for name, told in zip(names, known.tolist(), strict=True) if told)
         held = owner[rows]
         fields, cost = self._figures(round_, bundles, rows)
-        usage = prepared.round_base[round_] + sums(held, cost, len(heard))
-        totals = prepared.round_tail[round_] + sums(held, fields, len(heard)).astype(np.int64)
+        usage = prepared.round_base[round_] + sums(held, cost, len(heard), prepared.used_resources)
+        totals = prepared.round_tail[round_] + sums(held, fields, len(heard), prepared.used_fields).astype(np.int64)
         usage[~heard], totals[~heard] = np.nan, 0
         place = np.full(len(heard), NOBODY, np.int64)
         place[members] = np.arange(len(members))
@@ -64,7 +64,7 @@ class Frames:
             bundle_facts=facts,
             row_facts=row_facts,
             row_fields=fields,
-            namespace_bundles=namespace_counts(names),
+            namespace_bundles=bundles.namespaces() if len(rows) == len(known) else namespace_counts(names),
         )
 
     def _figures(self, round_: int, bundles: BundleSet, rows: Ints) -> tuple[Ints, Floats]:
@@ -85,10 +85,10 @@ class Frames:
         return facts
 
 
-def sums(owner: Ints, values: np.ndarray, brokers: int) -> Floats:
-    """[B x columns] sums over the bundles of each owner; columns without anything are not added up."""
+def sums(owner: Ints, values: np.ndarray, brokers: int, columns: Ints) -> Floats:
+    """[B x columns of the values] sums over the bundles of each owner; other columns than those named are 0."""
     result = np.zeros((brokers, values.shape[1]))
-    for column in np.flatnonzero(values.any(axis=0)).tolist():
+    for column in columns.tolist():
         result[:, column] = np.bincount(owner, values[:, column], brokers)
     return result
 

@@ -65,6 +65,8 @@ class Prepared:
     round_cost: Singles  # [Q x N x R]
     round_tail: Ints  # [Q x B x F] quantised: of bundles that no report lists
     round_fields: Ints  # [Q x N x F] quantised means of the steps in which it was there
+    used_fields: Ints  # indices of the fields that any bundle ever had
+    used_resources: Ints  # indices of the resources that any bundle ever cost
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All arrays by name, to be stored."""
@@ -108,6 +110,8 @@ def prepare(recording: Recording, weights: tuple[float, ...], replay: Replay) ->
         cost=cost,
         best=_best_achievable(base, limit, cost, steps.member, weight),
         round_step=rounds.ends,
+        used_fields=np.flatnonzero(rounds.used["round_fields"]),
+        used_resources=np.flatnonzero(rounds.used["round_cost"]),
         **rounds.arrays,
     )
 
@@ -206,6 +210,9 @@ class _Rounds:
         self.arrays: dict[str, Any] = {
             name: np.zeros((len(ends), *shape), kind) for name, (shape, kind) in shapes.items()
         }
+        self.used: dict[str, Mask] = {  # columns in which anything was
+            name: np.zeros(shapes[name][0][-1], bool) for name in ("round_cost", "round_fields")
+        }
 
     def add(self, at: int, step: _Step, heard: Mask) -> None:
         """The next step; `heard` [B]: who really reported."""
@@ -232,6 +239,8 @@ class _Rounds:
         self.arrays["round_cost"][q] = sums["cost"] / shown
         self.arrays["round_tail"][q] = quantised(sums["tail"] / sums["steps"], _SCALES, 0)
         self.arrays["round_fields"][q] = quantised(sums["fields"] / shown, _SCALES, 0)
+        for name, used in self.used.items():
+            used |= self.arrays[name][q].any(axis=0)
         self._at, self._sums = q + 1, {}
 
 
