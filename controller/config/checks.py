@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from controller.bus.security import check_client_settings
 from controller.config.layers import shown
+from controller.config.policy_values import placement_settings
 from controller.config.settings import DEFINITIONS, Settings
 from controller.domain.errors import ConfigError
+from controller.domain.placement_settings import check as check_placement
 
 LEASE_ABOVE_KAFKA_SESSION_MS = 3_000
 POLLS_PER_DEADLINE = 3
@@ -16,7 +18,7 @@ DEADLINES = tuple(f"control.{name}_deadline_ms" for name in ("assign", "accept",
 def check_all(settings: Settings) -> None:
     """Every rule that needs nothing but the settings."""
     between_two = (_whole_panes, _poll, _heartbeat, _report_age, _retention, _bundles)
-    for rule in (*between_two, _strategies, _providers, _weights, _client):
+    for rule in (*between_two, _strategies, _providers, _weights, _client, _placement):
         rule(settings)
 
 
@@ -121,6 +123,13 @@ def _weights(settings: Settings) -> None:
     weights = [name for name in type(settings.shedding).model_fields if name.endswith("_weight")]
     if not any(getattr(settings.shedding, name) for name in weights):
         raise ConfigError(f"shedding: {', '.join(weights)} are all 0: give at least one of them a number above 0")
+
+
+def _placement(settings: Settings) -> None:
+    try:
+        check_placement(placement_settings(settings))
+    except ConfigError as error:
+        raise ConfigError(f"placement: {error}") from None
 
 
 def _client(settings: Settings) -> None:

@@ -10,6 +10,12 @@ from typing import Any
 
 from controller.config.pulsar_names import PULSAR_NAMES
 from controller.config.settings import Settings
+from controller.domain.placement_settings import (
+    AntiAffinityGroup,
+    FailureDomain,
+    IsolationPolicy,
+    PlacementSettings,
+)
 from controller.domain.pulsar_knobs import PulsarKnobs, pulsar_name
 from controller.domain.settings import (
     MIB,
@@ -44,7 +50,24 @@ def resource_weights(settings: Settings) -> ResourceWeights:
 def broker_caps(settings: Settings) -> BrokerCaps:
     """Caps on what a broker holds."""
     b = settings.broker
-    return BrokerCaps(b.max_topics, b.max_memory, b.max_net_usage)
+    return BrokerCaps(b.max_topics, b.max_memory, b.max_net_usage, b.max_bundles)
+
+
+def placement_settings(settings: Settings) -> PlacementSettings:
+    """Where bundles may be at all."""
+    p = settings.placement
+    domains = p.failure_domains if p.failure_domains_enabled else {}
+    return PlacementSettings(
+        isolation=tuple(
+            IsolationPolicy(
+                name, rule["namespaces"], rule["primary"], rule.get("secondary", ()), rule.get("min_available", 1)
+            )
+            for name, rule in p.isolation.items()
+        ),
+        failure_domains=tuple(FailureDomain(name, brokers) for name, brokers in domains.items()),
+        anti_affinity=tuple(AntiAffinityGroup(name, spaces) for name, spaces in p.anti_affinity.items()),
+        prefer_later_versions=p.prefer_later_versions,
+    )
 
 
 def shed_settings(settings: Settings) -> ShedSettings:
@@ -135,6 +158,7 @@ def policy_settings(settings: Settings) -> PolicySettings:
         split=split_settings(settings),
         weights=resource_weights(settings),
         caps=broker_caps(settings),
+        placement=placement_settings(settings),
         pacing=pacing_settings(settings),
         steady=steady_settings(settings),
         weighted=weighted_settings(settings),
@@ -161,6 +185,8 @@ def control_settings(settings: Settings) -> ControlSettings:
         split=split_settings(settings),
         grace_period_ms=_minutes_to_ms(settings.shedding.grace_period_minutes),
         config_version=settings.version,
+        placement=placement_settings(settings),
+        max_bundles=settings.broker.max_bundles,
     )
 
 

@@ -62,8 +62,9 @@ k, M and G are powers of 1024. A plain number is bytes, or bytes/s.
 third of `control.lease_ms`; `rounds.max_report_age_s` at least two report intervals;
 `retention.journal_days` at least `retention.evidence_days`, `retention.loads_days` at least `loads.retention_hours`;
 `split.default_number_of_namespace_bundles` at most `split.namespace_maximum_bundles`; `rounds.challengers` repeat
-neither the strategy nor each other; one weight at least is above 0; `control.lease_ms` is above Kafka's session timeout
-+ 3 s unless Kafka is a single node.
+neither the strategy nor each other; one weight at least is above 0; expressions of `placement.isolation` are regular
+ones, no broker is in two failure domains and no namespace in two anti-affinity groups; `control.lease_ms` is above
+Kafka's session timeout + 3 s unless Kafka is a single node.
 """
 
 

@@ -64,6 +64,17 @@ FILES = {
     "unknown strategy": "rounds: {strategy: best}",
     "unknown challenger": "rounds: {challengers: [best]}",
     "challenger is no list": "rounds: {challengers: 3}",
+    "isolation by no regular expression": "placement: {isolation: {a: {namespaces: [a/.*], primary: ['p[12']}}}",
+    "isolation without primaries": "placement: {isolation: {alpha: {namespaces: [alpha/.*], primary: []}}}",
+    "isolation with a key that is none": "placement: {isolation: {alpha: {namespace: [alpha/.*], primary: [p]}}}",
+    "isolation with too few available": (
+        "placement: {isolation: {alpha: {namespaces: [a/.*], primary: [p], min_available: 0}}}"
+    ),
+    "broker in two failure domains": "placement: {failure_domains: {r1: ['a:8080'], r2: [b, 'a:8080']}}",
+    "broker and its host in two failure domains": "placement: {failure_domains: {r1: ['a:8080'], r2: [a]}}",
+    "failure domain without brokers": "placement: {failure_domains: {r1: []}}",
+    "namespace in two anti-affinity groups": "placement: {anti_affinity: {g: [t/a], h: [t/a]}}",
+    "anti-affinity group of no namespace": "placement: {anti_affinity: {g: [ta]}}",
     "no weight": "shedding: {cpu_weight: 0, bandwidth_in_weight: 0, bandwidth_out_weight: 0, disk_io_weight: 0}",
 }
 

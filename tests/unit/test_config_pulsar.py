@@ -33,6 +33,8 @@ CASES = [
     ("loadBalancerBrokerMaxTopics", "17", "broker.max_topics", 17),
     ("loadBalancerBrokerMaxMemory", "1GiB", "broker.max_memory", 2**30),
     ("loadBalancerBrokerMaxNetUsage", "100MB/s", "broker.max_net_usage", 100 * 2**20),
+    ("failureDomainsEnabled", "false", "placement.failure_domains_enabled", False),
+    ("preferLaterVersions", "true", "placement.prefer_later_versions", True),
     ("loadBalancerOverrideBrokerNicSpeedGbps", "2.5", "agent.override_broker_nic_speed_gbps", 2.5),
     ("loadBalancerReportUpdateMinIntervalMillis", "4000", "agent.report_interval_ms", 4000),
     ("loadBalancerMaxNumberOfBundlesInBundleLoadReport", "20", "loads.top_k_bundles", 20),

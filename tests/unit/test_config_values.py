@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from controller.config import policy_values, render, units
 from controller.config.load import load_settings
 from controller.config.settings import DEFINITIONS, Settings
 from controller.domain.load import RESOURCES
+from controller.domain.placement_settings import AntiAffinityGroup, FailureDomain, IsolationPolicy, PlacementSettings
 from controller.domain.settings import BrokerCaps, ControlSettings, PolicySettings, ShedSettings, SplitSettings
 from controller.policy.strategies import get
 
@@ -68,11 +70,41 @@ def test_units_are_converted_at_the_edge() -> None:
         "broker.max_topics=9",
         "broker.max_memory=1MB",
         "broker.max_net_usage=2kB/s",
+        "broker.max_bundles=70",
     ]
     policy = policy_values.policy_settings(load_settings(None, overrides=sets, env={}))
     assert policy.shed == ShedSettings(False, 0.7, 0.2, 4, 30_000, 3, 0.025)
     assert policy.split == SplitSettings(False, False, None, None, 500.0, 2 * 2**20, 64, 8, 3 * 2**30)
-    assert policy.caps == BrokerCaps(9, 2**20, 2048)
+    assert policy.caps == BrokerCaps(9, 2**20, 2048, 70)
+
+
+PLACEMENT = """
+placement:
+  isolation:
+    alpha: {namespaces: [alpha/.*], primary: ["p[12]"], secondary: [s1], min_available: 2}
+    beta: {namespaces: [beta/.*], primary: [p3]}
+  failure_domains: {rack-1: ["p1:8080"], rack-2: [p2]}
+  anti_affinity: {payments: [shop/orders, shop/refunds]}
+"""
+
+
+def test_rounds_and_assignments_get_the_same_rules_of_placement(tmp_path: Path) -> None:
+    path = tmp_path / "ballast.yaml"
+    path.write_text(PLACEMENT)
+    settings = load_settings(path, overrides=["placement.failure_domains.rack-3=[p3]", "broker.max_bundles=9"], env={})
+    rules = PlacementSettings(
+        (
+            IsolationPolicy("alpha", ("alpha/.*",), ("p[12]",), ("s1",), 2),
+            IsolationPolicy("beta", ("beta/.*",), ("p3",)),
+        ),
+        (FailureDomain("rack-1", ("p1:8080",)), FailureDomain("rack-2", ("p2",)), FailureDomain("rack-3", ("p3",))),
+        (AntiAffinityGroup("payments", ("shop/orders", "shop/refunds")),),
+    )
+    assert policy_values.policy_settings(settings).placement == rules
+    control = policy_values.control_settings(settings)
+    assert (control.placement, control.max_bundles) == (rules, 9)
+    without = load_settings(path, overrides=["failureDomainsEnabled=false"], env={})
+    assert policy_values.policy_settings(without).placement == replace(rules, failure_domains=())
 
 
 def test_control_settings_take_every_key_of_their_sections() -> None:

@@ -223,6 +223,14 @@ class Broker(Section):
         hi=1_000_000_000,
         pulsar=(PulsarName("loadBalancerBrokerMaxTopics"),),
     )
+    max_bundles: int | None = key(
+        None,
+        "Bundles a broker may hold; empty: no cap. An orphan goes over it only when all brokers are at theirs.",
+        source=DESIGN,
+        unit="bundles",
+        lo=1,
+        hi=1_000_000_000,
+    )
     max_memory: SizeBytes | None = key(
         None,
         "Summed memory of a broker's bundles, storage and cache bytes; empty: no cap.",
