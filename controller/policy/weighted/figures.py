@@ -58,7 +58,7 @@ class Figures:
 
     def fullest(self) -> Floats:
         """[B] of the limit that each broker has used up most."""
-        return np.asarray(self.fullness().max(axis=1, initial=0.0))
+        return np.asarray(np.fmax.reduce(self.usage / self.limit, axis=1, initial=0.0))
 
     def over(self) -> Bools:
         """[B x P] which limits each broker is over."""
@@ -78,10 +78,10 @@ class Figures:
         unlimited = np.isnan(self.limit[brokers])
         return np.where(unlimited, np.inf, np.where(np.isnan(left), -np.inf, left))
 
-    def after(self, bundle: int, brokers: Ints) -> Floats:
-        """[t] fullness of each broker's fullest limit with the bundle."""
-        share = (self.usage[brokers] + self.part[bundle]) / self.limit[brokers]
-        return np.asarray(np.nan_to_num(share, nan=0.0).max(axis=1, initial=0.0))
+    def after(self, bundles: Ints, brokers: Ints) -> Floats:
+        """[n x t] fullness of each broker's fullest limit with each of the bundles."""
+        share = (self.usage[brokers][None, :, :] + self.part[bundles][:, None, :]) / self.limit[brokers][None, :, :]
+        return np.asarray(np.fmax.reduce(share, axis=2, initial=0.0))  # fmax: an unknown one is not larger
 
     def short(self, limits: Ints, brokers: Bools) -> bool:
         """Whether these brokers together have more of one of these than their limits allow: no move can help all."""

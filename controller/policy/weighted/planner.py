@@ -19,8 +19,8 @@ from controller.policy.model import Model
 from controller.policy.snapshot import ALLOWED, REASONS, Snapshot
 from controller.policy.weighted.bundle_value import SheddingOrder, shedding_order, values
 from controller.policy.weighted.figures import Figures
-from controller.policy.weighted.record import Record, pair_rows
-from controller.policy.weighted.target_choice import TargetChoice
+from controller.policy.weighted.record import Record
+from controller.policy.weighted.target_choice import Target, TargetChoice
 
 AT_ONCE = 64  # bundles whose pairs are judged together: the first usually fits
 
@@ -92,7 +92,7 @@ class Planner:
             some = ordered[start : start + AT_ONCE]
             rules = self.targets.rules(some, targets)
             if not start:
-                evidence["pairs"] = pair_rows(self.model, self.figures, source, some, targets, rules)
+                evidence["pairs"] = self.record.pairs(source, some, targets, rules)
             for row in np.flatnonzero((rules == ALLOWED).any(axis=1)).tolist():
                 target = self.targets.best(int(some[row]), targets[rules[row] == ALLOWED], ceiling)
                 if target is not None:
@@ -115,13 +115,13 @@ class Planner:
         value = values(self.figures, source, bundles)
         return shedding_order(relief, excess, self.figures.limit[source, limits], value)
 
-    def _move(self, bundle: int, source: int, target: int, evidence: dict[str, Any]) -> None:
-        rank = int(self.targets.rank(bundle, np.array([target]))[0])
+    def _move(self, bundle: int, source: int, chosen: Target, evidence: dict[str, Any]) -> None:
+        target = chosen.broker
         told = {
             **evidence,
             "value_ppm": int(values(self.figures, source, np.array([bundle]))[0]),
-            "target_rank_ppm": rank,
-            "target_serves_the_topic": bool(self.targets.serving(bundle)[target]),
+            "target_rank_ppm": chosen.rank,
+            "target_serves_the_topic": chosen.serves,
         }
         before = self.model.fractions((source, target))
         seen = self.record.seen(source)

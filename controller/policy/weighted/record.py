@@ -16,7 +16,8 @@ from controller.policy.transfer_decision import transfer_decision
 from controller.policy.weighted.figures import Figures
 
 NAME = "weighted"
-SHOWN, TARGETS_SHOWN = 20, 4  # pairs in evidence; of each bundle so many targets
+SHOWN, SHOWN_LATER = 20, 5  # pairs in evidence: of a source's first move, of its later ones
+TARGETS_SHOWN = 4  # of each bundle
 
 
 class Record:
@@ -59,6 +60,35 @@ class Record:
             "hits_needed": self.needed,
         }
 
+    def pairs(self, source: int, bundles: Ints, targets: Ints, rules: Ints) -> list[dict[str, Any]]:
+        """The first bundles in the order they are tried, each with its emptiest targets, those that may take it first.
+
+        Fewer of them once the source has given something away.
+        """
+        most = SHOWN_LATER if source in self.acted else SHOWN
+        bundles = bundles[: -(-most // min(TARGETS_SHOWN, len(targets)))]
+        fullness, model = self.figures.after(bundles, targets), self.model
+        lost = rules[: len(bundles)] != ALLOWED
+        order = np.lexsort((np.rint(fullness * SCORE_UNIT), lost), axis=1)[:, :TARGETS_SHOWN]
+        source_after = model.source_after(source, bundles)
+        rows = []
+        for row, bundle in enumerate(bundles.tolist()):
+            shown = order[row]
+            scores = model.target_after(np.array([bundle]), targets[shown])[0].tolist()
+            for column, score in zip(shown.tolist(), scores, strict=True):
+                code = int(rules[row, column])
+                rows.append(
+                    {
+                        "bundle": self.snapshot.bundles[bundle],
+                        "target": self.snapshot.brokers[targets[column]],
+                        "source_after": int(source_after[row]),
+                        "target_after": score,
+                        "target_fullness": round(1000 * float(fullness[row, column])),
+                        "lost_by": "" if code == ALLOWED else REASONS[code].value,
+                    }
+                )
+        return rows[:most]
+
     def skips(self) -> list[Decision]:
         """One for every broker that gave nothing away."""
         return [
@@ -75,30 +105,3 @@ class Record:
         if block != ALLOWED:
             return REASONS[block]
         return Reason.HIT_COUNT if over else Reason.WITHIN_LIMITS
-
-
-def pair_rows(
-    model: Model, figures: Figures, source: int, bundles: Ints, targets: Ints, rules: Ints
-) -> list[dict[str, Any]]:
-    """The first bundles in the order they are tried, each with its emptiest targets: those that may take it first."""
-    rows = []
-    for row, bundle in enumerate(bundles[:SHOWN].tolist()):
-        after = figures.after(bundle, targets)
-        best = np.lexsort((targets, np.rint(after * SCORE_UNIT), rules[row] != ALLOWED))[:TARGETS_SHOWN]
-        source_after = int(model.source_after(source, np.array([bundle]))[0])
-        target_after = model.target_after(np.array([bundle]), targets[best])[0]
-        for column, score in zip(best.tolist(), target_after.tolist(), strict=True):
-            code = int(rules[row, column])
-            rows.append(
-                {
-                    "bundle": model.snapshot.bundles[bundle],
-                    "target": model.snapshot.brokers[targets[column]],
-                    "source_after": source_after,
-                    "target_after": int(score),
-                    "target_fullness": round(1000 * float(after[column])),
-                    "lost_by": "" if code == ALLOWED else REASONS[code].value,
-                }
-            )
-        if len(rows) >= SHOWN:
-            break
-    return rows[:SHOWN]

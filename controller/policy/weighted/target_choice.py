@@ -16,6 +16,7 @@ partition's (`ballast decide` takes such names), else its namespace.
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 import numpy as np
 
@@ -38,6 +39,14 @@ UNIT = 1_000_000  # ranks are compared in millionths
 _PARTITION = re.compile(r"-partition-\d+$")
 
 
+class Target(NamedTuple):
+    """A chosen broker, its rank in 1 / UNIT, and whether it serves the bundle's topic already."""
+
+    broker: int
+    rank: int
+    serves: bool
+
+
 class TargetChoice:
     """Judges pairs as they stand after the moves chosen so far. `witnesses`: [N] bundles that nearness hung on."""
 
@@ -46,6 +55,7 @@ class TargetChoice:
         self._tally = tally_of(self.snapshot)
         self._latency = _latency_part(self.snapshot)
         self._avoided = _avoided(self.snapshot)
+        self._groups: dict[str, Ints] = {}
         self.witnesses = np.zeros(len(self.snapshot.bundles), bool)
 
     def rules(self, bundles: Ints, targets: Ints) -> Ints:
@@ -64,24 +74,23 @@ class TargetChoice:
                 result[row, targets == target] = CODES[Reason.AVOIDED]
         return np.asarray(result, np.int64)
 
-    def best(self, bundle: int, targets: Ints, ceiling: int) -> int | None:
+    def best(self, bundle: int, targets: Ints, ceiling: int) -> Target | None:
         """The best of the targets that may take it; None where each would end with a score above the ceiling."""
         after = self._model.target_after(np.array([bundle]), targets)[0]
         targets = targets[after <= ceiling]
-        return int(targets[np.argmin(self.rank(bundle, targets))]) if len(targets) else None
+        if not len(targets):
+            return None
+        serves = self._serving(bundle)[targets]
+        load = np.minimum(self._figures.after(np.array([bundle]), targets)[0], 1.0)
+        rank = np.rint((LOAD * load + LATENCY * self._latency[targets] + NEARNESS * ~serves) * UNIT)
+        best = int(np.argmin(rank))  # of equal ones the broker with the smaller id
+        return Target(int(targets[best]), int(rank[best]), bool(serves[best]))
 
-    def rank(self, bundle: int, targets: Ints) -> Ints:
-        """[t] in 1 / UNIT; the lowest is best, of equal ones the broker with the smaller id."""
-        load = np.minimum(self._figures.after(bundle, targets), 1.0)
-        far = ~self.serving(bundle)[targets]
-        rank: Floats = LOAD * load + LATENCY * self._latency[targets] + NEARNESS * far
-        return np.asarray(np.rint(rank * UNIT), np.int64)
-
-    def serving(self, bundle: int) -> Bools:
+    def _serving(self, bundle: int) -> Bools:
         """[B] who has something of the same topic; one bundle of each is noted as a witness."""
         result = np.zeros(len(self.snapshot.brokers), bool)
         alike = self._alike(bundle)
-        alike = alike[self._model.owner[alike] != NOBODY]
+        alike = alike[(alike != bundle) & (self._model.owner[alike] != NOBODY)]
         owners, first = np.unique(self._model.owner[alike], return_index=True)
         result[owners] = True
         self.witnesses[alike[first]] = True
@@ -93,17 +102,20 @@ class TargetChoice:
             self._tally.moved(bundle, target)
 
     def _alike(self, bundle: int) -> Ints:
-        """The other bundles of the same partitioned topic, or of the same namespace."""
+        """The bundles of the same partitioned topic, or of the same namespace; this one may be among them."""
         names = self.snapshot.bundles
         spaces, of_space = namespaces_of(names)
-        others = np.flatnonzero(of_space == of_space[bundle])
-        others = others[others != bundle]
-        topic = _PARTITION.sub("", names[bundle])
-        if topic != names[bundle]:
-            of_topic = [_PARTITION.sub("", names[at]) == topic for at in others.tolist()]
-            return np.asarray(others[np.array(of_topic, bool)])
-        in_common = bool(spaces[of_space[bundle]])  # names without a namespace have nothing
-        return np.asarray(others if in_common else others[:0])
+        topic, partition = _PARTITION.subn("", names[bundle])
+        key = topic if partition else f"{spaces[of_space[bundle]]}/"
+        if key not in self._groups:
+            group = np.flatnonzero(of_space == of_space[bundle])
+            if partition:
+                of_topic = [_PARTITION.sub("", names[at]) == topic for at in group.tolist()]
+                group = group[np.array(of_topic, bool)]
+            elif key == "/":  # names without a namespace have nothing in common
+                group = group[:0]
+            self._groups[key] = group
+        return self._groups[key]
 
     def _breaks_cap(self, bundles: Ints, targets: Ints) -> Bools:
         caps = self._caps
