@@ -7,8 +7,9 @@ the figures mean.
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Sequence
-from contextlib import closing
+import signal
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -113,7 +114,7 @@ def _run(
     """Fill in what is missing; whether it was interrupted."""
     task = progress.add_task("points", total=len(runs), completed=len(runs) - len(missing))
     try:
-        with closing(ended):  # whatever happens, nothing goes on running
+        with _terminated_as_interrupted(), closing(ended):  # whatever happens, nothing goes on running
             for finished in ended:
                 runs[finished.point] = finished.run
                 progress.advance(task)
@@ -122,6 +123,16 @@ def _run(
             runs[point] = runs[point] or store.finished(job, point)
         return True
     return False
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM ends a backtest as Ctrl-C does: its processes with it, finished points kept."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _about(reports: str, found: Input, job: Job) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from benchmarks.recorded_day import Day
@@ -97,8 +98,8 @@ def test_a_damaged_point_is_run_again(tmp_path: Path) -> None:
     assert file.read_bytes() == whole
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
-def test_an_interrupt_keeps_what_is_finished(day: Path, tmp_path: Path, jobs: str) -> None:
+@pytest.mark.parametrize(("jobs", "number"), [("1", signal.SIGINT), ("2", signal.SIGINT), ("2", signal.SIGTERM)])
+def test_an_interrupt_keeps_what_is_finished(day: Path, tmp_path: Path, jobs: str, number: signal.Signals) -> None:
     tolerances = ",".join(f"0.{at:03d}" for at in range(10, 130))
     command = [
         sys.executable, "-m", "controller.ops.cli", "backtest", "--reports", str(day), "--out", str(tmp_path),
@@ -112,13 +113,18 @@ def test_an_interrupt_keeps_what_is_finished(day: Path, tmp_path: Path, jobs: st
         until = time.monotonic() + 60
         while len(list(points.glob("*.json"))) < 2 and time.monotonic() < until and process.poll() is None:
             time.sleep(0.05)
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: workers hear it, too
+        workers = psutil.Process(process.pid).children(recursive=True)
+        if number is signal.SIGINT:
+            os.killpg(process.pid, number)  # as a terminal does: workers hear it, too
+        else:
+            process.send_signal(number)
         out, err = process.communicate(timeout=60)
     finally:
         if process.poll() is None:
             process.kill()
             process.wait()
     assert process.returncode == 130, err
+    assert not psutil.wait_procs(workers, timeout=10)[1]
     kept = len(list(points.glob("*.json")))
     assert 2 <= kept < 120
     assert f"{kept} of 120 points are kept" in err
