@@ -8,9 +8,6 @@ broker is filled to the level from the brokers above it, sources or not; nothing
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,15 +18,16 @@ from controller.policy.frame import Ints
 from controller.policy.misplaced import bring_home, home_for
 from controller.policy.snapshot import ALLOWED, Snapshot
 from controller.policy.steady.advice import Advice
-from controller.policy.steady.candidates import Held, near, picked, targets_within_rules
+from controller.policy.steady.candidates import near, picked, targets_within_rules
 from controller.policy.steady.capacity import Capacity
+from controller.policy.steady.choices import Choices
 from controller.policy.steady.hits import Hits
 from controller.policy.steady.limits import STOP_SHARE, Limits
 from controller.policy.steady.model import Model
 from controller.policy.steady.pairs import Bounds, Candidates, Pairs, evaluate
 from controller.policy.steady.record import Record
-from controller.policy.steady.swap import Swap, best_swap, least_loaded
-from controller.policy.steady.wording import counted, most_common, move_decision, split_decision
+from controller.policy.steady.swap import best_swap, least_loaded
+from controller.policy.steady.wording import counted, most_common
 
 MIN_BUDGET = 8  # moves a round, however small the cluster
 SWAP_FROM = 0.06  # of the level: a smaller excess is not worth two moves
@@ -49,31 +47,22 @@ class Planner:
         self.snapshot, self.capacity, self.hits = snapshot, capacity, hits
         self.settings, self.advice = settings, advice
         wanted = int(np.ceil(settings.steady.budget * len(snapshot.brokers)))
-        self.budget = snapshot.room.budget(max(MIN_BUDGET, wanted))
-        self.left = snapshot.room.left(len(snapshot.brokers))
         self._enter(model)
         self.record = Record(snapshot, capacity, model, hits, settings)
-        self._transfers = 0
+        self.chosen = Choices(snapshot, model, self.record, snapshot.room.budget(max(MIN_BUDGET, wanted)))
         self._fruitless = 0  # exchanges looked for and not found
-        self._grouped: Held | None = None
-
-    @property
-    def held(self) -> Held:
-        """The bundles by broker, grouped when first needed: a quiet round never does."""
-        if self._grouped is None:
-            self._grouped = Held(self.model)
-        return self._grouped
 
     def plan(self) -> None:
         """Choose all moves of the round."""
         whole = self.model
         bring_home(self.snapshot, self._send_home)
-        if self._transfers:
+        if self.chosen.moves:
             whole.set_levels()
         for part in whole.parts:
             self._enter(part)
             self._relieve_all(self.hits.sources & part.takes_part)
-            for idle in np.flatnonzero(self.hits.idle & self.usable & (self.snapshot.target_block == ALLOWED)).tolist():
+            takes = self.usable & (self.snapshot.target_block == ALLOWED)
+            for idle in np.flatnonzero(self.hits.idle & takes).tolist():
                 self._fill(idle)
 
     def _enter(self, model: Model) -> None:
@@ -87,7 +76,7 @@ class Planner:
             source = int(np.argmax(np.where(active, self.model.score, -1.0)))
             if self.model.score[source] <= self.limits.stop:
                 active[source] = False
-            elif self._transfers >= self.budget or not self.left[source]:
+            elif self.chosen.spent(source):
                 self.record.deny(source, Reason.BUDGET_SPENT)
                 active[source] = False
             else:
@@ -99,7 +88,7 @@ class Planner:
         if found is None:
             return False
         idle_only = self.hits.idle if self.record.short[source] else np.ones(len(active), bool)
-        targets = targets_within_rules(self.model, self.usable & ~active & idle_only & (self.left > 0), found)
+        targets = targets_within_rules(self.model, self.usable & ~active & idle_only & (self.chosen.left > 0), found)
         if not len(targets):
             self.record.deny(source, Reason.UNDER_PROVISIONED if self.record.short[source] else Reason.NO_TARGET)
             return False
@@ -114,7 +103,7 @@ class Planner:
             pairs = evaluate(self.model, close, targets, bounds, self.settings.caps)
             best = pairs.best()
             if best is not None:
-                self._move(pairs, best, self._why(source))
+                self.chosen.best_of(pairs, best, self._why(source))
                 return True
         far = excess / self.model.norm
         if far > SWAP_FROM and self._exchange_best(source, found, targets, pairs):
@@ -130,7 +119,7 @@ class Planner:
 
     def _giant(self, source: int) -> int | None:
         """The source's largest bundle, free or not, if it alone is more than a broker should carry."""
-        largest = self.held.largest_of(source)
+        largest = self.chosen.held.largest_of(source)
         return largest[0] if largest is not None and largest[1] > self.limits.stop else None
 
     def _relieve_of(self, giant: int, source: int, found: Candidates, targets: Ints) -> bool | None:
@@ -149,11 +138,11 @@ class Planner:
                 pairs = evaluate(model, only, fits_better, bounds, self.settings.caps)
                 best = pairs.best()
                 if best is not None:
-                    self._move(pairs, best, self._why(source))
+                    self.chosen.best_of(pairs, best, self._why(source))
                     return True
             cut = self.advice.split(model, source, only, 0, float(model.score[source]) - model.level)
             if isinstance(cut, int):
-                self._split(source, giant, cut, {})
+                self.chosen.split(source, giant, cut, {})
                 return False
         if model.score[source] > alone + STOP_SHARE * self.settings.steady.tolerance * model.norm:
             return None
@@ -164,17 +153,16 @@ class Planner:
     def _exchange_best(self, source: int, found: Candidates, targets: Ints, pairs: Pairs) -> bool:
         """No single bundle fits: exchange two with one of the least loaded targets, if that helps."""
         takes = self.usable[source] and self.snapshot.target_block[source] == ALLOWED
-        targets = targets[self.left[targets] >= 2]
-        spent = self._transfers + 2 > self.budget or self.left[source] < 2
-        if spent or not takes or self._fruitless >= MOST_FRUITLESS:
+        if self.chosen.spent(source, 2) or not takes or self._fruitless >= MOST_FRUITLESS:
             return False
-        partners = least_loaded(self.model, targets)
+        partners = least_loaded(self.model, targets[self.chosen.left[targets] >= 2])
         self.record.visited[partners] = True
-        swap = best_swap(self.model, self.held, found, partners, self.limits.loose)
+        swap = best_swap(self.model, self.chosen.held, found, partners, self.limits.loose)
         if swap is None:
             self._fruitless += 1
             return False
-        self._exchange(source, swap, pairs)
+        told = {**self.record.seen(source), **self.record.lost(pairs)}
+        self.chosen.exchange(source, swap, self._why(source), told)
         return True
 
     def _cut_or_say(self, source: int, close: Candidates, pairs: Pairs, excess: float) -> None:
@@ -184,42 +172,19 @@ class Planner:
         bundle = int(close.bundles[largest])
         cut = self.advice.split(self.model, source, close, largest, excess)
         if isinstance(cut, int):
-            self._split(source, bundle, cut, evidence)
+            self.chosen.split(source, bundle, cut, evidence)
         elif cut is not None:
             self.record.deny(source, cut, {**evidence, **self.advice.for_bundle(bundle, cut)})
         else:
             self.record.deny(source, pairs.obstacle(), evidence)
 
-    def _split(self, source: int, bundle: int, cut: int, evidence: Mapping[str, Any]) -> None:
-        evidence = {**self.record.seen(source), **evidence}
-        self.record.note(source, split_decision(self.snapshot, bundle, source, cut, evidence))
-        self.held.name(bundle)
-
-    def _exchange(self, source: int, swap: Swap, pairs: Pairs) -> None:
-        model, target = self.model, swap.target
-        why, evidence = self._why(source), {**self.record.seen(source), **self.record.lost(pairs)}
-        before = float(model.score[source]), float(model.score[target])
-        model.move(swap.leaving, swap.leaving_work, target)
-        model.move(swap.returning, swap.returning_work, source)
-        self.held.name(swap.leaving)
-        self.held.name(swap.returning)
-        after = float(model.score[source]), float(model.score[target])
-        for bundle, other, way in (
-            (swap.leaving, swap.returning, (source, target)),
-            (swap.returning, swap.leaving, (target, source)),
-        ):
-            scores = (before, after) if way[0] == source else (before[::-1], after[::-1])
-            told = {**evidence, "swapped_with": self.snapshot.bundles[other]}
-            self.record.note(way[0], move_decision(self.snapshot, bundle, way, *scores, why, told))
-        self._count((source, target), 2)
-
     def _fill(self, idle: int) -> None:
         """Bring an idle broker to the level from the brokers above it, the highest first."""
         model = self.model
-        active = model.takes_part & (model.score > model.level) & (self.left > 0)
+        active = model.takes_part & (model.score > model.level) & (self.chosen.left > 0)
         enough = model.level - FILLED * model.norm
         while model.score[idle] < enough and active.any():
-            if self._transfers >= self.budget or not self.left[idle]:
+            if self.chosen.spent(idle):
                 return
             source = int(np.argmax(np.where(active, model.score, -1.0)))
             pairs = self._fitting(source, idle)
@@ -227,8 +192,8 @@ class Planner:
             if pairs is None or best is None:
                 active[source] = False
             else:
-                self._move(pairs, best, Reason.UNDERLOADED)
-                active[source] = model.score[source] > model.level and self.left[source] > 0
+                self.chosen.best_of(pairs, best, Reason.UNDERLOADED)
+                active[source] = model.score[source] > model.level and self.chosen.left[source] > 0
 
     def _fitting(self, source: int, idle: int) -> Pairs | None:
         found = self._free_of(source)
@@ -240,10 +205,10 @@ class Planner:
     def _send_home(self, bundle: int) -> bool:
         """A bundle that isolation forbids where it is goes where it may be; False: nowhere, now."""
         model, source = self.model, int(self.model.owner[bundle])
-        if model.tally is None or self._transfers >= self.budget or not self.left[source]:
+        if model.tally is None or self.chosen.spent(source):
             self.record.deny(source, Reason.BUDGET_SPENT)
             return False
-        targets = np.flatnonzero(model.takes_part & (self.snapshot.target_block == ALLOWED) & (self.left > 0))
+        targets = np.flatnonzero(model.takes_part & (self.snapshot.target_block == ALLOWED) & (self.chosen.left > 0))
         targets = targets[~np.broadcast_to(model.avoided(np.array([bundle]), targets), (1, len(targets)))[0]]
         work = model.work(np.array([bundle]), source)
         ceiling = max(self.settings.shed.overloaded_threshold, self.limits.stop)
@@ -252,43 +217,20 @@ class Planner:
             self.record.deny(source, why)
             return False
         policy = {"isolation": model.tally.rules.policy_name(bundle)}
-        self._transfer(bundle, work[0], (source, target), why, {**self.record.seen(source), **policy})
+        self.chosen.transfer(bundle, work[0], (source, target), why, {**self.record.seen(source), **policy})
         return True
 
     def _free_of(self, source: int) -> Candidates | None:
         """The source's bundles that may move; None when there are none, with the reason noted."""
         self.record.visited[source] = True
-        found = self.held.free_of(source)
+        found = self.chosen.held.free_of(source)
         if len(found.bundles):
             return found
-        held = self.held.all_of(source)
+        held = self.chosen.held.all_of(source)
         block = self.snapshot.bundle_block[held]
         why = Reason.NO_BUNDLES if not len(held) else most_common(block[block != ALLOWED])
         self.record.deny(source, why, {"bundles": len(held), "bundles_lost": counted(block[block != ALLOWED])})
         return None
-
-    def _move(self, pairs: Pairs, best: tuple[int, int], reason: Reason) -> None:
-        row, column = best
-        source, target = pairs.candidates.source, int(pairs.targets[column])
-        bundle = int(pairs.candidates.bundles[row])
-        evidence = {**self.record.seen(source), **self.record.lost(pairs)}
-        evidence["disruption_permille"] = round(1000 * float(pairs.candidates.disruption[row]))
-        self._transfer(bundle, pairs.candidates.work[row], (source, target), reason, evidence)
-
-    def _transfer(
-        self, bundle: int, work: Floats, way: tuple[int, int], reason: Reason, evidence: Mapping[str, Any]
-    ) -> None:
-        model = self.model
-        before = float(model.score[way[0]]), float(model.score[way[1]])
-        model.move(bundle, work, way[1])
-        self.held.name(bundle)
-        after = float(model.score[way[0]]), float(model.score[way[1]])
-        self.record.note(way[0], move_decision(self.snapshot, bundle, way, before, after, reason, evidence))
-        self._count(way, 1)
-
-    def _count(self, way: tuple[int, int], moves: int) -> None:
-        self._transfers += moves
-        self.left[list(way)] -= moves
 
     def _why(self, source: int) -> Reason:
         full = self.model.score[source] >= self.settings.shed.overloaded_threshold

@@ -53,7 +53,8 @@ class Steady:
         gave = np.array([broker in givers for broker in snapshot.brokers], bool)
         rows = score_rows(snapshot, level, hits.runs, hits.sources | gave, planner.record.reasons)
         considered = np.append(planner.record.visited, False)[snapshot.owner]
-        return StrategyOutcome((*planner.record.moves, *planner.record.skips()), rows, kept, considered, planner.budget)
+        decisions = (*planner.record.moves, *planner.record.skips())
+        return StrategyOutcome(decisions, rows, kept, considered, planner.chosen.budget)
 
 
 def _speeds(snapshot: Snapshot, memory: Mapping[str, Any]) -> dict[int, float]:
