@@ -88,7 +88,7 @@ def causes_chart(view: View) -> str:
 
 def _hover(view: View, at: int) -> str:
     point = view.results[at]
-    knobs = [f"{name} = {value}" for name, value in point.knobs.items()]
+    knobs = [f"{name} = {value}" for name, value in sorted(point.knobs.items(), key=lambda knob: knob[0])]
     figures = [
         f"max/best {point.max_best_mean:.3f}, at the end {point.max_best_end:.3f}, worst {point.max_best_worst:.3f}",
         f"{point.moves_balance} moves for balance, {view.churn[at]:.3f} of a bundle a day",

@@ -86,11 +86,12 @@ def test_all_three_knobs_of_steady_with_the_one_that_did_nothing_as_configured()
 def test_the_reasons_name_rule_neighbours_and_the_price_of_a_tight_tolerance() -> None:
     text = "\n".join(found(GRID).reasons)
     chosen = steady(0.05, 0.02, 1.0)
-    assert f"`steady` with tolerance 0.05, churn 0.02, budget 1: max/best {chosen.max_best_mean:.3f}, 100 moves" in text
+    assert f"`steady` with budget 1, churn 0.02, tolerance 0.05: max/best {chosen.max_best_mean:.3f}, 100 moves" in text
     assert "within 3% of the best max/best (1.065)" in text
     assert "tolerance, all else as recommended: 0.02: max/best 1.080, 280 moves" in text
     assert (
-        "A tolerance as tight as 0.02 would cost 180 moves more (2.8 times as many) for lower max/best by 0.015" in text
+        "A tolerance as tight as 0.02 would cost 180 moves more (2.8 times as many) for a max/best lower by 0.015"
+        in text
     )
     assert "Nine in ten of 200 predictions by `steady` were off by at most 0.042" in text
 
@@ -98,9 +99,17 @@ def test_the_reasons_name_rule_neighbours_and_the_price_of_a_tight_tolerance() -
 def test_the_highest_value_tried_is_no_optimum_yet() -> None:
     asked = found(GRID).advice
     assert asked == (
-        "churn 0.02 is the highest that was tried: add 0.04 to its --grid.",
+        "churn 0.02 is the highest tried: add 0.04 to its --grid.",
         "No point was run with steady.model_error 0.043: see what it costs with --grid steady.model_error=0,0.043.",
     )
+
+
+def test_a_knob_that_does_nothing_where_it_was_chosen_is_not_followed_further() -> None:
+    flat = [result for result in GRID if result.knobs["steady.budget"] != 0.5]
+    said = found([*flat, steady(0.02, 0.005, 0.5)], replace(BASE, steady=SteadySettings(budget=2.0)))
+    assert said.settings["steady.budget"] == 2.0
+    assert any(line.startswith("budget makes no difference there: max/best 1.095, 100 moves") for line in said.reasons)
+    assert not any(line.startswith("budget") for line in said.advice)
 
 
 def test_without_knobs_it_says_what_grid_to_run_and_the_grid_is_one_that_runs() -> None:
@@ -141,8 +150,8 @@ def test_another_strategy_may_win_and_steady_is_still_told_its_knobs() -> None:
     assert said.settings["shed.difference"] == 0.05
     assert said.settings["steady.tolerance"] == 0.05
     assert said.reasons[0].startswith("`threshold` with shed.difference 0.05: max/best 1.000, 3 moves")
-    assert any(line.startswith("`steady` alone: `steady` with tolerance") for line in said.reasons)
-    told = "Of the other strategies the most even is `steady` with tolerance 0.05"
+    assert any(line.startswith("`steady` alone: `steady` with budget") for line in said.reasons)
+    told = "Of the other strategies the most even is `steady` with budget 1, churn 0.02, tolerance 0.05"
     assert any(line.startswith(told) for line in said.reasons)
     assert chosen_of_each([*GRID, other, loser], BASE) == {
         "steady": GRID.index(steady(0.05, 0.02, 1.0)),
@@ -153,7 +162,7 @@ def test_another_strategy_may_win_and_steady_is_still_told_its_knobs() -> None:
 def test_a_point_is_called_by_the_knobs_that_say_something_about_it() -> None:
     varied = [replace(result, strategy="average", max_best_mean=1.3) for result in GRID[1:3]]
     alone = replace(point("overload"), knobs={"shed.difference": 0.2, "steady.tolerance": 0.3})
-    assert named(GRID, GRID[0]) == "`steady` with tolerance 0.02, churn 0.005, budget 0.5"
+    assert named(GRID, GRID[0]) == "`steady` with budget 0.5, churn 0.005, tolerance 0.02"
     assert named(varied, varied[1]) == "`average`"
     assert named([alone], alone) == "`overload` with shed.difference 0.2"
 

@@ -117,7 +117,7 @@ def values(listed: Any) -> list[float]:
 def test_the_timeline_has_the_chosen_point_of_each_strategy(seen: Page) -> None:
     traces = seen.plot("timeline")
     assert [trace["name"] for trace in traces[::2]] == [
-        "`steady` with tolerance 0.05, churn 0.02, budget 1", "`threshold`", "`average`",
+        "`steady` with budget 1, churn 0.02, tolerance 0.05", "`threshold`", "`average`",
     ]  # fmt: skip
     for trace in traces:
         assert len(trace["x"]) <= MOST_DRAWN
@@ -160,6 +160,13 @@ def test_pictures_are_drawn_and_everything_is_the_same_the_second_time(written: 
         content = (written / name).read_bytes()
         assert content.startswith(PNG)
         assert len(content) > 10_000
+
+
+def test_runs_that_were_stored_and_read_back_give_the_same_files(written: Path, tmp_path: Path) -> None:
+    stored = [PointRun.from_json(json.loads(json.dumps(run.to_json(), sort_keys=True))) for run in RUNS]
+    write_report(tmp_path, stored, BASE, {"reports": "loads.jsonl"})
+    for name in (REPORT, PARETO, TIMELINE, CONF):
+        assert (tmp_path / name).read_bytes() == (written / name).read_bytes(), name
 
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\"'&<b>"

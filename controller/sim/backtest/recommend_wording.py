@@ -84,7 +84,7 @@ def named(results: Sequence[PointResult], point: PointResult) -> str:
     varied = {name for name in point.knobs if len({repr(r.knobs.get(name)) for r in results}) > 1}
     mine = ", ".join(
         f"{_short(name)} {shown(value)}"
-        for name, value in point.knobs.items()
+        for name, value in sorted(point.knobs.items(), key=lambda knob: knob[0])
         if name in telling or (name not in varied and _of(name) in ("", point.strategy))
     )
     return f"`{point.strategy}` with {mine}" if mine else f"`{point.strategy}`"
@@ -143,7 +143,9 @@ def _neighbours(results: Sequence[PointResult], steady: Choice) -> list[str]:
     said = []
     for name in knobs_that_matter(results, STEADY):
         rows = _line(results, steady.chosen, name)
-        if len(rows) > 1:
+        if len({_figures(point) for _, point in rows}) == 1 < len(rows):
+            said.append(f"{_short(name)} makes no difference there: {_figures(rows[0][1])}.")
+        elif len(rows) > 1:
             each = "; ".join(f"{shown(value)}: {_figures(point)}" for value, point in rows)
             said.append(f"{_short(name)}, all else as recommended: {each}.")
     return sorted(said)
@@ -159,7 +161,7 @@ def _too_tight(results: Sequence[PointResult], steady: Choice) -> list[str]:
     more, gained = tight.moves_balance - chosen.moves_balance, chosen.max_best_mean - tight.max_best_mean
     if more <= 0:
         return []
-    bought = f"lower max/best by {gained:.3f}" if gained > 0 else "no better max/best"
+    bought = f"a max/best lower by {gained:.3f}" if gained > 0 else "no better max/best"
     return [f"A tolerance as tight as {shown(value)} would cost {more} moves more{_times(tight, chosen)} for {bought}."]
 
 
@@ -204,16 +206,17 @@ def _tolerance(point: PointResult, base: PolicySettings) -> float:
 
 
 def _edges(results: Sequence[PointResult], steady: Choice) -> list[str]:
-    """Chosen values beyond which nothing was tried."""
+    """Chosen values beyond which nothing was tried, where the last step towards them changed something."""
     said = []
-    for name in sorted(set(STEADY_KNOBS) & knobs_that_matter(results, STEADY)):
-        values = [float(value) for value in values_of(results, name)]
-        chosen = float(results[steady.chosen].knobs[name] or 0)
-        if len(values) > 1 and chosen in (values[0], values[-1]):
-            which, beyond = ("lowest", chosen / 2) if chosen == values[0] else ("highest", chosen * 2)
-            said.append(
-                f"{_short(name)} {shown(chosen)} is the {which} that was tried: add {shown(beyond)} to its --grid."
-            )
+    for name in STEADY_KNOBS:
+        rows = _line(results, steady.chosen, name)
+        at = next((at for at, (_, point) in enumerate(rows) if point is results[steady.chosen]), None)
+        if len(rows) < 2 or at not in (0, len(rows) - 1):
+            continue
+        (chosen, point), (_, next_to_it) = rows[at], rows[1 if at == 0 else -2]
+        if _figures(point) != _figures(next_to_it):
+            which, beyond = ("lowest", chosen / 2) if at == 0 else ("highest", chosen * 2)
+            said.append(f"{_short(name)} {shown(chosen)} is the {which} tried: add {shown(beyond)} to its --grid.")
     return said
 
 
