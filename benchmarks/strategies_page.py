@@ -17,7 +17,7 @@ from controller.ops.paths import ROOT
 from tests.unit.published_cases import CASES, Case, play
 
 PAGE = ROOT / "docs" / "strategies.md"
-STRATEGIES = ("steady", "threshold", "overload", "uniform", "average", "transfer")
+STRATEGIES = ("steady", "weighted", "threshold", "overload", "uniform", "average", "transfer")
 _PART = re.compile(r"(<!-- generated: (?P<name>\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
