@@ -7,12 +7,14 @@ import pytest
 
 from controller.domain.errors import BadRecord
 from controller.domain.load import BUNDLE_FIELDS, RESOURCES
+from controller.domain.placement_settings import IsolationPolicy, PlacementSettings
 from controller.domain.settings import PolicySettings
 from controller.policy.snapshot import NO_SCORE
 from controller.sim.backtest.idle_usage import idle_usage
 from controller.sim.backtest.prepared import Replay, bridged, prepare, round_ends
 from controller.sim.backtest.recording import from_reports
-from tests.unit.backtest_recordings import STEP_MS, A, B, C, D, move, played, prepared_of, report
+from controller.sim.backtest.run_point import play
+from tests.unit.backtest_recordings import STEP_MS, A, B, C, D, Script, move, played, prepared_of, report
 
 CPU, RATE = RESOURCES.index("cpu"), BUNDLE_FIELDS.index("msg_rate_in")
 UPPER_A = "t/n/0x20000000_0x40000000"
@@ -150,3 +152,16 @@ def test_bad_replays_are_refused() -> None:
         Replay(round_interval_ms=0)
     with pytest.raises(BadRecord, match="weight"):
         prepare(from_reports([report("b1", 0, {A: 1.0})], STEP_MS), (0.0,) * len(RESOURCES), Replay())
+
+
+def test_orphans_go_where_isolation_allows() -> None:
+    """b1 leaves; its namespace may use b3 only, although b2 has no bundle of it."""
+    reports = [r for at in range(8) for r in (report("b2", at, {}), report("b3", at, {D: 20.0}))]
+    reports += [report("b1", at, {A: 30.0, B: 20.0}) for at in range(3)]
+    reports += [report("b2", at, {A: 30.0, B: 20.0}) | {"sequence": 9} for at in range(3, 8)]
+    only = IsolationPolicy("apart", namespaces=("t/n",), primary=("b3",))
+    settings = PolicySettings(placement=PlacementSettings(isolation=(only,)))
+    for given, targets in ((settings, {2}), (PolicySettings(), {1})):
+        world, _ = play(prepared_of(reports), Script({}), given)
+        assert {m.target for m in world.moves} == targets
+        assert len(world.moves) == 2

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.domain.ids import RING_END, Bundle
-from controller.policy.frame import namespaces_of
+from controller.policy.frame import namespace_of_bundle, namespaces_of
 from controller.policy.split import range_of
 from controller.sim.backtest.recording import NOBODY, Floats, Ints
 
@@ -89,12 +89,19 @@ class BundleSet:
         self.split[row], self.there[row], self._listed = True, False, None
         return len(self.names) - 2, len(self.names) - 1
 
-    def ancestor(self, row: int, among: Ints) -> int | None:
+    def by_namespace(self, rows: Ints) -> Mapping[str, Sequence[int]]:
+        """Namespace -> those of the rows that are its bundles."""
+        result: dict[str, list[int]] = {}
+        for row in rows.tolist():
+            result.setdefault(namespace_of_bundle(self.names[row]), []).append(row)
+        return result
+
+    def ancestor(self, row: int, among: Sequence[int]) -> int | None:
         """Of some rows the one whose range holds the middle of this bundle's: what it was cut out of."""
         bundle = range_of(self.names[row])
         if bundle is None:
             return None
-        return next((at for at in among.tolist() if _holds(self.names[at], bundle)), None)
+        return next((at for at in among if at != row and _holds(self.names[at], bundle)), None)
 
 
 def namespace_counts(names: tuple[str, ...]) -> Mapping[str, int]:

@@ -8,20 +8,19 @@ the round on.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from controller.domain.decision import Decision, DecisionKind
-from controller.domain.holdings import Holdings
+from controller.domain.settings import PolicySettings
 from controller.policy.frame import NOBODY, namespace_of_bundle
-from controller.policy.placement import Placement
 from controller.sim.backtest.bundle_set import BundleSet
+from controller.sim.backtest.placing import Placing
 from controller.sim.backtest.prepared import Mask, Prepared
-from controller.sim.backtest.recording import Floats, Ints
+from controller.sim.backtest.recording import Ints
 from controller.sim.load_cluster import BALANCE, FAILOVER, SPLIT
 
 ADDITION = "addition"  # a move by a round to a broker that had been empty within the last JOINED_ROUNDS rounds
@@ -50,10 +49,9 @@ class Span:
 class ReplayWorld:
     """See the module's text."""
 
-    def __init__(self, prepared: Prepared, send_on: bool = True) -> None:
-        """`send_on`: of a split bundle the quieter half goes elsewhere at once (`split.auto_unload`)."""
+    def __init__(self, prepared: Prepared, settings: PolicySettings) -> None:
         self.prepared = prepared
-        self._send_on = send_on
+        self._settings = settings
         self.bundles = BundleSet(prepared.bundles)
         self.bundles.owner[:] = prepared.first_owner
         self.bundles.show(prepared.present[0])
@@ -131,7 +129,9 @@ class ReplayWorld:
         self._touched = True
         self._disturbed.add(source)
         quieter = min(halves, key=lambda half: (self.bundles.share[half], -half))
-        target = self._placed(step, quieter, {self.prepared.brokers[source]}) if self._send_on else None
+        target = (
+            self._placed(step, quieter, {self.prepared.brokers[source]}) if self._settings.split.auto_unload else None
+        )
         if target is not None:
             self._move(step + 1, at_ms, quieter, target, SPLIT)
             self._disturbed.add(target)
@@ -140,7 +140,7 @@ class ReplayWorld:
         """Brokers and bundles that came and went since the step before."""
         prepared, bundles = self.prepared, self.bundles
         before = np.flatnonzero(bundles.there)
-        was = bundles.owner[before]
+        was = bundles.owner[before].copy()
         bundles.show(prepared.present[step])
         gone = ~prepared.member[step]
         self._left.update((row, int(bundles.owner[row])) for row in np.flatnonzero(self._orphaned(gone)).tolist())
@@ -153,10 +153,10 @@ class ReplayWorld:
         if not len(rows):
             return
         at_ms = int(prepared.at_ms[step - 1]) if step else int(prepared.at_ms[0])
-        placing = self._placement(step)
+        placing, spaces = self._placing(step), self.bundles.by_namespace(before)
         for row in sorted(rows.tolist(), key=bundles.names.__getitem__):
             source = self._left.get(row)
-            target = self._inherited(row, before, was, gone) if source is None else None
+            target = self._inherited(row, spaces, gone) if source is None else None
             if target is None:
                 target = placing.choose(bundles.names[row])
             if target is None:
@@ -173,18 +173,16 @@ class ReplayWorld:
         """[U] owned by a broker that is not there any more."""
         return np.asarray((self.bundles.owner != NOBODY) & gone[self.bundles.owner])
 
-    def _inherited(self, row: int, before: Ints, was: Ints, gone: Mask) -> int | None:
-        """The owner of the bundle that held this one's range in the step before."""
-        ancestor = self.bundles.ancestor(row, before)
-        if ancestor is None:
-            return None
-        owner = int(was[before == ancestor][0])
+    def _inherited(self, row: int, before: Mapping[str, Sequence[int]], gone: Mask) -> int | None:
+        """The owner of the bundle that held this one's range in the step before; `before`: namespace -> rows."""
+        ancestor = self.bundles.ancestor(row, before.get(namespace_of_bundle(self.bundles.names[row]), ()))
+        owner = NOBODY if ancestor is None else int(self.bundles.owner[ancestor])
         return owner if owner != NOBODY and not gone[owner] else None
 
     def _placed(self, step: int, row: int, barred: set[str]) -> int | None:
-        return self._placement(step).choose(self.bundles.names[row], barred)
+        return self._placing(step).choose(self.bundles.names[row], barred)
 
-    def _placement(self, step: int) -> _Placing:
+    def _placing(self, step: int) -> Placing:
         prepared, bundles = self.prepared, self.bundles
         there = prepared.member[step]
         owner = np.where(bundles.there, bundles.owner, NOBODY)
@@ -195,46 +193,4 @@ class ReplayWorld:
             used = prepared.base[c, step] + np.bincount(owner[settled], cost, len(there))
             scores = np.fmax(scores, weight * used / prepared.limit[c, step])
         held = {bundles.names[row]: int(owner[row]) for row in np.flatnonzero(settled).tolist()}
-        return _Placing(prepared.brokers, there, scores, held)
-
-
-class _Placing:
-    """The controller's placement on what the replay knows."""
-
-    def __init__(self, brokers: tuple[str, ...], there: Mask, scores: Floats, held: Mapping[str, int]) -> None:
-        self._index = {name: at for at, name in enumerate(brokers)}
-        self._names = brokers
-        self._counts = _Counts()
-        eligible = {brokers[at]: float(scores[at]) for at in np.flatnonzero(there).tolist()}
-        for name, at in held.items():
-            self._counts.note(namespace_of_bundle(name), brokers[at])
-        self._placement = Placement(lambda: self._counts, eligible)
-
-    def choose(self, bundle: str, barred: set[str] | frozenset[str] = frozenset()) -> int | None:
-        found = self._placement.choose(namespace_of_bundle(bundle), barred)
-        return None if found is None else self._index[found]
-
-    def note(self, bundle: str, target: int) -> None:
-        """The bundle is there now."""
-        self._counts.note(namespace_of_bundle(bundle), self._names[target])
-
-
-class _Counts(Holdings):
-    """The two questions that placement asks, without sessions."""
-
-    __slots__ = ("_by_broker", "_by_space")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._by_broker: Counter[str] = Counter()
-        self._by_space: dict[str, Counter[str]] = {}
-
-    def note(self, namespace: str, broker: str) -> None:
-        self._by_broker[broker] += 1
-        self._by_space.setdefault(namespace, Counter())[broker] += 1
-
-    def total(self, broker: str) -> int:
-        return self._by_broker[broker]
-
-    def spread(self, namespace: str) -> Mapping[str, int]:
-        return self._by_space.get(namespace, {})
+        return Placing(prepared.brokers, there, scores, held, self._settings)

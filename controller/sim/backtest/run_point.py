@@ -32,7 +32,7 @@ def run_point(prepared: Prepared, point: GridPoint, base: PolicySettings, replay
 
 def play(prepared: Prepared, decide: Decide, settings: PolicySettings) -> tuple[ReplayWorld, Checks]:
     """The world after the last step, with all that happened in it, and what became of the moves."""
-    world = ReplayWorld(prepared, send_on=settings.split.auto_unload)
+    world = ReplayWorld(prepared, settings)
     frames, checks = Frames(prepared), Checks(prepared.brokers)
     memory: Mapping[str, Any] = {}
     ahead = 0  # the next step
