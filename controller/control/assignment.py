@@ -104,6 +104,7 @@ def evacuate(ctx: Context) -> None:
     for record in chosen:
         target = _shelter(ctx, record, shelters) or next_target(ctx, record, record.by)
         if target is not None:
+            ctx.watch.alarmed.pop(record.bundle.namespace, None)
             reason = Reason.DRAINED.value
             begun_ms = ctx.state.round_at_ms
             ctx.move(

@@ -51,6 +51,7 @@ KINDS: Mapping[str, Mapping[str, tuple[Get, Callable[[str], float]]]] = {
         "bundle_seconds": (lambda f: f.unavailable_bundle_s, number),
         "gap": (lambda f: f.longest_gap_ms, duration_ms),
     },
+    "placement": {"misplaced": (lambda f: f.misplaced, number), "domain_gap": (lambda f: f.domain_gap, number)},
     "members": {"brokers": (lambda f: f.brokers, number), "bundles": (lambda f: f.bundles, number)},
 }
 

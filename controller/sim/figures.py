@@ -54,6 +54,8 @@ class Figures:
     longest_gap_ms: int
     reconnects: int
     reports_lost: int
+    misplaced: int = 0  # bundles that are where isolation forbids them, at the end
+    domain_gap: int = 0  # bundles of an anti-affinity group between the fullest and the emptiest domain, at the end
 
 
 @dataclass(slots=True)

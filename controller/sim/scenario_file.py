@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 
 from controller.domain.errors import ConfigError
 from controller.domain.events import COMMAND_KINDS
+from controller.domain.placement_settings import AntiAffinityGroup, FailureDomain, IsolationPolicy, PlacementSettings
+from controller.domain.placement_settings import check as check_placement
 from controller.policy.strategies import get
 from controller.sim.assertions import Assertion, assertions_of
 from controller.sim.faults import FAULTS, Fault
@@ -20,7 +22,7 @@ from controller.sim.load_shapes import SHAPES
 from controller.sim.orders import Order, value_of
 from controller.sim.scenario import PLACES, Scenario
 from controller.sim.scenario_parser import Command, parse, with_results
-from controller.sim.scenario_values import Reader, duration_ms, number, numbers, plain, set_policy, whole
+from controller.sim.scenario_values import Reader, duration_ms, names, number, numbers, plain, set_policy, whole
 from controller.sim.simulation import Outcome, simulate
 from controller.sim.text_plot import STATS, text_plot
 
@@ -143,6 +145,44 @@ def _set(script: Script, command: Command) -> None:
     script.scenario = replace(script.scenario, policy=policy)
 
 
+def _isolation(script: Script, command: Command) -> None:
+    reader = Reader(command)
+    rule = IsolationPolicy(
+        reader.any_word("names the policy"),
+        reader.take("namespaces", names, ()),
+        reader.take("primary", names, ()),
+        reader.take("secondary", names, ()),
+        reader.take("min_available", whole, 1),
+    )
+    reader.done()
+    rules = script.scenario.policy.placement
+    _rule(script, command, replace(rules, isolation=(*rules.isolation, rule)))
+
+
+def _failure_domain(script: Script, command: Command) -> None:
+    reader = Reader(command)
+    domain = FailureDomain(reader.any_word("names the domain"), reader.take("brokers", names, ()))
+    reader.done()
+    rules = script.scenario.policy.placement
+    _rule(script, command, replace(rules, failure_domains=(*rules.failure_domains, domain)))
+
+
+def _anti_affinity(script: Script, command: Command) -> None:
+    reader = Reader(command)
+    group = AntiAffinityGroup(reader.any_word("names the group"), reader.take("namespaces", names, ()))
+    reader.done()
+    rules = script.scenario.policy.placement
+    _rule(script, command, replace(rules, anti_affinity=(*rules.anti_affinity, group)))
+
+
+def _rule(script: Script, command: Command, rules: PlacementSettings) -> None:
+    try:
+        check_placement(rules)
+    except ConfigError as error:
+        raise command.error(str(error)) from None
+    script.scenario = replace(script.scenario, policy=replace(script.scenario.policy, placement=rules))
+
+
 def _fault(script: Script, command: Command) -> None:
     reader = Reader(command)
     kind = reader.word(FAULTS, "what goes wrong")
@@ -213,6 +253,9 @@ _COMMANDS: dict[str, Callable[[Script, Command], str | None]] = {
     "reports": _reports,
     "costs": _costs,
     "set": _set,
+    "isolation": _isolation,
+    "failure_domain": _failure_domain,
+    "anti_affinity": _anti_affinity,
     "fault": _fault,
     "operator": _operator,
     "assertion": _assertion,

@@ -50,6 +50,11 @@ def numbers(text: str) -> tuple[float, ...]:
     return tuple(number(part) for part in text.split(","))
 
 
+def names(text: str) -> tuple[str, ...]:
+    """`b1,b2`."""
+    return tuple(text.split(","))
+
+
 def plain(text: str) -> str:
     """As written."""
     return text
@@ -94,6 +99,12 @@ class Reader:
             raise self.command.error(f"{self.command.name} {given}: one of {', '.join(choices)} says {what}")
         return words[0]
 
+    def any_word(self, what: str) -> str:
+        """The command's only word, whatever it is."""
+        if len(self.command.words) != 1:
+            raise self.command.error(f"{self.command.name} needs one word that {what}")
+        return self.command.words[0]
+
     def no_word(self) -> None:
         """The command has none."""
         if self.command.words:
@@ -135,7 +146,7 @@ def reader_of(kind: Any) -> Callable[[str], Any]:
     if origin is tuple and inside[0] is float:
         return numbers
     if origin is tuple and inside[0] is str:
-        return lambda text: tuple(text.split(","))
+        return names
     if origin in (typing.Union, types.UnionType) and type(None) in inside:
         (other,) = [part for part in inside if part is not type(None)]
         return lambda text: None if text == "none" else reader_of(other)(text)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from controller.sim.figures import Figures, Track, figures_of
 from controller.sim.load_cluster import AXIS_MS, LoadCluster
 from controller.sim.load_world import NOBODY, LoadWorld, Moment
 from controller.sim.move_cost import Arrival, ReconnectStorms
+from controller.sim.placement_check import check_placement, domain_gap, misplaced
 from controller.sim.reports import Reports
 from controller.sim.round_invariants import check_grace, check_replay, check_round
 from controller.sim.scenario import Scenario, check
@@ -65,7 +66,12 @@ class Simulation:
         self.workload = Workload(scenario.load, scenario.shapes, scenario.costs, cores, scenario.duration_ms, seed)
         self.world = LoadWorld(scenario.costs, self.workload.topics)
         policy = scenario.policy
-        control = ControlSettings(split=policy.split, grace_period_ms=policy.shed.grace_period_ms)
+        control = ControlSettings(
+            split=policy.split,
+            grace_period_ms=policy.shed.grace_period_ms,
+            placement=policy.placement,
+            max_bundles=policy.caps.max_bundles,
+        )
         self.cluster = LoadCluster(seed, control)
         self.cluster.loads_of_halves = self._halves
         self.reports = Reports(scenario.reports, seed)
@@ -207,7 +213,8 @@ class Simulation:
         settings = self.scenario.policy
         inputs = RoundInputs(str(at_ms), at_ms, state, brokers, bundles, settings, "simulated", "simulated")
         for result in run_with_challengers(inputs):
-            check_round(result, state, _most_moves(settings, len(state.live_brokers())))
+            check_round(result, state, _most_moves(settings, len(result.scores)))
+            check_placement(result, state, settings)
             if any(d.target for d in result.decisions) or self.rounds % REPLAYED_EVERY == 0:
                 check_replay(result)
             self.cluster.pending.append(RoundFinished(result))
@@ -262,7 +269,7 @@ class Simulation:
 
     def _figures(self) -> Figures:
         still_down_s = self.cluster.unserved_ms() / 1000.0
-        return figures_of(
+        figures = figures_of(
             self.track,
             self.scenario.duration_ms,
             self.scenario.end_ms,
@@ -276,6 +283,8 @@ class Simulation:
             reconnects=int(self.storms.reconnects),
             reports_lost=self.reports.lost,
         )
+        state, policy = self.cluster.state, self.scenario.policy
+        return replace(figures, misplaced=misplaced(state, policy), domain_gap=domain_gap(state, policy))
 
 
 def _most_moves(settings: PolicySettings, brokers: int) -> int:

@@ -1,0 +1,110 @@
+"""Rules of placement in a run, judged by names and by Pulsar's filters, not by the arrays that the round judges with.
+
+`check_placement` is part of I7: no round's move breaks a hard rule as it stands after the moves before it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from controller.domain.decision import DecisionKind, RoundResult
+from controller.domain.errors import InvariantBroken
+from controller.domain.ids import Bundle
+from controller.domain.settings import PolicySettings
+from controller.domain.state import ClusterState
+from controller.policy.isolation import domain_of, isolation_of
+
+
+def check_placement(result: RoundResult, state: ClusterState, settings: PolicySettings) -> None:
+    """Raise InvariantBroken for a move to a broker that isolation forbids, over a cap on bundles, or into a failure
+    domain or onto a broker that has more of the bundle's anti-affinity group than where it comes from."""
+    if not has_rules(settings):
+        return
+    isolation, available = isolation_of(settings.placement.isolation), _available(state)
+    held = Counter({broker: state.holdings.total(broker) for broker in state.brokers})
+    groups = _Groups(state, settings)
+    moves = [d for d in result.decisions if d.kind is DecisionKind.TRANSFER and d.bundle and d.source and d.target]
+    for move in moves:
+        source, target, bundle = str(move.source), str(move.target), Bundle.parse(str(move.bundle))
+        kind = isolation.kind_of(bundle.namespace)
+        if target not in isolation.allowed(kind, available):
+            raise InvariantBroken(f"I7: {move.id} moves {bundle} to {target}, which isolation forbids")
+        most = settings.caps.max_bundles
+        if most is not None and held[target] >= most and move.exchanged_with is None:
+            raise InvariantBroken(f"I7: {move.id} moves {bundle} to {target}, which holds {held[target]} of {most}")
+        may_stay = source in isolation.allowed(kind, available) or source in isolation.at_home(kind, [source])
+        if may_stay and groups.worse(bundle.namespace, source, target):
+            raise InvariantBroken(f"I7: {move.id} moves {bundle} to {target}, closer to others of its group")
+        held.update({target: 1, source: -1})
+        groups.move(bundle.namespace, source, target)
+
+
+def misplaced(state: ClusterState, settings: PolicySettings) -> int:
+    """Bundles that are owned by a broker where isolation forbids them."""
+    isolation, available = isolation_of(settings.placement.isolation), _available(state)
+    count = 0
+    for record in state.bundles.values():
+        if record.by is not None and settings.placement.isolation:
+            kind, broker = isolation.kind_of(record.bundle.namespace), record.by.broker
+            count += not (broker in isolation.allowed(kind, available) or isolation.at_home(kind, [broker]))
+    return count
+
+
+def domain_gap(state: ClusterState, settings: PolicySettings) -> int:
+    """The most that a failure domain with a living broker (without domains: a broker) has more of a group than another
+    has, in bundles."""
+    groups = _Groups(state, settings)
+    return max((max(found.values()) - min(found.values()) for found in groups.by_domain(_available(state))), default=0)
+
+
+def has_rules(settings: PolicySettings) -> bool:
+    """Whether anything is configured that this file judges."""
+    placement = settings.placement
+    return bool(placement.isolation or placement.anti_affinity or settings.caps.max_bundles is not None)
+
+
+class _Groups:
+    """Bundles of every anti-affinity group by broker."""
+
+    def __init__(self, state: ClusterState, settings: PolicySettings) -> None:
+        self._domains = settings.placement.failure_domains
+        self._of = {name: group.name for group in settings.placement.anti_affinity for name in group.namespaces}
+        self._held = {group.name: Counter[str]() for group in settings.placement.anti_affinity}
+        for namespace, group in self._of.items():
+            self._held[group].update(state.holdings.spread(namespace))
+
+    def worse(self, namespace: str, source: str, target: str) -> bool:
+        """Whether a move would make the spread of the namespace's group worse."""
+        group = self._of.get(namespace)
+        if group is None:
+            return False
+        held = self._held[group]
+        here, there = self._home(source), self._home(target)
+        if here != there:
+            total = Counter[str]()
+            for broker, count in held.items():
+                total[self._home(broker)] += count
+            return total[there] > total[here] - 1
+        return held[target] > held[source] - 1
+
+    def move(self, namespace: str, source: str, target: str) -> None:
+        group = self._of.get(namespace)
+        if group is not None:
+            self._held[group].update({target: 1, source: -1})
+
+    def by_domain(self, brokers: list[str]) -> list[Counter[str]]:
+        """Of each group with at least one of these brokers, by domain."""
+        found = []
+        for held in self._held.values():
+            total = Counter({self._home(broker): 0 for broker in brokers})
+            for broker in brokers:
+                total[self._home(broker)] += held[broker]
+            found.append(total)
+        return [total for total in found if total]
+
+    def _home(self, broker: str) -> str:
+        return domain_of(broker, self._domains) if self._domains else broker
+
+
+def _available(state: ClusterState) -> list[str]:
+    return [broker.id for broker in state.live_brokers() if not broker.drained and not broker.leaving]
