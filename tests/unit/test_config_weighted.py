@@ -45,6 +45,18 @@ def test_every_name_is_covered_by_a_case() -> None:
     assert declared == {prefix + name for name, *_ in NAMES for prefix in ("", "loadBalancer.")}
 
 
+@pytest.mark.covers(
+    "weighted-cpu",
+    "weighted-memory",
+    "weighted-bandwidth-in",
+    "weighted-bandwidth-out",
+    "weighted-max-topics",
+    "weighted-max-partitions",
+    "weighted-offload",
+    "weighted-unacked",
+    "weighted-rpc-queue",
+    "weighted-providers",
+)
 @pytest.mark.parametrize(("name", "written", "field", "value"), NAMES, ids=[n[0] for n in NAMES])
 def test_the_walkthroughs_name_sets_the_limit_wherever_it_stands(
     tmp_path: Path, name: str, written: str, field: str, value: object
@@ -59,6 +71,7 @@ def test_the_walkthroughs_name_sets_the_limit_wherever_it_stands(
         assert getattr(weighted_settings(settings), field) == value
 
 
+@pytest.mark.covers("configured-by-file", "rate-units")
 def test_the_walkthroughs_own_snippet_is_understood(tmp_path: Path) -> None:
     text = (
         "loadBalancer.maxPartitionsPerBroker: 100\n"
@@ -109,6 +122,7 @@ def test_two_names_that_contradict_each_other_stop_the_start(tmp_path: Path) -> 
         ("controller.domain.settings.PolicySettings", "lacks usage, limit, part, name, fluctuates"),
     ],
 )
+@pytest.mark.covers("weighted-providers")
 def test_a_provider_that_cannot_be_used_stops_the_start_and_is_named(name: str, complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint) as caught:
         load_settings(None, overrides=[f"loadAwarenessProviders={name}"], env={})

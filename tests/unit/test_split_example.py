@@ -33,6 +33,7 @@ def distribution(driver: StepDriver) -> dict[str, str]:
     return {name: by.broker for name, by in owned.items() if by is not None}
 
 
+@pytest.mark.covers("split-example", "split-parent-retired")
 @pytest.mark.parametrize("by", ["agent", "operator"])
 def test_the_upper_half_goes_to_broker_2_and_the_old_bundle_is_no_more(by: str) -> None:
     driver, (one, two, _) = three_brokers()

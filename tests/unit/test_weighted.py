@@ -60,6 +60,7 @@ def with_latencies(built: ClusterBuilder, **ms: dict[str, float]) -> RoundResult
 
 
 class TestTheWalkthrough:
+    @pytest.mark.covers("walkthrough-example", "rolling-average")
     def test_an_overload_moves_partition_0_to_broker_2_and_nothing_else(self) -> None:
         built = walkthrough()
         assert moves(built.second_round()) == []
@@ -76,6 +77,7 @@ class TestTheWalkthrough:
         for _ in range(5):
             assert moves(built.later().round()) == []
 
+    @pytest.mark.covers("walkthrough-example", "target-same-topic")
     def test_the_same_through_ballast_decide(self) -> None:
         def line(points: float) -> bytes:
             named = "persistent://t/ns/my-topic-partition-"
@@ -92,6 +94,7 @@ class TestTheWalkthrough:
         assert (move.bundle, move.target) == ("persistent://t/ns/my-topic-partition-0", "broker-2")
         assert move.evidence["target_serves_the_topic"]
 
+    @pytest.mark.covers("weighted-bandwidth-out")
     def test_its_limit_on_outgoing_bandwidth_is_what_makes_it_more_sensitive(self) -> None:
         built = walkthrough()
         knob = {"bandwidth_out_threshold_bytes_per_s": 8_000_000, "cpu_threshold": None}
@@ -139,6 +142,17 @@ def one_over(figure: str) -> tuple[ClusterBuilder, dict[str, dict[str, float]]]:
 
 
 class TestLimits:
+    @pytest.mark.covers(
+        "weighted-cpu",
+        "weighted-memory",
+        "weighted-bandwidth-in",
+        "weighted-bandwidth-out",
+        "weighted-max-topics",
+        "weighted-max-partitions",
+        "weighted-offload",
+        "weighted-unacked",
+        "weighted-rpc-queue",
+    )
     @pytest.mark.parametrize("figure", FIGURES)
     def test_each_limit_makes_a_source_of_who_is_over_it(self, figure: str) -> None:
         built, latencies = one_over(figure)
@@ -150,6 +164,7 @@ class TestLimits:
         assert move.evidence["target_limits_after"][figure] == 300
         assert replay_round(json.loads(json.dumps(result.inputs))) == result.plan_hash
 
+    @pytest.mark.covers("weighted-providers")
     @pytest.mark.parametrize("figure", FIGURES)
     def test_without_the_limit_or_without_somebody_who_looks_it_is_none(self, figure: str) -> None:
         built, latencies = one_over(figure)
@@ -168,6 +183,7 @@ class TestLimits:
         built, latencies = one_over(figure)
         assert moves(with_latencies(built.with_settings(weighted={**OFF, knob: 119}), **latencies))
 
+    @pytest.mark.covers("absolute-or-relative")
     def test_nobody_sheds_because_another_has_less(self) -> None:
         built = weighted().broker("a", cpu=84).broker("b", cpu=0)
         for _ in range(12):
@@ -207,6 +223,7 @@ class TestWhen:
             built.bundle("a", cpu=19)
         return built
 
+    @pytest.mark.covers("rolling-average")
     def test_one_spike_moves_nothing(self) -> None:
         built = self.hot()
         for percent in (50, 95, 50, 95, 50):
@@ -245,6 +262,7 @@ class TestWhen:
 
 
 class TestWhich:
+    @pytest.mark.covers("value-clients", "value-unacked", "busiest-first")
     def test_of_bundles_that_suffice_the_one_goes_that_is_missed_least(self) -> None:
         built = weighted().broker("a", cpu=90, sessions=100.0, unacked=1000.0).broker("b", cpu=0)
         built.bundle("a", cpu=10, sessions=60.0, unacked=100.0)
@@ -293,6 +311,7 @@ class TestWhere:
             built.broker(name, cpu=percent, cores=size)
         return built
 
+    @pytest.mark.covers("target-capacity")
     def test_the_one_with_the_most_left_for_its_size(self) -> None:
         (move,) = moves(self.full(30, 40, cores=(1.0, 8.0)).second_round())
         assert move.target == "c"  # 30 + 19 = 49 % of one core; 40 + 19 / 8 = 42 % of eight
@@ -324,12 +343,14 @@ class TestWhere:
         assert moves(result) == []
         assert reason_of(result, "a") is Reason.WOULD_NOT_IMPROVE
 
+    @pytest.mark.covers("target-not-overloaded", "target-not-cpu-alone")
     def test_one_over_another_limit_is_no_target(self) -> None:
         built = self.full(0, 30).with_settings(weighted={"max_partitions_per_broker": 100})
         built.brokers["b"]["partitions"] = 101.0
         (move,) = moves(built.second_round())
         assert move.target == "c"
 
+    @pytest.mark.covers("target-same-topic")
     def test_of_equal_ones_the_one_that_serves_the_topic_already(self) -> None:
         built = self.full(20, 20, 20)
         built.bundle("c", cpu=5)
@@ -344,6 +365,7 @@ class TestWhere:
         built.bundle("c", cpu=5)
         assert moves(built.second_round())[0].target == "b"
 
+    @pytest.mark.covers("target-metadata-latency")
     @pytest.mark.parametrize(("slow", "target"), [("b", "c"), ("c", "b")])
     def test_of_equal_ones_the_one_with_the_lower_metadata_latency(self, slow: str, target: str) -> None:
         ms = {name: 40.0 if name == slow else 2.0 for name in "abc"}
@@ -402,6 +424,7 @@ class Backlog:
         return snapshot.fields[:, self.column]
 
 
+@pytest.mark.covers("weighted-providers")
 def test_a_provider_of_ones_own_counts_beside_the_built_in_ones() -> None:
     names = ("org.apache.pulsar.broker.load.LoadAwarenessProvider", f"{__name__}.Backlog")
     built = weighted().with_settings(weighted={"load_awareness_providers": names})
