@@ -11,17 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.domain.decision import Reason
+from controller.domain.load import BUNDLE_FIELDS
 from controller.policy.frame import Ints
 from controller.policy.placement_rules import PlacementTally
 from controller.policy.snapshot import ALLOWED, REASONS, Snapshot
 
-MOST_FRUITLESS = 64  # bundles without a home that one round tries
+MOST_FRUITLESS = 16  # bundles without a home that one round tries
+_IN, _OUT = BUNDLE_FIELDS.index("throughput_in"), BUNDLE_FIELDS.index("throughput_out")
 
 
 def bring_home(snapshot: Snapshot, send: Callable[[int], bool]) -> None:
-    """Call `send` for each misplaced bundle that is free, by name, those with an open home first.
+    """Call `send` for each misplaced bundle that is free: those with an open home first, then smaller ones, then by name.
 
-    `send` moves it and says whether it could.
+    `send` moves it and says whether it could. Where a small one finds no room a large one finds none either.
     """
     rules = snapshot.rules
     if rules is None:
@@ -30,7 +32,8 @@ def bring_home(snapshot: Snapshot, send: Callable[[int], bool]) -> None:
     homes = np.count_nonzero(rules.allowed & rules.open, axis=1)
     homeless = homes[rules.kind[free]] == 0
     fruitless = 0
-    for bundle in free[np.argsort(homeless, kind="stable")].tolist():
+    traffic = snapshot.fields[free, _IN] + snapshot.fields[free, _OUT]
+    for bundle in free[np.lexsort((traffic, homeless))].tolist():
         fruitless += not send(bundle)
         if fruitless >= MOST_FRUITLESS:
             return

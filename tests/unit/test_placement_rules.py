@@ -167,6 +167,14 @@ class TestMisplaced:
         assert reason_of(result, "x1") is Reason.TARGET_ABOVE_MEAN
 
     @pytest.mark.parametrize("strategy", ["headroom", "steady"])
+    def test_large_ones_without_room_hold_back_no_small_ones(self, strategy: str) -> None:
+        made = built(isolated(), strategy, p1=80, x1=60)
+        for size in (*[6.0] * 20, 0.5, 0.25):
+            filled(made, "x1", "alpha/a", 1, size)
+        small = [bundle_name(number, "alpha/a") for number in (20, 21)]
+        assert sorted(str(d.bundle) for d in moves(made.round())) == small
+
+    @pytest.mark.parametrize("strategy", ["headroom", "steady"])
     def test_without_a_home_it_stays_and_the_reason_is_told(self, strategy: str) -> None:
         made = built(isolated(), strategy, x1=30, x2=30)
         filled(made, "x1", "alpha/a", 200, 0.1)
