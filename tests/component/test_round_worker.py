@@ -111,6 +111,20 @@ def test_strategy_and_challengers_change_while_the_worker_runs_and_stay_after_a_
         assert replay_round(json.loads(row["inputs_json"])) == row["plan_hash"]
 
 
+def test_queue_times_and_metadata_latencies_reach_the_strategy_that_reads_them(run: ShortRun) -> None:
+    rounds = Rounds(run.settings, every_round=False)
+    run.command("strategy", strategy="weighted", challengers=["steady"])
+    run._send("round_now", {})
+    done = rounds.advance()
+    assert done is not None
+    weighted, steady = (json.loads(json.dumps(result.inputs)) for result in done.results)
+    told = weighted["frame"]["latencies_us"]
+    assert len(told) == len(weighted["frame"]["brokers"])
+    assert any(min(pair) >= 0 for pair in told)
+    assert "latencies_us" not in steady["frame"]
+    assert [replay_round(inputs) for inputs in (weighted, steady)] == [result.plan_hash for result in done.results]
+
+
 def test_an_override_reaches_the_next_round_and_its_table(run: ShortRun) -> None:
     rounds = Rounds(run.settings, every_round=False)
     owned = run.owned_by("b1:8080")[0]
