@@ -219,6 +219,7 @@ class Agent:
             info={
                 "runtime": self._runtime.kind,
                 "can_fence": self._runtime.can_fence,
+                "version": self._runtime.version,
                 "lookup_url": self._lookup_url,
                 "data_address": self._runtime.data_address,
                 "capacity": self._capacity,

@@ -37,6 +37,7 @@ class MemoryRuntime:
 
     kind = "memory"
     can_fence = True
+    version = ""
 
     def __init__(self, fences: MemoryFences, address: str = "127.0.0.1:1") -> None:
         self._fences = fences

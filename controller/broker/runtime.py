@@ -68,6 +68,7 @@ class BrokerRuntime(Protocol):
 
     kind: str  # "reference" or "pulsar"
     can_fence: bool  # whether `fence` really shuts out an older owner
+    version: str  # of the broker's software, as 4.0.8; empty: not known
 
     async def start(self, directory: Directory) -> None:
         """Open ports and connections; serves nothing yet."""

@@ -24,7 +24,7 @@ def session_fields(session: Session) -> dict[str, Any]:
 
 
 def heartbeat(session: Session, applied_seq: int, sent_ms: int, info: Mapping[str, Any]) -> dict[str, Any]:
-    """`info`: runtime, can_fence, lookup_url, data_address, capacity."""
+    """`info`: runtime, can_fence, version, lookup_url, data_address, capacity."""
     base = {"v": VERSION, **session_fields(session), "applied_seq": applied_seq, "sent_ms": sent_ms}
     return {**base, "info": dict(info)}
 

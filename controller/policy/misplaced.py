@@ -21,7 +21,7 @@ _IN, _OUT = BUNDLE_FIELDS.index("throughput_in"), BUNDLE_FIELDS.index("throughpu
 
 
 def bring_home(snapshot: Snapshot, send: Callable[[int], bool]) -> None:
-    """Call `send` for each misplaced bundle that is free: those with an open home first, then smaller ones, then by name.
+    """Call `send` for each free misplaced bundle: those with an open home first, then smaller ones, then by name.
 
     `send` moves it and says whether it could. Where a small one finds no room a large one finds none either.
     """

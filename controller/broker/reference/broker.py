@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
+from controller import __version__
 from controller.broker.reference.bundle import BundleTable, Phase, ServedBundle
 from controller.broker.reference.capacity import Capacity, Throttle
 from controller.broker.reference.front import ClientFront
@@ -42,6 +43,7 @@ class ReferenceBroker:
 
     kind = "reference"
     can_fence = True
+    version = __version__
 
     def __init__(
         self,
