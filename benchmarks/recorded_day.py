@@ -30,6 +30,7 @@ IDLE_CPU_PCT = 60.0
 CPU_A_MESSAGE, CPU_A_BYTE = 0.04, 0.00002  # percent of one core
 MEAN_UTILISATION = 0.45  # of the CPU, over the day
 SWING, NOISE = 0.5, 0.03
+LATENCY_MS = (0.5, 2.0)  # request queue, metadata store
 AWAY = 7  # the broker that is away at noon
 AWAY_STEPS = range(DAY_STEPS // 2, DAY_STEPS // 2 + 60)
 _F = {name: at for at, name in enumerate(BUNDLE_FIELDS)}
@@ -48,7 +49,7 @@ class Day:
     def recording(self) -> Recording:
         """All steps as arrays."""
         moments = list(self.moments())
-        usage, limit = (np.array([part[at] for part in moments]) for at in (2, 3))
+        usage, limit, member = (np.array([part[at] for part in moments]) for at in (2, 3, 5))
         return Recording(
             brokers=tuple(map(broker_name, range(self.brokers))),
             bundles=bundle_names(self.bundles),
@@ -56,7 +57,8 @@ class Day:
             usage=usage,
             limit=limit,
             totals=np.array([part[4] for part in moments]),
-            member=np.array([part[5] for part in moments]),
+            latency=np.where(member[..., None], LATENCY_MS, np.nan),
+            member=member,
             owner=np.array([part[0] for part in moments]),
             fields=np.array([part[1] for part in moments]),
         )
@@ -131,7 +133,7 @@ class Day:
                 report = {
                     "v": 1, "broker": broker_name(broker), "incarnation": 1, "nonce": "recorded", "session": 1,
                     "sequence": step + 1, "sent_ms": START_MS + step * STEP_MS + 20_000 + broker,
-                    "resources": resources, "rpc_queue_ms": 0.5, "metadata_latency_ms": 2.0,
+                    "resources": resources, "rpc_queue_ms": LATENCY_MS[0], "metadata_latency_ms": LATENCY_MS[1],
                     "totals": {**figures, "bundles": len(held)},
                     "bundles": [
                         {"bundle": names[at], **dict(zip(BUNDLE_FIELDS, rows[at], strict=True)),

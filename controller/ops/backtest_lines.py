@@ -19,11 +19,13 @@ from controller.domain.errors import BadRecord
 from controller.domain.events import VERSION
 from controller.domain.ids import Bundle, Session, check_broker_id
 from controller.domain.load import BUNDLE_FIELDS, IMPOSSIBLE_FACTOR, RESOURCES
+from controller.policy.frame import LATENCIES
 
 Floats = NDArray[np.float64]
 SHOWN_CHARACTERS = 200
 LARGEST = 2**53
 RECORDED_NONCE = "recorded"
+_SAID = {"rows": "bundles", "totals": "totals", "latency": "latencies"}
 _NAME = re.compile(r"[^/\s]{1,128}/[^/\s]{1,128}/0x[0-9a-f]{8}_0x[0-9a-f]{8}")
 
 
@@ -35,6 +37,7 @@ class Figures(NamedTuple):
     usage: Floats  # [R]
     limit: Floats  # [R]
     totals: Floats  # [F]
+    latency: Floats  # [LATENCIES] ms
     names: list[str]
     rows: NDArray[np.float32]  # [k x F]
 
@@ -88,11 +91,12 @@ class LineReader:
                 self._good.add(name)
         if len(set(figures.names)) < len(figures.names):
             raise BadRecord("duplicate_bundle", f"line {number} lists a bundle twice")
-        for what, values in (("bundles", figures.rows), ("totals", figures.totals)):
+        for what in ("rows", "totals", "latency"):
+            values = getattr(figures, what)
             if not np.isfinite(values).all():
-                raise BadRecord("nonfinite", f"line {number}: a number of its {what} is not finite")
+                raise BadRecord("nonfinite", f"line {number}: a number of its {_SAID[what]} is not finite")
             if (values < 0).any():
-                raise BadRecord("negative", f"line {number}: a number of its {what} is below 0")
+                raise BadRecord("negative", f"line {number}: a number of its {_SAID[what]} is below 0")
         if not (np.isfinite(figures.usage).all() and np.isfinite(figures.limit).all()):
             raise BadRecord("nonfinite", f"line {number}: a usage or limit is not finite")
         limited = figures.limit > 0
@@ -117,6 +121,7 @@ def _figures(report: Mapping[str, Any]) -> Figures:
         usage=told[0],
         limit=told[1],
         totals=np.array([report["totals"][f] for f in BUNDLE_FIELDS], np.float64),
+        latency=np.array([report[name] for name in LATENCIES], np.float64),
         names=[bundle["bundle"] for bundle in bundles],
         rows=rows,
     )

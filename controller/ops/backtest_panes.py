@@ -16,6 +16,7 @@ from controller.domain.load import BUNDLE_FIELDS, RESOURCES, TAIL
 from controller.ledger.files import read_range, surviving_vacuum
 from controller.ledger.loads import BROKER_COLUMNS, BUNDLE_COLUMNS, average_brokers, average_bundles
 from controller.ledger.tables import TableRoot
+from controller.policy.frame import LATENCIES
 from controller.sim.backtest.recording import Recorder
 from schemas.load_tables import BROKER_PANES, BUNDLE_PANES
 from schemas.record import Record
@@ -68,7 +69,7 @@ def _by_step(panes: pa.Table, step_ms: int) -> dict[int, pa.Table]:
 def _add(recorder: Recorder, at_ms: int, broker_panes: pa.Table, bundle_panes: pa.Table | None) -> None:
     brokers = average_brokers(broker_panes)
     usage, limit = (_matrix(brokers, [f"{r}_{part}" for r in RESOURCES], -1.0) for part in ("usage", "limit"))
-    totals = _matrix(brokers, list(BUNDLE_FIELDS), 0.0)
+    totals, latency = _matrix(brokers, list(BUNDLE_FIELDS), 0.0), _matrix(brokers, list(LATENCIES), 0.0)
     names, reporter = np.zeros(0, object), np.zeros(0, object)
     rows = np.zeros((0, len(BUNDLE_FIELDS)), np.float32)
     if bundle_panes is not None:
@@ -80,8 +81,9 @@ def _add(recorder: Recorder, at_ms: int, broker_panes: pa.Table, bundle_panes: p
     ):
         mine = reporter == broker
         recorder.add_figures(
-            broker, (at_ms, int(incarnation)), usage[at], limit[at], totals[at], names[mine].tolist(), rows[mine]
-        )
+            broker, (at_ms, int(incarnation)), usage[at], limit[at], totals[at], latency[at],
+            names[mine].tolist(), rows[mine],
+        )  # fmt: skip
 
 
 def _matrix(table: pa.Table, columns: list[str], unknown: float) -> np.ndarray:

@@ -165,3 +165,13 @@ def test_orphans_go_where_isolation_allows() -> None:
         world, _ = play(prepared_of(reports), Script({}), given)
         assert {m.target for m in world.moves} == targets
         assert len(world.moves) == 2
+
+
+def test_latencies_are_the_brokers_own_and_averaged() -> None:
+    reports = [report("b1", at, {A: 30.0}) | {"rpc_queue_ms": 1.0 + at, "metadata_latency_ms": 7.0} for at in range(4)]
+    reports += [report("b2", at, {D: 20.0}) for at in range(2)]
+    _, _, script = played(reports, {0: [move(A, "b1", "b2")]})
+    assert [s.frame.latencies.tolist() for s in script.seen if s.frame.latencies is not None] == [
+        [[1_500, 7_000], [0, 0]],
+        [[3_500, 7_000], [-1, -1]],
+    ]

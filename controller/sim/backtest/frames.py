@@ -64,6 +64,7 @@ class Frames:
             bundle_facts=facts,
             row_facts=row_facts,
             row_fields=fields,
+            latencies=prepared.round_latency[round_][members],
             namespace_bundles=bundles.namespaces() if len(rows) == len(known) else namespace_counts(names),
         )
 

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.domain.errors import BadRecord
-from controller.domain.load import BUNDLE_FIELDS, FIELD_SCALES, RESOURCES
+from controller.domain.load import BUNDLE_FIELDS, FIELD_SCALES, RESOURCES, UNKNOWN
 from controller.policy.costs import costs, unit_costs
-from controller.policy.frame import quantised
+from controller.policy.frame import LATENCIES, quantised
 from controller.sim.backtest.idle_usage import idle_usage
 from controller.sim.backtest.recording import NOBODY, Floats, Ints, Recording, Singles
 
@@ -63,6 +63,7 @@ class Prepared:
     round_base: Floats  # [Q x B x R] means of the round's steps, as `base`
     round_limit: Floats  # [Q x B x R]
     round_cost: Singles  # [Q x N x R]
+    round_latency: Ints  # [Q x B x LATENCIES] quantised means, UNKNOWN where nobody told
     round_tail: Ints  # [Q x B x F] quantised: of bundles that no report lists
     round_fields: Ints  # [Q x N x F] quantised means of the steps in which it was there
     used_fields: Ints  # indices of the fields that any bundle ever had
@@ -74,6 +75,7 @@ class Prepared:
 
 
 ARRAYS = tuple(f.name for f in fields(Prepared) if f.name not in ("brokers", "bundles"))
+US_A_MS = 1000.0
 _SCALES = np.array(FIELD_SCALES, np.float64)
 
 
@@ -92,7 +94,7 @@ def prepare(recording: Recording, weights: tuple[float, ...], replay: Replay) ->
         base[:, at], limit[:, at] = step.base.T[counted], step.limit.T[counted]
         cost[:, at] = step.cost.T[counted]
         present[at] = step.owner != NOBODY
-        rounds.add(at, step, recording.member[at])
+        rounds.add(at, step, recording.member[at], recording.latency[at])
         if at == 0:
             first_owner = step.owner.copy()
     weight = np.array(weights)[counted]
@@ -204,6 +206,7 @@ class _Rounds:
             "round_base": ((brokers, len(RESOURCES)), np.float64),
             "round_limit": ((brokers, len(RESOURCES)), np.float64),
             "round_cost": ((bundles, len(RESOURCES)), np.float32),
+            "round_latency": ((brokers, len(LATENCIES)), np.int64),
             "round_tail": ((brokers, len(BUNDLE_FIELDS)), np.int64),
             "round_fields": ((bundles, len(BUNDLE_FIELDS)), np.int64),
         }
@@ -214,15 +217,16 @@ class _Rounds:
             name: np.zeros(shapes[name][0][-1], bool) for name in ("round_cost", "round_fields")
         }
 
-    def add(self, at: int, step: _Step, heard: Mask) -> None:
+    def add(self, at: int, step: _Step, heard: Mask, latency: Floats) -> None:
         """The next step; `heard` [B]: who really reported."""
         if self._at == len(self.ends):
             return
         held = step.owner != NOBODY
-        known = np.isfinite(step.base)
+        known, timed = np.isfinite(step.base), np.isfinite(latency)
         for name, value in (
             ("heard", heard), ("held", held), ("known", known), ("base", np.where(known, step.base, 0.0)),
             ("cost", step.cost), ("tail", step.tail), ("fields", step.fields), ("steps", np.ones(1)),
+            ("latency", np.where(timed, latency, 0.0)), ("timed", timed),
         ):  # fmt: skip
             self._sums[name] = self._sums[name] + value if name in self._sums else np.asarray(value, np.float64)
         if at == self.ends[self._at]:
@@ -233,10 +237,12 @@ class _Rounds:
         shown = np.maximum(sums["held"], 1.0)[:, None]
         with np.errstate(invalid="ignore", divide="ignore"):
             base = sums["base"] / sums["known"]
+            latency = sums["latency"] / sums["timed"]  # NaN where nobody told
         self.arrays["round_heard"][q] = sums["heard"] > 0
         self.arrays["round_base"][q] = np.where(sums["known"] > 0, base, np.nan)
         self.arrays["round_limit"][q] = step.limit
         self.arrays["round_cost"][q] = sums["cost"] / shown
+        self.arrays["round_latency"][q] = quantised(latency, US_A_MS, UNKNOWN)
         self.arrays["round_tail"][q] = quantised(sums["tail"] / sums["steps"], _SCALES, 0)
         self.arrays["round_fields"][q] = quantised(sums["fields"] / shown, _SCALES, 0)
         for name, used in self.used.items():

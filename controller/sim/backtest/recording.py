@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from controller.domain.errors import BadRecord
 from controller.domain.load import BUNDLE_FIELDS, RESOURCES
+from controller.policy.frame import LATENCIES
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -34,6 +35,7 @@ class Recording:
     usage: Floats  # [S x B x R] NaN unknown
     limit: Floats  # [S x B x R] NaN unknown
     totals: Floats  # [S x B x F] of all its bundles, those that no report lists among them
+    latency: Floats  # [S x B x LATENCIES] ms, NaN where it was not told
     member: NDArray[np.bool_]  # [S x B]
     owner: Ints  # [S x N] who reported it, NOBODY
     fields: Singles  # [S x N x F] 0 where nobody reported it
@@ -58,6 +60,7 @@ class Reported(NamedTuple):
     usage: Floats  # [R] NaN unknown
     limit: Floats  # [R] NaN unknown
     totals: Floats  # [F]
+    latency: Floats  # [LATENCIES] ms
     bundles: Ints  # [k] numbers in the order of their first appearance
     fields: Singles  # [k x F]
 
@@ -78,12 +81,13 @@ class Recorder:
         order = (int(report["sent_ms"]), int(report["incarnation"]), int(report["sequence"]))
         told = np.array([[report["resources"][r][part] for r in RESOURCES] for part in ("usage", "limit")], np.float64)
         totals = np.array([report["totals"][f] for f in BUNDLE_FIELDS], np.float64)
+        latency = np.array([report[name] for name in LATENCIES], np.float64)
         rows = [[b[f] for f in BUNDLE_FIELDS] for b in report["bundles"]]
         names = [b["bundle"] for b in report["bundles"]]
-        self.add_figures(report["broker"], order, told[0], told[1], totals, names, np.array(rows, np.float32))
+        self.add_figures(report["broker"], order, told[0], told[1], totals, latency, names, np.array(rows, np.float32))
 
     def add_figures(
-        self, broker: str, order: tuple[int, ...], usage: Floats, limit: Floats, totals: Floats,
+        self, broker: str, order: tuple[int, ...], usage: Floats, limit: Floats, totals: Floats, latency: Floats,
         names: Iterable[str], rows: Singles,
     ) -> None:  # fmt: skip
         """The same as arrays. `order`: ms since epoch first; usage below 0 and limits of 0 or less are unknown."""
@@ -97,6 +101,7 @@ class Recorder:
             np.where(usage < 0, np.nan, usage),
             np.where(limit <= 0, np.nan, limit),
             totals,
+            latency,
             np.array(numbers, np.int64),
             rows.reshape(len(numbers), len(BUNDLE_FIELDS)),
         )
@@ -115,6 +120,7 @@ class Recorder:
         for (step, broker), told in sorted(self._reported.items(), key=lambda item: (item[1].order[0], item[0])):
             s, b = step_at[step], broker_at[broker]
             result.usage[s, b], result.limit[s, b], result.totals[s, b] = told.usage, told.limit, told.totals
+            result.latency[s, b] = told.latency
             result.member[s, b] = True
             held = place[told.bundles]
             result.owner[s, held] = b
@@ -140,6 +146,7 @@ def _empty(brokers: tuple[str, ...], bundles: tuple[str, ...], at_ms: Ints) -> R
         usage=usage,
         limit=usage.copy(),
         totals=np.zeros((steps, len(brokers), len(BUNDLE_FIELDS))),
+        latency=np.full((steps, len(brokers), len(LATENCIES)), np.nan),
         member=np.zeros((steps, len(brokers)), bool),
         owner=np.full((steps, len(bundles)), NOBODY, np.int64),
         fields=np.zeros((steps, len(bundles), len(BUNDLE_FIELDS)), np.float32),
