@@ -83,6 +83,17 @@ class TestLimits:
         built.with_settings(weighted={**OFF, **FIGURES[figure][2], "load_awareness_providers": names})
         assert moves(with_latencies(built, **latencies)) == []
 
+    def test_what_nobody_reports_forbids_nothing(self) -> None:
+        built, latencies = one_over("cpu")
+        built.with_settings(weighted={**OFF, "cpu_threshold": 0.4, "max_active_rpc_queue_ms": 100.0})
+        assert len(moves(built.second_round())) == 1
+        built, latencies = one_over("cpu")
+        latencies["rpc_queue_ms"] = {"a": 1.0, "b": float("nan")}
+        built.with_settings(weighted={**OFF, "cpu_threshold": 0.4, "max_active_rpc_queue_ms": 100.0})
+        result = with_latencies(built, **latencies)
+        assert moves(result) == []
+        assert reason_of(result, "a") is Reason.TARGET_OVER_LIMIT
+
     @pytest.mark.parametrize("figure", ["topics", "partitions", "unacked"])
     def test_at_the_limit_is_not_over_it(self, figure: str) -> None:
         built, latencies = one_over(figure)

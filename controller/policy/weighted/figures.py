@@ -1,7 +1,7 @@
 """What all providers say of one snapshot, as arrays, and how moves change it.
 
-Only providers under whose limit somebody stands are kept: P of them. Loads are conserved: what leaves the source
-arrives at the target.
+Only providers that know a usage and a limit of somebody are kept: P of them. What is unknown of all forbids nobody.
+Loads are conserved: what leaves the source arrives at the target.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ class Figures:
         for provider in providers:
             limit = _shaped(provider.limit(snapshot, settings), count, provider, "limit")
             limit = np.where(limit > 0, limit, np.nan)
-            if np.isfinite(limit).any():
-                kept.append((provider, _shaped(provider.usage(snapshot), count, provider, "usage"), limit))
+            usage = _shaped(provider.usage(snapshot), count, provider, "usage")
+            if (np.isfinite(limit) & np.isfinite(usage)).any():
+                kept.append((provider, usage, limit))
         self._providers = [provider for provider, _, _ in kept]
         self.names = tuple(provider.name for provider in self._providers)
         self.usage: Floats = _columns([usage for _, usage, _ in kept], count)

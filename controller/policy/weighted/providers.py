@@ -2,7 +2,7 @@
 
 A provider is pure: the same snapshot and settings give the same arrays, and it reads nothing else. One of your own
 needs a constructor without arguments and is named in the configuration by its dotted name. A limit of NaN is none;
-a usage of NaN under a limit makes the broker neither a source by it nor a target.
+a usage of NaN under a limit makes the broker neither a source by it nor a target, unless it is unknown of all brokers.
 
 | provider | what a broker has of it | its limit | a bundle's part |
 | --- | --- | --- | --- |
