@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
+from controller.domain.decision import Decision
+from controller.domain.errors import InvariantBroken
 from controller.domain.settings import PolicySettings
+from controller.sim.backtest.point_figures import broker_loads
 from controller.sim.backtest.prepared import Replay
 from controller.sim.backtest.run_point import play
 from tests.unit.backtest_recordings import A, B, C, D, Held, Script, move, played, prepared_of, report, split
@@ -18,6 +22,7 @@ from tests.unit.backtest_recordings import A, B, C, D, Held, Script, move, playe
 STEPS = 6
 ONE: Held = {A: 30.0, B: 20.0, C: 10.0}
 TWO: Held = {D: 20.0}
+GONE = (report("b2", 0, TWO),)
 EVEN = {"b1": 0.4, "b2": 0.4}
 
 
@@ -142,3 +147,29 @@ def test_without_auto_unload_both_halves_stay() -> None:
     off = PolicySettings(split=type(settings.split)(auto_unload=False))
     world, _ = play(prepared_of(recorded()), Script({0: [split(A, "b1", 0x20000000)]}), off)
     assert (world.splits, len(world.moves)) == (1, 0)
+
+
+def test_without_any_load_nothing_is_uneven() -> None:
+    point = played(recorded({A: 0.0}, {}), {})[0].point
+    assert (point.max_best_mean, point.max_best_worst, point.cv_mean) == (1.0, 1.0, 0.0)
+
+
+def test_load_is_conserved_whatever_moves() -> None:
+    """All bundles to and fro, a split and a broker that leaves: 80 % of a core in every step."""
+    rounds: dict[int, list[Decision]] = {
+        0: [move(A, "b1", "b2"), move(D, "b2", "b1")],
+        1: [split(B, "b1", 0x50000000), move(C, "b1", "b2"), move(A, "b2", "b1")],
+    }
+    reports = [r for at in range(5) for r in (report("b1", at, ONE), report("b2", at, TWO))]
+    reports += [report("b2", at, ONE | TWO) for at in range(5, 10)]
+    _, world, _ = played(reports, rounds)
+    loads = broker_loads(world)
+    assert np.nansum(loads, axis=1).tolist() == pytest.approx([0.8] * 10)
+    assert np.isnan(loads[5:, 0]).all()
+    assert {m.cause for m in world.moves} == {"balance", "split", "failover"}
+
+
+def test_a_move_to_a_broker_that_is_not_there_is_a_bug() -> None:
+    reports = [r for at in range(6) for r in ((report("b1", at, ONE),) if at > 1 else (report("b1", at, ONE), *GONE))]
+    with pytest.raises(InvariantBroken, match=f"{A} to b2"):
+        played(reports, {1: [move(A, "b1", "b2")]}, Replay(60_000, missed_steps=1))

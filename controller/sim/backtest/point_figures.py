@@ -22,6 +22,7 @@ from controller.sim.load_cluster import FAILOVER, SPLIT
 from controller.sim.thrash import total_variation
 
 END_PART = 10  # the end is the last tenth of the steps
+LEAST = 1e-9  # a load below it is none
 
 
 def figures_of(world: ReplayWorld, checks: Checks, point: GridPoint, replay: Replay) -> PointRun:
@@ -33,9 +34,10 @@ def figures_of(world: ReplayWorld, checks: Checks, point: GridPoint, replay: Rep
     steps = len(prepared.at_ms)
     some = np.asarray(member.any(axis=1))
     ratio, cv = np.ones(steps), np.zeros(steps)
-    ratio[some] = np.nanmax(known[some], axis=1) / np.maximum(prepared.best[some], 1e-9)
+    loaded = some & (prepared.best > LEAST)  # without any load every placement is as good as the best
+    ratio[loaded] = np.nanmax(known[loaded], axis=1) / prepared.best[loaded]
     mean = np.nanmean(known[some], axis=1)
-    cv[some] = np.nanstd(known[some], axis=1) / np.maximum(mean, 1e-9)
+    cv[some] = np.nanstd(known[some], axis=1) / np.maximum(mean, LEAST)
     causes = Counter(move.cause for move in world.moves)
     by_rounds = sum(causes.values()) - causes[FAILOVER] - causes[SPLIT]
     moves = np.bincount([min(move.step, steps - 1) for move in world.moves], minlength=steps) if world.moves else None
@@ -110,7 +112,7 @@ def thrash_pct(world: ReplayWorld) -> float:
         there = placed[prepared.member[span.first] & np.isfinite(able)]
         if len(there):
             low, high = min(low, float(there.min())), max(high, float(there.max()))
-    return 100.0 * series / max(high - low, 1e-9)
+    return 100.0 * series / max(high - low, LEAST)
 
 
 def _steps_of(broker: int, shifts: list[Moved], mean: Floats) -> Floats:

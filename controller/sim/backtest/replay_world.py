@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from controller.domain.decision import Decision, DecisionKind
+from controller.domain.errors import InvariantBroken
 from controller.domain.settings import PolicySettings
 from controller.policy.frame import NOBODY, namespace_of_bundle
 from controller.sim.backtest.bundle_set import BundleSet
@@ -103,10 +104,16 @@ class ReplayWorld:
             else:
                 target = self._placed(step, row, {self.prepared.brokers[self.bundles.owner[row]]})
             if target is not None:
+                self._check(decision, step, target)
                 lately = round_ - self._empty_round[target] <= JOINED_ROUNDS
                 cause = ADDITION if lately else BALANCE
                 moved.append((decision, self._move(step + 1, at_ms, row, target, cause)))
         return moved
+
+    def _check(self, decision: Decision, step: int, target: int) -> None:
+        if not self.prepared.member[step, target]:
+            way = f"{decision.bundle} to {self.prepared.brokers[target]}"
+            raise InvariantBroken(f"{decision.strategy} moves {way}, which is not there: its frame did not list it")
 
     def _move(self, step: int, at_ms: int, row: int, target: int, cause: str) -> Moved:
         bundles = self.bundles
