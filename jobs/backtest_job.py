@@ -17,7 +17,7 @@ from controller.config.policy_values import policy_settings
 from controller.domain.errors import BallastError, ConfigError
 from controller.ops.backtest_store import Job, Store
 from controller.ops.logs import configure_logs
-from controller.sim.backtest.grid import grid_points
+from controller.sim.backtest.grid import distinct, grid_points
 from controller.sim.backtest.prepared import Replay
 from jobs.backtest_tasks import run_tasks
 from jobs.session import build_session
@@ -42,7 +42,7 @@ def main(argv: Sequence[str]) -> int:
         print(f"ballast backtest: {error}", file=sys.stderr, flush=True)
         return EXIT_CONFIG
     configure_logs(settings.logging.level, settings.logging.json_lines, cluster=settings.cluster.name)
-    missing = [point for point in points if store.finished(job, point) is None]
+    missing = distinct(point for point in points if store.finished(job, point) is None)
     spark = build_session(f"ballast-backtest-{settings.cluster.name}")
     try:
         done = run_tasks(spark.sparkContext, given.out, job, missing)

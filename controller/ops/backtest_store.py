@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -56,7 +56,8 @@ class Job:
     code: str = field(default_factory=code_digest)
 
     def key(self, point: GridPoint) -> str:
-        """Names the point's file."""
+        """Names the point's file, which points of the same result have in common."""
+        point = point.effective()
         about = {"strategy": point.strategy, "knobs": point.knobs}
         return self._digest({"base": asdict(self.base), **about})
 
@@ -99,12 +100,14 @@ class Store:
     def finished(self, job: Job, point: GridPoint) -> PointRun | None:
         """The stored run of a point, or None; one that cannot be read counts as not there."""
         try:
-            return PointRun.from_json(json.loads(self._file(job, point).read_text()))
+            run = PointRun.from_json(json.loads(self._file(job, point).read_text()))
         except (FileNotFoundError, ValueError, TypeError, BadRecord):
             return None
+        return replace(run, point=replace(run.point, knobs=dict(point.knobs)))
 
     def keep(self, job: Job, point: GridPoint, run: PointRun) -> None:
         """Store a finished point."""
+        run = replace(run, point=replace(run.point, knobs=dict(point.effective().knobs)))
         _replace(self._file(job, point), json.dumps(run.to_json(), sort_keys=True, allow_nan=False))
 
     def write_tables(self, runs: Sequence[PointRun], about: dict[str, Any]) -> None:

@@ -29,7 +29,7 @@ from controller.ops.backtest_table import emit_scoreboard
 from controller.ops.cli_options import Conf, Profile, Sets, new_app, settings_of, told
 from controller.ops.cmd_job import LOCAL_SPARK_CONF
 from controller.ops.paths import RUN
-from controller.sim.backtest.grid import GridPoint, grid_points
+from controller.sim.backtest.grid import GridPoint, distinct, grid_points
 from controller.sim.backtest.prepared import Replay, prepare
 from controller.sim.backtest.recommend import Recommendation
 from controller.sim.backtest.result import PointRun
@@ -76,7 +76,8 @@ def backtest(
         found = _read(progress, reports, step_ms, settings, out)
         job = Job(found.recording.digest(), base, replay)
         runs = {point: store.finished(job, point) for point in points}
-        missing = [point for point, run in runs.items() if run is None]
+        kept = sum(run is not None for run in runs.values())
+        missing = distinct(point for point, run in runs.items() if run is None)
         if missing and not store.arrays(job).exists():
             store.keep_arrays(job, prepare(found.recording, base.weights.in_order(), replay))
         about = _about(reports, found, job)
@@ -86,11 +87,13 @@ def backtest(
             ended = spark_points(store, job, missing, arguments, spark_conf)
         else:
             ended = run_points(store, job, missing, jobs or os.cpu_count() or 1)
-        stopped = _run(progress, store, job, missing, runs, ended)
+        stopped = _run(progress, missing, runs, ended)
+    # what a worker finished just before an interrupt, and points that come to the same as one that ran
+    runs = {point: run or store.finished(job, point) for point, run in runs.items()}
     finished = [run for run in runs.values() if run is not None]
     store.write_tables(finished, about)
     recommendation = write_report(out, finished, base, about)
-    _tell(about, points, finished, len(missing), out)
+    _tell(about, finished, kept, out)
     _recommend(recommendation, out)
     if stopped:
         typer.echo(f"ballast: stopped; {len(finished)} of {len(points)} points are kept in {out}", err=True)
@@ -108,19 +111,17 @@ def _read(progress: Progress, reports: str, step_ms: int | None, settings: Setti
 
 
 def _run(
-    progress: Progress, store: Store, job: Job, missing: Sequence[GridPoint],
-    runs: dict[GridPoint, PointRun | None], ended: Generator[Finished, None, None],
+    progress: Progress, missing: Sequence[GridPoint], runs: dict[GridPoint, PointRun | None],
+    ended: Generator[Finished, None, None],
 ) -> bool:  # fmt: skip
     """Fill in what is missing; whether it was interrupted."""
-    task = progress.add_task("points", total=len(runs), completed=len(runs) - len(missing))
+    task = progress.add_task("points", total=len(missing))
     try:
         with _terminated_as_interrupted(), closing(ended):  # whatever happens, nothing goes on running
             for finished in ended:
                 runs[finished.point] = finished.run
                 progress.advance(task)
     except KeyboardInterrupt:
-        for point in missing:  # also what a worker finished just now
-            runs[point] = runs[point] or store.finished(job, point)
         return True
     return False
 
@@ -155,14 +156,11 @@ def _about(reports: str, found: Input, job: Job) -> dict[str, Any]:
     }
 
 
-def _tell(
-    about: dict[str, Any], points: Sequence[GridPoint], finished: Sequence[PointRun], ran: int, out: Path
-) -> None:
+def _tell(about: dict[str, Any], finished: Sequence[PointRun], kept: int, out: Path) -> None:
     if about["refused"]:
         told_rules = ", ".join(f"{rule}: {count}" for rule, count in about["refused"].items())
         typer.echo(f"ballast: lines refused: {told_rules}; see {out / QUARANTINE}", err=True)
     emit_scoreboard([run.point for run in finished])
-    kept = len(points) - ran
     typer.echo(f"{len(finished)} points ({kept} kept from before), {about['steps']} steps: {out / RESULTS_CSV}")
 
 

@@ -54,6 +54,8 @@ def test_two_runs_give_the_same_bytes_whatever_the_number_of_processes(
     for name in RESULTS:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
     points = json.loads((tmp_path / "one" / "results.json").read_text())["points"]
+    files = list((tmp_path / "one" / "points").iterdir())
+    assert len(files) == 4 + 2, "threshold does not know the tolerance of steady"
     assert [(p["strategy"], p["knobs"]["steady.tolerance"]) for p in points[::2]] == [
         ("steady", 0.03), ("steady", 0.05), ("threshold", 0.03), ("threshold", 0.05),
     ]  # fmt: skip

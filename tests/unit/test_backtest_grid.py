@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from benchmarks.recorded_day import Day
 from controller.domain.errors import BadRecord
 from controller.domain.settings import PolicySettings
-from controller.sim.backtest.grid import GridPoint, grid_points, parse_axis
+from controller.policy.strategies import STRATEGIES
+from controller.sim.backtest.grid import READ_BY, GridPoint, distinct, grid_points, parse_axis
+from controller.sim.backtest.prepared import Replay, prepare
+from controller.sim.backtest.run_point import run_point
 
 
 def test_points_are_strategies_times_values_in_order() -> None:
@@ -52,3 +58,32 @@ def test_bad_axes_are_told(text: str, said: str) -> None:
 def test_a_knob_given_twice_is_told() -> None:
     with pytest.raises(BadRecord, match="twice"):
         grid_points(["steady"], ["steady.churn=0.1", "steady.churn=0.2"])
+
+
+def test_points_that_differ_only_in_what_their_strategy_never_reads_are_one() -> None:
+    grid = ["steady.tolerance=0.03,0.05", "pulsar.load_balancer_broker_threshold_shedder_percentage=5,10"]
+    points = grid_points(["steady", "threshold", "headroom"], [*grid, "shed.enabled=true,false"])
+    assert len(points) == 24
+    told = [(p.strategy, dict(p.effective().knobs)) for p in distinct(points)]
+    assert [strategy for strategy, _ in told] == ["steady"] * 4 + ["threshold"] * 4 + ["headroom"] * 2
+    assert told[0][1] == {"steady.tolerance": 0.03, "shed.enabled": True}
+    assert distinct(points)[0] is points[0]
+
+
+class Untouchable:
+    """A part of the settings that must not be read."""
+
+    def __getattr__(self, name: str) -> None:
+        raise AssertionError(f"{name} was read")
+
+
+@pytest.mark.parametrize("strategy", sorted(STRATEGIES))
+def test_strategies_read_no_others_settings(strategy: str) -> None:
+    """On a cluster where every strategy moves something or says why not, and with every part of it in use."""
+    recording = Day(brokers=8, bundles=120, steps=80).recording()
+    parts = {part: Untouchable() for part, readers in READ_BY.items() if strategy not in readers}
+    assert len(parts) >= 2
+    settings = replace(PolicySettings(), **parts)
+    prepared = prepare(recording, settings.weights.in_order(), Replay())
+    run = run_point(prepared, GridPoint(strategy, ()), settings, Replay())
+    assert run.point == run_point(prepared, GridPoint(strategy, ()), PolicySettings(), Replay()).point

@@ -2,23 +2,27 @@
 
 A knob is named as in `PolicySettings`, parts joined by a dot (`steady.tolerance`). Names and types are checked here
 before anything runs; ranges are those of the configuration and are not checked here. The order of points is that of
-the strategies, then of the values as they were given: the same arguments give the same points.
+the strategies, then of the values as they were given: the same arguments give the same points. Points that differ in
+knobs that their strategy never reads come to the same result, so only one of them need run.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from typing import Any, get_args, get_type_hints
 
 from controller.domain.errors import BadRecord
 from controller.domain.settings import PolicySettings
+from controller.policy.plan import UNBUDGETED
 from controller.policy.strategies import get
 
 Value = float | int | bool | None
 NUMBERS = (float, int, bool)
+# parts of the settings that only these strategies read; the others are read by all
+READ_BY: Mapping[str, Collection[str]] = {"steady": {"steady"}, "weighted": {"weighted"}, "pulsar": UNBUDGETED}
 TRUTH = {"true": True, "false": False}
 
 
@@ -28,6 +32,13 @@ class GridPoint:
 
     strategy: str
     knobs: tuple[tuple[str, Value], ...]
+
+    def effective(self) -> GridPoint:
+        """This point without the knobs that its strategy never reads."""
+        kept = tuple(
+            knob for knob in self.knobs if self.strategy in READ_BY.get(knob[0].split(".")[0], {self.strategy})
+        )
+        return GridPoint(self.strategy, kept)
 
     def settings(self, base: PolicySettings) -> PolicySettings:
         """The base with this point's strategy and knobs."""
@@ -50,6 +61,14 @@ def grid_points(strategies: Sequence[str], grid: Sequence[str]) -> tuple[GridPoi
         axes[name] = values
     combinations = list(itertools.product(*axes.values()))
     return tuple(GridPoint(s, tuple(zip(axes, values, strict=True))) for s in names for values in combinations)
+
+
+def distinct(points: Iterable[GridPoint]) -> list[GridPoint]:
+    """Of points that come to the same result the first."""
+    found: dict[GridPoint, GridPoint] = {}
+    for point in points:
+        found.setdefault(point.effective(), point)
+    return list(found.values())
 
 
 def parse_axis(text: str) -> tuple[str, tuple[Value, ...]]:
