@@ -68,7 +68,8 @@ def is_system_namespace(namespace: str) -> bool:
 
 def _outdated(snapshot: Snapshot, settings: PolicySettings) -> NDArray[np.bool_]:
     """[B] whose version is not the newest of those in service, where only the newest is to be used."""
-    versions = snapshot.frame.versions
+    facts = snapshot.frame.rule_facts
+    versions = facts.versions if facts is not None else None
     if not settings.placement.prefer_later_versions or versions is None:
         return np.zeros(len(snapshot.brokers), bool)
     there = np.flatnonzero(in_service(snapshot)).tolist()

@@ -21,6 +21,7 @@ from controller.domain.load import BUNDLE_FIELDS, FIELD_SCALES, RESOURCE_SCALES,
 from controller.domain.overrides import Override
 from controller.domain.ownership import IN_FLIGHT, Ownership, State
 from controller.domain.state import ClusterState
+from controller.policy.rule_facts import RuleFacts
 
 Ints = NDArray[np.int64]
 Columns = Mapping[str, NDArray[Any]]
@@ -55,8 +56,7 @@ class Frame:
     row_fields: Ints  # [M x F]
     namespace_bundles: Mapping[str, int]  # living bundles, splits in flight counted as done
     overrides: tuple[Override, ...] = ()  # that hold at this moment, oldest first
-    held: Ints | None = None  # [B] bundles that each broker owns or is about to own; None: as many as are in `bundles`
-    versions: tuple[str, ...] | None = None  # [B] as brokers registered them, "" unknown; None: of none
+    rule_facts: RuleFacts | None = None  # what rules of placement that are configured ask of the journal
     latencies: Ints | None = None  # [B x LATENCIES] in us, UNKNOWN where nobody knows; None: of none
 
     def select(self, wanted: NDArray[np.bool_]) -> Frame:
@@ -82,17 +82,14 @@ class Frame:
             row_fields=self.row_fields[kept_rows],
             namespace_bundles={ns: n for ns, n in self.namespace_bundles.items() if ns in spaces},
             overrides=self.overrides,
-            held=self.held,
-            versions=self.versions,
+            rule_facts=self.rule_facts,
             latencies=self.latencies,
         )
 
     def to_json(self) -> dict[str, Any]:
         """Plain lists and integers, one row a broker, bundle and report; `from_json` reads it back."""
         brokers = np.hstack([self.broker_facts, self.usage, self.limit, self.totals]).tolist()
-        asked_for: dict[str, Any] = {} if self.held is None else {"held": self.held.tolist()}
-        if self.versions is not None:
-            asked_for["versions"] = list(self.versions)
+        asked_for: dict[str, Any] = {} if self.rule_facts is None else {"rule_facts": self.rule_facts.to_json()}
         if self.latencies is not None:
             asked_for["latencies_us"] = self.latencies.tolist()
         return {
@@ -133,8 +130,7 @@ class Frame:
             row_fields=rows[:, len(ROW_FACTS) :],
             namespace_bundles=dict(stored["namespace_bundles"]),
             overrides=tuple(map(Override.from_json, stored.get("overrides", ()))),
-            held=np.array(stored["held"], np.int64) if "held" in stored else None,
-            versions=tuple(stored["versions"]) if "versions" in stored else None,
+            rule_facts=RuleFacts.from_json(stored["rule_facts"]) if "rule_facts" in stored else None,
             latencies=_matrix(stored["latencies_us"], len(LATENCIES)) if "latencies_us" in stored else None,
         )
 
@@ -163,7 +159,6 @@ def tabulate(
     order = np.lexsort((row_facts[:, 1], row_facts[:, 0]))
     row_facts, row_fields = row_facts[order], row_fields[order]
     names_told = tuple(names.tolist())
-    bundle_facts = _bundle_facts(state, names_told, row_facts, index)
     return Frame(
         at_ms=int(at_ms),
         mode=state.mode,
@@ -173,13 +168,11 @@ def tabulate(
         limit=limit,
         totals=totals,
         bundles=names_told,
-        bundle_facts=bundle_facts,
+        bundle_facts=_bundle_facts(state, names_told, row_facts, index),
         row_facts=row_facts,
         row_fields=row_fields,
         namespace_bundles=_namespace_counts(state, names_told),
         overrides=tuple(wish for wish in state.overrides.values() if wish.holds(at_ms)),
-        held=_held(state, ids, bundle_facts),
-        versions=tuple(_version(state, broker) for broker in ids),
         latencies=latencies,
     )
 
@@ -283,18 +276,6 @@ def _bundle_facts(state: ClusterState, names: tuple[str, ...], row_facts: Ints, 
         if record is not None:
             facts[at] = _ownership_facts(record, index)
     return facts
-
-
-def _held(state: ClusterState, ids: tuple[str, ...], bundle_facts: Ints) -> Ints:
-    """[B] bundles by the journal, and those that it does not know (epoch 0, yet with an owner) by the reports."""
-    unknown = bundle_facts[(bundle_facts[:, 2] == 0) & (bundle_facts[:, 0] != NOBODY), 0]
-    reported = np.bincount(unknown, minlength=len(ids)).astype(np.int64)
-    return np.array([state.holdings.total(broker) for broker in ids], np.int64) + reported
-
-
-def _version(state: ClusterState, broker: str) -> str:
-    record = state.brokers.get(broker)
-    return str(record.info.get("version") or "") if record is not None else ""
 
 
 def _ownership_facts(record: Ownership, index: Mapping[str, int]) -> tuple[int, int, int, int]:

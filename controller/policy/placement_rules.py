@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from controller.domain.decision import Reason
 from controller.domain.placement_settings import AntiAffinityGroup, FailureDomain, IsolationPolicy
 from controller.domain.settings import PolicySettings
-from controller.policy.frame import NOBODY, Frame, Ints, namespaces_of
+from controller.policy.frame import NOBODY, Ints, namespaces_of
 from controller.policy.isolation import domain_of, isolation_of
 from controller.policy.snapshot import ALLOWED, CODES, Snapshot
 
@@ -138,9 +138,6 @@ def rules_of(snapshot: Snapshot, settings: PolicySettings) -> PlacementRules | N
     kinds, groups = _of_bundles(snapshot.bundles, placement.isolation, placement.anti_affinity)
     available = tuple(in_service(snapshot).tolist())
     allowed, may_stay, pools = _of_brokers(snapshot.brokers, available, placement.isolation)
-    spread = np.zeros((len(placement.anti_affinity), len(snapshot.brokers)), np.int64)
-    counted = np.flatnonzero((groups != NO_GROUP) & (snapshot.owner != NOBODY))
-    np.add.at(spread, (groups[counted], snapshot.owner[counted]), 1)
     return PlacementRules(
         kind=kinds,
         allowed=allowed,
@@ -148,7 +145,7 @@ def rules_of(snapshot: Snapshot, settings: PolicySettings) -> PlacementRules | N
         pools=pools,
         policies=tuple(policy.name for policy in placement.isolation),
         group=groups,
-        spread=spread,
+        spread=_spread(snapshot, groups, placement.anti_affinity),
         domain=_domains(snapshot.brokers, placement.failure_domains) if placement.failure_domains else None,
         open=snapshot.target_block == ALLOWED,
         max_bundles=most,
@@ -169,8 +166,9 @@ def tally_of(snapshot: Snapshot) -> PlacementTally | None:
 
 def bundles_held(snapshot: Snapshot) -> Ints:
     """[B] bundles of each broker: by the journal where the frame has it, else by the owners that were reported."""
-    if snapshot.frame.held is not None:
-        return snapshot.frame.held
+    facts = snapshot.frame.rule_facts
+    if facts is not None and facts.held is not None:
+        return np.array(facts.held, np.int64)
     return np.bincount(snapshot.owner + 1, minlength=len(snapshot.brokers) + 1)[1:].astype(np.int64)
 
 
@@ -184,7 +182,7 @@ def ruled_bundles(snapshot: Snapshot) -> Bools:
     """[N] whose rows the rules hang on beside those that a strategy looked into; they are stored for the replay."""
     if snapshot.rules is None:
         return np.zeros(len(snapshot.bundles), bool)
-    return np.asarray((snapshot.rules.group != NO_GROUP) | snapshot.rules.misplaced(snapshot.owner))
+    return snapshot.rules.misplaced(snapshot.owner)
 
 
 def counted_rules(codes: Ints, reasons: Sequence[Reason]) -> dict[str, int]:
@@ -193,10 +191,17 @@ def counted_rules(codes: Ints, reasons: Sequence[Reason]) -> dict[str, int]:
     return {reasons[code].value: count for code, count in sorted(counts.items())}
 
 
-def with_facts_asked_for(frame: Frame, settings: PolicySettings) -> Frame:
-    """The frame without what only rules ask for that are not configured, so that nobody stores it."""
-    held = frame.held if settings.caps.max_bundles is not None else None
-    return replace(frame, held=held, versions=frame.versions if settings.placement.prefer_later_versions else None)
+def _spread(snapshot: Snapshot, groups: Ints, of: tuple[AntiAffinityGroup, ...]) -> Ints:
+    """[G x B] bundles of each group: by the journal where the frame has it, else by the owners that were reported."""
+    result = np.zeros((len(of), len(snapshot.brokers)), np.int64)
+    facts = snapshot.frame.rule_facts
+    if facts is not None and facts.spread is not None:
+        for at, group in enumerate(of):
+            result[at] = np.sum([facts.spread[namespace] for namespace in group.namespaces], axis=0)
+        return result
+    counted = np.flatnonzero((groups != NO_GROUP) & (snapshot.owner != NOBODY))
+    np.add.at(result, (groups[counted], snapshot.owner[counted]), 1)
+    return result
 
 
 @lru_cache(maxsize=4)

@@ -22,9 +22,10 @@ from controller.domain.state import ClusterState
 from controller.policy.frame import Columns, Frame, tabulate
 from controller.policy.memory_codec import packed, unpacked
 from controller.policy.overrides import looked_into
-from controller.policy.placement_rules import ruled_bundles, with_facts_asked_for
+from controller.policy.placement_rules import ruled_bundles
 from controller.policy.plan import PACING, make_plan
 from controller.policy.purses import begun_bundles
+from controller.policy.rule_facts import rule_facts
 from controller.policy.snapshot import ALLOWED, from_frame
 from controller.policy.split import oversized_codes
 from controller.policy.strategies import STRATEGIES, get
@@ -54,7 +55,7 @@ class RoundInputs:
 def run_round(inputs: RoundInputs) -> RoundResult:
     """Decide one round with the configured strategy."""
     inputs = replace(inputs, settings=as_commanded(inputs.settings, inputs.state))
-    frame = tabulate(inputs.state, inputs.brokers, inputs.bundles, inputs.at_ms, inputs.lagging)
+    frame = _frame(inputs)
     return _result(inputs, frame, inputs.settings.strategy, challenger=False)
 
 
@@ -65,7 +66,7 @@ def run_with_challengers(inputs: RoundInputs) -> tuple[RoundResult, ...]:
     does not matter which one's entry the journal's fold sees last.
     """
     inputs = replace(inputs, settings=as_commanded(inputs.settings, inputs.state))
-    frame = tabulate(inputs.state, inputs.brokers, inputs.bundles, inputs.at_ms, inputs.lagging)
+    frame = _frame(inputs)
     others = [_result(inputs, frame, name, challenger=True) for name in inputs.settings.challengers]
     first = _result(inputs, frame, inputs.settings.strategy, challenger=False)
     memory = {name: kept for result in (*others, first) for name, kept in result.memory.items()}
@@ -95,6 +96,11 @@ def replay_round(stored: Mapping[str, Any]) -> str:
     return _hash({**inputs, "frame": frame.to_json()}, plan.decisions)
 
 
+def _frame(inputs: RoundInputs) -> Frame:
+    frame = tabulate(inputs.state, inputs.brokers, inputs.bundles, inputs.at_ms, inputs.lagging)
+    return replace(frame, rule_facts=rule_facts(inputs.state, frame, inputs.settings))
+
+
 def _result(inputs: RoundInputs, frame: Frame, strategy: str, challenger: bool) -> RoundResult:
     name = get(strategy).name
     kept = dict(inputs.state.round_memory.get(name, {}))
@@ -110,16 +116,14 @@ def _result(inputs: RoundInputs, frame: Frame, strategy: str, challenger: bool) 
         "code_version": inputs.code_version,
         "settings": asdict(inputs.settings),
         "memory": kept,
-        "frame": with_facts_asked_for(told, inputs.settings)
-        .select(
+        "frame": told.select(
             plan.outcome.considered
             | snapshot.displaced
             | oversized
             | looked_into(snapshot)
             | ruled_bundles(snapshot)
             | begun_bundles(snapshot, memory.get(PACING, {}))
-        )
-        .to_json(),
+        ).to_json(),
     }
     decisions = tuple(
         replace(decision, id=f"{inputs.round_id}-{f'{name}-' if challenger else ''}{at:04d}")

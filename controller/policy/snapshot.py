@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,6 +25,7 @@ from controller.domain.state import ClusterState
 from controller.policy.costs import Floats, costs, unit_costs
 from controller.policy.frame import MOVING, NOBODY, UNOWNED, Columns, Frame, Ints, tabulate
 from controller.policy.room import UNBOUND, Room
+from controller.policy.rule_facts import rule_facts
 
 if TYPE_CHECKING:
     from controller.policy.placement_rules import PlacementRules
@@ -92,7 +93,8 @@ def build(
     lagging: Collection[str] = (),
 ) -> Snapshot:
     """The snapshot of a moment from the journal's state and the columns of broker_load and bundle_load."""
-    return from_frame(tabulate(state, brokers, bundles, at_ms, lagging), settings)
+    frame = tabulate(state, brokers, bundles, at_ms, lagging)
+    return from_frame(replace(frame, rule_facts=rule_facts(state, frame, settings)), settings)
 
 
 def from_frame(frame: Frame, settings: PolicySettings) -> Snapshot:
