@@ -107,7 +107,11 @@ def _refused_transfer(ctx: Context, result: RoundResult, decision: Decision) -> 
     broker = ctx.state.brokers[target.broker]
     if broker.drained or broker.leaving:
         return Reason.BROKER_DRAINED.value
-    return Reason.LAGGING.value if ctx.lags(target) else None
+    if ctx.lags(target):
+        return Reason.LAGGING.value
+    known = bool(ctx.settings.placement.isolation) and target.broker in ctx.placement
+    allowed = not known or ctx.placement.allows(record.bundle.namespace, target.broker)
+    return None if allowed else Reason.ISOLATION.value  # who is available has changed since
 
 
 def _execute(ctx: Context, result: RoundResult, decision: Decision) -> str:

@@ -9,6 +9,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controller.control.rounds import EXECUTED
+from controller.domain.decision import Decision, DecisionKind, Label, Reason, RoundResult
 from controller.domain.entries import Kind
 from controller.domain.holdings import Holdings
 from controller.domain.ids import Bundle, Session
@@ -113,6 +115,23 @@ class TestIsolation:
         driver.wait(2_000)
         assert set(holders(driver, "alpha/a")) == {"p1:1"}
         assert [reason for reason, _ in alarms(driver)] == ["310_isolation"]
+
+    def test_a_round_s_move_to_a_secondary_that_is_needed_no_more_is_refused(self) -> None:
+        driver = driver_with("s1:1", "s2:1", isolation=(ALPHA,))
+        serve(driver, "alpha/a", 1)
+        (bundle,) = driver.state.namespaces["alpha/a"]
+        kinds = DecisionKind.TRANSFER, Label.SUCCESS, Reason.ABOVE_MEAN
+        for at_ms, expected in ((1, EXECUTED), (2, Reason.ISOLATION.value)):
+            holder = driver.of(bundle).by
+            assert holder is not None
+            other = "s2:1" if holder.broker == "s1:1" else "s1:1"
+            if at_ms == 2:
+                driver.join("p1:1")
+            move = Decision(f"d{at_ms}", *kinds, str(bundle), holder.broker, other, driver.of(bundle).epoch)
+            driver.round(RoundResult(f"r{at_ms}", at_ms, driver.state.seq, "steady", (move,), (), {}, "h"))
+            assert [e.outcomes for e in driver.evidence] == [{f"d{at_ms}": expected}]
+            if at_ms == 1:
+                driver.say(driver.sessions[other], "rejected", bundle, reason="busy")
 
 
 class TestAntiAffinity:
