@@ -27,7 +27,8 @@ class Record:
     ) -> None:
         self.snapshot, self.capacity, self.model, self.hits = snapshot, capacity, model, hits
         self.tolerance = settings.steady.tolerance
-        self.short = model.levels >= settings.shed.overloaded_threshold  # [B] too few brokers for the work they share
+        # of each broker: whether those it shares work with are too few
+        self.short: list[bool] = (model.levels >= settings.shed.overloaded_threshold).tolist()
         self.moves: list[Decision] = []
         self.reasons = {at: self._reason_at_first(at) for at in range(len(snapshot.brokers))}
         self.evidence: dict[int, dict[str, Any]] = {}
