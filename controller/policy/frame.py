@@ -274,11 +274,11 @@ def _bundle_facts(state: ClusterState, names: tuple[str, ...], row_facts: Ints, 
     records = list(map(state.bundles.get, names))
     for at, record in enumerate(records):
         if record is not None:
-            facts[at] = _ownership_facts(record, index)
+            facts[at] = ownership_facts(record, index)
     return facts
 
 
-def _ownership_facts(record: Ownership, index: Mapping[str, int]) -> tuple[int, int, int, int]:
+def ownership_facts(record: Ownership, index: Mapping[str, int]) -> tuple[int, int, int, int]:
     """Owner, status, epoch, moved_at_ms. What is under way counts as done: the load is where it goes."""
     flying = record.state in IN_FLIGHT
     party = record.to if flying and record.state is not State.SPLITTING else record.by

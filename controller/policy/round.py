@@ -29,6 +29,7 @@ from controller.policy.rule_facts import rule_facts
 from controller.policy.snapshot import ALLOWED, from_frame
 from controller.policy.split import oversized_codes
 from controller.policy.strategies import STRATEGIES, get
+from controller.policy.unreported import with_misplaced
 
 INPUTS_VERSION = 1
 _DEFAULTS = PolicySettings()
@@ -98,6 +99,7 @@ def replay_round(stored: Mapping[str, Any]) -> str:
 
 def _frame(inputs: RoundInputs) -> Frame:
     frame = tabulate(inputs.state, inputs.brokers, inputs.bundles, inputs.at_ms, inputs.lagging)
+    frame = with_misplaced(inputs.state, frame, inputs.settings)
     return replace(frame, rule_facts=rule_facts(inputs.state, frame, inputs.settings))
 
 

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.domain.decision import Decision, DecisionKind, Reason, RoundResult
+from controller.domain.ids import Bundle
 from controller.domain.overrides import Override
 from controller.domain.placement_settings import AntiAffinityGroup, FailureDomain, IsolationPolicy, PlacementSettings
 from controller.domain.settings import PolicySettings
@@ -181,6 +182,18 @@ class TestMisplaced:
         result = made.round()
         assert not moves(result)
         assert reason_of(result, "x1") is Reason.ISOLATION
+
+    @pytest.mark.parametrize("strategy", ["headroom", "steady"])
+    def test_what_is_too_small_to_be_reported_comes_home_as_well(self, strategy: str) -> None:
+        made = built(isolated(), strategy, p1=20, p2=10, x1=20)
+        strays = filled(made, "x1", "alpha/a", 3, 0)
+        filled(made, "x1", "beta/b", 3, 5)
+        filled(made, "p1", "alpha/c", 3, 5)
+        made.state.namespaces = {"alpha/a": tuple(map(Bundle.parse, strays))}
+        del made.bundles[1:3]
+        result = made.round()
+        assert sorted((d.bundle, d.source, d.target) for d in moves(result)) == [(b, "x1", "p2") for b in strays]
+        assert replay_round(json.loads(json.dumps(result.inputs))) == result.plan_hash
 
     def test_what_a_secondary_holds_goes_back_when_a_primary_is_there_again(self) -> None:
         made = built(isolated(), s1=20, x1=20)
