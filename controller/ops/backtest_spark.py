@@ -15,7 +15,7 @@ from pathlib import Path
 
 from controller.domain.errors import BallastError
 from controller.ops.backtest_run import Finished
-from controller.ops.backtest_store import Job, Store
+from controller.ops.backtest_store import POINTS, Job, Store
 from controller.ops.cmd_job import spark_environment, spark_submit_command
 from controller.ops.paths import ROOT
 from controller.sim.backtest.grid import GridPoint
@@ -49,7 +49,7 @@ def spark_points(
     if not points:
         return
     command = spark_submit_command(arguments, spark_conf, JOB)
-    log, pending = store.folder / LOG, list(points)
+    log, pending = store.folder / LOG, {job.key(point): point for point in points}
     with log.open("wb") as output:
         process = subprocess.Popen(
             command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
@@ -58,11 +58,11 @@ def spark_points(
     try:
         while pending:
             running = process.poll() is None  # asked before the look: what is missing then, is missing
-            for point in list(pending):
-                run = store.finished(job, point)
+            there = {file.stem for file in (store.folder / POINTS).iterdir()}  # one listing, not a look for each
+            for key in [key for key in pending if key in there]:
+                run = store.finished(job, pending[key])
                 if run is not None:
-                    pending.remove(point)
-                    yield Finished(point, run)
+                    yield Finished(pending.pop(key), run)
             if pending and not running:
                 left = f"{process.returncode} before {len(pending)} points were finished"
                 raise BallastError(f"the Spark job ended with exit code {left}: see {log}")
