@@ -172,10 +172,13 @@ class _Rows:
         window = np.where(heard, reports[self.reporter], reports[self.owner])
         self.share = np.minimum(1.0, self.reports / np.maximum(window, 1))
         self.cost = costs(unit_costs(usage, totals), np.where(heard, self.reporter, -1), self.share, self.fields)
+        self._one_each = len(self.bundle) == self.count and bool((self.bundle == np.arange(self.count)).all())
         self.moved = np.flatnonzero((self.owner != self.reporter) & (self.owner != NOBODY))
 
     def mean(self, values: Floats) -> Floats:
         """[N x columns] mean over a bundle's reports, whoever sent them."""
+        if self._one_each:  # the same operations on the same numbers, without adding up anything
+            return np.asarray(self.reports[:, None] * values / np.maximum(self.reports, 1)[:, None])
         weight = np.bincount(self.bundle, self.reports, self.count)
         sums = [np.bincount(self.bundle, self.reports * values[:, c], self.count) for c in range(values.shape[1])]
         return np.column_stack(sums) / np.maximum(weight, 1)[:, None]
