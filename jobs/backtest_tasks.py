@@ -27,13 +27,13 @@ def run_tasks(context: SparkContext, folder: Path, job: Job, points: Sequence[Gr
     """
     if not points:
         return 0
-    task = partial(_run, str(folder), job, code_digest())
+    task = partial(_run, str(folder), job)
     return int(context.parallelize(points, len(points)).mapPartitions(task).sum())
 
 
-def _run(folder: str, job: Job, code: str, points: Iterable[GridPoint]) -> Iterator[int]:
+def _run(folder: str, job: Job, points: Iterable[GridPoint]) -> Iterator[int]:
     settle()
-    if code_digest() != code:
+    if code_digest() != job.code:
         raise ConfigError("this executor runs other code than the driver: install the same version on every node")
     store = Store(Path(folder))
     for point in points:

@@ -29,7 +29,7 @@ from controller.ops.backtest_report import CONF, PARETO, REPORT, TIMELINE, write
 from controller.ops.backtest_store import QUARANTINE, Job, Store
 from controller.ops.backtest_view import View
 from controller.sim.backtest.choose import configured
-from controller.sim.backtest.grid import grid_points
+from controller.sim.backtest.grid import distinct, grid_points
 from controller.sim.backtest.prepared import Replay, prepare
 from controller.sim.backtest.result import to_columns
 from jobs.backtest_tasks import run_tasks
@@ -87,15 +87,15 @@ display(recorded)
 
 # MAGIC %md
 # MAGIC ## Run
-# MAGIC Each strategy with each combination of knobs is one Spark task. A task leaves its result as a file, so that an
-# MAGIC interrupted run goes on where it was; `ballast backtest --out` of the same folder takes the same files.
+# MAGIC Each strategy with each combination of the knobs that it reads is one Spark task. A task leaves its result as a
+# MAGIC file: an interrupted run goes on where it was, and `ballast backtest --out` takes the same files.
 
 # COMMAND ----------
 
 job = Job(recording.digest(), base, Replay(facts["round_interval_ms"]))
 points = grid_points(STRATEGIES, GRID)
 store = Store(OUT)
-missing = [point for point in points if store.finished(job, point) is None]
+missing = distinct(point for point in points if store.finished(job, point) is None)
 if missing and not store.arrays(job).exists():
     store.keep_arrays(job, prepare(recording, base.weights.in_order(), job.replay))
 points_run = run_tasks(spark.sparkContext, OUT.resolve(), job, missing)
