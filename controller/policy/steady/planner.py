@@ -16,6 +16,7 @@ from controller.domain.settings import PolicySettings
 from controller.policy.costs import Floats
 from controller.policy.frame import Ints
 from controller.policy.misplaced import bring_home, home_for
+from controller.policy.reason_codes import counted, most_common
 from controller.policy.snapshot import ALLOWED, Snapshot
 from controller.policy.steady.advice import Advice
 from controller.policy.steady.candidates import near, picked, targets_within_rules
@@ -27,7 +28,6 @@ from controller.policy.steady.model import Model
 from controller.policy.steady.pairs import Bounds, Candidates, Pairs, evaluate
 from controller.policy.steady.record import Record
 from controller.policy.steady.swap import best_swap, least_loaded
-from controller.policy.steady.wording import counted, most_common
 
 MIN_BUDGET = 8  # moves a round, however small the cluster
 SWAP_FROM = 0.06  # of the level: a smaller excess is not worth two moves
@@ -228,8 +228,10 @@ class Planner:
             return found
         held = self.chosen.held.all_of(source)
         block = self.snapshot.bundle_block[held]
-        why = Reason.NO_BUNDLES if not len(held) else most_common(block[block != ALLOWED])
-        self.record.deny(source, why, {"bundles": len(held), "bundles_lost": counted(block[block != ALLOWED])})
+        blocked = block[block != ALLOWED]
+        why = Reason.IN_FLIGHT if len(held) else Reason.NO_BUNDLES  # all that could move are named in this round
+        why = most_common(blocked) if len(blocked) else why
+        self.record.deny(source, why, {"bundles": len(held), "bundles_lost": counted(blocked)})
         return None
 
     def _why(self, source: int) -> Reason:

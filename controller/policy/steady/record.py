@@ -9,12 +9,13 @@ import numpy as np
 
 from controller.domain.decision import Decision, Reason
 from controller.domain.settings import PolicySettings
+from controller.policy.reason_codes import counted
 from controller.policy.snapshot import ALLOWED, REASONS, Snapshot
 from controller.policy.steady.capacity import Capacity
 from controller.policy.steady.hits import Hits
 from controller.policy.steady.model import Model, in_units
 from controller.policy.steady.pairs import SHOWN, Pairs
-from controller.policy.steady.wording import counted, skip_decision
+from controller.policy.steady.wording import skip_decision
 
 SHOWN_LATER = 5  # pairs shown with a source's second and later moves
 

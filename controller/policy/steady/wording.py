@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from controller.domain.decision import Decision, DecisionKind, Label, Reason
 from controller.domain.load import SCORE_UNIT
-from controller.policy.frame import Ints
-from controller.policy.snapshot import REASONS, Snapshot
+from controller.policy.snapshot import Snapshot
 from controller.policy.steady.model import in_units
 from controller.policy.transfer_decision import transfer_decision
 
@@ -47,17 +44,3 @@ def split_decision(
 def skip_decision(broker: str, reason: Reason, evidence: Mapping[str, Any]) -> Decision:
     """Why this broker gave nothing away."""
     return Decision("", DecisionKind.SKIP, Label.SKIP, reason, source=broker, strategy=NAME, evidence=evidence)
-
-
-def most_common(codes: Ints) -> Reason:
-    """The reason that most of these have."""
-    if not len(codes):
-        return Reason.IN_FLIGHT  # all that could move are named in this round
-    found, counts = np.unique(codes, return_counts=True)
-    return REASONS[int(found[int(np.argmax(counts))])]
-
-
-def counted(codes: Ints) -> dict[str, int]:
-    """Reason -> how often."""
-    found, counts = np.unique(codes, return_counts=True)
-    return {REASONS[code].value: n for code, n in zip(found.tolist(), counts.tolist(), strict=True)}

@@ -22,6 +22,7 @@ from controller.policy.frame import Ints
 from controller.policy.misplaced import bring_home, home_for
 from controller.policy.model import Model
 from controller.policy.pairs import Pairs, evaluate, plausible_targets
+from controller.policy.reason_codes import counted, most_common
 from controller.policy.snapshot import ALLOWED, CODES, REASONS, Snapshot
 from controller.policy.strategies.base import StrategyOutcome, score_rows
 from controller.policy.transfer_decision import transfer_decision
@@ -143,19 +144,19 @@ class _Run:
             return None
         block = self.model.bundle_block[held]
         movable = held[block == ALLOWED]
-        evidence: dict[str, Any] = {"bundles": len(held), "bundles_lost": _counted(block[block != ALLOWED])}
+        evidence: dict[str, Any] = {"bundles": len(held), "bundles_lost": counted(block[block != ALLOWED])}
         targets, evidence["targets_lost"] = plausible_targets(self.model, source, self.settings, movable)
         if not len(targets):
             self._deny(here, _no_target(evidence["targets_lost"]), evidence)
             return None
         if not len(movable):
-            self._deny(here, _most_common(block), evidence)
+            self._deny(here, most_common(block), evidence)
             return None
         pairs = evaluate(self.model, source, movable, targets, self.settings)
         best = pairs.best()
         evidence["pairs"] = pairs.shown(self.snapshot.bundles, self.snapshot.brokers)
         if self.model.tally is not None:
-            evidence["pairs_lost"] = _counted(pairs.rule[pairs.rule != ALLOWED])
+            evidence["pairs_lost"] = counted(pairs.rule[pairs.rule != ALLOWED])
         if best is None:
             self._deny(here, pairs.obstacle(), evidence)
             return None
@@ -210,16 +211,6 @@ class _Run:
         """What the bundle was reckoned to use, quantised as in RESOURCE_SCALES."""
         cost = np.rint(self.snapshot.cost[bundle] * np.array(RESOURCE_SCALES))
         return {name: int(value) for name, value in zip(RESOURCES, cost.tolist(), strict=True)}
-
-
-def _counted(codes: Ints) -> dict[str, int]:
-    found, counts = np.unique(codes, return_counts=True)
-    return {REASONS[code].value: n for code, n in zip(found.tolist(), counts.tolist(), strict=True)}
-
-
-def _most_common(codes: Ints) -> Reason:
-    found, counts = np.unique(codes, return_counts=True)
-    return REASONS[int(found[int(np.argmax(counts))])]
 
 
 def _no_target(lost: Mapping[str, int]) -> Reason:

@@ -16,6 +16,7 @@ from controller.domain.load import SCORE_UNIT
 from controller.domain.settings import PolicySettings
 from controller.policy.frame import Ints
 from controller.policy.model import Model
+from controller.policy.reason_codes import counted, most_common
 from controller.policy.snapshot import ALLOWED, REASONS, Snapshot
 from controller.policy.weighted.bundle_value import SheddingOrder, shedding_order, values
 from controller.policy.weighted.figures import Figures
@@ -58,9 +59,9 @@ class Planner:
         held = np.flatnonzero(self.model.owner == source)
         block = self.model.bundle_block[held]
         free = held[block == ALLOWED]
-        evidence: dict[str, Any] = {"bundles": len(held), "bundles_lost": _counted(block[block != ALLOWED])}
+        evidence: dict[str, Any] = {"bundles": len(held), "bundles_lost": counted(block[block != ALLOWED])}
         if not len(free):
-            self.record.deny(source, _most_common(block) if len(held) else Reason.NO_BUNDLES, evidence)
+            self.record.deny(source, most_common(block) if len(held) else Reason.NO_BUNDLES, evidence)
             return False
         limits = np.flatnonzero(self.figures.over()[source])
         free = free[(self.figures.part[free][:, limits] > 0).any(axis=1)]
@@ -143,13 +144,3 @@ class Planner:
         code = min(lost, key=lambda c: (-lost[c], c))
         reason = Reason.WOULD_NOT_IMPROVE if code < 0 else REASONS[code]
         return self._no_room(limits) if reason is Reason.TARGET_OVER_LIMIT else reason
-
-
-def _counted(codes: Ints) -> dict[str, int]:
-    found, counts = np.unique(codes, return_counts=True)
-    return {REASONS[code].value: n for code, n in zip(found.tolist(), counts.tolist(), strict=True)}
-
-
-def _most_common(codes: Ints) -> Reason:
-    found, counts = np.unique(codes, return_counts=True)
-    return REASONS[int(found[int(np.argmax(counts))])]
