@@ -41,7 +41,8 @@ def recommend(results: Sequence[PointResult], lasted_ms: int, base: PolicySettin
         settings |= _steady_settings(results, results[steady.chosen], base)
     if overall is not None:
         point = results[overall.chosen]
-        settings |= {name: point.knobs[name] for name in knobs_that_matter(results, point.strategy)}
+        telling = knobs_that_matter(results, point.strategy)
+        settings |= {name: value for name, value in point.knobs.items() if name in telling}
     return Recommendation(
         strategy=None if overall is None else results[overall.chosen].strategy,
         overall=overall,
