@@ -42,6 +42,7 @@ def day(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.covers("backtest")
 def test_two_runs_give_the_same_bytes_whatever_the_number_of_processes(
     day: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

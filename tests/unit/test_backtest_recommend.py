@@ -43,6 +43,7 @@ def found(results: list[PointResult], base: PolicySettings = BASE, lasted_ms: in
     return recommend(results, lasted_ms, base)
 
 
+@pytest.mark.covers("backtest")
 def test_the_fewest_moves_within_three_percent_of_the_best_without_more_overload() -> None:
     results = [point(max_best=1.10, moves=400), point(max_best=1.12, moves=90), point(max_best=1.15, moves=10)]
     choice = choose(results, range(3), BASE)
@@ -71,6 +72,7 @@ def test_ties_go_to_steady_then_to_what_is_configured_then_to_the_first() -> Non
         assert choice.chosen == at
 
 
+@pytest.mark.covers("backtest")
 def test_all_three_knobs_of_steady_with_the_one_that_did_nothing_as_configured() -> None:
     base = replace(BASE, steady=SteadySettings(budget=3.0))
     enough = [result for result in GRID if result.knobs["steady.budget"] != 0.5]

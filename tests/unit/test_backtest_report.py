@@ -143,6 +143,7 @@ def test_the_scoreboard_has_a_row_a_point_and_marks_front_and_choice(seen: Page)
     assert cells[: len(cells) // len(RUNS)][:5] == ["steady", "0.5", "0.005", "0.02", "1.265"]
 
 
+@pytest.mark.covers("backtest")
 def test_the_recommendation_is_in_the_page_and_loads_as_a_configuration(written: Path, seen: Page) -> None:
     assert "tolerance: 0.05" in " ".join(seen.text)
     assert "A tolerance as tight as 0.02 would cost 180 moves more" in " ".join(seen.text)

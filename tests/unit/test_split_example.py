@@ -58,6 +58,7 @@ def test_the_upper_half_goes_to_broker_2_and_the_old_bundle_is_no_more(by: str) 
     assert min(driver.of(LOWER).epoch, driver.of(UPPER).epoch) > before  # nobody writes under the old one any more
 
 
+@pytest.mark.covers("split-in-two")
 def test_every_hash_is_in_one_half_only() -> None:
     for hash_ in (0, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF):
         assert LOWER.contains(hash_) is (hash_ <= 0x7FFFFFFF)

@@ -210,6 +210,7 @@ def over(built: ClusterBuilder, cpu: float, topics: float, broker: str) -> bool:
     return cpu > LIMIT * row["cpu_limit"] * (1 + 1e-6) or (most is not None and topics > most * (1 + 1e-6))
 
 
+@pytest.mark.covers("limits-alone")
 @given(clusters())
 @settings(max_examples=60, deadline=None)
 def test_only_who_is_over_gives_only_within_limits_is_taken_and_a_replay_is_the_same(built: ClusterBuilder) -> None:
@@ -250,6 +251,7 @@ def test_the_order_of_rows_changes_nothing(built: ClusterBuilder, seed: int) -> 
     assert again.plan_hash == run_round(inputs).plan_hash == run_round(inputs).plan_hash
 
 
+@pytest.mark.covers("limits-alone")
 @given(clusters())
 @settings(max_examples=30, deadline=None)
 def test_where_nobody_is_over_a_limit_nothing_ever_moves(built: ClusterBuilder) -> None:

@@ -60,6 +60,9 @@ class TestLimits:
         "weighted-offload",
         "weighted-unacked",
         "weighted-rpc-queue",
+        "caps-trigger",
+        "memory-signal",
+        "max-or-average",
     )
     @pytest.mark.parametrize("figure", FIGURES)
     def test_each_limit_makes_a_source_of_who_is_over_it(self, figure: str) -> None:
@@ -102,7 +105,7 @@ class TestLimits:
         built, latencies = one_over(figure)
         assert moves(with_latencies(built.with_settings(weighted={**OFF, knob: 119}), **latencies))
 
-    @pytest.mark.covers("absolute-or-relative")
+    @pytest.mark.covers("absolute-or-relative", "limits-alone", "idle-broker-filled")
     def test_nobody_sheds_because_another_has_less(self) -> None:
         built = weighted().broker("a", cpu=84).broker("b", cpu=0)
         for _ in range(12):
@@ -150,6 +153,7 @@ class TestWhere:
         (move,) = moves(self.full(30, 40, cores=(1.0, 8.0)).second_round())
         assert move.target == "c"  # 30 + 19 = 49 % of one core; 40 + 19 / 8 = 42 % of eight
 
+    @pytest.mark.covers("target-not-overloaded")
     def test_nobody_is_brought_over_its_limits_and_the_skip_says_so(self) -> None:
         result = self.full(70, 67).second_round()
         assert moves(result) == []
@@ -184,7 +188,7 @@ class TestWhere:
         (move,) = moves(built.second_round())
         assert move.target == "c"
 
-    @pytest.mark.covers("target-same-topic")
+    @pytest.mark.covers("target-same-topic", "partitions-apart")
     def test_of_equal_ones_the_one_that_serves_the_topic_already(self) -> None:
         built = self.full(20, 20, 20)
         built.bundle("c", cpu=5)
@@ -194,6 +198,7 @@ class TestWhere:
         elsewhere = self.full(20, 20, 20).bundle("c", cpu=5, namespace="t/other")
         assert moves(elsewhere.second_round())[0].target == "b"
 
+    @pytest.mark.covers("target-same-topic")
     def test_nearness_weighs_less_than_much_load(self) -> None:
         built = self.full(20, 45)
         built.bundle("c", cpu=5)
