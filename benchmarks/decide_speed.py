@@ -28,7 +28,8 @@ from controller.domain.load import BUNDLE_FIELDS, RESOURCES
 from controller.domain.settings import PolicySettings, SplitSettings
 from controller.policy.frame import BROKER_FACTS, BUNDLE_FACTS, ROW_FACTS, Frame
 from controller.policy.plan import make_plan
-from controller.policy.snapshot import ALLOWED, Snapshot, scores, utilisation
+from controller.policy.reason_codes import ALLOWED
+from controller.policy.snapshot import Snapshot, scores, utilisation
 from controller.policy.strategies.steady import Steady
 
 SIZES = ((25, 2_500), (50, 5_000), (100, 10_000), (200, 20_000), (400, 40_000), (800, 80_000))

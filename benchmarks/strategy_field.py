@@ -25,7 +25,8 @@ from controller.domain.settings import PolicySettings
 from controller.policy.constraints import constrain
 from controller.policy.frame import Frame
 from controller.policy.plan import Plan
-from controller.policy.snapshot import ALLOWED, from_frame
+from controller.policy.reason_codes import ALLOWED
+from controller.policy.snapshot import from_frame
 from controller.policy.strategies import STRATEGIES, StrategyOutcome
 from controller.policy.sufficiency import assess
 from controller.sim.field import Decide, Run, play, policy_path

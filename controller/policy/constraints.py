@@ -17,8 +17,9 @@ from controller.domain.settings import BrokerCaps, PolicySettings
 from controller.policy.costs import Floats
 from controller.policy.frame import NOBODY, Ints, namespaces_of
 from controller.policy.isolation import of_newest_version
-from controller.policy.placement_rules import bundles_held, in_service, rules_of
-from controller.policy.snapshot import ALLOWED, CODES, Snapshot
+from controller.policy.placement_tables import bundles_held, in_service, rules_of
+from controller.policy.reason_codes import ALLOWED, CODES
+from controller.policy.snapshot import Snapshot
 
 # Pulsar's own: heartbeats (pulsar/host:port, pulsar/cluster/host:port), SLA monitors, the system namespace
 _SYSTEM = re.compile(r"pulsar/system|pulsar/([^/]+/)?[^/:]+:\d+|sla-monitor/.+")

@@ -14,7 +14,8 @@ from controller.domain.decision import Reason
 from controller.domain.load import BUNDLE_FIELDS
 from controller.policy.frame import Ints
 from controller.policy.placement_rules import PlacementTally
-from controller.policy.snapshot import ALLOWED, REASONS, Snapshot
+from controller.policy.reason_codes import ALLOWED, REASONS
+from controller.policy.snapshot import Snapshot
 
 MOST_FRUITLESS = 16  # bundles without a home that one round tries
 _IN, _OUT = BUNDLE_FIELDS.index("throughput_in"), BUNDLE_FIELDS.index("throughput_out")

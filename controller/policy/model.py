@@ -13,8 +13,9 @@ from controller.domain.decision import Reason
 from controller.domain.load import SCORE_UNIT
 from controller.policy.costs import Floats
 from controller.policy.frame import Ints
-from controller.policy.placement_rules import pools_of, tally_of
-from controller.policy.snapshot import CODES, Snapshot, scores
+from controller.policy.placement_tables import pools_of, tally_of
+from controller.policy.reason_codes import CODES
+from controller.policy.snapshot import Snapshot, scores
 
 
 class Model:

@@ -17,7 +17,8 @@ from controller.domain.overrides import AVOID, EXCLUDE_NAMESPACE, FREEZE, PIN, O
 from controller.policy.frame import NOBODY, Ints, namespaces_of
 from controller.policy.model import Model
 from controller.policy.pacing import skipped
-from controller.policy.snapshot import ALLOWED, CODES, REASONS, Snapshot
+from controller.policy.reason_codes import ALLOWED, CODES, REASONS
+from controller.policy.snapshot import Snapshot
 from controller.policy.split import range_of
 from controller.policy.transfer_decision import transfer_decision
 

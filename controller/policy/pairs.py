@@ -18,7 +18,7 @@ from controller.domain.settings import PolicySettings
 from controller.policy.constraints import over_caps
 from controller.policy.frame import Ints
 from controller.policy.model import Model
-from controller.policy.snapshot import ALLOWED, CODES, REASONS
+from controller.policy.reason_codes import ALLOWED, CODES, REASONS
 
 MIN_GAIN = 10  # a move must take at least a tenth of a point off the pair's maximum
 MOST_TARGETS = 128  # the least loaded ones; whoever comes after them only adds load to a fuller broker

@@ -1,12 +1,17 @@
-"""Which reasons stand in an array of codes, as evidence tells them."""
+"""Reasons as small integers, for arrays of them: an index into REASONS, or ALLOWED where nothing forbids."""
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from controller.domain.decision import Reason
-from controller.policy.frame import Ints
-from controller.policy.snapshot import REASONS
+
+REASONS = tuple(Reason)
+CODES = {reason: code for code, reason in enumerate(REASONS)}
+ALLOWED = -1  # in the *_block arrays: nothing forbids it
+
+Ints = NDArray[np.int64]
 
 
 def counted(codes: Ints) -> dict[str, int]:

@@ -20,13 +20,14 @@ from controller.domain.placement_settings import PlacementSettings
 from controller.domain.settings import PolicySettings
 from controller.domain.state import ClusterState
 from controller.policy.frame import Columns, Frame, tabulate
+from controller.policy.journal_counts import rule_facts
 from controller.policy.memory_codec import packed, unpacked
 from controller.policy.overrides import looked_into
-from controller.policy.placement_rules import ruled_bundles
+from controller.policy.placement_tables import ruled_bundles
 from controller.policy.plan import PACING, make_plan
 from controller.policy.purses import begun_bundles
-from controller.policy.rule_facts import rule_facts
-from controller.policy.snapshot import ALLOWED, from_frame
+from controller.policy.reason_codes import ALLOWED
+from controller.policy.snapshot import from_frame
 from controller.policy.split import oversized_codes
 from controller.policy.strategies import STRATEGIES, get
 from controller.policy.unreported import with_misplaced

@@ -13,26 +13,20 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.domain.decision import Reason
 from controller.domain.load import FIELD_SCALES, RESOURCE_SCALES, SCORE_UNIT
 from controller.domain.settings import PolicySettings
 from controller.domain.state import ClusterState
 from controller.policy.costs import Floats, costs, unit_costs
 from controller.policy.frame import MOVING, NOBODY, UNOWNED, Columns, Frame, Ints, tabulate
+from controller.policy.journal_counts import rule_facts
+from controller.policy.placement_rules import PlacementRules
+from controller.policy.reason_codes import ALLOWED
 from controller.policy.room import UNBOUND, Room
-from controller.policy.rule_facts import rule_facts
 
-if TYPE_CHECKING:
-    from controller.policy.placement_rules import PlacementRules
-
-REASONS = tuple(Reason)
-CODES = {reason: code for code, reason in enumerate(REASONS)}
-ALLOWED = -1  # in the *_block arrays: nothing forbids it; else an index into REASONS
 NO_SCORE = -1
 
 

@@ -21,7 +21,8 @@ from controller.domain.load import BUNDLE_FIELDS
 from controller.domain.settings import SplitSettings
 from controller.policy.costs import Floats
 from controller.policy.frame import Ints, namespace_of_bundle
-from controller.policy.snapshot import ALLOWED, CODES, REASONS, Snapshot
+from controller.policy.reason_codes import ALLOWED, CODES, REASONS
+from controller.policy.snapshot import Snapshot
 
 _F = {name: i for i, name in enumerate(BUNDLE_FIELDS)}
 _PULSARS = (Reason.SPLIT_TOPICS, Reason.SPLIT_SESSIONS, Reason.SPLIT_MSG_RATE, Reason.SPLIT_BANDWIDTH)

@@ -11,7 +11,8 @@ import numpy as np
 
 from controller.domain.decision import Reason
 from controller.domain.settings import PolicySettings
-from controller.policy.snapshot import ALLOWED, CODES, NO_SCORE, Snapshot
+from controller.policy.reason_codes import ALLOWED, CODES
+from controller.policy.snapshot import NO_SCORE, Snapshot
 
 MIN_REPORTS = 2  # a single report may be a start-up peak
 

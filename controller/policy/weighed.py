@@ -16,7 +16,8 @@ import numpy as np
 from controller.domain.decision import Decision, DecisionKind, Reason
 from controller.domain.load import BUNDLE_FIELDS
 from controller.policy.frame import Ints
-from controller.policy.snapshot import ALLOWED, REASONS, Snapshot
+from controller.policy.reason_codes import ALLOWED, REASONS
+from controller.policy.snapshot import Snapshot
 from controller.policy.strategies.base import StrategyOutcome
 
 SHOWN = 20

@@ -12,8 +12,9 @@ from controller.domain.decision import Decision, DecisionKind, Reason
 from controller.domain.settings import BrokerCaps
 from controller.policy.constraints import over_caps
 from controller.policy.pacing import skipped
-from controller.policy.placement_rules import tally_of
-from controller.policy.snapshot import ALLOWED, REASONS, Snapshot
+from controller.policy.placement_tables import tally_of
+from controller.policy.reason_codes import ALLOWED, REASONS
+from controller.policy.snapshot import Snapshot
 
 
 def within_rules(snapshot: Snapshot, caps: BrokerCaps, decisions: Iterable[Decision]) -> tuple[Decision, ...]:

@@ -20,8 +20,9 @@ from controller.domain.overrides import Override
 from controller.domain.placement_settings import AntiAffinityGroup, FailureDomain, IsolationPolicy, PlacementSettings
 from controller.domain.settings import PolicySettings
 from controller.policy.pulsar import filters
+from controller.policy.reason_codes import ALLOWED
 from controller.policy.round import replay_round
-from controller.policy.snapshot import ALLOWED, Snapshot
+from controller.policy.snapshot import Snapshot
 from controller.policy.strategies import STRATEGIES
 from controller.policy.strategies.base import StrategyOutcome, score_rows
 from controller.policy.transfer_decision import transfer_decision

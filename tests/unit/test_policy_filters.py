@@ -10,7 +10,7 @@ from controller.domain.decision import Decision, DecisionKind, Label, Reason
 from controller.domain.ownership import State
 from controller.policy.constraints import constrain, is_system_namespace
 from controller.policy.pacing import pace
-from controller.policy.snapshot import ALLOWED, REASONS
+from controller.policy.reason_codes import ALLOWED, REASONS
 from controller.policy.sufficiency import assess
 from tests.unit.builders import ClusterBuilder, cluster, loads, moves, reason_of
 

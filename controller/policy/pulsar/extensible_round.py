@@ -22,7 +22,7 @@ from controller.domain.decision import Reason
 from controller.domain.load import BUNDLE_FIELDS, RESOURCES
 from controller.domain.pulsar_knobs import PulsarKnobs
 from controller.policy.frame import NOBODY
-from controller.policy.placement_rules import tally_of
+from controller.policy.placement_tables import tally_of
 from controller.policy.pulsar.bundle_stats import throughput
 from controller.policy.pulsar.load_data import (
     RESOURCE_FIELDS,
@@ -34,7 +34,8 @@ from controller.policy.pulsar.load_data import (
 from controller.policy.pulsar.topk import top_bundles
 from controller.policy.pulsar.transfer import SECOND_MS, BrokerLoad, Cluster
 from controller.policy.pulsar.transfer_pair import TopBundle
-from controller.policy.snapshot import ALLOWED, CODES, Snapshot
+from controller.policy.reason_codes import ALLOWED, CODES
+from controller.policy.snapshot import Snapshot
 
 MAX_STEPS = 1_000  # of an average at once: by then nothing is left of what was before
 _F = {name: at for at, name in enumerate(BUNDLE_FIELDS)}

@@ -34,7 +34,8 @@ from controller.policy.pulsar.load_data import (
 )
 from controller.policy.pulsar.placement import BrokerLoads, Bundle, Draw, Placement
 from controller.policy.pulsar.time_averages import TimeAverages, next_averages
-from controller.policy.snapshot import ALLOWED, CODES, Snapshot
+from controller.policy.reason_codes import ALLOWED, CODES
+from controller.policy.snapshot import Snapshot
 
 COMMON_MEMORY = ("averages", "recently_unloaded")  # the parts of a memory that `ModularRound.kept` writes
 _F = {name: at for at, name in enumerate(BUNDLE_FIELDS)}

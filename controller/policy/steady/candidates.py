@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from controller.policy.costs import Floats
 from controller.policy.frame import Ints
-from controller.policy.snapshot import ALLOWED
+from controller.policy.reason_codes import ALLOWED
 from controller.policy.steady.disruption import disruption
 from controller.policy.steady.model import Model
 from controller.policy.steady.pairs import Candidates

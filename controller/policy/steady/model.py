@@ -19,7 +19,7 @@ from controller.domain.overrides import AVOID
 from controller.policy.costs import Floats
 from controller.policy.frame import Ints
 from controller.policy.overrides import concerned_by
-from controller.policy.placement_rules import pools_of, tally_of
+from controller.policy.placement_tables import pools_of, tally_of
 from controller.policy.snapshot import Snapshot
 from controller.policy.steady.capacity import CPU, Capacity
 

@@ -18,7 +18,7 @@ from controller.domain.settings import BrokerCaps
 from controller.policy.constraints import over_caps
 from controller.policy.costs import Floats
 from controller.policy.frame import Ints
-from controller.policy.snapshot import ALLOWED, CODES, REASONS
+from controller.policy.reason_codes import ALLOWED, CODES, REASONS
 from controller.policy.steady.model import Model, in_units
 
 SHOWN = 20

@@ -16,8 +16,8 @@ from controller.domain.settings import PolicySettings
 from controller.policy.costs import Floats
 from controller.policy.frame import Ints
 from controller.policy.misplaced import bring_home, home_for
-from controller.policy.reason_codes import counted, most_common
-from controller.policy.snapshot import ALLOWED, Snapshot
+from controller.policy.reason_codes import ALLOWED, counted, most_common
+from controller.policy.snapshot import Snapshot
 from controller.policy.steady.advice import Advice
 from controller.policy.steady.candidates import near, picked, targets_within_rules
 from controller.policy.steady.capacity import Capacity

@@ -9,8 +9,8 @@ import numpy as np
 
 from controller.domain.decision import Decision, Reason
 from controller.domain.settings import PolicySettings
-from controller.policy.reason_codes import counted
-from controller.policy.snapshot import ALLOWED, REASONS, Snapshot
+from controller.policy.reason_codes import ALLOWED, REASONS, counted
+from controller.policy.snapshot import Snapshot
 from controller.policy.steady.capacity import Capacity
 from controller.policy.steady.hits import Hits
 from controller.policy.steady.model import Model, in_units

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from controller.policy.costs import Floats
 from controller.policy.frame import Ints
 from controller.policy.placement_rules import NO_GROUP
-from controller.policy.snapshot import ALLOWED
+from controller.policy.reason_codes import ALLOWED
 from controller.policy.steady.candidates import Held, picked
 from controller.policy.steady.model import Model
 from controller.policy.steady.pairs import Bounds, Candidates

@@ -22,8 +22,8 @@ from controller.policy.frame import Ints
 from controller.policy.misplaced import bring_home, home_for
 from controller.policy.model import Model
 from controller.policy.pairs import Pairs, evaluate, plausible_targets
-from controller.policy.reason_codes import counted, most_common
-from controller.policy.snapshot import ALLOWED, CODES, REASONS, Snapshot
+from controller.policy.reason_codes import ALLOWED, CODES, REASONS, counted, most_common
+from controller.policy.snapshot import Snapshot
 from controller.policy.strategies.base import StrategyOutcome, score_rows
 from controller.policy.transfer_decision import transfer_decision
 

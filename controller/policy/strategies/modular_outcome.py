@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from controller.domain.decision import Decision, DecisionKind, Label, Reason
 from controller.domain.load import BUNDLE_FIELDS
 from controller.policy.frame import namespaces_of
-from controller.policy.placement_rules import tally_of
+from controller.policy.placement_tables import tally_of
 from controller.policy.predicted_scores import PredictedScores
 from controller.policy.pulsar.load_arrays import Ints, Shedding, quantised
 from controller.policy.pulsar.modular_round import COMMON_MEMORY, ModularRound, blocked_reason
@@ -29,7 +29,7 @@ from controller.policy.pulsar.placement import (
     Placement,
     RoundRobinBrokerSelector,
 )
-from controller.policy.snapshot import ALLOWED, REASONS
+from controller.policy.reason_codes import ALLOWED, REASONS
 from controller.policy.strategies.base import StrategyOutcome, score_rows
 from controller.policy.transfer_decision import transfer_decision
 

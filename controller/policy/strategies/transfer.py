@@ -18,7 +18,8 @@ from controller.policy.predicted_scores import PredictedScores
 from controller.policy.pulsar.extensible_round import ExtensibleRound, Unloaded
 from controller.policy.pulsar.reasons import UnloadReason
 from controller.policy.pulsar.transfer import Outcome, Unload, find_bundles_for_unloading, scheduler_runs
-from controller.policy.snapshot import ALLOWED, REASONS, Snapshot
+from controller.policy.reason_codes import ALLOWED, REASONS
+from controller.policy.snapshot import Snapshot
 from controller.policy.strategies.base import StrategyOutcome, score_rows
 
 _REASONS = {

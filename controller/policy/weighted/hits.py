@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from controller.domain.decision import Reason
 from controller.policy.frame import Ints
-from controller.policy.snapshot import CODES, Snapshot
+from controller.policy.reason_codes import CODES
+from controller.policy.snapshot import Snapshot
 
 _SILENT = (CODES[Reason.NO_LOAD_DATA], CODES[Reason.OUTDATED_LOAD_DATA])
 

@@ -16,8 +16,8 @@ from controller.domain.load import SCORE_UNIT
 from controller.domain.settings import PolicySettings
 from controller.policy.frame import Ints
 from controller.policy.model import Model
-from controller.policy.reason_codes import counted, most_common
-from controller.policy.snapshot import ALLOWED, REASONS, Snapshot
+from controller.policy.reason_codes import ALLOWED, REASONS, counted, most_common
+from controller.policy.snapshot import Snapshot
 from controller.policy.weighted.bundle_value import SheddingOrder, shedding_order, values
 from controller.policy.weighted.figures import Figures
 from controller.policy.weighted.record import Record

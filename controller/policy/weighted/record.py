@@ -11,7 +11,8 @@ from controller.domain.decision import Decision, DecisionKind, Label, Reason
 from controller.domain.load import SCORE_UNIT
 from controller.policy.frame import Ints
 from controller.policy.model import Model
-from controller.policy.snapshot import ALLOWED, REASONS, Snapshot
+from controller.policy.reason_codes import ALLOWED, REASONS
+from controller.policy.snapshot import Snapshot
 from controller.policy.transfer_decision import transfer_decision
 from controller.policy.weighted.figures import Figures
 

@@ -28,8 +28,9 @@ from controller.policy.costs import Floats
 from controller.policy.frame import NOBODY, Ints, namespaces_of
 from controller.policy.model import Model
 from controller.policy.overrides import concerned_by
-from controller.policy.placement_rules import tally_of
-from controller.policy.snapshot import ALLOWED, CODES, Snapshot
+from controller.policy.placement_tables import tally_of
+from controller.policy.reason_codes import ALLOWED, CODES
+from controller.policy.snapshot import Snapshot
 from controller.policy.weighted.figures import Bools, Figures
 from controller.policy.weighted.providers import latency_ms
 
