@@ -1,7 +1,8 @@
 """Imbalance against churn: which points no other beats, and where the front bends.
 
-Both axes are costs: the mean of max/best (1 is as even as it gets) and moves for balance of a bundle a day. What joins
-and leaves cost is the same for every strategy and counts for neither. Pure; equal points give the first of them.
+Both axes are costs: the mean of max/best (1 is as even as it gets) and moves for balance of a bundle a day. Moves
+that fill a new broker or replace a lost one answer a change of the cluster and are not counted. Pure; equal points give
+the first of them.
 """
 
 from __future__ import annotations
