@@ -9,40 +9,24 @@ from typing import Any
 import pytest
 
 from controller.domain.entries import Kind
-from controller.ops.paths import ROOT
 from schemas.catalog import TABLES
 from tests.short_run import ShortRun
+from tests.spark.notebooks import FOLDER, SHIM, check_source_format, rows, run_notebook
 
 pytestmark = pytest.mark.spark
-NOTEBOOK = ROOT / "notebooks" / "01_operations.py"
-SHIM = "local_shim"
+NOTEBOOK = FOLDER / "01_operations.py"
 
 
 @pytest.fixture(scope="module")
 def variables(spark: Any, short_run: ShortRun) -> dict[str, Any]:
     """What the notebook's variables are after it ran as a script, on the session of the tests."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", [str(NOTEBOOK), f"tables={short_run.root.root}"])
-        patch.syspath_prepend(str(NOTEBOOK.parent))
-        patch.delitem(sys.modules, SHIM, raising=False)
-        result = runpy.run_path(str(NOTEBOOK))
-        sys.modules.pop(SHIM, None)
+    result = run_notebook(NOTEBOOK, tables=short_run.root.root)
     assert result["spark"] is spark
     return result
 
 
-def rows(variables: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    return [row.asDict() for row in variables[name].collect()]
-
-
 def test_the_source_format_is_databricks_own() -> None:
-    lines = NOTEBOOK.read_text().splitlines()
-    assert lines[0] == "# Databricks notebook source"
-    cells = NOTEBOOK.read_text().split("# COMMAND ----------")
-    assert len(cells) > 10
-    for cell in cells:  # a cell is either text or code
-        kinds = {line.startswith("# MAGIC") for line in cell.splitlines()[1:] if line.strip()}
-        assert len(kinds) == 1, cell[:80]
+    check_source_format(NOTEBOOK, more_cells_than=10)
 
 
 def test_the_cluster_now(variables: dict[str, Any], short_run: ShortRun) -> None:

@@ -323,6 +323,15 @@ class TestCapacity:
         built = loads(50, 50).broker("b2", cpu=1)
         assert learn(built.snapshot(), {2: 2.5}).speed.tolist() == pytest.approx([1, 1, 2.5])
 
+    def test_cpu_that_has_no_weight_makes_nobody_slow_or_foreign(self) -> None:
+        built = loads(50, 50, 20).with_settings(weights={"cpu": 0.0})
+        built.brokers["b1"]["cpu_usage"] = 95.0
+        built.brokers["b2"]["cpu_usage"] = 90.0
+        found = learn(built.snapshot(), {0: 2.5})
+        assert found.speed.tolist() == [1, 1, 1]
+        assert not found.slow.any()
+        assert not found.foreign.any()
+
     @staticmethod
     def _with_slow() -> Snapshot:
         built = loads(50, 50, 20)

@@ -45,13 +45,13 @@ class Capacity:
 
 
 def learn(snapshot: Snapshot, remembered: Mapping[int, float]) -> Capacity:
-    """`remembered`: speeds of earlier rounds by index of the broker."""
+    """`remembered`: speeds of earlier rounds by index of the broker. Where CPU has no weight it says nothing here."""
     traffic = _traffic(snapshot.totals)
+    counts = bool(snapshot.weights[CPU] > 0)
     usage = np.nan_to_num(snapshot.usage[:, CPU])
     utilised = np.nan_to_num(snapshot.utilisation[:, CPU])
-    judged = (
-        snapshot.eligible & (traffic >= JUDGED_FROM * _mean(traffic, snapshot.eligible)) & (usage > 0) & (traffic > 0)
-    )
+    enough = traffic >= JUDGED_FROM * _mean(traffic, snapshot.eligible)
+    judged = snapshot.eligible & enough & (usage > 0) & (traffic > 0) & counts
     unit = _weighted_median(usage[judged] / traffic[judged], traffic[judged]) if judged.any() else 0.0
     due = traffic * unit
     ratio = usage / np.maximum(due, 1e-12)
@@ -59,7 +59,7 @@ def learn(snapshot: Snapshot, remembered: Mapping[int, float]) -> Capacity:
     foreign = relevant & (ratio > FOREIGN)
     speed = np.where(judged & ~foreign & ((ratio > SAME) | (ratio < 1 / SAME)), ratio, 1.0)
     for at, known in remembered.items():
-        if not judged[at]:
+        if counts and not judged[at]:
             speed[at] = known
     backlog_s = snapshot.totals[:, _F["backlog_bytes"]] / np.maximum(_bytes(snapshot.totals), 1.0)
     usual = float(np.median(backlog_s[snapshot.eligible])) if snapshot.eligible.any() else 0.0
