@@ -3,7 +3,8 @@
 A made-up day (`recorded_day`): reports of 50 brokers with 2,000 bundles every 30 s as JSON lines, six strategies with
 27 combinations of knobs that all strategies read (so that all 162 really run), a round every minute, on two processes.
 Memory is the sum over all processes, sampled: resident (arrays that processes share counted in each) and proportional
-(counted once). Then the same command again, which finds every point finished, and must leave the same bytes.
+(counted once). Then the same command again, which finds every point finished, and must leave the same bytes; and the
+same as Spark tasks on as many cores, which must leave them as well.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ TABLES = ("results.csv", "results.json")
 
 
 def run(folder: Path, quick: bool) -> Result:
-    """Write the day, run the backtest twice, give times and memory."""
+    """Write the day, run the backtest twice and once on Spark, give times and memory."""
     folder.mkdir(parents=True, exist_ok=True)
     day = Day(brokers=8, bundles=160, steps=240) if quick else Day()
     reports, out = folder / "reports.jsonl", folder / "out"
@@ -48,6 +49,9 @@ def run(folder: Path, quick: bool) -> Result:
     tables = _digest(out)
     second = _measured(command)
     broken = [] if _digest(out) == tables else ["a second run left other tables"]
+    on_spark = folder / "on-spark"
+    spark = _measured([*_command(reports, on_spark, QUICK_GRID if quick else GRID), "--spark"])
+    broken += [] if _digest(on_spark) == tables else ["Spark left other tables"]
     kept = len(list((out / "points").glob("*.json")))
     if kept != points:
         broken.append(f"{kept} points are finished, wanted {points}")
@@ -64,8 +68,11 @@ def run(folder: Path, quick: bool) -> Result:
         "resident_gib": round(first["resident"] / GIB, 2),
         "proportional_gib": round(first["proportional"] / GIB, 2),
         "second_run_s": round(second["seconds"], 1),
+        "spark_minutes": round(spark["seconds"] / 60, 2),
+        "spark_to_local": round(spark["seconds"] / first["seconds"], 2),
     }
-    targets = [] if quick else [Target("minutes", 10, "min"), Target("resident_gib", 4, "GiB")]
+    targets = [Target("minutes", 10, "min"), Target("resident_gib", 4, "GiB"), Target("spark_to_local", 1.3, "x")]
+    targets = [] if quick else targets  # a short run is mostly Spark's start
     return Result("backtest_speed", figures, targets, broken)
 
 
