@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -117,7 +118,7 @@ def _result(inputs: RoundInputs, frame: Frame, strategy: str, challenger: bool) 
         "strategy": name,
         "config_version": inputs.config_version,
         "code_version": inputs.code_version,
-        "settings": asdict(inputs.settings),
+        "settings": _stored(inputs.settings),
         "memory": kept,
         "frame": told.select(
             plan.outcome.considered
@@ -162,6 +163,12 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"{value!r} of type {type(value).__name__} in a round's inputs: store plain numbers and text")
+
+
+@lru_cache(maxsize=4)
+def _stored(settings: PolicySettings) -> dict[str, Any]:
+    """The settings as every round stores them, one value for all: nobody may change it."""
+    return asdict(settings)
 
 
 def _settings(stored: Mapping[str, Any]) -> PolicySettings:

@@ -8,7 +8,7 @@ Cutting needs two topics to part, two hashes to cut between, and room below the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -75,12 +75,14 @@ def propose(snapshot: Snapshot, settings: SplitSettings, taken: Collection[str])
     """
     codes = oversized_codes(snapshot.fields, settings)
     wanted = np.flatnonzero((codes != ALLOWED) & _held_by_the_living(snapshot))
-    ratio = np.rint(excess(snapshot.fields[wanted], settings).max(axis=1, initial=0.0) * 1000).astype(np.int64)
+    permille = np.rint(excess(snapshot.fields[wanted], settings) * 1000).astype(np.int64)
+    order = np.argsort(-permille.max(axis=1, initial=0), kind="stable")
     room = Counter({ns: settings.namespace_maximum_bundles - n for ns, n in snapshot.frame.namespace_bundles.items()})
     decisions = []
-    for at in wanted[np.argsort(-ratio, kind="stable")].tolist():
+    for at, row in zip(wanted[order].tolist(), permille[order].tolist(), strict=True):
         obstacle = _obstacle(snapshot, settings, at, room, taken)
-        decisions.append(_decision(snapshot, settings, at, REASONS[codes[at]], obstacle))
+        evidence = _evidence(snapshot, settings, at, REASONS[codes[at]], row)
+        decisions.append(_decision(snapshot, at, REASONS[codes[at]], obstacle, evidence))
         if obstacle is None:
             room[namespace_of_bundle(snapshot.bundles[at])] -= 1
     return decisions
@@ -112,18 +114,22 @@ def _obstacle(
     return None
 
 
+def _evidence(
+    snapshot: Snapshot, settings: SplitSettings, at: int, reason: Reason, permille: Sequence[int]
+) -> dict[str, Any]:
+    told = LIMITS if settings.max_storage_bytes else _PULSARS  # a limit that is off by default is not spoken of
+    return {
+        "exceeded": reason.value,
+        "permille_of_limit": {limit.value: part for limit, part in zip(LIMITS, permille, strict=True) if limit in told},
+        "namespace_bundles": int(snapshot.frame.namespace_bundles[namespace_of_bundle(snapshot.bundles[at])]),
+    }
+
+
 def _decision(
-    snapshot: Snapshot, settings: SplitSettings, at: int, reason: Reason, obstacle: Reason | None
+    snapshot: Snapshot, at: int, reason: Reason, obstacle: Reason | None, evidence: Mapping[str, Any]
 ) -> Decision:
     name = snapshot.bundles[at]
     bundle = range_of(name)
-    ratios = np.rint(excess(snapshot.fields[at : at + 1], settings)[0] * 1000).astype(np.int64).tolist()
-    told = LIMITS if settings.max_storage_bytes else _PULSARS  # a limit that is off by default is not spoken of
-    evidence: dict[str, Any] = {
-        "exceeded": reason.value,
-        "permille_of_limit": {limit.value: ratio for limit, ratio in zip(LIMITS, ratios, strict=True) if limit in told},
-        "namespace_bundles": int(snapshot.frame.namespace_bundles[namespace_of_bundle(name)]),
-    }
     return Decision(
         id="",
         kind=DecisionKind.SPLIT if obstacle is None else DecisionKind.SKIP,

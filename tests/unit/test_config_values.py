@@ -100,7 +100,9 @@ def test_rounds_and_assignments_get_the_same_rules_of_placement(tmp_path: Path) 
         (FailureDomain("rack-1", ("p1:8080",)), FailureDomain("rack-2", ("p2",)), FailureDomain("rack-3", ("p3",))),
         (AntiAffinityGroup("payments", ("shop/orders", "shop/refunds")),),
     )
-    assert policy_values.policy_settings(settings).placement == rules
+    policy = policy_values.policy_settings(settings)
+    assert policy.placement == rules
+    assert hash(policy) == hash(policy_values.policy_settings(settings)), "rounds store equal settings once"
     control = policy_values.control_settings(settings)
     assert (control.placement, control.max_bundles) == (rules, 9)
     without = load_settings(path, overrides=["failureDomainsEnabled=false"], env={})
