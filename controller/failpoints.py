@@ -64,7 +64,8 @@ class Failpoint:
         elif self.action == "error":
             raise OSError(f"failpoint {self.name}: the store does not answer")
         else:
-            os.kill(os.getpid(), signal.SIGKILL if self.action == "kill" else signal.SIGSTOP)
+            # to this thread: one sent to the process is another thread's to take, and this one would go on meanwhile
+            signal.pthread_kill(threading.get_ident(), signal.SIGKILL if self.action == "kill" else signal.SIGSTOP)
 
 
 def parse(text: str) -> dict[str, Failpoint]:
