@@ -18,16 +18,15 @@ from numpy.typing import NDArray
 from controller.domain.decision import Decision, DecisionKind, Label, Reason
 from controller.domain.load import RESOURCE_SCALES, RESOURCES, SCORE_UNIT
 from controller.domain.settings import PolicySettings
+from controller.policy import hit_counts
 from controller.policy.frame import Ints
 from controller.policy.misplaced import bring_home, home_for
 from controller.policy.model import Model
 from controller.policy.pairs import Pairs, evaluate, plausible_targets
-from controller.policy.reason_codes import ALLOWED, CODES, REASONS, counted, most_common
+from controller.policy.reason_codes import ALLOWED, REASONS, counted, most_common
 from controller.policy.snapshot import Snapshot
 from controller.policy.strategies.base import StrategyOutcome, score_rows
 from controller.policy.transfer_decision import transfer_decision
-
-_SILENT = (CODES[Reason.NO_LOAD_DATA], CODES[Reason.OUTDATED_LOAD_DATA])
 
 
 class Headroom:
@@ -37,16 +36,15 @@ class Headroom:
 
     def decide(self, snapshot: Snapshot, memory: Mapping[str, Any], settings: PolicySettings) -> StrategyOutcome:
         """Memory: `hits`, broker id -> [incarnation, rounds running]."""
-        run = _Run(snapshot, settings, count_hits(snapshot, memory, settings))
+        model = Model(snapshot)
+        hits = hit_counts.count(snapshot, hot(snapshot, model.means(), settings), memory)
+        run = _Run(snapshot, settings, model, hits)
         moves = run.choose_moves()
         rows = score_rows(snapshot, run.mean, run.hits, run.sources, run.reasons)
-        kept = {
-            broker: [int(snapshot.incarnation[at]), int(run.hits[at])]
-            for at, broker in enumerate(snapshot.brokers)
-            if run.hits[at] > 0
-        }
         considered = np.append(run.visited, False)[snapshot.owner]
-        return StrategyOutcome((*moves, *run.skips()), rows, {"hits": kept}, considered)
+        return StrategyOutcome(
+            (*moves, *run.skips()), rows, {"hits": hit_counts.remembered(snapshot, hits)}, considered
+        )
 
 
 def hot(snapshot: Snapshot, mean: int | Ints, settings: PolicySettings) -> NDArray[np.bool_]:
@@ -56,25 +54,12 @@ def hot(snapshot: Snapshot, mean: int | Ints, settings: PolicySettings) -> NDArr
     return np.asarray(snapshot.eligible & (full | (snapshot.score >= mean + round(shed.difference * SCORE_UNIT))))
 
 
-def count_hits(snapshot: Snapshot, memory: Mapping[str, Any], settings: PolicySettings) -> Ints:
-    """[B] rounds running in which each broker was hot, this one included. A new incarnation starts at none."""
-    before = np.zeros(len(snapshot.brokers), np.int64)
-    kept: Mapping[str, Any] = memory.get("hits", {})
-    for at, broker in enumerate(snapshot.brokers):
-        incarnation, count = kept.get(broker, (0, 0))
-        before[at] = count if incarnation == snapshot.incarnation[at] else 0
-    silent = np.isin(snapshot.source_block, _SILENT)
-    mean = Model(snapshot).means()
-    return np.where(hot(snapshot, mean, settings), before + 1, np.where(silent, before, 0))
-
-
 class _Run:
     """One round of this strategy: the model and why each broker ended as it did."""
 
-    def __init__(self, snapshot: Snapshot, settings: PolicySettings, hits: Ints) -> None:
-        self.snapshot, self.settings, self.hits = snapshot, settings, hits
-        self.model = Model(snapshot)
-        self.mean = self.model.means()
+    def __init__(self, snapshot: Snapshot, settings: PolicySettings, model: Model, hits: Ints) -> None:
+        self.snapshot, self.settings, self.model, self.hits = snapshot, settings, model, hits
+        self.mean = model.means()
         self.sources = np.asarray(snapshot.eligible & (hits >= settings.shed.consecutive_rounds))
         self.reasons = {at: self._reason_at_first(at) for at in range(len(snapshot.brokers))}
         self.evidence: dict[int, dict[str, Any]] = {}

@@ -15,9 +15,9 @@ import numpy as np
 
 from controller.domain.settings import PolicySettings
 from controller.domain.state import LIVE
+from controller.policy import hit_counts
 from controller.policy.snapshot import Snapshot
 from controller.policy.strategies.base import StrategyOutcome, score_rows
-from controller.policy.weighted import hits as counting
 from controller.policy.weighted.figures import Figures
 from controller.policy.weighted.planner import Planner
 from controller.policy.weighted.record import NAME
@@ -33,7 +33,7 @@ class Weighted:
         """Memory: `hits`, broker id -> [incarnation, rounds running]. Raises ConfigError for an unusable provider."""
         knobs = settings.weighted
         figures = Figures(snapshot, providers_of(knobs.load_awareness_providers), knobs)
-        hits = counting.count(snapshot, figures.anyhow_over(), memory)
+        hits = hit_counts.count(snapshot, figures.anyhow_over(), memory)
         planner = Planner(snapshot, figures, hits, settings)
         mean = planner.model.mean()
         planner.plan()
@@ -47,7 +47,7 @@ class Weighted:
         return StrategyOutcome(
             (*record.moves, *record.skips()),
             rows,
-            {"hits": counting.remembered(snapshot, hits)},
+            {"hits": hit_counts.remembered(snapshot, hits)},
             considered,
             reads_latencies=True,
         )

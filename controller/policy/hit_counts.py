@@ -1,4 +1,4 @@
-"""Who is demonstrably over a limit: in `consecutive_rounds` rounds running, by averages each time; a spike is not."""
+"""In how many rounds running each broker was too hot, by averages each time, so that a spike alone moves nothing."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from controller.policy.snapshot import Snapshot
 _SILENT = (CODES[Reason.NO_LOAD_DATA], CODES[Reason.OUTDATED_LOAD_DATA])
 
 
-def count(snapshot: Snapshot, over: NDArray[np.bool_], memory: Mapping[str, Any]) -> Ints:
-    """[B] rounds running in which each broker was over some limit, this one included.
+def count(snapshot: Snapshot, hot: NDArray[np.bool_], memory: Mapping[str, Any]) -> Ints:
+    """[B] rounds running in which each broker was hot, this one ([B] `hot`) included; `memory["hits"]` is `remembered`.
 
     A round without data on a broker neither adds a hit nor takes one; a new incarnation starts at none.
     """
@@ -27,7 +27,7 @@ def count(snapshot: Snapshot, over: NDArray[np.bool_], memory: Mapping[str, Any]
         incarnation, hits = kept.get(broker, (0, 0))
         before[at] = hits if incarnation == snapshot.incarnation[at] else 0
     silent = np.isin(snapshot.source_block, _SILENT)
-    return np.where(snapshot.eligible & over, before + 1, np.where(silent, before, 0))
+    return np.where(snapshot.eligible & hot, before + 1, np.where(silent, before, 0))
 
 
 def remembered(snapshot: Snapshot, hits: Ints) -> dict[str, list[int]]:
