@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from controller.domain.errors import ConfigError
 from controller.domain.events import COMMAND_KINDS
-from controller.domain.placement_settings import AntiAffinityGroup, FailureDomain, IsolationPolicy, PlacementSettings
+from controller.domain.placement_settings import AntiAffinityGroup, FailureDomain, IsolationPolicy
 from controller.domain.placement_settings import check as check_placement
 from controller.policy.strategies import get
 from controller.sim.assertions import Assertion, assertions_of
@@ -155,27 +156,28 @@ def _isolation(script: Script, command: Command) -> None:
         reader.take("min_available", whole, 1),
     )
     reader.done()
-    rules = script.scenario.policy.placement
-    _rule(script, command, replace(rules, isolation=(*rules.isolation, rule)))
+    _rule(script, command, "isolation", rule)
 
 
 def _failure_domain(script: Script, command: Command) -> None:
     reader = Reader(command)
     domain = FailureDomain(reader.any_word("names the domain"), reader.take("brokers", names, ()))
     reader.done()
-    rules = script.scenario.policy.placement
-    _rule(script, command, replace(rules, failure_domains=(*rules.failure_domains, domain)))
+    _rule(script, command, "failure_domains", domain)
 
 
 def _anti_affinity(script: Script, command: Command) -> None:
     reader = Reader(command)
     group = AntiAffinityGroup(reader.any_word("names the group"), reader.take("namespaces", names, ()))
     reader.done()
+    _rule(script, command, "anti_affinity", group)
+
+
+def _rule(script: Script, command: Command, kind: str, rule: object) -> None:
+    """One more rule of placement; `kind` is its field of PlacementSettings."""
     rules = script.scenario.policy.placement
-    _rule(script, command, replace(rules, anti_affinity=(*rules.anti_affinity, group)))
-
-
-def _rule(script: Script, command: Command, rules: PlacementSettings) -> None:
+    more: dict[str, Any] = {kind: (*getattr(rules, kind), rule)}
+    rules = replace(rules, **more)
     try:
         check_placement(rules)
     except ConfigError as error:
