@@ -7,7 +7,6 @@ passed and none has failed; nobody can write it.
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 from collections import Counter
@@ -17,6 +16,7 @@ from itertools import chain
 
 from benchmarks.coverage_markers import read_outcomes, scan
 from benchmarks.coverage_rows import Coverage, Row, load
+from benchmarks.generated_page import write_or_check
 from controller.ops.paths import ROOT
 
 PAGE = ROOT / "docs" / "coverage.md"
@@ -155,21 +155,17 @@ def newest() -> Shown:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code 1 when a marker names no row, or the page is not up to date and was not written."""
-    parser = argparse.ArgumentParser(description="docs/coverage.md from its rows, the tests' markers and outcomes.")
-    parser.add_argument("--write", action="store_true", help="write the page")
-    given = parser.parse_args(argv)
     shown = newest()
     if found := problems(shown):
         print("\n".join(found))
         return 1
-    page = PAGE.read_text(encoding="utf-8")
-    made = rendered(page, shown)
-    if given.write:
-        PAGE.write_text(made, encoding="utf-8")
-    elif made != page:
-        print(f"{PAGE} is not what rows, markers and outcomes say: run `python -m benchmarks.coverage_page --write`")
-        return 1
-    return 0
+    return write_or_check(
+        argv,
+        PAGE,
+        lambda page: rendered(page, shown),
+        "docs/coverage.md from its rows, the tests' markers and outcomes.",
+        "is not what rows, markers and outcomes say: run `python -m benchmarks.coverage_page --write`",
+    )
 
 
 if __name__ == "__main__":

@@ -6,13 +6,13 @@ come from benchmarks/results/strategy_field.json. Without `--write` it only says
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import sys
 from collections.abc import Callable, Sequence
 
 from benchmarks.figures import RESULTS
+from benchmarks.generated_page import write_or_check
 from controller.ops.paths import ROOT
 from tests.unit.published_cases import CASES, Case, play
 
@@ -64,17 +64,13 @@ PARTS: dict[str, Callable[[], str]] = {"published": published, "field": field}
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code 1 when the page is not up to date and was not written."""
-    parser = argparse.ArgumentParser(description="The generated parts of docs/strategies.md.")
-    parser.add_argument("--write", action="store_true", help="write the page")
-    given = parser.parse_args(argv)
-    page = PAGE.read_text(encoding="utf-8")
-    made = rendered(page)
-    if given.write:
-        PAGE.write_text(made, encoding="utf-8")
-    elif made != page:
-        print(f"{PAGE} does not say what the strategies do: run `python -m benchmarks.strategies_page --write`")
-        return 1
-    return 0
+    return write_or_check(
+        argv,
+        PAGE,
+        rendered,
+        "The generated parts of docs/strategies.md.",
+        "does not say what the strategies do: run `python -m benchmarks.strategies_page --write`",
+    )
 
 
 if __name__ == "__main__":

@@ -27,6 +27,31 @@ def run_notebook(notebook: Path, **parameters: object) -> dict[str, Any]:
     return result
 
 
+def run_on_databricks(notebook: Path, spark: Any, values: dict[str, Any]) -> tuple[dict[str, Any], list[list[str]]]:
+    """As there: its names are given, nothing is imported from beside it, widgets have these values.
+
+    What its variables are afterwards, and the columns of every frame that it displayed.
+    """
+    shown: list[list[str]] = []
+
+    class GivenWidgets:
+        def text(self, name: str, default: str, label: str) -> None:
+            assert name in values
+
+        def get(self, name: str) -> str:
+            return str(values[name])
+
+    class Given:
+        widgets = GivenWidgets()
+
+    given = {"spark": spark, "dbutils": Given(), "display": lambda frame: shown.append(frame.columns)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MPLBACKEND", "Agg")
+        result = runpy.run_path(str(notebook), init_globals=given)
+    assert SHIM not in sys.modules
+    return result, shown
+
+
 def rows(variables: dict[str, Any], name: str) -> list[dict[str, Any]]:
     """The rows of a data frame that the notebook made."""
     return [row.asDict() for row in variables[name].collect()]

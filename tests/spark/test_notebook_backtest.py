@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,7 @@ from controller.ops.backtest_run import run_points
 from controller.ops.backtest_store import Store
 from controller.sim.backtest.grid import distinct
 from tests.short_run import ShortRun
-from tests.spark.notebooks import FOLDER, SHIM, check_source_format, rows, run_notebook
+from tests.spark.notebooks import FOLDER, check_source_format, rows, run_notebook, run_on_databricks
 
 pytestmark = pytest.mark.spark
 NOTEBOOK = FOLDER / "04_backtest.py"
@@ -99,26 +97,8 @@ def test_a_second_run_runs_nothing_again(variables: dict[str, Any], short_run: S
 
 
 def test_names_may_be_given_as_on_databricks(spark: Any, short_run: ShortRun, out: Path) -> None:
-    shown: list[list[str]] = []
-    values = {
-        "tables": str(short_run.root.root), "out": str(out), "strategies": "steady", "grid": "", "profile": "demo",
-    }  # fmt: skip
-
-    class GivenWidgets:
-        def text(self, name: str, default: str, label: str) -> None:
-            assert name in values
-
-        def get(self, name: str) -> str:
-            return values[name]
-
-    class Given:
-        widgets = GivenWidgets()
-
-    given = {"spark": spark, "dbutils": Given(), "display": lambda frame: shown.append(frame.columns)}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MPLBACKEND", "Agg")
-        result = runpy.run_path(str(NOTEBOOK), init_globals=given)
-    assert SHIM not in sys.modules
+    values = {"tables": short_run.root.root, "out": out, "strategies": "steady", "grid": "", "profile": "demo"}
+    result, shown = run_on_databricks(NOTEBOOK, spark, values)
     assert len(shown) == 6
     assert len(result["runs"]) == 1
     assert "run again with --grid steady.tolerance=0.02,0.05,0.1" in " ".join(result["recommendation"].advice)

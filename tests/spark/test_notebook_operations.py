@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
-import sys
 from typing import Any
 
 import pytest
@@ -11,7 +9,7 @@ import pytest
 from controller.domain.entries import Kind
 from schemas.catalog import TABLES
 from tests.short_run import ShortRun
-from tests.spark.notebooks import FOLDER, SHIM, check_source_format, rows, run_notebook
+from tests.spark.notebooks import FOLDER, check_source_format, rows, run_notebook, run_on_databricks
 
 pytestmark = pytest.mark.spark
 NOTEBOOK = FOLDER / "01_operations.py"
@@ -73,22 +71,8 @@ def test_quarantine_and_table_health(variables: dict[str, Any]) -> None:
 
 def test_widgets_narrow_the_view_and_names_may_be_given(spark: Any, short_run: ShortRun) -> None:
     """As on Databricks: the names are there already, nothing is imported from beside the notebook."""
-    shown: list[list[str]] = []
     values = {"tables": short_run.root.root, "hours": "0.005", "namespace": "shop/clicks"}
-
-    class GivenWidgets:
-        def text(self, name: str, default: str, label: str) -> None:
-            assert name in values
-
-        def get(self, name: str) -> str:
-            return values[name]
-
-    class Given:
-        widgets = GivenWidgets()
-
-    given = {"spark": spark, "dbutils": Given(), "display": lambda frame: shown.append(frame.columns)}
-    result = runpy.run_path(str(NOTEBOOK), init_globals=given)
-    assert SHIM not in sys.modules
+    result, shown = run_on_databricks(NOTEBOOK, spark, values)
     assert len(shown) == 9
     namespaces = [row["namespace"] for row in result["namespace_history"].collect()]
     assert set(namespaces) == {"shop/clicks"}
