@@ -4,9 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ARGS ?=
+EXAMPLES ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-e2e test-slow test-faults soak lint fmt bench lock clean
+.PHONY: help setup demo test test-unit test-random test-e2e test-slow test-faults soak lint fmt bench lock clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +23,9 @@ test: setup ## All tests but the slow ones (ARGS="tests/unit -k ring")
 
 test-unit: setup ## Only the pure tests: no process, no table, no Spark
 	@$(BIN)/python -m pytest tests/unit $(ARGS)
+
+test-random: setup ## Properties on new examples, ten times as many (EXAMPLES=100 for more)
+	@BALLAST_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -m "hypothesis and not slow and not faults and not soak" -n 2 $(ARGS)
 
 test-e2e: setup ## Only the tests that start the whole system
 	@$(BIN)/python -m pytest -m "e2e and not slow and not faults and not soak" $(ARGS)

@@ -20,11 +20,15 @@ from controller.demo.kafka import EmbeddedKafka
 from controller.ops.paths import CONF, jars_of
 from controller.ops.setup_java import find_java
 from tests.coverage_outcomes import register_if_asked
+from tests.examples import load_profile
 
 # What shares a Spark session or a cluster.
 TOGETHER = ("spark", "e2e/running", "faults/agents")
 # By the time they take alone.
 LONGEST_FIRST = ("spark", "e2e/running", "e2e/test_controller_crash", "e2e/test_demo_run", "e2e/test_replay_run", "e2e")
+
+
+load_profile()
 
 
 def pytest_configure(config: pytest.Config) -> None:

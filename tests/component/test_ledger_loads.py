@@ -21,6 +21,7 @@ from controller.ledger.tables import TableRoot
 from controller.ledger.writer import append, append_rows
 from schemas.arrow import arrow_table
 from schemas.load_tables import BROKER_PANES, BUNDLE_PANES
+from tests.examples import examples
 
 PANE_MS, AT_MS = 10_000, 1_000_000
 LATENCIES = ("rpc_queue_ms", "metadata_latency_ms")
@@ -101,7 +102,7 @@ def mean(values: list[float]) -> float | None:
 
 @pytest.mark.covers("report-memory", "report-transport")
 @given(st.lists(broker_reports, max_size=16))
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=examples(25))
 def test_broker_averages_are_those_of_the_reports(reports: list[dict[str, Any]]) -> None:
     merged = average_brokers(arrow_table(BROKER_PANES, broker_partials(reports))).to_pylist()
     groups: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
@@ -126,7 +127,7 @@ def test_broker_averages_are_those_of_the_reports(reports: list[dict[str, Any]])
 
 
 @given(st.lists(bundle_reports, max_size=16))
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=examples(25))
 def test_bundle_averages_are_those_of_each_broker_that_reported_it(reports: list[dict[str, Any]]) -> None:
     merged = average_bundles(arrow_table(BUNDLE_PANES, bundle_partials(reports))).to_pylist()
     groups: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)

@@ -21,11 +21,12 @@ from jobs.loads_rules import RULES, Limits
 from jobs.loads_seen import INTERVALS, Seen
 from jobs.loads_settings import LoadsSettings
 from tests.component.loads_records import answered, order_of, rules_of
+from tests.examples import examples
 from tests.spark.loads_samples import START_MS, bundle_name, report, row
 
 BROKER = "b1:8080"
 LIMITS = Limits.of(LoadsSettings())
-FUZZ = settings(max_examples=150, deadline=None, derandomize=True)
+FUZZ = settings(max_examples=examples(150))
 
 GOOD = report(BROKER, 7, [0, 1, 2], random.Random(3))
 SCALARS = st.one_of(

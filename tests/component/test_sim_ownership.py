@@ -17,6 +17,7 @@ from controller.domain.ids import Bundle
 from controller.domain.ownership import State
 from controller.sim.cluster import SimCluster
 from controller.sim.invariants import check_one_server
+from tests.examples import examples
 
 BROKERS = ["a:1", "b:1", "c:1", "d:1"]
 
@@ -66,7 +67,7 @@ def disturb(cluster: SimCluster, choice: random.Random) -> None:
 
 
 @pytest.mark.covers("ownership-transfer")
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 2**32), slow=st.sampled_from([0.2, 1.0, 5.0]))
 def test_one_server_whatever_happens_and_everything_is_served_in_the_end(seed: int, slow: float) -> None:
     cluster = begin(seed, slow)

@@ -19,6 +19,7 @@ from controller.sim.reports import ReportSpec
 from controller.sim.scenario import PLACES, ClusterSpec, Scenario
 from controller.sim.simulation import simulate
 from controller.sim.workloads import SKEWS, LoadSpec
+from tests.examples import examples
 
 MINUTE_MS = 60_000
 DURATION_MS = 12 * MINUTE_MS
@@ -65,7 +66,7 @@ def faults(brokers: int) -> Any:
     return st.one_of(named, new, again)
 
 
-@settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(15), suppress_health_check=list(HealthCheck))
 @given(scenario=scenarios(OURS), seed=st.integers(0, 2**32))
 def test_our_strategies_keep_all_invariants_whatever_happens(scenario: Scenario, seed: int) -> None:
     figures = simulate(scenario, seed).figures
@@ -73,20 +74,20 @@ def test_our_strategies_keep_all_invariants_whatever_happens(scenario: Scenario,
     assert figures.brokers >= 1
 
 
-@settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(8), suppress_health_check=list(HealthCheck))
 @given(scenario=scenarios(PULSARS), seed=st.integers(0, 2**32))
 def test_pulsars_strategies_keep_those_of_the_cluster(scenario: Scenario, seed: int) -> None:
     simulate(scenario, seed)
 
 
 @pytest.mark.faults
-@settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(300), suppress_health_check=list(HealthCheck))
 @given(scenario=scenarios(OURS + PULSARS), seed=st.integers(0, 2**32))
 def test_invariants_in_hundreds_of_clusters(scenario: Scenario, seed: int) -> None:
     simulate(scenario, seed)
 
 
-@settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(8), suppress_health_check=list(HealthCheck))
 @given(
     brokers=st.integers(3, 8), a_broker=st.integers(8, 20), noise=st.sampled_from([0.0, 0.03]),
     utilisation=st.sampled_from([0.2, 0.5, 0.7]), strategy=st.sampled_from(OURS), seed=st.integers(0, 2**32),

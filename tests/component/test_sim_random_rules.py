@@ -11,6 +11,7 @@ from controller.domain.placement_settings import AntiAffinityGroup, FailureDomai
 from controller.sim.scenario import Scenario
 from controller.sim.simulation import simulate
 from tests.component.test_sim_random import OURS, PULSARS, scenarios
+from tests.examples import examples
 
 
 @st.composite
@@ -29,7 +30,7 @@ def ruled(draw: st.DrawFn, strategies: tuple[str, ...]) -> Scenario:
     return replace(scenario, policy=replace(scenario.policy, placement=rules, caps=caps))
 
 
-@settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(20), suppress_health_check=list(HealthCheck))
 @given(scenario=ruled((*OURS, *PULSARS)), seed=st.integers(0, 2**32))
 def test_rules_and_invariants_hold_whatever_happens(scenario: Scenario, seed: int) -> None:
     assert simulate(scenario, seed).figures.repeats == 0

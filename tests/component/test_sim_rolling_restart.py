@@ -19,6 +19,7 @@ from controller.domain.events import RoundFinished
 from controller.domain.ids import Session
 from controller.domain.ownership import State
 from controller.sim.cluster import SimCluster
+from tests.examples import examples
 
 PATIENCE_MS = 600_000
 
@@ -70,14 +71,14 @@ def moves(owners: dict[str, str], history: list[Entry]) -> Counter[str]:
 
 
 @pytest.mark.covers("force-evaluation")
-@settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(12), suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 2**32))
 def test_no_bundle_moves_more_than_twice_in_a_rolling_restart(seed: int) -> None:
     roll(seed, most_brokers=8, most_namespaces=6)
 
 
 @pytest.mark.faults
-@settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(120), suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 2**32))
 def test_no_bundle_moves_more_than_twice_with_hundreds_of_them(seed: int) -> None:
     roll(seed, most_brokers=20, most_namespaces=30)

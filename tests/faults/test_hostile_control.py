@@ -22,6 +22,7 @@ from controller.domain.ownership import State
 from controller.ledger.tables import TableRoot
 from jobs.control_records import Row
 from tests.component.test_jobs_control_loop import NAMES, Ear, World, journal_of
+from tests.examples import examples
 from tests.unit.fuzzed_records import values
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
@@ -55,7 +56,7 @@ def test_fuzzed_batches_leave_ownership_alone_and_the_controller_running(world: 
     before = world.loop.state.bundles
     sent = [0]
 
-    @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(150), suppress_health_check=list(HealthCheck))
     @given(batch=st.lists(st.tuples(st.sampled_from(NAMES.control), values()), min_size=1, max_size=20))
     def feed(batch: list[tuple[str, bytes]]) -> None:
         rows = [_raw(world, topic, value) for topic, value in batch]

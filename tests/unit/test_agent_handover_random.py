@@ -17,6 +17,7 @@ from controller.broker import handover_actions as do
 from controller.broker.handover_actions import Answer, Outcome
 from controller.domain.ids import Bundle, Session
 from controller.domain.ownership import Ownership, State
+from tests.examples import examples
 from tests.unit.agent_world import WHOLE, Journal, MiniController, ModelAgent
 
 NAMES = ("a:1", "b:1", "c:1")
@@ -227,7 +228,7 @@ class HandoverWorld:
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 def test_random_walks_keep_the_rules(seed: int) -> None:
     HandoverWorld(Random(seed)).walk()
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from controller.domain.errors import BadRecord
 from controller.domain.events import parse_assign_request, parse_broker_event, parse_command, parse_heartbeat
+from tests.examples import examples
 
 PARSERS = (parse_heartbeat, parse_broker_event, parse_assign_request, parse_command)
 BEAT = {"v": 1, "broker": "a:1", "incarnation": 1, "nonce": "n1", "session": 1, "applied_seq": 0}
@@ -24,7 +25,7 @@ def test_numbers_that_are_none_are_refused_wherever_they_stand(number: str) -> N
     assert refused.value.rule_id == "not_json"
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(raw=st.binary(max_size=300))
 @pytest.mark.parametrize("parse", PARSERS)
 def test_any_bytes_are_parsed_or_refused_by_a_rule(parse, raw: bytes) -> None:
@@ -33,7 +34,7 @@ def test_any_bytes_are_parsed_or_refused_by_a_rule(parse, raw: bytes) -> None:
     assert refused.value.rule_id
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     document=st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),

@@ -13,6 +13,7 @@ from controller.domain.ids import Bundle, Session
 from controller.domain.ownership import Ownership, State
 from controller.domain.ring import initial_bundles
 from controller.policy.placement import Placement, rank
+from tests.examples import examples
 
 SESSIONS = [Session(f"b{i}:1", 1 + i % 2, "n", 1 + i // 3) for i in range(6)]
 BUNDLES = [*initial_bundles("t/a", 8), *initial_bundles("t/b", 4)]
@@ -30,7 +31,7 @@ def record(bundle: Bundle, dice: random.Random) -> Ownership:
     return Ownership(bundle, state, 1, by=by, to=to if state in (State.TRANSFERRING, State.RELEASING) else None)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(seed=st.integers(0, 2**32))
 def test_the_index_equals_a_scan_and_copies_do_not_see_each_other(seed: int) -> None:
     dice = random.Random(seed)
@@ -57,7 +58,7 @@ def test_the_index_equals_a_scan_and_copies_do_not_see_each_other(seed: int) -> 
 
 
 @pytest.mark.covers("assignment-by-load")
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(seed=st.integers(0, 2**32))
 def test_placement_chooses_the_least_rank_after_any_changes(seed: int) -> None:
     dice = random.Random(seed)

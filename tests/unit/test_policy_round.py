@@ -18,6 +18,7 @@ from controller.domain.ownership import State
 from controller.domain.state import PAUSED, SHADOW
 from controller.policy.round import replay_round, run_round, run_with_challengers
 from controller.policy.strategies import STRATEGIES
+from tests.examples import examples
 from tests.unit.builders import ClusterBuilder, cluster, loads, moves, reason_of, splits
 
 
@@ -90,7 +91,7 @@ def test_ids_are_made_of_the_round_and_the_ordinal_and_are_no_part_of_the_plan()
     assert first.plan_hash == second.plan_hash
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30))
 @given(st.randoms(use_true_random=False), st.lists(st.integers(0, 100), min_size=2, max_size=6))
 def test_the_order_of_rows_changes_nothing(shuffle: random.Random, percents: list[int]) -> None:
     built = loads(*percents, parts=4)

@@ -17,6 +17,7 @@ from controller.policy.constraints import constrain
 from controller.policy.model import Model
 from controller.policy.strategies import get
 from controller.policy.sufficiency import assess
+from tests.examples import examples
 from tests.unit.builders import ClusterBuilder, cluster, loads, moves, reason_of, sources
 
 
@@ -250,7 +251,7 @@ class TestChoice:
 percents = st.lists(st.integers(0, 100), min_size=1, max_size=8)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(percents, st.lists(st.integers(1, 9), min_size=8, max_size=8))
 def test_i7_moves_stay_in_bounds_and_conserve_load(loads_: list[int], parts: list[int]) -> None:
     built = cluster()

@@ -23,6 +23,7 @@ from controller.policy.steady.planner import MIN_BUDGET
 from controller.sim.field import play as play_field
 from controller.sim.field import policy_path
 from controller.sim.field_scenarios import SCENARIOS
+from tests.examples import examples
 from tests.unit.builders import ClusterBuilder, cluster, loads, moves, reason_of, sources, splits
 from tests.unit.published_cases import Case, carry_out, play, set_cpu
 
@@ -67,7 +68,7 @@ def clusters(draw: st.DrawFn) -> ClusterBuilder:
 class TestI7:
     @pytest.mark.covers("target-less-loaded", "target-not-overloaded")
     @given(clusters(), st.integers(1, 6))
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=examples(25))
     def test_moves_are_few_named_once_allowed_and_never_raise_the_worst(self, built: ClusterBuilder, more: int) -> None:
         for _ in range(more):
             result = built.round()
@@ -87,7 +88,7 @@ class TestI7:
 
     @pytest.mark.covers("moves-by-transfer")
     @given(clusters())
-    @settings(max_examples=12, deadline=None)
+    @settings(max_examples=examples(12))
     def test_each_move_takes_off_its_source_and_says_why(self, built: ClusterBuilder) -> None:
         result = live(built, PATIENCE).round()
         for move in moves(result):
@@ -101,7 +102,7 @@ class TestI7:
         assert len(quiet) == len(set(quiet))
 
     @given(clusters())
-    @settings(max_examples=15, deadline=None)
+    @settings(max_examples=examples(15))
     def test_work_is_conserved_by_the_model(self, built: ClusterBuilder) -> None:
         snapshot = built.snapshot()
         model = Model(snapshot, learn(snapshot, {}))
@@ -119,7 +120,7 @@ class TestI7:
 class TestI8:
     @pytest.mark.covers("stability-first", "grace-period")
     @given(clusters())
-    @settings(max_examples=8, deadline=None)
+    @settings(max_examples=examples(8))
     def test_no_bundle_moves_twice_within_its_grace_period(self, built: ClusterBuilder) -> None:
         seen = {name for name, record in built.state.bundles.items() if record.moved_at_ms}
         for _ in range(12):
@@ -133,7 +134,7 @@ class TestI8:
 class TestI9:
     @pytest.mark.covers("stability-first")
     @given(st.lists(st.floats(48.5, 51.5), min_size=2, max_size=8), st.integers(0, 2**32 - 1))
-    @settings(max_examples=8, deadline=None)
+    @settings(max_examples=examples(8))
     def test_a_balanced_cluster_with_noise_moves_nothing(self, percents: list[float], seed: int) -> None:
         built, rng = steady(loads(*percents)), np.random.default_rng(seed)
         for _ in range(15):
@@ -341,13 +342,13 @@ class TestCapacity:
 
 class TestReplay:
     @given(clusters())
-    @settings(max_examples=10, deadline=None)
+    @settings(max_examples=examples(10))
     def test_the_stored_inputs_give_the_same_plan(self, built: ClusterBuilder) -> None:
         result = live(built, PATIENCE).round()
         assert replay_round(result.inputs) == result.plan_hash
 
     @given(clusters(), st.randoms(use_true_random=False))
-    @settings(max_examples=8, deadline=None)
+    @settings(max_examples=examples(8))
     def test_the_order_of_the_rows_does_not_matter(self, built: ClusterBuilder, random: object) -> None:
         live(built, PATIENCE)
         first = run_round(built.inputs())

@@ -23,6 +23,7 @@ from controller.domain.state_codec import decode, encode
 from jobs.control_records import Row, parse_rows, parsers
 from schemas.arrow import arrow_table
 from schemas.journal import JOURNAL
+from tests.examples import examples
 from tests.unit.fuzzed_records import rows
 from tests.unit.step_driver import StepDriver
 
@@ -39,7 +40,7 @@ def owned() -> tuple[StepDriver, Session, Session]:
     return driver, a, b
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), suppress_health_check=list(HealthCheck))
 @given(found=rows(NAMES))
 def test_fuzzed_records_are_quarantined_or_change_no_ownership_and_can_be_written_down(found: list[Row]) -> None:
     driver, _, _ = owned()
@@ -140,7 +141,7 @@ def test_a_newer_incarnation_that_is_forged_registers_and_gets_nothing_of_the_li
     assert driver.of(WHOLE).by == a
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(step=st.integers(FURTHEST_STEP + 1, 2**53 - 2))
 def test_an_incarnation_or_session_out_of_all_proportion_does_not_burn_those_to_come(step: int) -> None:
     """2**53 - 1 would have been the broker's last incarnation for ever: no larger one is a legal number."""

@@ -20,6 +20,7 @@ from controller.domain.ring import initial_bundles
 from controller.policy.placement import Placement
 from controller.policy.placement_limits import PlacementLimits
 from controller.policy.pulsar import filters
+from tests.examples import examples
 from tests.unit.step_driver import StepDriver, with_settings
 
 ALPHA = IsolationPolicy("alpha", ("alpha/.*",), ("p[0-9]",), ("s[0-9]",))
@@ -207,7 +208,7 @@ def naively(
     return min(ranks)[-1] if ranks else None
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80))
 @given(seed=st.integers(0, 2**32))
 def test_placement_chooses_as_the_filters_would_one_after_the_other(seed: int) -> None:
     dice = random.Random(seed)

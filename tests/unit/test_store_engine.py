@@ -19,6 +19,7 @@ from controller.store.cursor import Cursor
 from controller.store.engine import StoreEngine
 from controller.store.producers import OutOfSequence
 from controller.store.records import Message, pack_messages, unpack_messages, unpack_records
+from tests.examples import examples
 
 NS = "shop/orders"
 WHOLE = Bundle(NS, 0, RING_END)
@@ -129,7 +130,7 @@ def test_two_processes_cannot_serve_one_folder(tmp_path: Path) -> None:
     engine(tmp_path).close()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(keep=st.integers(0, 400), garbage=st.binary(max_size=6))
 def test_a_torn_tail_is_cut_to_whole_records(keep: int, garbage: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -296,4 +297,4 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 TestStoreMachine = StoreMachine.TestCase
-TestStoreMachine.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+TestStoreMachine.settings = settings(max_examples=examples(25), stateful_step_count=25)

@@ -17,6 +17,7 @@ from controller.domain.settings import PolicySettings
 from controller.ops.decide_line import parse_line
 from controller.ops.decide_session import DecideSession
 from controller.policy.round import replay_round, run_round
+from tests.examples import examples
 from tests.unit.builders import ClusterBuilder, bundle_name, moves, reason_of
 from tests.unit.decide_lines import Lines
 from tests.unit.published_cases import carry_out, set_cpu
@@ -212,7 +213,7 @@ def over(built: ClusterBuilder, cpu: float, topics: float, broker: str) -> bool:
 
 @pytest.mark.covers("limits-alone")
 @given(clusters())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 def test_only_who_is_over_gives_only_within_limits_is_taken_and_a_replay_is_the_same(built: ClusterBuilder) -> None:
     built.round()
     snapshot = built.later().snapshot()
@@ -238,7 +239,7 @@ def test_only_who_is_over_gives_only_within_limits_is_taken_and_a_replay_is_the_
 
 
 @given(clusters(), st.integers(0, 1_000))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30))
 def test_the_order_of_rows_changes_nothing(built: ClusterBuilder, seed: int) -> None:
     built.round()
     inputs = built.later().inputs()
@@ -253,7 +254,7 @@ def test_the_order_of_rows_changes_nothing(built: ClusterBuilder, seed: int) -> 
 
 @pytest.mark.covers("limits-alone")
 @given(clusters())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30))
 def test_where_nobody_is_over_a_limit_nothing_ever_moves(built: ClusterBuilder) -> None:
     for row in built.brokers.values():
         row["cpu_usage"] = min(row["cpu_usage"], LIMIT * row["cpu_limit"])

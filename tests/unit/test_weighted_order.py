@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.policy.weighted.bundle_value import LOAD, SESSIONS, TRAFFIC, UNACKED, shedding_order
+from tests.examples import examples
 
 LIMIT = 100.0
 BUNDLES = st.lists(st.tuples(st.integers(1, 30), st.integers(0, 5)), min_size=1, max_size=8)
@@ -44,7 +45,7 @@ def _enough(relief: np.ndarray, excess: np.ndarray, rows: tuple[int, ...]) -> bo
 
 
 @given(BUNDLES, st.integers(1, 90))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 def test_of_one_limit_the_fewest_go_and_the_first_is_the_least_valuable_that_can_be_among_them(
     bundles: list[tuple[int, int]], over: int
 ) -> None:
@@ -62,7 +63,7 @@ def test_of_one_limit_the_fewest_go_and_the_first_is_the_least_valuable_that_can
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), min_size=1, max_size=7), st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 def test_of_two_limits_both_are_met_where_that_is_possible(parts: list[tuple[int, int]], data: st.DataObject) -> None:
     relief = np.array(parts, float)
     excess = np.array([data.draw(st.integers(1, 60)), data.draw(st.integers(1, 60))], float)
