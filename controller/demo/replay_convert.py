@@ -42,7 +42,7 @@ def read_record(row: Mapping[str, Any], number: int) -> Recorded:
     """One line of a recording; raises BadRecord naming the line."""
     try:
         return Recorded(round(row["ts"] * 1000), str(row.get("phase", "")), row["broker"], row["report"])
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise BadRecord("recording", f"line {number}: {error!r}; wanted ts, broker and report") from None
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,7 +26,8 @@ from controller.sim.backtest.recording import Recorder, Recording
 
 PANES_STEP_MS = 10_000  # of tables: one pane
 ROUND_MS = (1_000, 2_000, 5_000, 10_000, 15_000, 20_000, 30_000, 60_000, 120_000, 300_000)
-LOOKED_AT = 2_000  # lines before the step is chosen
+LOOKED_AT = 2_000  # lines before the step is chosen, where they come in order of time
+LATE_AT_MOST = 0.1  # of these lines: with more, a part of the file does not tell how often brokers report
 RAW_CHARACTERS = 4_096
 Told = Callable[[float], None]  # told of the part that is done, 0..1
 
@@ -48,6 +50,7 @@ def read_input(
     `step_ms` None: as often as brokers report. Raises ConfigError when there is nothing at `source` or nothing usable.
     """
     path = Path(source)
+    quarantine.unlink(missing_ok=True)
     if path.is_file():
         return _read_lines(path, step_ms, overrides, quarantine, told)
     root = TableRoot(source)
@@ -63,16 +66,12 @@ def read_input(
 
 def _read_lines(path: Path, step_ms: int | None, overrides: Overrides, quarantine: Path, told: Told) -> Input:
     refused: Counter[str] = Counter()
-    quarantine.unlink(missing_ok=True)
     lines = _good_lines(path, LineReader(overrides), quarantine, refused, told)
-    first: list[Figures] = []
-    for figures in lines:
-        first.append(figures)
-        if len(first) == LOOKED_AT:
-            break
+    first = _looked_at(lines)
     if not first:
-        why = ", ".join(f"{rule}: {count}" for rule, count in sorted(refused.items())) or "it is empty"
-        raise ConfigError(f"{path} has no load report that can be used ({why}); see {quarantine}")
+        why = ", ".join(f"{rule}: {count}" for rule, count in sorted(refused.items()))
+        told_more = f"({why}); see {quarantine}" if why else "(it is empty)"
+        raise ConfigError(f"{path} has no load report that can be used {told_more}")
     step_ms = step_ms or usual_step_ms(first)
     recorder = Recorder(step_ms)
     count = 0
@@ -82,13 +81,28 @@ def _read_lines(path: Path, step_ms: int | None, overrides: Overrides, quarantin
     return Input(recorder.done(), step_ms, count, refused)
 
 
+def _looked_at(lines: Iterator[Figures]) -> list[Figures]:
+    """As many of the lines as it takes to choose a step: all of them where brokers' reports come in no order."""
+    newest: dict[str, int] = {}
+    first: list[Figures] = []
+    late = 0
+    for figures in lines:
+        first.append(figures)
+        at_ms = figures.order[0]
+        late += at_ms < newest.get(figures.broker, at_ms)
+        newest[figures.broker] = max(at_ms, newest.get(figures.broker, at_ms))
+        if len(first) >= LOOKED_AT and late <= LATE_AT_MOST * len(first):
+            break
+    return first
+
+
 def usual_step_ms(reports: list[Figures]) -> int:
     """The median distance of two reports by one broker, as the next round number of seconds that is not much less."""
     last: dict[str, int] = {}
     distances = []
     for figures in sorted(reports, key=lambda f: f.order):
         at_ms = figures.order[0]
-        if figures.broker in last:
+        if at_ms > last.get(figures.broker, at_ms):  # the same report twice has no distance
             distances.append(at_ms - last[figures.broker])
         last[figures.broker] = at_ms
     usual = sorted(distances)[len(distances) // 2] if distances else ROUND_MS[-4]
@@ -125,6 +139,8 @@ def _opened(path: Path) -> Iterator[tuple[IO[bytes], Callable[[], int]]]:
                 yield file, raw.tell  # type: ignore[misc]
         except EOFError:
             raise ConfigError(f"{path} is cut off: the archive has no end; copy it again") from None
+        except (gzip.BadGzipFile, zlib.error) as error:
+            raise ConfigError(f"{path} is no gzip archive, or a damaged one ({error}); copy it again") from None
 
 
 class _Quarantine:

@@ -47,7 +47,7 @@ class LineReader:
 
     def __init__(self, overrides: Overrides) -> None:
         self._overrides = overrides
-        self._good: set[str] = set()
+        self._good: dict[str, str] = {}  # each name once, however many lines list it
 
     def read(self, line: str | bytes, number: int) -> Figures:
         """Raises BadRecord whose `rule_id` says what is wrong with the line."""
@@ -67,14 +67,14 @@ class LineReader:
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise BadRecord("wrong_type", f"line {number}: {type(error).__name__} {error}"[:SHOWN_CHARACTERS]) from None
         self._check(figures, number)
-        return figures
+        return figures._replace(names=[self._good[name] for name in figures.names])
 
     def _converted(self, document: Mapping[str, Any], number: int) -> dict[str, Any]:
         try:
             recorded = read_record(document, number)
             session = Session(str(recorded.broker), 1, RECORDED_NONCE, 1)
             return to_load_report(recorded, session, number, self._overrides)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
             raise BadRecord("wrong_type", f"line {number}: {type(error).__name__} {error}"[:SHOWN_CHARACTERS]) from None
 
     def _check(self, figures: Figures, number: int) -> None:
@@ -83,12 +83,10 @@ class LineReader:
             raise BadRecord("no_timestamp", f"line {number}: sent_ms, incarnation, sequence are {figures.order}")
         for name in figures.names:
             if name not in self._good:
-                if not isinstance(name, str) or not _NAME.fullmatch(name):
-                    raise BadRecord(
-                        "bundle_name", f"line {number}: {str(name)[:SHOWN_CHARACTERS]!r} is no bundle's name"
-                    )
+                if not _NAME.fullmatch(name):
+                    raise BadRecord("bundle_name", f"line {number}: {name[:SHOWN_CHARACTERS]!r} is no bundle's name")
                 Bundle.parse(name)
-                self._good.add(name)
+                self._good[name] = name
         if len(set(figures.names)) < len(figures.names):
             raise BadRecord("duplicate_bundle", f"line {number} lists a bundle twice")
         for what in ("rows", "totals", "latency"):
@@ -110,18 +108,36 @@ class LineReader:
 def _figures(report: Mapping[str, Any]) -> Figures:
     """Raises KeyError, TypeError or ValueError."""
     resources, bundles = report["resources"], report["bundles"]
-    told = np.array([[resources[r][part] for r in RESOURCES] for part in ("usage", "limit")], np.float64)
-    if not isinstance(report["broker"], str):
-        raise TypeError(f"broker {report['broker']!r}")
+    told = _numbers([[resources[r][part] for r in RESOURCES] for part in ("usage", "limit")], "resources", 2)
+    names = [bundle["bundle"] for bundle in bundles]
+    for name in (report["broker"], *names):
+        if not isinstance(name, str):
+            raise TypeError(f"{name!r} is no name")
     with np.errstate(over="ignore"):  # what float32 cannot hold is refused as not finite
-        rows = np.array([[bundle[f] for f in BUNDLE_FIELDS] for bundle in bundles], np.float64).astype(np.float32)
+        rows = _numbers([[bundle[f] for f in BUNDLE_FIELDS] for bundle in bundles], "bundles", 2).astype(np.float32)
+    sent_ms, incarnation, sequence = (_whole(report, name) for name in ("sent_ms", "incarnation", "sequence"))
     return Figures(
         broker=report["broker"],
-        order=(int(report["sent_ms"]), int(report["incarnation"]), int(report["sequence"])),
+        order=(sent_ms, incarnation, sequence),
         usage=told[0],
         limit=told[1],
-        totals=np.array([report["totals"][f] for f in BUNDLE_FIELDS], np.float64),
-        latency=np.array([report[name] for name in LATENCIES], np.float64),
-        names=[bundle["bundle"] for bundle in bundles],
+        totals=_numbers([report["totals"][f] for f in BUNDLE_FIELDS], "totals", 1),
+        latency=_numbers([report[name] for name in LATENCIES], "latencies", 1),
+        names=names,
         rows=rows,
     )
+
+
+def _numbers(values: list[Any], what: str, dimensions: int) -> Floats:
+    """As doubles; raises TypeError for texts, nulls and lists among them, which numpy would take for numbers."""
+    array = np.array(values)
+    if array.dtype.kind not in "iuf" or (values and array.ndim != dimensions):
+        raise TypeError(f"{what}: a value is no number")
+    return array.astype(np.float64)
+
+
+def _whole(report: Mapping[str, Any], name: str) -> int:
+    value = report[name]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name} {value!r} is no number")
+    return int(value)

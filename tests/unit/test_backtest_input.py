@@ -81,6 +81,13 @@ def test_pulsars_own_reports_in_our_units(tmp_path: Path) -> None:
         (changed(sent_ms=10**30), "no_timestamp"),
         (changed(broker="no broker"), "broker_id"),
         (changed(broker=7), "wrong_type"),
+        (changed(rpc_queue_ms="0"), "wrong_type"),
+        (changed(totals=dict.fromkeys(BUNDLE_FIELDS, "1")), "wrong_type"),
+        (changed(bundles=[{"bundle": [A], **dict.fromkeys(BUNDLE_FIELDS, 0.0)}]), "wrong_type"),
+        (changed(bundles=[{"bundle": A, **dict.fromkeys(BUNDLE_FIELDS, "1")}]), "wrong_type"),
+        (changed(bundles=[{"bundle": A, **{f: [1.0] for f in BUNDLE_FIELDS}}]), "wrong_type"),
+        (changed(bundles=[{"bundle": A, **{f: [1.0, 2.0] for f in BUNDLE_FIELDS}}]), "wrong_type"),
+        (changed(resources={name: {"usage": "1", "limit": "2"} for name in RESOURCES}), "wrong_type"),
         (changed(resources={}), "wrong_type"),
         (changed(bundles=[{"bundle": A}]), "wrong_type"),
         (report("b1", 9, {"t/n/0xA": 1.0}), "bundle_name"),
@@ -92,6 +99,8 @@ def test_pulsars_own_reports_in_our_units(tmp_path: Path) -> None:
         (report("b1", 9, {A: 1.0}, cpu=-5.0), "impossible"),
         ({"ts": 1.0, "broker": "b1", "report": {"cpu": 3}}, "wrong_type"),
         ({"ts": "late", "broker": "b1", "report": {}}, "recording"),
+        ('{"ts": 1e400, "broker": "b1", "report": {}}', "recording"),
+        ('{"ts": NaN, "broker": "b1", "report": {}}', "recording"),
         ({"broker": "b1", "report": {}}, "recording"),
     ],
 )
@@ -113,11 +122,59 @@ def test_a_bad_line_is_quarantined_and_the_others_count(
     ).recording.digest()  # fmt: skip
 
 
+def test_an_archive_that_is_damaged_or_none_is_told(tmp_path: Path) -> None:
+    plain = lines_in(tmp_path / "r.jsonl", [changed(sent_ms=30_000 * at + at % 7) for at in range(400)])
+    whole = gzip.compress(plain.read_bytes())
+    middle = len(whole) // 2
+    for content in (plain.read_bytes(), whole[:middle] + bytes(20) + whole[middle + 20 :], whole[:-8] + bytes(8)):
+        packed = tmp_path / "r.jsonl.gz"
+        packed.write_bytes(content)
+        with pytest.raises(ConfigError, match=r"r\.jsonl\.gz is no gzip archive, or a damaged one"):
+            read_input(str(packed), None, Overrides(), tmp_path / "q")
+
+
+def many(brokers: int, steps: int) -> list[dict[str, Any]]:
+    return [report(f"b{b}", at, {A: 1.0 + at % 5} if b == 0 else {}) for at in range(steps) for b in range(brokers)]
+
+
+@pytest.mark.parametrize("reports", [good(), many(3, 900)])
+def test_twice_the_same_lines_are_the_same_recording(tmp_path: Path, reports: list[dict[str, Any]]) -> None:
+    """Distances of 0 are none: without them the step of a doubled file would be a second."""
+    once = read_input(str(lines_in(tmp_path / "1", reports)), None, Overrides(), tmp_path / "q")
+    for doubled in ([*reports, *reports], [r for r in reports for _ in range(3)]):
+        found = read_input(str(lines_in(tmp_path / "2", doubled)), None, Overrides(), tmp_path / "q")
+        assert found.step_ms == once.step_ms == STEP_MS
+        assert found.recording.digest() == once.recording.digest()
+
+
+def test_lines_in_any_order_are_the_same_recording(tmp_path: Path) -> None:
+    """More of them than are looked at for the step while they come in order."""
+    reports = many(4, 2_500)
+    once = read_input(str(lines_in(tmp_path / "1", reports)), None, Overrides(), tmp_path / "q")
+    for order in (np.random.default_rng(1).permutation(len(reports)), np.arange(len(reports))[::-1]):
+        mixed = lines_in(tmp_path / "2", [reports[at] for at in order])
+        found = read_input(str(mixed), None, Overrides(), tmp_path / "q")
+        assert found.step_ms == once.step_ms == STEP_MS
+        assert found.recording.digest() == once.recording.digest()
+
+
+def test_what_an_earlier_run_refused_is_not_taken_for_this_ones(tmp_path: Path) -> None:
+    read_input(str(lines_in(tmp_path / "r", [*good(), "{"])), None, Overrides(), tmp_path / "q.jsonl")
+    assert (tmp_path / "q.jsonl").exists()
+    root = TableRoot(tmp_path / "tables")
+    root.create_all()
+    broker, rows = _panes(good()[0], 1)
+    append_rows(root, "broker_panes", [broker])
+    append_rows(root, "bundle_panes", rows)
+    read_input(str(tmp_path / "tables"), None, Overrides(), tmp_path / "q.jsonl")
+    assert not (tmp_path / "q.jsonl").exists()
+
+
 def test_nothing_usable_is_told(tmp_path: Path) -> None:
     bad = lines_in(tmp_path / "r.jsonl", ["{", changed(v=3)])
     with pytest.raises(ConfigError, match="not_json: 1, version: 1"):
         read_input(str(bad), None, Overrides(), tmp_path / "q.jsonl")
-    with pytest.raises(ConfigError, match="it is empty"):
+    with pytest.raises(ConfigError, match=r"it is empty\)$"):
         read_input(str(lines_in(tmp_path / "e.jsonl", [])), None, Overrides(), tmp_path / "q.jsonl")
     with pytest.raises(ConfigError, match="does not exist"):
         read_input(str(tmp_path / "nowhere"), None, Overrides(), tmp_path / "q.jsonl")
