@@ -100,7 +100,10 @@ def _on_broker_event(ctx: Context, event: BrokerEvent) -> None:
     elif event.kind == "goodbye":
         end_session(ctx, event.session, "goodbye")
     elif event.kind == "leaving":
-        if not ctx.state.brokers[event.session.broker].leaving:
+        broker = ctx.state.brokers[event.session.broker]
+        if broker.session != event.session:
+            ctx.watch.refuse("leaving_of_replaced_process")  # its bundles go with its lease; the successor stays
+        elif not broker.leaving:
             ctx.emit(Kind.DRAIN, broker=event.session.broker, session=str(event.session), data={"leaving": True})
     else:
         record = ctx.bundle(event.bundle)

@@ -94,23 +94,28 @@ def evacuate(ctx: Context) -> None:
     emptying = {b.session for b in ctx.state.live_brokers() if b.drained or b.leaving}
     if not emptying:
         return
-    underway = sum(ctx.state.bundles[name].by in emptying for name in ctx.watch.deadlines)
+    room = EVACUATIONS_IN_FLIGHT - sum(ctx.state.bundles[name].by in emptying for name in ctx.watch.deadlines)
     named = (ctx.state.bundles[name] for session in emptying for name in ctx.state.holdings.named(session))
-    owned = (record for record in named if record.state is State.OWNED)
-    chosen = heapq.nsmallest(EVACUATIONS_IN_FLIGHT - underway, owned, key=lambda r: (-r.seq, r.bundle))
-    if not chosen:
-        return
-    shelters = _shelters(ctx)
-    for record in chosen:
+    waiting = [(-r.seq, r.bundle, r) for r in named if r.state is State.OWNED] if room > 0 else []
+    heapq.heapify(waiting)
+    shelters = _shelters(ctx) if waiting else Shelters([], 0)
+    stuck: set[tuple[str, Session | None]] = set()  # nobody may take anything of this namespace from this session
+    while waiting and room > 0:
+        record = heapq.heappop(waiting)[-1]
+        place = record.bundle.namespace, record.by
+        if place in stuck:
+            continue
         target = _shelter(ctx, record, shelters) or next_target(ctx, record, record.by)
         if target is not None:
+            room -= 1
             ctx.watch.alarmed.pop(record.bundle.namespace, None)
             reason = Reason.DRAINED.value
             begun_ms = ctx.state.round_at_ms
             ctx.move(
                 record, State.TRANSFERRING, by=record.by, to=target, burn=True, reason=reason, moving_at_ms=begun_ms
             )
-        else:
+        elif ctx.choose_target(record.bundle, record.by) is None:
+            stuck.add(place)
             _tell_isolation(ctx, record)
 
 

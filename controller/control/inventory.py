@@ -32,5 +32,7 @@ def on_observed(ctx: Context, event: BrokerEvent) -> None:
     names = sorted(event.serving)
     if broker is None or broker.runtime == "reference":
         ctx.watch.refuse("observed_from_reference_broker")
+    elif broker.session != event.session:
+        ctx.watch.refuse("observed_by_replaced_process")
     elif list(ctx.state.observed.get(broker.id, ())) != names:
         ctx.emit(Kind.OBSERVED, broker=broker.id, session=str(event.session), data={"bundles": names})

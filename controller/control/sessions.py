@@ -13,7 +13,8 @@ from controller.domain.entries import Kind
 from controller.domain.events import Heartbeat
 from controller.domain.ids import Session
 
-FURTHEST_STEP = 1_000  # of incarnation and session number beyond what is known: agents take the next one
+FURTHEST_STEP = 1_000  # of the incarnation beyond what is known: processes take the next one
+FURTHEST_SESSION = 1_000_000  # of the session number: a process without Kafka begins one a lease, 69 days of 6 s ones
 
 
 def on_heartbeat(ctx: Context, beat: Heartbeat) -> None:
@@ -33,7 +34,7 @@ def _may_register(ctx: Context, session: Session) -> bool:
     """The first nonce journaled for an incarnation wins; ends the predecessor of the same process."""
     old = ctx.state.brokers.get(session.broker)
     known = old.session if old is not None else Session(session.broker, 0, "", 0)
-    if session.incarnation - known.incarnation > FURTHEST_STEP or session.number - known.number > FURTHEST_STEP:
+    if session.incarnation - known.incarnation > FURTHEST_STEP or session.number - known.number > FURTHEST_SESSION:
         return False
     if old is None or session.incarnation > known.incarnation:
         return True
@@ -69,12 +70,14 @@ def judge_leases(ctx: Context) -> None:
 
 def _guard(ctx: Context, silent: list[Session]) -> bool:
     """Whether lease ends are suspended. Looks at the share of silent brokers among those alive a minute ago; one that
-    lapsed and has come back is not silent. A controller that starts on a frozen cluster listens for a lease first."""
+    has come back, be it as a newer process, is not silent. A controller that starts on a frozen cluster listens for a
+    lease first."""
     watch, settings = ctx.watch, ctx.settings
     if ctx.state.frozen and ctx.now_ms <= watch.listening_until_ms:
         return True
     watch.lapsed = [(at, b) for at, b in watch.lapsed if ctx.now_ms - at <= settings.guard_window_ms]
-    gone = {b for _, b in watch.lapsed if ctx.state.session_of(b) is None} | {s.broker for s in silent}
+    gone = {b for _, b in watch.lapsed if ctx.state.session_of(b) is None}
+    gone |= {s.broker for s in silent if ctx.state.session_of(s.broker) in (None, s)}
     known = {s.broker for s in ctx.state.sessions} | gone
     suspicious = len(known) >= settings.guard_min_brokers and len(gone) > settings.guard_silent_fraction * len(known)
     by_time = watch.frozen_since_ms is not None and ctx.now_ms - watch.frozen_since_ms > settings.guard_thaw_after_ms

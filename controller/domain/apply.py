@@ -74,7 +74,8 @@ def _session_ended(state: ClusterState, entry: Entry) -> None:
     session = Session.parse(entry.session or "")
     if state.sessions.pop(session, None) is None:
         raise InvariantBroken(f"{session} ends twice or never lived")
-    state.observed.pop(session.broker, None)
+    if state.brokers[session.broker].session == session:  # a newer process has observed for itself
+        state.observed.pop(session.broker, None)
 
 
 def _drain(state: ClusterState, entry: Entry) -> None:

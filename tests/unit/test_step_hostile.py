@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from controller.bus.producer import to_json
 from controller.bus.topics import TopicNames
-from controller.control.sessions import FURTHEST_STEP
+from controller.control.sessions import FURTHEST_SESSION, FURTHEST_STEP
 from controller.domain.entries import Entry, Kind
 from controller.domain.events import BrokerEvent, Heartbeat, Tick
 from controller.domain.ids import Bundle, Session
@@ -146,7 +146,8 @@ def test_a_newer_incarnation_that_is_forged_registers_and_gets_nothing_of_the_li
 def test_an_incarnation_or_session_out_of_all_proportion_does_not_burn_those_to_come(step: int) -> None:
     """2**53 - 1 would have been the broker's last incarnation for ever: no larger one is a legal number."""
     driver, a, _ = owned()
-    forged = [a._replace(incarnation=a.incarnation + step, nonce="x"), a._replace(number=a.number + step)]
+    beyond = max(step, FURTHEST_SESSION + 1)
+    forged = [a._replace(incarnation=a.incarnation + step, nonce="x"), a._replace(number=a.number + beyond)]
     forged.append(Session("new:1", step, "x", 1))
     assert driver.run(*(Heartbeat(s, 0) for s in forged)) == []
     assert driver.run(Heartbeat(a._replace(incarnation=2, nonce="y"), 0))[0].session == "a:1#2.y.1"
