@@ -2,14 +2,14 @@
 
 Knobs have the names and units of `PolicySettings`, keys those of the file. Whether a key carries a knob's value is
 found out by loading it and reading the knob back, so that a snippet never says anything else than what was run. What
-no key can say, or the loader refuses (a grid is not bound to the ranges), is a comment.
+no key can say, or the loader refuses, is a comment.
 """
 
 from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -17,14 +17,16 @@ import yaml
 from controller.config.load import load_settings
 from controller.config.policy_values import policy_settings
 from controller.config.pulsar_names import PULSAR_NAMES, to_our_unit
-from controller.config.settings import DEFINITIONS
-from controller.domain.errors import BallastError
+from controller.config.settings import DEFINITIONS, Settings
+from controller.domain.errors import BallastError, ConfigError
 from controller.domain.pulsar_knobs import pulsar_name
 from controller.domain.settings import MIB, PolicySettings
 from controller.sim.backtest.grid import Value
 from controller.sim.backtest.recommend import Recommendation
 
 WIDTH = 118
+NO_KEY = "no key of the configuration says that"
+Load = Callable[[list[str]], Settings]  # the effective settings with these overrides
 _PER_KNOB: dict[str, tuple[str, float]] = {  # knob: key, and what its value is multiplied by
     "strategy": ("rounds.strategy", 1),
     "max_report_age_ms": ("rounds.max_report_age_s", 1 / 1000),
@@ -38,6 +40,18 @@ _PER_KNOB: dict[str, tuple[str, float]] = {  # knob: key, and what its value is 
 }
 _SECTIONS = {"shed": "shedding", "caps": "broker"}
 _SUFFIXES = (("", "", 1), ("", "_pct", 100), ("_bytes_per_s", "", 1), ("_bytes", "", 1))  # knob's, key's, factor
+
+
+def _alone(overrides: list[str]) -> Settings:
+    return load_settings(None, None, overrides, env={})
+
+
+def check_values(knobs: Collection[tuple[str, Value]], load: Load) -> None:
+    """Raises ConfigError for a value that the key of its knob does not allow; a knob without a key has no range."""
+    for name, value in sorted(knobs, key=repr):
+        found, refused = _key_of(name, value, load)
+        if found is None and refused != NO_KEY:
+            raise ConfigError(f"--grid {name}={value}: {refused}")
 
 
 def snippet(recommendation: Recommendation, title: str) -> str:
@@ -65,13 +79,13 @@ def conf_tree(settings: Mapping[str, Value | str]) -> tuple[dict[str, dict[str, 
     return tree, left_over
 
 
-def _key_of(name: str, value: Value | str) -> tuple[tuple[str, Any] | None, str]:
+def _key_of(name: str, value: Value | str, load: Load = _alone) -> tuple[tuple[str, Any] | None, str]:
     """The key with its value, or the reason why there is none."""
-    refused = "no key of the configuration says that"
+    refused = NO_KEY
     for path, ours in _candidates(name, value):
         try:
             word = ours if isinstance(ours, str) else json.dumps(ours)
-            loaded = policy_settings(load_settings(None, None, [f"{path}={word}"], env={}))
+            loaded = policy_settings(load([f"{path}={word}"]))
         except BallastError as error:
             refused = str(error)
             continue
@@ -100,7 +114,7 @@ def _scaled(value: Value | str, factor: float) -> Any:
     """The value in the key's unit; whole numbers stay whole, where they are not the loader is asked again."""
     if value is None or isinstance(value, bool | str) or factor == 1:
         return value
-    scaled = round(value * factor, 9)
+    scaled = round(float(value * factor), 9)
     return int(scaled) if scaled.is_integer() else scaled
 
 

@@ -24,6 +24,7 @@ from controller.policy.frame import LATENCIES
 Floats = NDArray[np.float64]
 SHOWN_CHARACTERS = 200
 LARGEST = 2**53
+END_OF_TIME_MS = 253_402_300_800_000  # the year 10000: later ones are no milliseconds since 1970
 RECORDED_NONCE = "recorded"
 _SAID = {"rows": "bundles", "totals": "totals", "latency": "latencies"}
 _NAME = re.compile(r"[^/\s]{1,128}/[^/\s]{1,128}/0x[0-9a-f]{8}_0x[0-9a-f]{8}")
@@ -79,8 +80,11 @@ class LineReader:
 
     def _check(self, figures: Figures, number: int) -> None:
         check_broker_id(figures.broker)
-        if not all(0 <= part < LARGEST for part in figures.order):
-            raise BadRecord("no_timestamp", f"line {number}: sent_ms, incarnation, sequence are {figures.order}")
+        if not all(0 <= part < LARGEST for part in figures.order) or figures.order[0] >= END_OF_TIME_MS:
+            raise BadRecord(
+                "no_timestamp",
+                f"line {number}: sent_ms (ts x 1000 of Pulsar's), incarnation, sequence are {figures.order}",
+            )
         for name in figures.names:
             if name not in self._good:
                 if not _NAME.fullmatch(name):

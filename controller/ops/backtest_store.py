@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from controller.domain.errors import BadRecord
+from controller.domain.errors import BadRecord, ConfigError
 from controller.domain.settings import PolicySettings
 from controller.sim.backtest.grid import GridPoint
 from controller.sim.backtest.prepared import ARRAYS, Prepared, Replay
@@ -76,9 +76,16 @@ class Store:
     """One folder; nothing in it is ever half written."""
 
     def __init__(self, folder: Path) -> None:
+        """Raises ConfigError where the folder cannot be made or written into."""
         self.folder = folder
-        for part in (POINTS, REPLAYS):
-            (folder / part).mkdir(parents=True, exist_ok=True)
+        try:
+            for part in (POINTS, REPLAYS):
+                (folder / part).mkdir(parents=True, exist_ok=True)
+                if not os.access(folder / part, os.W_OK | os.X_OK):
+                    raise PermissionError(f"{folder / part} is not writable")
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise ConfigError(f"--out {folder} cannot be used ({why}): name a folder that can be written to") from None
 
     def arrays(self, job: Job) -> Path:
         """Where the prepared arrays of this job are, or would be."""

@@ -20,6 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from controller.config.policy_values import policy_settings
 from controller.config.settings import Settings
 from controller.demo.replay_convert import Overrides
+from controller.ops.backtest_conf import check_values
 from controller.ops.backtest_input import Input, read_input
 from controller.ops.backtest_report import CONF, REPORT, write_report
 from controller.ops.backtest_run import Finished, run_points
@@ -70,6 +71,10 @@ def backtest(
     base = policy_settings(settings)
     names = [name.strip() for name in strategies.split(",") if name.strip()]
     points = grid_points(names, grid or [])
+    check_values(
+        {knob for point in points for knob in point.knobs},
+        lambda more: settings_of(conf, profile, [*(sets or []), *more]),
+    )
     replay = Replay(round(settings.rounds.round_interval_s * 1000), missed_steps, gap_ms)
     console, store = Console(stderr=True), Store(out)
     with _progress(console) as progress:

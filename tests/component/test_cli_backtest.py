@@ -141,11 +141,23 @@ def test_bad_arguments_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[st
         (("--strategies", "best"), "best"),
         (("--strategies", ","), "no strategy"),
         (("--strategies", "steady", "--grid", "steady.tolerence=1"), "steady.tolerence"),
+        (("--strategies", "steady", "--grid", "steady.tolerance=0.05,-1"), "--grid steady.tolerance=-1.0: "),
+        (("--strategies", "steady", "--grid", "shed.overloaded_threshold=85"), "give a number from 1 to 100 (percent)"),
+        (("--strategies", "steady", "--grid", "shed.consecutive_rounds=0"), "shedding.consecutive_rounds"),
     ):
-        assert backtest(REAL, tmp_path, *more) == 2
+        assert backtest(REAL, tmp_path / "out", *more) == 2
         assert said in capsys.readouterr().err
+    assert not (tmp_path / "out").exists(), "nothing is left where nothing was run"
     assert backtest(tmp_path / "nothing", tmp_path, "--strategies", "steady") == 2
     assert "does not exist" in capsys.readouterr().err
+
+
+def test_a_place_where_no_folder_can_be_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("kept")
+    for out in (tmp_path / "file", tmp_path / "file" / "deeper", Path("/proc/results")):
+        assert backtest(REAL, out, "--strategies", "steady") == 2
+        assert f"--out {out} cannot be used" in capsys.readouterr().err
+    assert (tmp_path / "file").read_text() == "kept"
 
 
 def test_refused_lines_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,9 @@ import pytest
 
 from controller.config.load import load_settings
 from controller.config.policy_values import policy_settings
-from controller.ops.backtest_conf import conf_tree, snippet
+from controller.config.settings import Settings
+from controller.domain.errors import ConfigError
+from controller.ops.backtest_conf import check_values, conf_tree, snippet
 from controller.sim.backtest.choose import configured
 from controller.sim.backtest.grid import Value
 from controller.sim.backtest.recommend import Recommendation
@@ -70,6 +72,17 @@ def test_what_the_loader_refuses_and_what_has_no_key_is_said(tmp_path: Path) -> 
     assert tree == {"steady": {"budget": 2.0}}
     assert "steady.tolerance 9.0 is left out: steady.tolerance = 9.0" in said[0]
     assert said[1] == "steady.elbow 3 is left out: no key of the configuration says that."
+
+
+def test_values_that_the_configuration_refuses_are_told_before_anything_runs() -> None:
+    def load(overrides: list[str]) -> Settings:
+        return load_settings(None, None, overrides, env={})
+
+    check_values({("steady.tolerance", 0.1), ("shed.difference", 0), ("caps.max_topics", None)}, load)
+    check_values({("pulsar.load_balancer_split_interval_minutes", -5)}, load)  # no key says that: no range is known
+    for name, value in (("steady.tolerance", -1.0), ("shed.difference", 2), ("caps.max_topics", 0)):
+        with pytest.raises(ConfigError, match=f"--grid {name}={value}: "):
+            check_values({("steady.churn", 0.01), (name, value)}, load)
 
 
 def test_two_knobs_of_one_key_that_disagree() -> None:

@@ -79,6 +79,7 @@ def test_pulsars_own_reports_in_our_units(tmp_path: Path) -> None:
         (changed(sent_ms=None), "wrong_type"),
         (changed(sent_ms=-1), "no_timestamp"),
         (changed(sent_ms=10**30), "no_timestamp"),
+        (changed(sent_ms=10**15), "no_timestamp"),
         (changed(broker="no broker"), "broker_id"),
         (changed(broker=7), "wrong_type"),
         (changed(rpc_queue_ms="0"), "wrong_type"),

@@ -1,7 +1,7 @@
 """The points of a backtest: every strategy with every combination of the knobs that `--grid` names.
 
-A knob is named as in `PolicySettings`, parts joined by a dot (`steady.tolerance`). Names and types are checked here
-before anything runs; ranges are those of the configuration and are not checked here. The order of points is that of
+A knob is named as in `PolicySettings`, parts joined by a dot (`steady.tolerance`). Names and types are checked here,
+ranges, which are those of the configuration, by the command; both before anything runs. The order of points is that of
 the strategies, then of the values as they were given: the same arguments give the same points. Points that differ in
 knobs that their strategy never reads come to the same result, so only one of them need run.
 """
