@@ -48,7 +48,8 @@ def read_yaml(path: Path) -> dict[Any, object]:
     if tree is None:
         return {}
     if not isinstance(tree, dict):
-        raise ConfigError(f"configuration file {path} holds {type(tree).__name__}, not sections of keys")
+        told = ": write key: value, not key=value" if isinstance(tree, str) and "=" in tree else ""
+        raise ConfigError(f"configuration file {path} holds {type(tree).__name__}, not sections of keys{told}")
     return tree
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 ALL_BUILT_IN = "org.apache.pulsar.broker.load.LoadAwarenessProvider"  # the walkthrough's name for "all of them"
+ALL_BUILT_IN_SHORT = "LoadAwarenessProvider"  # its other name for them
 
 
 @dataclass(frozen=True, slots=True)

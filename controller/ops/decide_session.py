@@ -30,6 +30,7 @@ from controller.policy.plan import make_plan
 from controller.policy.snapshot import Snapshot, from_frame
 from controller.policy.strategies import get
 from controller.policy.sufficiency import MIN_REPORTS
+from controller.policy.weighted.target_choice import PARTITION
 
 REPORTS = 6 * MIN_REPORTS  # a line tells of a whole window: as many reports as a minute of them has
 EPOCH = 1  # nobody else decides between two lines, so every decision is made on the newest epoch
@@ -108,7 +109,8 @@ class DecideSession:
         brokers = tuple(line.brokers[at] for at in order.tolist())
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
-        fields, totals = _quantised_fields(line)
+        by_name = self._settings.weighted.max_partitions_per_broker is not None  # nothing else asks for them
+        fields, totals = _quantised_fields(line, by_name)
         reporter = np.repeat(place, line.held)
         at = self._places(line)
         rows = np.lexsort((reporter, at)) if len(at) != len(self._names.sorted) else _inverse(at)
@@ -206,11 +208,17 @@ def _inverse(at: Ints) -> Ints:
     return rows
 
 
-def _quantised_fields(line: Line) -> tuple[Ints, Ints]:
-    """[M x F] of the bundles and [B x F] of their sums, both in the line's order."""
+def _quantised_fields(line: Line, partitions_by_name: bool) -> tuple[Ints, Ints]:
+    """[M x F] of the bundles and [B x F] of their sums, both in the line's order.
+
+    A line has no number of partitions; where it is asked for, topics of a bundle that is named like one are partitions.
+    """
     fields = np.zeros((len(line.bundles), len(BUNDLE_FIELDS)), np.int64)
     fields[:, _FIGURE_COLUMNS] = np.rint(line.figures * _FIGURE_SCALES)
     fields[:, _F["sessions"]] = fields[:, _F["producers"]] + fields[:, _F["consumers"]]
+    if partitions_by_name:
+        named = np.fromiter((PARTITION.search(name) is not None for name in line.bundles), bool, len(fields))
+        fields[:, _F["partitions"]] = np.where(named, fields[:, _F["topics"]], 0)
     sums = np.zeros((len(fields) + 1, len(BUNDLE_FIELDS)), np.int64)
     np.cumsum(fields, axis=0, out=sums[1:])
     ends = np.cumsum(line.held)

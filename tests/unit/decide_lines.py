@@ -18,6 +18,7 @@ class Lines:
     def __init__(self, now_ms: int = 1_000_000) -> None:
         self.now_ms = now_ms
         self.members_changed = False
+        self.topics = 10  # of every bundle
         self.brokers: dict[str, dict[str, float]] = {}  # broker -> bundle -> points
         self.cores: dict[str, float] = {}
 
@@ -52,7 +53,7 @@ class Lines:
             "directMemory": [2**20, 2**30],
             "bandwidthIn": [points * 500_000, 1e9],
             "bandwidthOut": [points * 500_000, 1e9],
-            "bundles": {b: [p * 50, p * 50, p * 500_000, p * 500_000, 10, 2, 3] for b, p in held.items()},
+            "bundles": {b: [p * 50, p * 50, p * 500_000, p * 500_000, self.topics, 2, 3] for b, p in held.items()},
         }
 
 

@@ -12,6 +12,7 @@ from controller.config.settings import DEFINITIONS, Settings
 from controller.domain.errors import ConfigError
 from controller.domain.weighted_settings import ALL_BUILT_IN, WeightedSettings
 from controller.policy.weighted.providers import CpuProvider
+from controller.policy.weighted.registry import providers_of
 
 MIB = 2**20
 # the walkthrough's name, what is written, the field of WeightedSettings, its value
@@ -129,6 +130,12 @@ def test_a_provider_that_cannot_be_used_stops_the_start_and_is_named(name: str, 
     assert repr(name) in str(caught.value)
     assert "weighted.load_awareness_providers" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_the_walkthrough_s_short_name_means_all_of_them_too() -> None:
+    short = load_settings(None, overrides=["loadAwarenessProviders=LoadAwarenessProvider"], env={})
+    named, all_of_them = weighted_settings(short).load_awareness_providers, (ALL_BUILT_IN,)
+    assert list(map(type, providers_of(named))) == list(map(type, providers_of(all_of_them)))
 
 
 def test_two_providers_of_one_name_are_refused() -> None:

@@ -14,6 +14,7 @@ from controller.domain.decision import Decision, DecisionKind, Reason
 from controller.domain.load import BUNDLE_FIELDS, RESOURCES
 from controller.domain.overrides import Override
 from controller.domain.settings import PolicySettings
+from controller.domain.weighted_settings import WeightedSettings
 from controller.ops.decide_line import parse_line
 from controller.ops.decide_session import DecideSession
 from controller.policy.round import replay_round, run_round
@@ -77,6 +78,24 @@ class TestTheWalkthrough:
         (move,) = told
         assert (move.bundle, move.target) == ("persistent://t/ns/my-topic-partition-0", "broker-2")
         assert move.evidence["target_serves_the_topic"]
+
+    @pytest.mark.covers("weighted-max-partitions")
+    def test_lines_of_partitions_are_under_its_limit_on_partitions(self) -> None:
+        """A line has no number of partitions: a bundle that is named like one holds nothing else."""
+        held = {f"persistent://t/ns/my-topic-partition-{p}": 10.0 for p in range(5)}
+        for others, limit, moved in (
+            ({}, 4, True),
+            ({}, 5, False),
+            ({"persistent://t/ns/no-partition": 1.0}, 5, False),
+        ):
+            knobs = WeightedSettings(max_partitions_per_broker=limit)
+            lines, session = Lines(), DecideSession("weighted", PolicySettings(weighted=knobs))
+            lines.topics = 1
+            lines.broker("broker-1", {**held, **others}).broker("broker-2", {})
+            for _ in range(2):
+                decisions = session.decide(session.snapshot(parse_line(lines.next())))
+            found = [(d.bundle, d.target) for d in decisions if d.kind is not DecisionKind.SKIP]
+            assert found == [("persistent://t/ns/my-topic-partition-0", "broker-2")] * moved
 
     @pytest.mark.covers("weighted-bandwidth-out")
     def test_its_limit_on_outgoing_bandwidth_is_what_makes_it_more_sensitive(self) -> None:

@@ -97,13 +97,14 @@ class TestLimits:
         assert moves(result) == []
         assert reason_of(result, "a") is Reason.TARGET_OVER_LIMIT
 
-    @pytest.mark.parametrize("figure", ["topics", "partitions", "unacked"])
+    @pytest.mark.parametrize("figure", FIGURES)
     def test_at_the_limit_is_not_over_it(self, figure: str) -> None:
-        built, latencies = one_over(figure)
-        (knob,) = FIGURES[figure][2]
-        assert moves(with_latencies(built.with_settings(weighted={**OFF, knob: 120}), **latencies)) == []
-        built, latencies = one_over(figure)
-        assert moves(with_latencies(built.with_settings(weighted={**OFF, knob: 119}), **latencies))
+        ((knob, hundred),) = FIGURES[figure][2].items()  # a limit of 100, where `a` has 120
+        for limit, over in ((121, False), (120, False), (119, True)):
+            built, latencies = one_over(figure)
+            built.with_settings(weighted={**OFF, knob: type(hundred)(limit * hundred / 100)})
+            found = moves(with_latencies(built, **latencies))
+            assert bool(found) is over
 
     @pytest.mark.covers("absolute-or-relative", "limits-alone", "idle-broker-filled")
     def test_nobody_sheds_because_another_has_less(self) -> None:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from controller.domain.errors import ConfigError
-from controller.domain.weighted_settings import ALL_BUILT_IN
+from controller.domain.weighted_settings import ALL_BUILT_IN, ALL_BUILT_IN_SHORT
 from controller.policy.weighted.providers import BUILT_IN, LoadAwarenessProvider
 
 _METHODS = ("usage", "limit", "part")
@@ -19,7 +19,7 @@ def providers_of(names: tuple[str, ...]) -> tuple[LoadAwarenessProvider, ...]:
     """One of each, in order; all built-in ones for no name. Raises ConfigError for a name that is no provider's."""
     found: dict[str, LoadAwarenessProvider] = {}
     for dotted in names or (ALL_BUILT_IN,):
-        for kind in BUILT_IN if dotted == ALL_BUILT_IN else (_class(dotted),):
+        for kind in BUILT_IN if dotted in (ALL_BUILT_IN, ALL_BUILT_IN_SHORT) else (_class(dotted),):
             provider = _made(kind, dotted)
             before = found.setdefault(provider.name, provider)
             if type(before) is not type(provider):

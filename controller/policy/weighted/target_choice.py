@@ -37,7 +37,7 @@ from controller.policy.weighted.providers import latency_ms
 LOAD, LATENCY, NEARNESS = 0.8, 0.1, 0.1
 HALF_MS = 10.0  # a metadata latency that counts half
 UNIT = 1_000_000  # ranks are compared in millionths
-_PARTITION = re.compile(r"-partition-\d+$")
+PARTITION = re.compile(r"-partition-\d+$")
 
 
 class Target(NamedTuple):
@@ -106,12 +106,12 @@ class TargetChoice:
         """The bundles of the same partitioned topic, or of the same namespace; this one may be among them."""
         names = self.snapshot.bundles
         spaces, of_space = namespaces_of(names)
-        topic, partition = _PARTITION.subn("", names[bundle])
+        topic, partition = PARTITION.subn("", names[bundle])
         key = topic if partition else f"{spaces[of_space[bundle]]}/"
         if key not in self._groups:
             group = np.flatnonzero(of_space == of_space[bundle])
             if partition:
-                of_topic = [_PARTITION.sub("", names[at]) == topic for at in group.tolist()]
+                of_topic = [PARTITION.sub("", names[at]) == topic for at in group.tolist()]
                 group = group[np.array(of_topic, bool)]
             elif key == "/":  # names without a namespace have nothing in common
                 group = group[:0]
