@@ -25,7 +25,7 @@ from controller.domain.errors import BallastError
 from controller.ops.paths import jars_of
 from controller.ops.setup_java import Java, find_java
 
-START_TIMEOUT_S = 90.0
+START_TIMEOUT_S = 180.0
 STOP_TIMEOUT_S = 20.0
 SERVER_HEAP = ("-Xms64m", "-Xmx400m", "-XX:+UseSerialGC")
 # Formatting runs for a second: compile little, allocate little.

@@ -92,7 +92,7 @@ class LocalCluster:
             self.start_agent(broker)
         self.wait_for_job()
         self.wait_until(
-            lambda state: {b.id for b in state.live_brokers()} >= set(brokers), 90, f"registration of {list(brokers)}"
+            lambda state: {b.id for b in state.live_brokers()} >= set(brokers), 180, f"registration of {list(brokers)}"
         )
 
     def start_kafka_and_store(self) -> None:
@@ -100,7 +100,7 @@ class LocalCluster:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.kafka.start()
         store = self.start("store", [*STORE, "--data-dir", str(self.folder / "store")])
-        address = store.wait_for_line("ballast-store listening", 20).split()[-1]
+        address = store.wait_for_line("ballast-store listening", 60).split()[-1]
         document = {
             "profile": self.profile,
             "kafka": {"bootstrap_servers": self.kafka.bootstrap},
@@ -121,7 +121,7 @@ class LocalCluster:
         argv += ["--every-round"] if self.replay else []
         return self.start(name, argv)
 
-    def wait_for_job(self, timeout_s: float = 120.0) -> None:
+    def wait_for_job(self, timeout_s: float = 240.0) -> None:
         """Until the controller has journaled its start."""
         self.wait_until(lambda state: state.controller_running, timeout_s, "the controller's start", needs="job")
 
@@ -151,7 +151,7 @@ class LocalCluster:
 
     # ------------------------------------------------------------ use
 
-    def command(self, kind: str, timeout_s: float = 30.0, **args: object) -> Outcome:
+    def command(self, kind: str, timeout_s: float = 60.0, **args: object) -> Outcome:
         """An operator's command and the journal's answer to it."""
         return self._operator().run(kind, args, timeout_s=timeout_s)
 

@@ -253,7 +253,7 @@ def test_following_goes_on_with_what_comes(run: ShortRun) -> None:
         run.command_unanswered("create_namespace", namespace=f"shop/n{before}", bundles=1)
         come = [json.loads(follower.stdout.readline()) for _ in range(run.state.seq - before)]
         follower.send_signal(signal.SIGINT)
-        assert follower.wait(20) == 0
+        assert follower.wait(60) == 0
     assert [row["seq"] for row in come] == list(range(before + 1, run.state.seq + 1))
     assert "namespace_created" in [row["kind"] for row in come]
 
@@ -300,7 +300,7 @@ def test_the_store_listens_where_it_says(tmp_path: Path) -> None:
         assert re.fullmatch(r"ballast-store listening 127\.0\.0\.1:\d+\n", line)
         assert asyncio.run(_topics_of(line.split()[-1])) == {}
         store.send_signal(signal.SIGTERM)
-        assert store.wait(20) == 0
+        assert store.wait(60) == 0
 
 
 async def _topics_of(address: str) -> dict[str, Any]:

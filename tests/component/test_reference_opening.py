@@ -37,12 +37,12 @@ async def _waiting_client(here: Cluster) -> asyncio.Task[object]:
 
 
 async def _reads_what_comes(here: Cluster, opening: asyncio.Task[object]) -> None:
-    await asyncio.wait_for(opening, 5)
+    await asyncio.wait_for(opening, 30)
     consumer = here.clients[2]
     producer = await here.producer(NAME, "p")
     await producer.send("k", b"second")
-    await asyncio.wait_for(producer.flush(), 5)
-    await until(lambda: consumer.seen.mark == 2, 5)  # type: ignore[union-attr]
+    await asyncio.wait_for(producer.flush(), 30)
+    await until(lambda: consumer.seen.mark == 2, 30)  # type: ignore[union-attr]
 
 
 async def _split(here: Cluster) -> None:

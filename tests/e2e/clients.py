@@ -14,7 +14,7 @@ from controller.demo.processes import Child
 from controller.demo.workload import CONSUMER, PRODUCER
 from tests.e2e.waiting import wait_until
 
-PATIENCE_S = 90.0  # only a hang takes so long
+PATIENCE_S = 180.0  # only a hang takes so long
 
 
 class Clients:

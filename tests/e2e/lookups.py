@@ -14,7 +14,7 @@ from controller.domain.ring import locate
 from controller.domain.state import ClusterState
 from tests.e2e.waiting import wait_until
 
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0  # only a hang takes so long
 
 
 def topics_in(state: ClusterState, namespace: str, each: int) -> list[str]:

@@ -73,8 +73,8 @@ def test_kafka_stamps_live_records_and_keeps_the_stamps_of_a_replay(kafka: Embed
     long_ago_ms = 1_600_000_000_000
     before_ms = time.time_ns() // 1_000_000
     for topic in (topics.load_reports, replay.load_reports):
-        producer.send(topic, {"n": 1}, timestamp_ms=long_ago_ms).result(10)
-    wait_until(lambda: len(seen) == 2, 20)
+        producer.send(topic, {"n": 1}, timestamp_ms=long_ago_ms).result(60)
+    wait_until(lambda: len(seen) == 2, 60)
     stamps = {record.topic: record.timestamp_ms for record in seen}
     assert stamps[replay.load_reports] == long_ago_ms
     assert before_ms <= stamps[topics.load_reports] <= time.time_ns() // 1_000_000
@@ -84,13 +84,13 @@ def test_kafka_stamps_live_records_and_keeps_the_stamps_of_a_replay(kafka: Embed
 
 def test_the_end_is_settled_when_start_returns(kafka: EmbeddedKafka, topics: TopicNames) -> None:
     producer = JsonProducer(kafka.bootstrap, "test")
-    producer.send(topics.journal_feed, {"n": "before"}).result(10)
+    producer.send(topics.journal_feed, {"n": "before"}).result(60)
     for number in range(5):
         seen: list[Record] = []
         reader = TopicReader(kafka.bootstrap, [topics.journal_feed, topics.broker_events], seen.extend)
         reader.start()
-        producer.send(topics.journal_feed, {"n": number}).result(10)
-        wait_until(lambda seen=seen: len(seen) == 1, 20)  # type: ignore[misc]
+        producer.send(topics.journal_feed, {"n": number}).result(60)
+        wait_until(lambda seen=seen: len(seen) == 1, 60)  # type: ignore[misc]
         assert seen[0].value == f'{{"n":{number}}}'.encode()
         wait_until(
             lambda reader=reader, number=number: (
@@ -100,7 +100,7 @@ def test_the_end_is_settled_when_start_returns(kafka: EmbeddedKafka, topics: Top
                     (topics.broker_events, 0): 0,
                 }
             ),
-            10,
+            60,
         )
         reader.stop()
         assert not reader.alive
@@ -110,11 +110,11 @@ def test_the_end_is_settled_when_start_returns(kafka: EmbeddedKafka, topics: Top
 def test_given_offsets_go_on_where_an_earlier_reader_stopped(kafka: EmbeddedKafka, topics: TopicNames) -> None:
     producer = JsonProducer(kafka.bootstrap, "test")
     for number in range(10):
-        producer.send(topics.commands, {"n": number}).result(10)
+        producer.send(topics.commands, {"n": number}).result(60)
     seen: list[Record] = []
     reader = TopicReader(kafka.bootstrap, [topics.commands], seen.extend, start={(topics.commands, 0): 7})
     reader.start()
-    wait_until(lambda: len(seen) == 3, 20)
+    wait_until(lambda: len(seen) == 3, 60)
     assert [record.offset for record in seen] == [7, 8, 9]
     reader.stop()
     producer.close()
@@ -122,11 +122,11 @@ def test_given_offsets_go_on_where_an_earlier_reader_stopped(kafka: EmbeddedKafk
 
 def test_an_offset_that_is_gone_is_counted_as_a_gap(kafka: EmbeddedKafka, topics: TopicNames) -> None:
     producer = JsonProducer(kafka.bootstrap, "test")
-    producer.send(topics.commands, {"n": 0}).result(10)
+    producer.send(topics.commands, {"n": 0}).result(60)
     seen: list[Record] = []
     reader = TopicReader(kafka.bootstrap, [topics.commands], seen.extend, start={(topics.commands, 0): 500})
     reader.start()
-    wait_until(lambda: len(seen) == 1, 20)
+    wait_until(lambda: len(seen) == 1, 60)
     assert (reader.gaps, seen[0].offset) == (1, 0)
     reader.stop()
     producer.close()
@@ -140,8 +140,8 @@ def test_a_failing_callback_ends_the_reader_loudly(kafka: EmbeddedKafka, topics:
     reader = TopicReader(kafka.bootstrap, [topics.commands], fail, on_failure=failures.append)
     reader.start()
     producer = JsonProducer(kafka.bootstrap, "test")
-    producer.send(topics.commands, {"n": 0}).result(10)
-    wait_until(lambda: not reader.alive, 20)
+    producer.send(topics.commands, {"n": 0}).result(60)
+    wait_until(lambda: not reader.alive, 60)
     assert failures == [reader.failure]
     assert str(reader.failure) == "cannot take b'{\"n\":0}'"
     assert reader.positions() == {(topics.commands, 0): 0}, "the record counts as not handed over"
@@ -152,7 +152,7 @@ def test_contact_is_renewed_on_quiet_topics(kafka: EmbeddedKafka, topics: TopicN
     reader = TopicReader(kafka.bootstrap, [topics.journal_feed], lambda batch: None)
     reader.start()
     first = reader.last_contact_ms
-    wait_until(lambda: reader.last_contact_ms > first, 20)
+    wait_until(lambda: reader.last_contact_ms > first, 60)
     assert reader.behind() == 0
     reader.stop()
 
@@ -170,8 +170,8 @@ def test_values_that_are_no_json_are_refused_and_bytes_go_as_they_are(kafka: Emb
     reader = TopicReader(kafka.bootstrap, [topics.commands], seen.extend)
     reader.start()
     big = b"\xff" * (3 * 1024 * 1024)
-    producer.send_bytes(topics.commands, big).result(20)
-    wait_until(lambda: len(seen) == 1, 20)
+    producer.send_bytes(topics.commands, big).result(60)
+    wait_until(lambda: len(seen) == 1, 60)
     assert seen[0].value == big, "larger than Kafka's default of 1 MB"
     reader.stop()
     producer.close()

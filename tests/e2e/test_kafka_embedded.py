@@ -33,7 +33,7 @@ def test_a_restart_keeps_address_identity_and_data(own_kafka: EmbeddedKafka) -> 
     specs = live_topics(NAMES)
     before = ensure_topics(own_kafka.bootstrap, specs), own_kafka.bootstrap, cluster_id(own_kafka.bootstrap)
     producer = JsonProducer(own_kafka.bootstrap, "test")
-    assert producer.send(NAMES.commands, {"n": 1}).result(10) == (0, 0)
+    assert producer.send(NAMES.commands, {"n": 1}).result(60) == (0, 0)
     producer.close()
     first_pid = own_kafka.pid
 
@@ -57,13 +57,13 @@ def test_a_crash_loses_no_acknowledged_record_and_clients_come_back_by_themselve
     reader.start()
     producer = JsonProducer(own_kafka.bootstrap, "test")
     for number in range(50):
-        producer.send(NAMES.broker_events, {"n": number}).result(10)
+        producer.send(NAMES.broker_events, {"n": number}).result(60)
     own_kafka.kill()
     during = producer.send(NAMES.broker_events, {"n": 50})
     contact_before = reader.last_contact_ms
     own_kafka.start()
     assert during.result(60) == (0, 50)
-    assert producer.send(NAMES.broker_events, {"n": 51}).result(30) == (0, 51)
+    assert producer.send(NAMES.broker_events, {"n": 51}).result(60) == (0, 51)
     wait_until(lambda: len(seen) >= 52 and reader.last_contact_ms > contact_before, 60)
     assert [record.value for record in seen] == [f'{{"n":{n}}}'.encode() for n in range(52)]
     assert reader.gaps == 0
@@ -81,7 +81,7 @@ def test_a_record_that_cannot_be_delivered_is_reported(own_kafka: EmbeddedKafka)
         max_block_ms=1_000,
         on_error=lambda topic, error: reported.append(topic),
     )
-    producer.send(NAMES.heartbeats, {"n": 0}).result(10)
+    producer.send(NAMES.heartbeats, {"n": 0}).result(60)
     own_kafka.stop()
     assert producer.send(NAMES.heartbeats, {"n": 1}).exception(60) is not None
     assert (producer.failed, reported) == (1, [NAMES.heartbeats])
@@ -150,6 +150,6 @@ def read_all(bootstrap: str, topic: str, count: int) -> list[bytes]:
 
     reader = TopicReader(bootstrap, [topic], take, start="beginning")
     reader.start()
-    assert done.wait(30)
+    assert done.wait(60)
     reader.stop()
     return values

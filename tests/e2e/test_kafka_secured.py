@@ -68,9 +68,9 @@ def test_every_client_comes_in(secured: Secured) -> None:
     reader.start()
     try:
         producer = JsonProducer(secured.bootstrap, "secured", secured.client)
-        producer.send(names.commands, {"hello": 1}, key="k").result(20)
+        producer.send(names.commands, {"hello": 1}, key="k").result(60)
         producer.close()
-        wait_until(lambda: any(record.value == b'{"hello":1}' for record in heard), 30)
+        wait_until(lambda: any(record.value == b'{"hello":1}' for record in heard), 60)
     finally:
         reader.stop()
 
@@ -80,7 +80,7 @@ def test_spark_comes_in_by_the_same_settings(secured: Secured, spark: Any) -> No
     names = TopicNames("spark.")
     ensure_topics(secured.bootstrap, live_topics(names), secured.client)
     producer = JsonProducer(secured.bootstrap, "secured", secured.client)
-    producer.send(names.load_reports, {"number": 7}, key="k").result(20)
+    producer.send(names.load_reports, {"number": 7}, key="k").result(60)
     producer.close()
     options = {
         "kafka.bootstrap.servers": secured.bootstrap,

@@ -21,7 +21,7 @@ def test_spark_reads_a_topic_into_delta_that_delta_rs_can_read(
 ) -> None:
     producer = JsonProducer(kafka.bootstrap, "test")
     for number in range(20):
-        producer.send(topics.load_reports, {"number": number}, key=str(number)).result(10)
+        producer.send(topics.load_reports, {"number": number}, key=str(number)).result(60)
     producer.close()
     source = (
         spark.readStream.format("kafka")

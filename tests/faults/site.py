@@ -35,7 +35,7 @@ from tests.spark.control_bench import Agents, Heartbeats, Journal
 from tests.spark.job_process import Job
 from tests.spark.test_control_rounds import PANE_MS, T0, Loads
 
-START_S = 120.0
+START_S = 180.0  # only a hang takes so long
 BROKERS = ("b1:80", "b2:80")
 
 
@@ -164,7 +164,7 @@ class Site:
                 state
             )
 
-        wait_until(equal, 30, 0.5)
+        wait_until(equal, START_S, 0.5)
 
     def _check_evidence(self) -> None:
         attempts = [e.attempt_id for e in self.journal.of_kind("round")]

@@ -13,7 +13,7 @@ import pytest
 from benchmarks.mass_lookups import Plan, measure
 from controller.control.assignment import FIRST_GRANTS_IN_FLIGHT
 
-pytestmark = [pytest.mark.faults, pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.faults, pytest.mark.e2e, pytest.mark.timeout(900)]
 
 
 def test_all_are_assigned_in_portions_and_the_rescue_comes_first(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.waiting import wait_until
 from tests.faults.site import Site, settled, starters
 
-pytestmark = [pytest.mark.faults, pytest.mark.kafka, pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.faults, pytest.mark.kafka, pytest.mark.e2e, pytest.mark.timeout(900)]
 
 EXIT_ANOTHER, EXIT_REPLACED = 3, 4
 
@@ -58,7 +58,7 @@ def test_of_two_started_at_once_one_survives(site: Site) -> None:
     rivals = [site.start(), site.start()]
     site.command("create_namespace", namespace="t/n", bundles=2)
     site.wait(lambda s: "t/n" in s.namespaces, "a controller")
-    wait_until(lambda: not all(job.alive for job in rivals), 90)
+    wait_until(lambda: not all(job.alive for job in rivals), 180)
     (loser,) = [job for job in rivals if not job.alive]
     assert loser.wait() == EXIT_ANOTHER, loser.said()[-1500:]
     survivor = next(job for job in rivals if job is not loser)

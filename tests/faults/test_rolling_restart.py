@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.rolling_restart import Plan, measure
 
-pytestmark = [pytest.mark.faults, pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.faults, pytest.mark.e2e, pytest.mark.timeout(900)]
 
 
 def test_a_roll_moves_no_bundle_more_than_twice_and_loses_nothing(tmp_path: Path) -> None:

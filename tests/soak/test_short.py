@@ -1,7 +1,8 @@
 """The soak in small: one controller, its brokers as records, agents that follow the table, for a quarter of a minute.
 
 Moves go round as fast as they can while the clean-up runs beside them. Nothing may grow with what was journaled: files,
-bytes, this process's memory, what a start has to read. Times are not asserted: the machine may be busy.
+bytes, this process's memory, what a start has to read. Times are not asserted: the machine may be busy. Where a quarter
+of a minute shows more of the clean-up's waves than of a trend, the run goes on: what really grows, grows on.
 """
 
 from __future__ import annotations
@@ -25,11 +26,13 @@ from tests.soak.samples import Samples, files_of, rss_mib
 from tests.soak.test_quiet import own_everything
 
 RUN_S = 15
+LONGEST_S = 90
+FEWEST_SAMPLES = 20
 SETTLED_S = 4  # log and dead files are kept for three seconds here
 CONTROL = ("journal", "ownership", "brokers", "control_state")
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(400)
 def test_nothing_grows_with_what_was_journaled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cleanup_module, "FEWEST_FILES", 16)
     monkeypatch.setattr(cleanup_module, "FIRST_PASS_S", 0.5)
@@ -45,11 +48,11 @@ def test_nothing_grows_with_what_was_journaled(tmp_path: Path, monkeypatch: pyte
             agent.bootstrap()
         cleaner.start()
         begun = time.monotonic()
-        while time.monotonic() - begun < RUN_S:
+        while (passed_s := time.monotonic() - begun) < RUN_S or (passed_s < LONGEST_S and not bounded(samples)):
             unload_one(controller)
             for agent in agents:
                 agent.catch_up()
-            if time.monotonic() - begun > SETTLED_S:
+            if passed_s > SETTLED_S:
                 sample(samples, controller, tables)
     finally:
         cleaner.stop()
@@ -57,12 +60,17 @@ def test_nothing_grows_with_what_was_journaled(tmp_path: Path, monkeypatch: pyte
     for agent in agents:
         agent.catch_up()
         assert agent.state == controller.state == load_state(tables)
-    assert len(samples.series["seq"].values) > 20, "the run was too slow to say anything"
-    assert samples.following("seq", 0.5, ["files", "bytes"]) == {}, samples.document()
-    assert samples.growing(0.1, ["rss_mib"]) == {}, samples.document()
+    assert bounded(samples), samples.document()
     newest = Snapshots(tables).latest()
     assert newest is not None
     assert controller.state.seq - newest.seq <= 100, "a start folds the rest only"
+
+
+def bounded(samples: Samples) -> bool:
+    """Whether there are enough samples to say so, and neither disk nor memory follows what was done."""
+    if "seq" not in samples.series or len(samples.series["seq"].values) <= FEWEST_SAMPLES:
+        return False
+    return not samples.following("seq", 0.5, ["files", "bytes"]) and not samples.growing(0.1, ["rss_mib"])
 
 
 def hasten(tables: TableRoot, kept_s: int) -> None:

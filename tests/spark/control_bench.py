@@ -24,7 +24,7 @@ from controller.ledger.tables import TableRoot
 from jobs.control_arguments import parse_arguments
 from jobs.control_part import ControlPart
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 120.0  # only a hang takes so long
 
 
 def settings_for(folder: Path, bootstrap: str, names: TopicNames, **control: Any) -> Settings:

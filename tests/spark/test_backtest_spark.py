@@ -30,7 +30,15 @@ from jobs.backtest_tasks import run_tasks
 pytestmark = pytest.mark.spark
 DAY = Day(brokers=8, bundles=80, steps=80)
 GRID = "shed.overloaded_threshold=0.6,0.85"  # which every strategy reads, so that each point runs
-TABLES = ("results.csv", "results.json", "report.html", "pareto.png", "timeline.png", "recommendation.yaml")
+TABLES = (
+    "results.csv",
+    "results.json",
+    "report.html",
+    "pareto.png",
+    "timeline.png",
+    "causes.png",
+    "recommendation.yaml",
+)
 
 
 @pytest.fixture(scope="module")

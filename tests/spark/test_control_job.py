@@ -17,10 +17,11 @@ from controller.bus.topics import TopicNames
 from controller.config.load import load_settings
 from controller.config.settings import Settings
 from controller.demo.kafka import EmbeddedKafka
+from tests.e2e.waiting import wait_until
 from tests.spark.control_bench import Agents, Journal
 from tests.spark.job_process import Job
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.e2e, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.e2e, pytest.mark.timeout(900)]
 
 
 @pytest.fixture
@@ -57,7 +58,8 @@ def test_stop_restart_crash_and_a_second_one(folder: Path, settings: Settings, j
     journal.wait(lambda s: "t/one" in s.namespaces, f"first namespace; see {first.log}", 180)
     url = re.search(r"http://127\.0\.0\.1:\d+", first.said())
     assert url is not None
-    assert httpx.get(f"{url[0]}/healthz").json() == {"ok": True, "troubles": []}
+    # the other query may still be starting
+    wait_until(lambda: httpx.get(f"{url[0]}/healthz").json() == {"ok": True, "troubles": []}, 120, 0.5)
     assert "ballast_journal_seq" in httpx.get(f"{url[0]}/metrics").text
     second = Job(folder, "--only", "control")
     jobs.append(second)

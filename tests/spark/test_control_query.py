@@ -184,7 +184,7 @@ def test_quiet_records_are_read_once_and_journaled_at_the_stop(
         for _ in range(5):
             agents.event("inventory", "b1:80", serving={})
         agents.flush()
-        wait_until(lambda: first.metric("ballast_control_records_total", topic=events) == 5, 30)
+        wait_until(lambda: first.metric("ballast_control_records_total", topic=events) == 5, 120)
         assert journal.state.seq == before
     assert journal.state.offsets[events] == {"0": 5}
     agents.command("c1", "mode", mode="paused")

@@ -162,7 +162,7 @@ async def cluster(folder: Path, *, brokers: int = 2) -> AsyncIterator[Cluster]:
         engine.close()
 
 
-async def until(condition: object, timeout_s: float = 20.0) -> None:
+async def until(condition: object, timeout_s: float = 60.0) -> None:
     """Wait for a condition; the time limit only ends a hang."""
     assert callable(condition)
     deadline = asyncio.get_running_loop().time() + timeout_s

@@ -15,9 +15,9 @@ from tests.e2e.checks import owner, record_of, settled
 from tests.e2e.clients import Clients, assert_nothing_lost
 from tests.e2e.waiting import wait_until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0  # only a hang takes so long
 BACKLOG = 60  # messages held unacknowledged while the bundle moves
 
 

@@ -7,7 +7,7 @@ import pytest
 from controller.demo.local_cluster import LocalCluster
 from controller.domain.entries import Kind
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 
 @pytest.mark.covers("who-decides")

@@ -17,7 +17,7 @@ from tests.faults.agents.clock_shim import ClockShim
 from tests.faults.agents.outcomes import audited
 from tests.faults.agents.victim import PATIENCE_S, Victim
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 
 NEAR_S = 10  # a record is read within this time of its append, however busy the machine
 

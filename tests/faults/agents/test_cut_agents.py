@@ -15,7 +15,7 @@ from tests.e2e.waiting import wait_until
 from tests.faults.agents.outcomes import assert_only_end, audited, wait_for_others
 from tests.faults.agents.victim import NAME, PATIENCE_S, Victim
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 
 
 @pytest.mark.parametrize("tables_too", [False, True], ids=["kafka", "kafka_and_tables"])

@@ -13,7 +13,7 @@ from tests.e2e.clients import Clients
 from tests.faults.agents.outcomes import assert_only_end, audited
 from tests.faults.agents.victim import NAME, Victim
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 
 
 def test_older_process_exits_and_its_bundles_are_given_away_only_after_its_lease(

@@ -14,7 +14,7 @@ from controller.domain.ids import Session
 from tests.faults.agents.mirror import Mirror
 
 NAME = "victim"
-PATIENCE_S = 90.0
+PATIENCE_S = 180.0  # only a hang takes so long
 
 
 class Victim:
@@ -67,6 +67,10 @@ class Victim:
         """How many bundles its runtime serves at this moment, by its own metrics."""
         return served_by(self._url)
 
+    def lease_remaining_ms(self) -> float:
+        """How long its lease lives without another acknowledgement, by its own metrics."""
+        return metric(self._url, "ballast_agent_lease_remaining_ms")
+
     def get(self, path: str, **query: str | int) -> httpx.Response:
         """An answer of its agent."""
         return httpx.get(f"{self._url}{path}", params=query, timeout=30)
@@ -74,6 +78,11 @@ class Victim:
 
 def served_by(url: str) -> int:
     """Bundles that the agent at this address says it serves."""
+    return int(metric(url, "ballast_agent_served_bundles"))
+
+
+def metric(url: str, name: str) -> float:
+    """A metric without labels of the agent at this address."""
     text = httpx.get(f"{url}/metrics", timeout=30).text
-    (line,) = [each for each in text.splitlines() if each.startswith("ballast_agent_served_bundles ")]
-    return int(float(line.split()[1]))
+    (line,) = [each for each in text.splitlines() if each.startswith(f"{name} ")]
+    return float(line.split()[1])
