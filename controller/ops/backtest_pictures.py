@@ -1,4 +1,5 @@
-"""Pictures of a backtest as PNG: the Pareto front and the course over time. Imports matplotlib: import it when needed.
+"""Pictures of a backtest as PNG: Pareto front, course over time, moves by cause. Import it when needed: matplotlib is
+slow.
 
 The same points give the same picture. What there are no points for is said in the picture.
 """
@@ -11,7 +12,7 @@ from typing import Any
 import matplotlib
 import numpy as np
 
-from controller.ops.backtest_view import View, thinned
+from controller.ops.backtest_view import CAUSES, View, thinned
 from controller.sim.backtest.recommend_wording import named
 
 _GREY = "#999999"
@@ -52,6 +53,19 @@ def draw_timeline(view: View, file: Path) -> None:
     balance.set_ylabel("max/best")
     moves.set(xlabel="hours", ylabel="moves so far")
     _finish(plot, balance, file, bool(chosen))
+
+
+def draw_causes(view: View, file: Path) -> None:
+    """Moves of every strategy's chosen point by what caused them, one bar on the other."""
+    plot, axes = _canvas(1, 7, 3.5)
+    names, below = list(view.chosen), np.zeros(len(view.chosen))
+    for cause, colour in CAUSES.items():
+        heights = np.array([getattr(view.results[at], f"moves_{cause}") for at in view.chosen.values()], np.float64)
+        axes.bar(names, heights, bottom=below, color=colour, label=cause)
+        below += heights
+    axes.set_ylabel("moves")
+    axes.tick_params(axis="x", rotation=30)
+    _finish(plot, axes, file, bool(names))
 
 
 def _canvas(rows: int, width: float, height: float) -> Any:

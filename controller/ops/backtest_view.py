@@ -16,7 +16,9 @@ from controller.sim.backtest.recommend import Recommendation, recommend
 from controller.sim.backtest.result import PointResult, PointRun, Timeline
 
 MOST_DRAWN = 1_500  # values of a line: more than a screen has columns
-COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#999933", "#bbbbbb")  # Tol's bright
+COLOURS = (  # Tol's
+    "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#999933", "#bbbbbb", "#332288", "#ee8866",
+)  # fmt: skip
 CAUSES = {"addition": "#228833", "removal": "#ccbb44", "balance": "#4477aa"}
 
 

@@ -14,8 +14,9 @@ import pytest
 from controller.config.load import load_settings
 from controller.config.policy_values import policy_settings
 from controller.domain.settings import PolicySettings
-from controller.ops.backtest_report import CONF, PARETO, REPORT, TIMELINE, write_report
+from controller.ops.backtest_report import CAUSES, CONF, PARETO, REPORT, TIMELINE, write_report
 from controller.ops.backtest_view import MOST_DRAWN, View, thinned
+from controller.policy.strategies import STRATEGIES
 from controller.sim.backtest.result import PointResult, PointRun, Timeline
 from tests.unit.test_backtest_recommend import GRID, point
 
@@ -155,9 +156,9 @@ def test_the_recommendation_is_in_the_page_and_loads_as_a_configuration(written:
 
 def test_pictures_are_drawn_and_everything_is_the_same_the_second_time(written: Path, tmp_path: Path) -> None:
     write_report(tmp_path, RUNS, BASE, {"reports": "loads.jsonl"})
-    for name in (REPORT, PARETO, TIMELINE, CONF):
+    for name in (REPORT, PARETO, TIMELINE, CAUSES, CONF):
         assert (tmp_path / name).read_bytes() == (written / name).read_bytes(), name
-    for name in (PARETO, TIMELINE):
+    for name in (PARETO, TIMELINE, CAUSES):
         content = (written / name).read_bytes()
         assert content.startswith(PNG)
         assert len(content) > 10_000
@@ -166,7 +167,7 @@ def test_pictures_are_drawn_and_everything_is_the_same_the_second_time(written: 
 def test_runs_that_were_stored_and_read_back_give_the_same_files(written: Path, tmp_path: Path) -> None:
     stored = [PointRun.from_json(json.loads(json.dumps(run.to_json(), sort_keys=True))) for run in RUNS]
     write_report(tmp_path, stored, BASE, {"reports": "loads.jsonl"})
-    for name in (REPORT, PARETO, TIMELINE, CONF):
+    for name in (REPORT, PARETO, TIMELINE, CAUSES, CONF):
         assert (tmp_path / name).read_bytes() == (written / name).read_bytes(), name
 
 
@@ -193,7 +194,7 @@ def test_sections_without_data_say_so(tmp_path: Path) -> None:
     for sentence in ("there is nothing to recommend", "No point has finished.", "nothing to plot", "Nothing was moved"):
         assert sentence in text
     assert not re.search(r"Plotly\.newPlot\(\s*\"", text)
-    assert (tmp_path / PARETO).read_bytes().startswith(PNG)
+    assert all((tmp_path / name).read_bytes().startswith(PNG) for name in (PARETO, TIMELINE, CAUSES))
     assert policy_settings(load_settings(tmp_path / CONF, env={})) == policy_settings(load_settings(None, env={}))
 
 
@@ -204,6 +205,13 @@ def test_points_without_steps_or_moves_are_told_but_not_drawn(tmp_path: Path) ->
     assert "No point has a step: nothing to plot." in page.text
     assert "Nothing was moved at any chosen point." in page.text
     assert len(page.plot("pareto")) == 3
+
+
+def test_every_strategy_has_a_colour_of_its_own() -> None:
+    names = list(STRATEGIES)
+    view = View([run_of(point(name), 1) for name in names], BASE)
+    assert len(names) >= 9
+    assert len({view.colour(name) for name in names}) == len(names)
 
 
 def test_thinning_keeps_peaks_and_moves() -> None:
