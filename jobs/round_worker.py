@@ -77,7 +77,10 @@ class RoundWorker:
         attempt = 0
         while not self._stopping.is_set():
             began = time.monotonic()
-            self._one_life()
+            try:
+                self._one_life()
+            except Exception:  # no memory for a process, a message that cannot be read: without this thread, no rounds
+                log.exception("a life of the round worker failed")
             if self._stopping.is_set():
                 return
             self.restarts += 1

@@ -42,7 +42,8 @@ class FeedHealth:
             self._probe_acked_ms = now_ms
 
     def on_seq(self, known_seq: int, applied_seq: int, now_ms: int) -> None:
-        """The newest seq heard of and the newest applied."""
+        """The newest seq heard of and the newest applied. What is known to be the newest may turn out to be less."""
+        self._goal_seq = min(self._goal_seq, known_seq)
         if applied_seq >= known_seq:
             self._behind_ms = None
         elif self._behind_ms is None or applied_seq >= self._goal_seq:

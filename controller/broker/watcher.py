@@ -3,6 +3,10 @@
 Kafka is subscribed before the journal is read, so nothing falls between. Records are parsed in the reader's thread
 and handed to the loop in one hop; the table is read in a worker thread, so a slow table delays neither heartbeats nor
 `released` nor the feed. Invariant: `state` changes in the loop only, by exactly seq + 1 (or as a whole, see `on_jump`).
+
+The feed is believed as far as it goes on from the journal: an entry counts only when it is of the controller that holds
+the journal as far as it was read (the first word of the next one is read in the table), and what that controller says
+last is the newest entry there is, whatever anybody else has claimed before.
 """
 
 from __future__ import annotations
@@ -64,10 +68,11 @@ class Reader(Protocol):
 
 
 class Feed(NamedTuple):
-    """A record of the journal feed."""
+    """A record of the journal feed. `instance`: the controller that says it."""
 
     entries: tuple[Entry, ...]
     seq: int
+    instance: str = ""
 
 
 def parse_feed(raw: bytes) -> Feed:
@@ -77,7 +82,8 @@ def parse_feed(raw: bytes) -> Feed:
         if not isinstance(doc, dict) or doc.get("v") != VERSION:
             raise BadRecord("version", f"journal feed: {raw[:80]!s} is no record of version {VERSION}")
         entries = tuple(Entry.from_row(row) for row in doc.get("entries") or ())
-        return Feed(entries, int(doc.get("seq") or (entries[-1].seq if entries else 0)))
+        seq = int(doc.get("seq") or (entries[-1].seq if entries else 0))
+        return Feed(entries, seq, str(doc.get("instance") or ""))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadRecord("journal_feed", f"{type(error).__name__}: {error}") from None
 
@@ -88,12 +94,13 @@ def _fed(raw: bytes) -> Feed:
     try:
         reach("agent.feed_entries")
     except OSError:
-        return Feed((), feed.seq)
+        return feed._replace(entries=())
     return feed
 
 
 AHEAD_KEPT = 10_000  # entries kept beyond a gap; what is beyond that comes from the table
 FED_KEPT = 200
+GAP_PAUSES_S = (0.02, 0.04, 0.08, 0.16, 0.32, 0.5)  # between two looks for an entry that the table does not have yet
 
 
 class Watcher:
@@ -126,6 +133,7 @@ class Watcher:
         self._boot_ms = boot_ms
         self._metrics = metrics
         self._ahead: dict[int, Entry] = {}
+        self._read_seq = 0  # the newest entry that was read in the table
         self._fed: list[Entry] = []  # applied from the feed, not yet known to the follower
         self._fed_ms = 0
         self._gap = asyncio.Event()
@@ -143,6 +151,7 @@ class Watcher:
 
     async def run(self) -> None:
         """Read the table on a gap, and slowly when the feed is silent. Runs until it is cancelled."""
+        in_vain = 0
         while True:
             try:
                 await asyncio.wait_for(self._gap.wait(), self._poll_ms / 1000)
@@ -154,8 +163,11 @@ class Watcher:
             if not await self._read_table(self._catch_up):
                 await asyncio.sleep(min(self._poll_ms, 500) / 1000)
             if self.state.seq < self.known_seq:
-                await asyncio.sleep(0.02)  # the table was not there yet
+                await asyncio.sleep(GAP_PAUSES_S[min(in_vain, len(GAP_PAUSES_S) - 1)])  # the table was not there yet
+                in_vain += 1
                 self._gap.set()
+            else:
+                in_vain = 0
 
     def close(self) -> None:
         """No more reads of the table are begun."""
@@ -186,13 +198,29 @@ class Watcher:
                     self._on_event(record)
                 else:
                     self._fed_ms = now
-                    self.known_seq = max(self.known_seq, record.seq)
+                    self._hear(record)
                     self._fed += self._apply(record.entries)
             if len(self._fed) >= FED_KEPT:
                 self._pass_on_fed()
             self._measure()
         except Exception as error:
             self._on_failure(error)
+
+    def _hear(self, feed: Feed) -> None:
+        """Note the newest seq. Records of one controller come in the order in which it spoke, and what it has journaled
+        stays: when it names a smaller seq than was known, somebody else had made that up."""
+        self.known_seq = max(self.known_seq, feed.seq)
+        if self.ready and feed.instance == self.state.instance and feed.seq < self.known_seq:
+            newest = max(feed.seq, self.state.seq)
+            if newest < self.known_seq:
+                log.warning("the feed named seq %d, controller %s has %d", self.known_seq, feed.instance, newest)
+                self._metrics.bad_records.labels("feed_beyond_journal").inc()
+            self.known_seq = newest
+            self._ahead = {seq: entry for seq, entry in self._ahead.items() if seq <= newest}
+
+    def _follows(self, entry: Entry) -> bool:
+        """Whether the next entry may be applied: the table says it, or the controller that holds the journal."""
+        return entry.seq <= self._read_seq or self.state.instance in ("", entry.instance)
 
     def _apply(self, entries: Iterable[Entry]) -> list[Entry]:
         """Apply what follows the state; keep what is beyond a gap. Tells those who listen."""
@@ -202,7 +230,7 @@ class Watcher:
         applied: list[Entry] = []
         if not self.ready:
             return applied
-        while (following := self._ahead.pop(self.state.seq + 1, None)) is not None:
+        while (following := self._ahead.pop(self.state.seq + 1, None)) is not None and self._follows(following):
             apply_in_place(self.state, following)
             applied.append(following)
         if applied:
@@ -249,7 +277,9 @@ class Watcher:
 
     def _caught_up(self, entries: list[Entry]) -> None:
         try:
-            self._apply(entries)
+            self._read_seq = max(self._read_seq, entries[-1].seq if entries else 0)
+            self._ahead.update({entry.seq: entry for entry in entries if entry.seq > self.state.seq})
+            self._apply(())
             if self._journal.state.seq > self.state.seq:
                 self._replace_state()
             self._measure()

@@ -177,7 +177,14 @@ class TopicReader:
                 failures += 1
             finally:
                 if consumer is not None:
-                    consumer.close()
+                    self._close(consumer)
+
+    def _close(self, consumer: Any) -> None:
+        """Without an exception: it would end the thread, and nobody would hear that nothing is heard any more."""
+        try:
+            consumer.close()
+        except Exception as error:
+            log.warning("%s: closing a connection: %s: %s", self._name, type(error).__name__, error)
 
     def _poll_until_stopped(self, consumer: Any) -> None:
         while not self._stopping.is_set():

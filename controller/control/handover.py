@@ -113,6 +113,7 @@ def next_target(
 
 def note_refusal(ctx: Context, record: Ownership, who: Session) -> None:
     """Remember a broker that said no to the bundle, or nothing: an offer a batch would burn an epoch each."""
+    _refused_lately(ctx, record)  # forgets what is old
     ctx.watch.rejections.setdefault(str(record.bundle), {})[who.broker] = ctx.now_ms
 
 

@@ -8,6 +8,7 @@ import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -163,6 +164,26 @@ def test_a_worker_that_hangs_or_cannot_live_is_unhealthy(worker: RoundWorker, mo
     os.kill(worker.pid, signal.SIGKILL)
     wait_until(lambda: worker.pid is None and worker.restarts == 1, 120)
     assert "no worker runs (started again 1 times)" in worker.troubles()[0]
+
+
+def test_a_life_that_fails_in_a_new_way_does_not_end_all_rounds(
+    worker: RoundWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(round_worker, "RESTART_PAUSES_S", (0.1,))
+    start = worker._context.Process.start
+    failures = iter([OSError("Cannot allocate memory"), ValueError("what is this?")])
+
+    def fails_twice(process: Any) -> None:
+        for error in failures:
+            raise error
+        start(process)
+
+    monkeypatch.setattr(worker._context.Process, "start", fails_twice)
+    begun = worker.heard_s
+    worker.start()
+    wait_until(lambda: worker.heard_s > begun, 120)
+    assert worker.restarts == 2
+    assert worker.pid is not None
 
 
 def test_status_tells_what_operators_have_chosen(run: ShortRun, capsys: pytest.CaptureFixture[str]) -> None:

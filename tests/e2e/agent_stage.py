@@ -31,8 +31,8 @@ from controller.ledger.tables import TableRoot
 from tests.unit.agent_world import Journal, MiniController
 
 OPTIONS = AgentOptions(
-    lease_ms=3_000, heartbeat_ms=300, inventory_interval_ms=1_000, report_interval_ms=1_000, journal_poll_ms=300,
-    lookup_wait_ms=3_000, leave_timeout_ms=15_000,
+    lease_ms=6_000, heartbeat_ms=300, inventory_interval_ms=1_000, report_interval_ms=1_000, journal_poll_ms=300,
+    lookup_wait_ms=6_000, leave_timeout_ms=60_000,
 )  # fmt: skip
 
 
@@ -42,6 +42,7 @@ class StandIn:
     def __init__(self, bootstrap: str, names: TopicNames, root: Path) -> None:
         TableRoot(str(root)).create_all()
         self.journal = Journal()
+        self.journal.add(Kind.CONTROLLER_STARTED)
         self.rules = MiniController(self.journal)
         self.registers = True
         self.publishes = True
@@ -83,6 +84,11 @@ class StandIn:
             rows = [entry.to_row() for entry in fresh]
             self.producer.send(self._names.journal_feed, {"v": 1, "instance": "test", "entries": rows})
 
+    @property
+    def committed(self) -> bool:
+        """Whether the table has every entry."""
+        return self._committed == len(self.journal.entries)
+
     def repeat_seq(self) -> None:
         """What the controller says each second."""
         self.producer.send(self._names.journal_feed, {"v": 1, "instance": "test", "seq": self.journal.state.seq})
@@ -114,6 +120,17 @@ class StandIn:
             self.rules.answered(event.session, Answer(event.kind, event.bundle, event.epoch))
 
 
+class CutTable(Follower):
+    """A follower whose table can be made unreadable."""
+
+    cut = False
+
+    def catch_up(self) -> list[Entry]:
+        if self.cut:
+            raise OSError("cut")
+        return super().catch_up()
+
+
 class CutSender:
     """A producer whose records can be made to fail, as behind a cut cable."""
 
@@ -139,6 +156,7 @@ class Stage:
         self.controller = StandIn(bootstrap, names, root)
         self.fences = MemoryFences()
         self.senders: dict[str, CutSender] = {}
+        self.tables: dict[str, CutTable] = {}
         self.runtimes: dict[str, MemoryRuntime] = {}
         self.runs: dict[str, asyncio.Task[Ending]] = {}
         self.pauses = False
@@ -162,17 +180,18 @@ class Stage:
     def agent(self, broker: str, nonce: str = "n1", **options: Any) -> Agent:
         """An agent, running from now on."""
         sender = self.senders[broker] = CutSender(JsonProducer(self.bootstrap, broker, delivery_timeout_ms=3_000))
+        table = self.tables[broker] = CutTable(str(self.root))
         runtime = self.runtimes[broker] = MemoryRuntime(self.fences, f"{broker}-data")
 
         def reader(topics: list[str], on_batch: Any, on_failure: Any) -> TopicReader:
             return TopicReader(self.bootstrap, topics, on_batch, name=broker, on_failure=on_failure)
 
-        wires = Wires(sender, sender, reader, Follower(str(self.root)), self.names)
+        wires = Wires(sender, sender, reader, table, self.names)
         agent = Agent(broker, nonce, runtime, wires, OPTIONS, lookup_url=f"http://{broker}", jitter=0.5, **options)
         self.runs[broker] = asyncio.create_task(agent.run())
         return agent
 
-    async def until(self, holds: Callable[[], object], what: str, timeout_s: float = 30.0) -> None:
+    async def until(self, holds: Callable[[], object], what: str, timeout_s: float = 90.0) -> None:
         """Wait for a condition; a run that ended with an error is raised instead of waited for."""
         for _ in range(int(timeout_s / 0.02)):
             if holds():

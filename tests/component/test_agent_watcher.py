@@ -1,0 +1,199 @@
+"""What an agent believes of the journal feed, on a real journal table: what goes on from the journal, and nothing else.
+
+The records are handed over as Kafka's reader does; whoever may write to the topic could have sent them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from controller.broker.agent_metrics import AgentMetrics
+from controller.broker.feed_health import FeedHealth, Hearing
+from controller.broker.watcher import Watcher
+from controller.domain.apply import apply_in_place
+from controller.domain.entries import Entry, Kind
+from controller.domain.state import ClusterState
+from controller.ledger.follower import Follower
+from controller.ledger.journal import Journal
+from controller.ledger.tables import TableRoot
+
+FEED = "journal-feed"
+LEASE_MS = 6_000
+PATIENCE_S = 60.0
+
+
+class Said(NamedTuple):
+    topic: str
+    value: bytes
+
+
+class NoKafka:
+    """The reader's place: records are handed over by the test."""
+
+    def start(self, timeout_ms: int = 30_000) -> None: ...
+
+    def stop(self, timeout_s: float = 5.0) -> None: ...
+
+
+class Stage:
+    """A journal of a controller, and the watcher of one agent that has read it."""
+
+    def __init__(self, root: Path) -> None:
+        TableRoot(root).create_all()
+        self._root = root
+        self._ledger = Journal(root)
+        self.now_ms = 1_000_000
+        self.failures: list[BaseException] = []
+        self.applied: list[int] = []
+        self.metrics = AgentMetrics()
+        self.health = FeedHealth(LEASE_MS, self.now_ms)
+        self.state = ClusterState()
+        self.watcher = Watcher(
+            Follower(root),
+            FEED,
+            poll_ms=300,
+            health=self.health,
+            on_applied=lambda entries: self.applied.extend(e.seq for e in entries),
+            on_jump=lambda: None,
+            on_event=lambda event: None,
+            on_failure=self.failures.append,
+            boot_ms=lambda: self.now_ms,
+            metrics=self.metrics,
+        )
+
+    def commit(self, kind: Kind, instance: str = "one", **fields: object) -> Entry:
+        """One more entry in the table; the feed has not said so yet."""
+        entry = Entry(self.state.seq + 1, kind, instance, self.state.seq, 0, **fields)  # type: ignore[arg-type]
+        self._ledger.commit([entry], instance, entry.batch)
+        apply_in_place(self.state, entry)
+        return entry
+
+    def tell(self, *entries: Entry, instance: str = "one") -> None:
+        """A commit's record on the feed."""
+        self._say({"v": 1, "instance": instance, "entries": [entry.to_row() for entry in entries]})
+
+    def repeat(self, seq: int | None = None, instance: str = "one") -> None:
+        """What a controller says each second."""
+        self._say({"v": 1, "instance": instance, "seq": self.state.seq if seq is None else seq})
+
+    def _say(self, record: object) -> None:
+        self.watcher.take([Said(FEED, json.dumps(record).encode())])
+
+    async def until(self, holds: Callable[[], object]) -> None:
+        end = asyncio.get_running_loop().time() + PATIENCE_S
+        while not holds():
+            assert asyncio.get_running_loop().time() < end, (self.watcher.state.seq, self.watcher.known_seq)
+            assert self.failures == []
+            await asyncio.sleep(0.01)
+
+    async def follows(self) -> None:
+        """It has all there is, and knows of nothing else."""
+        await self.until(lambda: self.watcher.state == self.state and self.watcher.known_seq == self.state.seq)
+
+    def hearing_a_lease_later(self) -> Hearing:
+        """What is judged after a lease in which nothing but the controller's repetitions came."""
+        self.now_ms += LEASE_MS
+        self.health.on_record(self.now_ms)
+        return self.health.judge(self.now_ms)
+
+
+@pytest.fixture
+def play(tmp_path: Path) -> Callable[[Callable[[Stage], Awaitable[None]]], None]:
+    """Runs a scenario on a journal whose controller is `one`."""
+
+    async def run(scenario: Callable[[Stage], Awaitable[None]]) -> None:
+        stage = Stage(tmp_path / "tables")
+        stage.commit(Kind.CONTROLLER_STARTED)
+        await stage.watcher.start(NoKafka())
+        running = asyncio.create_task(stage.watcher.run())
+        try:
+            await scenario(stage)
+            assert stage.failures == []
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            stage.watcher.close()
+
+    return lambda scenario: asyncio.run(run(scenario))
+
+
+Play = Callable[[Callable[[Stage], Awaitable[None]]], None]
+
+
+@pytest.mark.parametrize("instance", ["one", "ghost", ""])
+def test_a_seq_that_somebody_made_up_is_forgotten_when_the_controller_speaks_again(play: Play, instance: str) -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.repeat(seq=2**40, instance=instance)
+        await stage.until(lambda: stage.watcher.known_seq == 2**40)
+        stage.repeat()
+        await stage.follows()
+        assert stage.hearing_a_lease_later() is not Hearing.CUT, "no session ends by it"
+        assert stage.health.hears(stage.now_ms - 1), "and the next one could begin"
+        stage.tell(stage.commit(Kind.MODE, data={"mode": "live"}))
+        await stage.follows()
+
+    play(scenario)
+
+
+def test_a_seq_that_the_controller_stands_by_ends_the_session(play: Play) -> None:
+    """It has journaled it, and this agent's table does not have it: here it is not even committed."""
+
+    async def scenario(stage: Stage) -> None:
+        for _ in range(3):
+            stage.repeat(seq=stage.state.seq + 1)
+        await stage.until(lambda: stage.watcher.known_seq == stage.state.seq + 1)
+        assert stage.hearing_a_lease_later() is Hearing.CUT
+
+    play(scenario)
+
+
+def test_entries_beyond_the_journal_are_forgotten_with_their_seq(play: Play) -> None:
+    async def scenario(stage: Stage) -> None:
+        seq = stage.state.seq
+        forged = [Entry(seq + n, Kind.MODE, "one", seq + n, 0, data={"mode": "paused"}) for n in (2, 3, 5)]
+        stage.tell(*forged)
+        await stage.until(lambda: stage.watcher.known_seq == seq + 5)
+        stage.repeat()
+        await stage.follows()
+        for _ in range(6):
+            stage.tell(stage.commit(Kind.MODE, data={"mode": "live"}))
+        await stage.follows()
+        assert stage.watcher.state.mode == "live"
+        assert stage.applied == list(range(seq + 1, seq + 7))
+
+    play(scenario)
+
+
+def test_the_next_entry_of_somebody_else_is_not_applied(play: Play) -> None:
+    async def scenario(stage: Stage) -> None:
+        seq = stage.state.seq
+        stage.tell(Entry(seq + 1, Kind.MODE, "ghost", 0, 0, data={"mode": "paused"}), instance="ghost")
+        await stage.until(lambda: stage.watcher.known_seq == seq + 1)
+        assert (stage.watcher.state.seq, stage.watcher.state.mode) == (seq, "shadow")
+        stage.tell(stage.commit(Kind.MODE, data={"mode": "live"}))
+        await stage.follows()
+        assert stage.watcher.state.mode == "live"
+
+    play(scenario)
+
+
+def test_the_next_controller_is_believed_once_the_table_has_its_first_word(play: Play) -> None:
+    async def scenario(stage: Stage) -> None:
+        started = stage.commit(Kind.CONTROLLER_STARTED, instance="two")
+        mode = stage.commit(Kind.MODE, instance="two", data={"mode": "live"})
+        stage.tell(started, mode, instance="two")
+        await stage.follows()
+        reads = stage.metrics.catch_ups.labels("done")._value.get()
+        stage.repeat(seq=1, instance="one")  # the old one, which slept
+        for _ in range(20):
+            stage.tell(stage.commit(Kind.MODE, instance="two", data={"mode": "paused"}), instance="two")
+            await stage.follows()
+        assert stage.metrics.catch_ups.labels("done")._value.get() - reads < 20, "from the feed, not from the table"
+
+    play(scenario)
