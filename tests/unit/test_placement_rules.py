@@ -57,6 +57,7 @@ def of(result: RoundResult, bundle: str) -> Decision:
 
 
 class TestIsolation:
+    @pytest.mark.covers("physical-distance")
     def test_what_has_a_policy_goes_to_its_primaries_only(self) -> None:
         made = built(isolated(), p1=90, p2=30, s1=5, x1=5)
         filled(made, "p1", "alpha/a", 10, 9)
@@ -218,6 +219,7 @@ class TestAntiAffinity:
         made.settings = replace(made.settings, placement=PlacementSettings())
         assert {d.target for d in moves(made.later().round())} >= {"b2"}
 
+    @pytest.mark.covers("physical-distance")
     def test_domains_come_before_brokers(self) -> None:
         domains = (FailureDomain("r1", ("b1", "b2")), FailureDomain("r2", ("b3", "b4")))
         placement = PlacementSettings(anti_affinity=self.GROUP, failure_domains=domains)

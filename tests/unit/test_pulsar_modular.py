@@ -97,7 +97,7 @@ def test_heap_counts_in_no_maximum_and_the_misspelt_weight_only_beside_1() -> No
     assert data.max_resource_usage_with_weight(both) == pytest.approx(0.3)
 
 
-@pytest.mark.covers("overload-threshold", "shed-part")
+@pytest.mark.covers("overload-threshold", "shed-part", "how-far-over")
 def test_overload_sheds_as_many_as_it_takes_and_at_equality() -> None:
     arrays = load([0.95, 0.85, 0.84], [[10.0] * 10, [5.0, 5.0], [9.0, 9.0]])
     # 15 % of 100 bytes/s is more than one bundle of 10; the part is 95 % - 85 % + 5 %, not (95 - 85) / 95

@@ -180,7 +180,7 @@ class TestHits:
     def test_a_hugely_overloaded_broker_is_relieved_at_once(self) -> None:
         assert moves(steady(loads(95, 30, 30, 30)).round())
 
-    @pytest.mark.covers("rolling-average")
+    @pytest.mark.covers("rolling-average", "how-far-over")
     def test_the_milder_the_later(self) -> None:
         waited = []
         for percent in (95.0, 56.0, 48.0):

@@ -97,6 +97,7 @@ class TestLimits:
         assert moves(result) == []
         assert reason_of(result, "a") is Reason.TARGET_OVER_LIMIT
 
+    @pytest.mark.covers("how-far-over")
     @pytest.mark.parametrize("figure", FIGURES)
     def test_at_the_limit_is_not_over_it(self, figure: str) -> None:
         ((knob, hundred),) = FIGURES[figure][2].items()  # a limit of 100, where `a` has 120
@@ -205,7 +206,7 @@ class TestWhere:
         built.bundle("c", cpu=5)
         assert moves(built.second_round())[0].target == "b"
 
-    @pytest.mark.covers("target-metadata-latency")
+    @pytest.mark.covers("target-metadata-latency", "physical-distance")
     @pytest.mark.parametrize(("slow", "target"), [("b", "c"), ("c", "b")])
     def test_of_equal_ones_the_one_with_the_lower_metadata_latency(self, slow: str, target: str) -> None:
         ms = {name: 40.0 if name == slow else 2.0 for name in "abc"}
