@@ -13,6 +13,7 @@ they come back only for the comparison. An unknown kind is a failure, as is what
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -95,8 +96,13 @@ def withhold(case: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, An
 
 def find_adapter(case: Mapping[str, Any], adapters: Adapters) -> Adapter | None:
     """The adapter of this kind and strategy, else of the strategy whatever the kind, else of the kind."""
-    kind, strategy = str(case.get("kind")), str(case.get("strategy"))
+    kind, strategy = str(case.get("kind")), _spelt(str(case.get("strategy")))
     return adapters.get((kind, strategy)) or adapters.get(("*", strategy)) or adapters.get(kind)
+
+
+def _spelt(strategy: str) -> str:
+    """The name with the manager behind it written out: (ext) and (extension) are (extensions)."""
+    return re.sub(r"\(ext(?:ension|ensible)?s?\)$", "(extensions)", strategy, flags=re.IGNORECASE)
 
 
 def _all_adapters() -> Adapters:

@@ -14,6 +14,7 @@ from controller.policy.pulsar.extensible_placement import select
 from controller.policy.pulsar.load_data import RESOURCE_FIELDS, ResourceUsage
 
 SEED = 7
+_HAS_POLICY = ("policy", "has_policy", "hasPolicy", "namespace_has_policy", "isolated")
 _POLICY_NAMES = ("primary", "secondary", "shared", "min_limit", "minLimit", "domains", "class", "usage_threshold")
 Step = Mapping[str, Any]
 OneFilter = Callable[[Step, Case], Any]
@@ -46,11 +47,12 @@ def load_manager_class(step: Step, case: Case) -> list[str]:
 def max_topics(step: Step, case: Case) -> list[str]:
     """Topics by broker; None or no entry: no load data."""
     knobs = knobs_of(case, _POLICY_NAMES)
+    limit = int(step.get("maxTopics", step.get("loadBalancerBrokerMaxTopics", knobs.load_balancer_broker_max_topics)))
     rows = step.get("topics", step.get("brokers", case.get("brokers") or {}))
     topics = {broker: _field(row, ("topics",)) for broker, row in rows.items()}
     known = {broker: int(count) for broker, count in topics.items() if count is not None}
     candidates = step.get("candidates", step.get("available", case.get("available_brokers", list(rows))))
-    return filters.by_max_topics(candidates, known, knobs.load_balancer_broker_max_topics)
+    return filters.by_max_topics(candidates, known, limit)
 
 
 def version(step: Step, case: Case) -> list[str] | str:
@@ -75,7 +77,8 @@ def isolation(step: Step, case: Case) -> list[str]:
         int(config.get("min_limit", config.get("minLimit", 1))),
     )
     available = step.get("available", case.get("available_brokers", list(case.get("brokers") or ())))
-    if config.get("policy") is False or not (policy.primary or policy.secondary):
+    unnamed = any(config.get(name) is False for name in _HAS_POLICY)
+    if unnamed or not (policy.primary or policy.secondary):
         return filters.by_isolation(available, None, [policy], _takes(step, case))
     return filters.by_isolation(available, policy)
 
@@ -90,10 +93,12 @@ def _takes(step: Step, case: Case) -> Callable[[str], bool]:
 
 def distribute_evenly(step: Step, case: Case) -> list[str]:
     """Off: everybody stays."""
-    candidates: list[str] = list(step["candidates"])
+    rows = case.get("brokers") or {}
+    counts = step.get("counts") or {broker: _field(row, ("bundles", "count")) or 0 for broker, row in rows.items()}
+    candidates = list(step.get("candidates", case.get("available_brokers", list(counts))))
     if not knobs_of(case).load_balancer_distribute_bundles_evenly_enabled:
         return candidates
-    return filters.by_least_bundles(candidates, step.get("counts") or {})
+    return filters.by_least_bundles(candidates, counts)
 
 
 def anti_affinity(step: Step, case: Case) -> list[str]:
@@ -113,7 +118,8 @@ def anti_affinity_unload(step: Step, case: Case) -> bool:
     """Whether moving a bundle of the group off its broker helps."""
     counts = step.get("owned", step.get("counts")) or {}
     current = _said(step, case, "current", "broker", "currentBroker")
-    candidates = step.get("candidates", case.get("available_brokers", list(counts)))
+    everyone = step.get("brokers", case.get("available_brokers", list(case.get("brokers") or counts)))
+    candidates = list(step.get("candidates", everyone))
     return filters.anti_affinity_allows_unload(str(current), candidates, counts)
 
 
@@ -133,8 +139,7 @@ def place(case: Case) -> Mapping[str, Any]:
     return {
         "per_step": picks,
         "steps": [{"expect": pick} for pick in picks],
-        "selected": picks[-1],
-        "broker": picks[-1],
+        **dict.fromkeys(("selected", "broker", "one_of", "any_of"), picks[-1]),
     }
 
 
@@ -147,7 +152,10 @@ def _stepped(loads: Mapping[str, BrokerLoadData], step: Step, knobs: PulsarKnobs
     found = dict(loads)
     for name in ("weightedMaxEMA", "history", "load", "loads"):
         for broker, average in (step.get(name) or {}).items():
-            found[broker] = BrokerLoadData(weighted_max_ema=float(average), updated_at_ms=1)
+            if average is None:
+                found.pop(broker, None)
+            else:
+                found[broker] = BrokerLoadData(weighted_max_ema=float(average), updated_at_ms=1)
     for broker, row in (step.get("brokers") or {}).items():
         if row:
             found[broker] = _reported(row, found.get(broker), knobs)

@@ -31,6 +31,10 @@ _STATS = {
     "producerCount": "producer_count",
     "cacheSize": "cache_size",
 }
+_ELAPSED = re.compile(
+    r"(?P<minutes>minute|_min\b)|(?P<seconds>second|_s\b)|(?P<ms>milli|_ms\b|elapsedMs)", re.IGNORECASE
+)
+_UNIT_NAMES = {"minutes": "min", "seconds": "s", "ms": "ms"}
 _UNITS_MS = {"ms": 1, "s": 1_000, "sec": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000}
 
 
@@ -43,18 +47,39 @@ def usages_of(row: Mapping[str, Any]) -> dict[str, ResourceUsage]:
     """Resources given as [usage, limit] or {"usage": …, "limit": …}."""
     found: dict[str, ResourceUsage] = {}
     for name, ours in RESOURCES.items():
-        value = row.get(name)
-        if isinstance(value, Mapping):
-            found[ours] = ResourceUsage(float(value["usage"]), float(value["limit"]))
-        elif value is not None:
-            usage, limit = value
-            found[ours] = ResourceUsage(float(usage), float(limit))
+        if row.get(name) is not None:
+            found[ours] = resource_of(row[name])
     return found
 
 
 def stats_of(row: Mapping[str, Any]) -> NamespaceBundleStats:
     """Statistics of one bundle; what is not said is 0. Other names are no business of it."""
-    return NamespaceBundleStats(**{ours: row[name] for name, ours in _STATS.items() if name in row})
+    return NamespaceBundleStats(**{ours: row[name] for name, ours in _STATS.items() if row.get(name) is not None})
+
+
+def resource_of(value: Any) -> ResourceUsage:
+    """[usage, limit], {"usage": …, "limit": …}, or a percentage; nothing said: never sampled."""
+    if value is None:
+        return ResourceUsage()
+    if isinstance(value, Mapping):
+        return ResourceUsage(float(value.get("usage", -1.0)), float(value.get("limit", -1.0)))
+    usage, limit = value if isinstance(value, list) else (value, 100)
+    return ResourceUsage(float(usage), float(limit))
+
+
+def without_nothing(row: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The fields that say something; null is as good as a field left out."""
+    return {name: value for name, value in (row or {}).items() if value is not None}
+
+
+def elapsed_ms(*rows: Mapping[str, Any]) -> float | None:
+    """How long ago the last report was, under any name that says so and in what unit."""
+    for row in rows:
+        for name, value in row.items():
+            found = _ELAPSED.search(name)
+            if found is not None and isinstance(value, int | float):
+                return value * _UNITS_MS[_UNIT_NAMES[found.lastgroup or ""]]
+    return None
 
 
 def moment_ms(value: Any, now_ms: int = NOW_MS) -> int:
@@ -66,7 +91,7 @@ def moment_ms(value: Any, now_ms: int = NOW_MS) -> int:
         return now_ms
     if text.isdigit():
         return int(text)
-    found = re.fullmatch(r"(?:now)?([+-]?)(\d+)(ms|s|sec|m|min|h)?(ago)?", text)
+    found = re.fullmatch(r"(?:now)?([+-]?)(\d+)(ms|s|sec|m|min|h)?(ago|before|earlier)?", text)
     if found is None:
         raise BadCase(f"{value!r} is no moment: write ms, now, now-90s or 90s ago")
     distance = int(found[2]) * _UNITS_MS[found[3] or "ms"]

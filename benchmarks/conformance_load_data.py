@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from benchmarks.conformance_layout import RESOURCES, knobs_of, stats_of
-from benchmarks.conformance_values import Adapters, BadCase, Case, Series
+from benchmarks.conformance_layout import RESOURCES, knobs_of, resource_of, stats_of, without_nothing
+from benchmarks.conformance_transfer import brokers_there
+from benchmarks.conformance_values import Adapters, BadCase, Case, Either, Row, Series
 from controller.domain.ids import topic_hash
 from controller.domain.ring import initial_bundles, locate
 from controller.policy.pulsar.load_data import (
@@ -38,26 +39,38 @@ def local_broker_data(case: Case) -> Mapping[str, Any]:
     if weight is not None:
         same: dict[str, Any] = dict.fromkeys(_WEIGHTS, float(weight))
         knobs = replace(knobs, **same)
-    data = {broker: LocalBrokerData.from_json(row) for broker, row in brokers.items()}
+    data = {broker: LocalBrokerData.from_json(without_nothing(row)) for broker, row in brokers.items()}
     found: dict[str, dict[str, Any]] = {
-        "percent": {broker: local.percents() for broker, local in data.items()},
+        "percent": {broker: Row(local.percents()) for broker, local in data.items()},
         "maxResourceUsage": {broker: local.max_resource_usage() for broker, local in data.items()},
         "maxResourceUsageWithWeight": {
             broker: local.max_resource_usage_with_weight(knobs) for broker, local in data.items()
         },
         "printResourceUsage": {broker: _printed(local) for broker, local in data.items()},
     }
+    weighted = found["maxResourceUsageWithWeight"].values()
+    mean = sum(weighted) / len(weighted)
     if len(data) != 1:
-        return found
-    (only,) = data.values()
-    fields = {f"{name}.percentUsage": percent for name, percent in only.percents().items()}
-    return {**{name: next(iter(values.values())) for name, values in found.items()}, **fields}
+        return {**found, **dict.fromkeys(("mean", "avg", "average"), mean)}
+    ((name, only),) = data.items()
+    told = {key: Either((values[name], values)) for key, values in found.items()}
+    fields = {f"{key}.percentUsage": percent for key, percent in only.percents().items()}
+    said = [key for key in RESOURCES if key in brokers[name]]
+    alone = {"percentUsage": only.percents()[said[0]]} if len(said) == 1 else {}
+    texts = dict.fromkeys(("text", "printed", "printResourceUsage"), _printed(only))
+    return {**told, **fields, **alone, **texts}
+
+
+def resource_usage(case: Case) -> Mapping[str, Any]:
+    """ResourceUsage.percentUsage of one resource."""
+    rows = case.get("brokers") or {}
+    return dict.fromkeys(("percentUsage", "percent"), resource_of(rows).percent())
 
 
 def time_average_broker(case: Case) -> Mapping[str, Any]:
     """Sums over so many bundles, with data or without; the default stats are the given ones."""
     bundles = case["bundles"]
-    each = stats_of(next((value for name, value in bundles.items() if name.startswith("each")), {}))
+    each = stats_of(next((value for value in bundles.values() if isinstance(value, Mapping)), {}))
     names = [f"bundle-{at}" for at in range(int(bundles["count"]))]
     seeded = BundleData(
         TimeAverageMessageData.seeded(NUM_SHORT_SAMPLES, each), TimeAverageMessageData.seeded(NUM_LONG_SAMPLES, each)
@@ -100,7 +113,15 @@ def hashed(case: Case) -> Mapping[str, Any]:
     """A topic's hash and its bundle among those of a new namespace."""
     bundles, config = case["bundles"], case.get("config") or {}
     if "topics" in bundles:
-        return {"topics": {topic: _hashed(topic, config) for topic in bundles["topics"]}}
+        found = {topic: Row(_hashed(topic, config)) for topic in bundles["topics"]}
+        numbers = {topic: row["crc32"] for topic, row in found.items()}
+        told = Either((numbers, list(numbers.values()), {topic: row["hex"] for topic, row in found.items()}))
+        return {
+            **{topic: Either((row, row["crc32"], row["hex"])) for topic, row in found.items()},
+            "topics": found,
+            **dict.fromkeys(("crc32", "hash", "hashes"), told),
+            "bundle": {topic: row["bundle"] for topic, row in found.items()},
+        }
     return _hashed(str(bundles["topic"]), config)
 
 
@@ -108,10 +129,9 @@ def scheduler(case: Case) -> Mapping[str, Any]:
     """Is the modular manager's shedder asked at all? Where a case is silent this is the leader of two brokers."""
     config = case.get("config") or {}
     knobs = knobs_of(case, ("isLeader", "isChannelOwner"))
-    brokers = len(case["available_brokers"]) if "available_brokers" in case else len(case.get("brokers") or ()) or 2
     on = knobs.load_balancer_enabled and knobs.load_balancer_shedding_enabled
     leads = bool(config.get("isLeader", config.get("isChannelOwner", True)))
-    return {"strategy_invoked": on and leads and brokers > 1}
+    return {"strategy_invoked": on and leads and brokers_there(case) > 1}
 
 
 def _hashed(topic: str, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,6 +163,7 @@ def formula(case: Case) -> Mapping[str, Any]:
 
 
 _FORMULAS = {
+    "ResourceUsage": resource_usage,
     "LocalBrokerData": local_broker_data,
     "TimeAverageBrokerData": time_average_broker,
     "TimeAverageMessageData": moving_average,

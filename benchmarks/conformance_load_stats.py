@@ -4,32 +4,41 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from benchmarks.conformance_layout import knobs_of
 from benchmarks.conformance_transfer import SEED, TRIALS, loads_of
 from benchmarks.conformance_values import Adapters, BadCase, Case
+from controller.domain.pulsar_knobs import PulsarKnobs
 from controller.policy.pulsar.load_data import ResourceUsage
 from controller.policy.pulsar.load_stats import LoadStats
 
-_PERCENTS = ("cpu", "cpu_percent", "cpuPercent", "percent", "loads", "load")
+_FRACTIONS = re.compile(r"ema\b|fraction", re.IGNORECASE)
+_PERCENTS = re.compile(r"cpu|percent|pct", re.IGNORECASE)
+_LISTED = re.compile(r"ema\b|fraction|cpu|percent|pct|load|usage", re.IGNORECASE)
 _COUNTED = re.compile(r"(\d+) brokers? (?:at |with )?(?:cpu )?([\d.]+)\s*%")
+_AVERAGES = ("avg", "loadAvg", "mean", "average")
+_SPREADS = ("std", "loadStd", "standardDeviation")
+_AFTER = ("stdAfterPlan", "stdAfterOffload", "stdAfter")
 
 
 def load_stats(case: Case) -> Mapping[str, Any]:
     """Of the case's brokers; of a case without any, whether the kept sum of squares is right after every pair."""
-    brokers = case.get("brokers") or {}
-    if not brokers:
+    config = case.get("config") or {}
+    knobs = knobs_of(case, [name for name, value in config.items() if isinstance(value, list)])
+    loads = _values(case, knobs)
+    if loads is None:
         return {"property": _property()}
-    loads = _values(brokers)
     stats = LoadStats.of(loads)
-    found: dict[str, Any] = {"avg": stats.average, "loadAvg": stats.average, "std": stats.std, "loadStd": stats.std}
+    found: dict[str, Any] = dict.fromkeys(_AVERAGES, stats.average) | dict.fromkeys(_SPREADS, stats.std)
     found |= {"sqSum": stats.square_sum, "totalBrokers": stats.brokers, "sum": sum(loads)}
+    if not loads:
+        return found
     highest, lowest = max(loads), min(loads)
-    after = stats.after(highest, lowest, (highest - lowest) / 2)
-    return {**found, "stdAfterPlan": after.std, "stdAfterOffload": after.std}
+    return found | dict.fromkeys(_AFTER, stats.after(highest, lowest, (highest - lowest) / 2).std)
 
 
 def _property() -> bool | str:
@@ -47,29 +56,33 @@ def _property() -> bool | str:
     return True
 
 
-def _values(brokers: Any) -> list[float]:
-    """Fractions, from a list or an object of lists, numbers or brokers, or from prose. A value above 1 is a percent."""
+def _values(case: Case, knobs: PulsarKnobs) -> list[float] | None:
+    """Fractions, from a list under any name that says load, or from brokers one by one; None: none are given."""
+    brokers = case.get("brokers") or {}
     if isinstance(brokers, list):
-        return _fractions(brokers)
-    if isinstance(brokers.get("weightedMaxEMA"), list):
-        return [float(value) for value in brokers["weightedMaxEMA"]]
-    for name in _PERCENTS:
-        if isinstance(brokers.get(name), list):
-            return _fractions(brokers[name])
+        return _fractions(brokers, "brokers")
+    for rows in (brokers, case.get("bundles"), case.get("config"), case):
+        for name, values in (rows or {}).items() if isinstance(rows, Mapping) else ():
+            if _LISTED.search(name) and not name.startswith("recently") and isinstance(values, list):
+                return _fractions(values, name)
+    if not brokers:
+        return None
     text = str(brokers.get("generator", ""))
     groups = _COUNTED.findall(text)
     if groups:
-        return _fractions([float(percent) for count, percent in groups for _ in range(int(count))], percents=True)
+        return _fractions([float(percent) for count, percent in groups for _ in range(int(count))], "percent")
     values = list(brokers.values())
-    if values and all(isinstance(value, int | float) for value in values):
-        return _fractions(values)
+    if all(isinstance(value, int | float) for value in values):
+        return _fractions(values, "brokers")
     if all(isinstance(value, Mapping) for value in values) or text:
-        return [load.weighted_max_ema for load in loads_of(brokers)[0]]
+        return [load.weighted_max_ema for load in loads_of(brokers, knobs=knobs)[0]]
     raise BadCase(f"no loads found in {brokers!r}")
 
 
-def _fractions(values: list[Any], percents: bool = False) -> list[float]:
-    if percents or any(value > 1 for value in values):
+def _fractions(values: Sequence[float], name: str) -> list[float]:
+    """A name that says neither percent nor fraction stands for percent where all are whole and one is above 1."""
+    whole = all(float(value).is_integer() for value in values) and any(value > 1 for value in values)
+    if not _FRACTIONS.search(name) and (whole or _PERCENTS.search(name)):
         return [ResourceUsage(float(value), 100.0).percent() / 100 for value in values]
     return [float(value) for value in values]
 

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.conformance_layout import RESOURCES, knobs_of
-from benchmarks.conformance_values import Adapters, BadCase, Case, Pick, Series
+from benchmarks.conformance_values import Adapters, BadCase, Case, Either, Pick, Series
 from controller.domain.pulsar_knobs import PulsarKnobs
-from controller.policy.pulsar.broker_selection import BrokerSelection
 from controller.policy.pulsar.load_data import LocalBrokerData
 from controller.policy.pulsar.placement import (
     AvgPlacement,
@@ -30,14 +29,15 @@ from controller.policy.pulsar.placement import (
 )
 
 SEED = 20240815
-NAMESPACE = "t/ns"
-FURTHER_BUNDLES = 49  # placed after those of the case to see where they go
 _ALL = "allResources"  # a percentage that holds for every resource
 _COUNTS = ("times", "repeat", "selections", "selects", "picks", "calls", "n", "count")
 _FAR = 1_000_000  # a `count` from here on is a counter to start from
 _MANY = 30  # selections in a row, where a case without steps states a sequence
-_PLANNED = ("preassigned", "planned", "assigned", "remembered", "bundleBrokerMap")
+_PLANNED = re.compile(r"pre_?assigned|planned|assigned|remembered|destination|bundleBrokerMap", re.IGNORECASE)
+_LONG_TERM = ("longTerm", "longTermData")
+_AVERAGES = ("timeAverage", "timeAverageData", *_LONG_TERM)  # of all that a broker holds
 _LIKE_A_KNOB = re.compile(r"loadBalance|loadManager|maxUnload|minUnload|preferLater|failureDomains|lowerBoundary")
+_COUNTER = re.compile(r"counter|(?:set|start|initial)_?count|count_?(?:set|start|is)", re.IGNORECASE)
 _RESTARTED = re.compile(r"restart|no_?bundles|without_?bundles|empty", re.IGNORECASE)
 Step = Mapping[str, Any]
 
@@ -53,7 +53,7 @@ class Brokers:
         """Fields by broker, given as {broker: {field: value}} or as {field: {broker: value}}."""
         self._merge(step.get("brokers") or {})
         for name, rows in step.items():
-            if name in ("brokers", "history", *_PLANNED) or not isinstance(rows, Mapping):
+            if name in ("brokers", "history") or _PLANNED.match(name) or not isinstance(rows, Mapping):
                 if _RESTARTED.search(name):
                     self._merge({broker: {"bundles": []} for broker in rows})
                 continue
@@ -87,7 +87,7 @@ class Brokers:
 
 def place(make: Callable[[PulsarKnobs], Placement], case: Case) -> Mapping[str, Any]:
     """One placement strategy, step by step; what it keeps goes on."""
-    knobs, said = _knobs_and_rest(case)
+    knobs, said = knobs_and_rest(case)
     placement, brokers = make(knobs), Brokers(case)
     _prepare(placement, brokers, {**said, **case})
     bundle = Bundle(0.0, "the bundle of the case")
@@ -114,42 +114,15 @@ def place(make: Callable[[PulsarKnobs], Placement], case: Case) -> Mapping[str, 
     }
     if not case.get("steps") and candidates:
         more = (_checked(placement, at, bundle, loads) for _ in range(_MANY - 1))
-        told |= dict.fromkeys(("sequence", "picks"), Series((picks[0], *more)))
-    return told
+        series = Series((picks[0], *more))
+        told |= dict.fromkeys(("sequence", "picks", "selections"), series)
+        told |= dict.fromkeys(("selected", "broker"), Either((picks[0], series)) if _in_turn(placement) else picks[0])
+    return {**told, **dict.fromkeys(("one_of", "any_of"), picks[-1])}
 
 
-def place_by_manager(case: Case) -> Mapping[str, Any]:
-    """The whole pipeline: the case's bundles first, then more of the same namespace.
-
-    None may join a broker over the topic limit while there are others, and of those the ones with the fewest bundles
-    of the namespace come first.
-    """
-    knobs, _ = _knobs_and_rest(case)
-    brokers = Brokers(case)
-    loads = brokers.loads(knobs)
-    topics = np.array([int(row.get("numTopics", row.get("topics", 0))) for row in brokers.fields.values()], np.int64)
-    spread = np.zeros(len(topics), np.int64)
-    lowest = LeastLongTermMessageRate(knobs, Draw(SEED))
-    pipeline = BrokerSelection(
-        loads, brokers.highest_usage(), topics, lambda namespace: np.zeros_like(spread), lowest, knobs
-    )
-    where: dict[str, str | None] = {}
-    broken = []
-    for name, row in [*(case.get("bundles") or {}).items(), *((f"further-{at}", {}) for at in range(FURTHER_BUNDLES))]:
-        open_ = topics <= knobs.load_balancer_broker_max_topics
-        allowed = open_ if open_.any() else np.ones_like(open_)
-        if knobs.load_balancer_distribute_bundles_evenly_enabled:
-            allowed = allowed & (spread == spread[allowed].min())
-        bundle = Bundle(_both(row), name)
-        at = pipeline.select(bundle, NAMESPACE, np.ones(len(topics), bool)).broker
-        where[name] = None if at is None else loads.brokers[at]
-        if at is None or not allowed[at]:
-            broken.append(name)
-        if at is not None:
-            pipeline.placed(bundle, NAMESPACE, at, int(row.get("topics", 0)))
-            topics[at] += int(row.get("topics", 0))
-            spread[at] += 1
-    return {"property": not broken or f"{broken} were placed against the filters", "placed": where, **where}
+def _in_turn(placement: Placement) -> bool:
+    """Whether a list of brokers means one after the other, not one of them."""
+    return isinstance(placement, RoundRobinBrokerSelector)
 
 
 def place_state(make: Callable[[PulsarKnobs], Placement], case: Case) -> Mapping[str, Any]:
@@ -165,10 +138,15 @@ def place_state(make: Callable[[PulsarKnobs], Placement], case: Case) -> Mapping
         elif isinstance(placement, LeastResourceUsageWithWeight):
             placement.on_active_brokers_change(re.findall(r"[^\s,]+", changed[1]))
         sizes.append(len(getattr(placement, "history", ())))
-    return {"history_size": sizes[-1] if sizes else 0, "per_step": sizes, "history": getattr(placement, "history", {})}
+    return {
+        "history_size": sizes[-1] if sizes else 0,
+        "per_step": sizes,
+        "history": getattr(placement, "history", {}),
+        "count": getattr(placement, "count", None),
+    }
 
 
-def _knobs_and_rest(case: Case) -> tuple[PulsarKnobs, dict[str, Any]]:
+def knobs_and_rest(case: Case) -> tuple[PulsarKnobs, dict[str, Any]]:
     """The case's knobs, and what its config says beside them. A name like a knob's that is none is an error."""
     config = case.get("config") or {}
     rest = {name: value for name, value in config.items() if not _LIKE_A_KNOB.match(name)}
@@ -177,11 +155,11 @@ def _knobs_and_rest(case: Case) -> tuple[PulsarKnobs, dict[str, Any]]:
 
 def _checked(
     placement: Placement, at: np.ndarray[Any, np.dtype[np.int64]], bundle: Bundle, loads: BrokerLoads
-) -> Pick | str | None:
+) -> Pick | str:
     """One selection. What AvgShedder drew must be remembered: asked again it must say the same."""
     choice: Choice = placement.select(at, bundle, loads)
     if choice.broker is None:
-        return None
+        return Pick(None, ())
     if isinstance(placement, AvgPlacement) and placement.select(at, bundle, loads).broker != choice.broker:
         return "not remembered"
     return Pick(loads.brokers[choice.broker], tuple(loads.brokers[one] for one in choice.among))
@@ -192,11 +170,11 @@ def _prepare(placement: Placement, brokers: Brokers, said: Mapping[str, Any]) ->
     if isinstance(placement, LeastResourceUsageWithWeight) and isinstance(said.get("history"), Mapping):
         placement.history = {str(broker): float(value) for broker, value in said["history"].items()}
     if isinstance(placement, RoundRobinBrokerSelector):
-        given = int(said.get("set_count", said.get("counter", said.get("count", -1))))
-        placement.count = given if given >= _FAR or {"set_count", "counter"} & set(said) else placement.count
+        for name, value in said.items():
+            if isinstance(value, int) and (_COUNTER.search(name) or (name == "count" and value >= _FAR)):
+                placement.count = value
     if isinstance(placement, AvgPlacement):
-        for name in _PLANNED:
-            planned = said.get(name)
+        for planned in [value for name, value in said.items() if _PLANNED.match(name)]:
             planned = next(iter(planned.values()), None) if isinstance(planned, Mapping) else planned
             if isinstance(planned, str):
                 placement.plan(Bundle(0.0, "the bundle of the case"), int(brokers.indices([planned])[0]))
@@ -248,14 +226,22 @@ def _resource(value: Any) -> list[float]:
 
 def _long_rate(row: Mapping[str, Any]) -> float:
     """Of the broker's bundles, and of those preallocated to it: a rate, or rates by bundle."""
-    given = row.get("preallocated", 0)
-    values = given.values() if isinstance(given, Mapping) else given if isinstance(given, list) else [given]
-    rates = [_both(one) if isinstance(one, Mapping) else float(one) for one in values]
-    return _both(row) + float(row.get("longTermMsgRate", 0)) + sum(rates)
+    rates: list[float] = []
+    for name, given in row.items():
+        if name.lower().startswith("preallocated"):
+            values = given.values() if isinstance(given, Mapping) else given if isinstance(given, list) else [given]
+            rates += [both_rates(one) if isinstance(one, Mapping) else float(one) for one in values]
+        elif name in _AVERAGES and isinstance(given, Mapping):
+            rates.append(both_rates(given))
+    return both_rates(row) + float(row.get("longTermMsgRate", 0)) + sum(rates)
 
 
-def _both(row: Mapping[str, Any]) -> float:
-    return float(row.get("longTermMsgRateIn", 0)) + float(row.get("longTermMsgRateOut", 0))
+def both_rates(row: Mapping[str, Any]) -> float:
+    inner = [row[name] for name in _LONG_TERM if isinstance(row.get(name), Mapping)]
+    nested: Mapping[str, Any] = inner[0] if inner else {}
+    return sum(
+        float(row.get(f"longTermM{way}", 0)) + float(nested.get(f"m{way}", 0)) for way in ("sgRateIn", "sgRateOut")
+    )
 
 
 def _floats(values: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -290,5 +276,4 @@ def by_strategy(run: Callable[..., Mapping[str, Any]]) -> Callable[[Case], Mappi
 ADAPTERS: Adapters = {
     "place": by_strategy(place),
     "place-state": by_strategy(place_state),
-    ("place", "ModularLoadManagerImpl"): place_by_manager,
 }

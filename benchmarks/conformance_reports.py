@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from benchmarks.conformance_layout import NOW_MS, knobs_of, stats_of, usages_of
-from benchmarks.conformance_values import Adapters, Case, Series
+from benchmarks.conformance_layout import NOW_MS, RESOURCES, elapsed_ms, knobs_of, stats_of, usages_of, without_nothing
+from benchmarks.conformance_values import Adapters, Case, Either, Row, Series
 from controller.domain.pulsar_knobs import PulsarKnobs
 from controller.policy.pulsar.bundle_stats import compare_stats
 from controller.policy.pulsar.channel_states import ServiceUnitState
@@ -24,6 +24,10 @@ from controller.policy.pulsar.report_trigger import (
 from controller.policy.pulsar.topk import names, top_bundles, written_bundles
 
 BROKER = "self"
+_POLICIES = (
+    *("isolation", "isolationPolicy", "hasIsolationPolicy"),
+    *("antiAffinity", "antiAffinityGroup", "hasAntiAffinityGroup"),
+)
 _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
@@ -32,12 +36,32 @@ def report_trigger(case: Case) -> Mapping[str, Any]:
     knobs = knobs_of(case)
     rows = case["brokers"]
     last, current = (_local(rows.get(name) or {}, knobs) for name in ("last", "current"))
-    minutes = float(rows.get("minutes_since_last", 0))
-    return {"report": needs_report(last, current, int(minutes * 60_000), knobs, bool(rows.get("force", False)))}
+    since_ms = elapsed_ms(rows, case)
+    if since_ms is None:
+        written_ms = (rows.get("last") or {}).get("lastUpdate")
+        since_ms = 0 if written_ms is None else max(0, case.get("now", NOW_MS) - written_ms)
+    force = bool(rows.get("force", case.get("force", False)))
+    return dict.fromkeys(("report", "update", "needed"), needs_report(last, current, int(since_ms), knobs, force))
+
+
+def extensible_trigger(case: Case) -> Mapping[str, Any]:
+    """The same of the extensible manager, which compares the largest usage as it is, without weights."""
+    knobs, rows = knobs_of(case), case["brokers"]
+    last, current = (_reported(rows.get(name) or {}) for name in ("last", "current"))
+    since_ms = elapsed_ms(rows, case) or 0
+    force = bool(rows.get("force", case.get("force", False)))
+    answer = needs_report(of_load(last), of_load(current), int(since_ms), knobs, force)
+    return dict.fromkeys(("report", "push", "update"), answer)
+
+
+def _reported(row: Mapping[str, Any]) -> BrokerLoadData:
+    sample = _sample(row)
+    data = updated(BrokerLoadData(), sample, PulsarKnobs(), 1)
+    return replace(data, max_resource_usage=row.get("maxResourceUsage", data.max_resource_usage))
 
 
 def _local(row: Mapping[str, Any], knobs: PulsarKnobs) -> Reported:
-    data = LocalBrokerData.from_json(row)
+    data = LocalBrokerData.from_json(without_nothing(row))
     usage = data.max_resource_usage_with_weight(knobs)
     rate = data.msg_rate_in + data.msg_rate_out
     return Reported(usage, rate, data.msg_throughput_in + data.msg_throughput_out, data.num_bundles)
@@ -109,7 +133,7 @@ def top_k(case: Case) -> Mapping[str, Any]:
     found = top_bundles(
         {bundle: stats_of(row) for bundle, row in rows.items()},
         k,
-        [bundle for bundle, row in rows.items() if row.get("isolation") or row.get("antiAffinity")],
+        [bundle for bundle, row in rows.items() if any(row.get(name) for name in _POLICIES)],
         knobs.load_balancer_shedding_bundles_with_policies_enabled,
         knobs.load_balancer_shedding_excluded_namespaces,
     )
@@ -139,29 +163,43 @@ def _in_words(chosen: list[int], rates: list[float]) -> str:
 def broker_load_data(case: Case) -> Mapping[str, Any]:
     """Update after update of one broker's own data; the brokers of a case are its successive samples."""
     knobs = knobs_of(case)
-    samples = case.get("steps") or list((case.get("brokers") or {}).values())
+    given = case.get("brokers") or {}
+    alone = any(name in RESOURCES or name.startswith("msg") for name in given)  # the sample itself
+    samples = case.get("steps") or ([given] if alone else list(given.values()))
     data = BrokerLoadData()
-    rows: list[dict[str, Any]] = []
+    if not samples:
+        return _figures(data)
+    rows: list[Row] = []
     for at, sample in enumerate(samples):
         data = updated(data, _sample(sample), knobs, at + 1)
-        rows.append(
-            {
-                "weightedMaxEMA": data.weighted_max_ema,
-                "maxResourceUsage": data.max_resource_usage,
-                "msgThroughputEMA": data.msg_throughput_ema,
-                "msgThroughputIn": data.msg_throughput_in,
-                "msgThroughputOut": data.msg_throughput_out,
-                "msgRateIn": data.msg_rate_in,
-                "msgRateOut": data.msg_rate_out,
-                "bundleCount": data.bundle_count,
-                "topics": data.topics,
-            }
-        )
-    series = {name: Series(tuple(row[name] for row in rows)) for name in rows[0]} if rows else {}
-    return {**series, "per_step": Series(tuple(rows))}
+        rows.append(_figures(data))
+    series = {name: Series(tuple(row[name] for row in rows)) for name in rows[0]}
+    return {
+        **({} if case.get("steps") or alone else dict(zip(given, rows, strict=True))),
+        **{f"{name}_after_each": values for name, values in series.items()},
+        **series,
+        "per_step": Either((Series(tuple(rows)), series["weightedMaxEMA"])),
+        "steps": [{"expect": row} | {f"expect_{name}": value for name, value in row.items()} for row in rows],
+    }
+
+
+def _figures(data: BrokerLoadData) -> Row:
+    return Row(
+        weightedMaxEMA=data.weighted_max_ema,
+        maxResourceUsage=data.max_resource_usage,
+        msgThroughputEMA=data.msg_throughput_ema,
+        msgThroughputIn=data.msg_throughput_in,
+        msgThroughputOut=data.msg_throughput_out,
+        msgRateIn=data.msg_rate_in,
+        msgRateOut=data.msg_rate_out,
+        bundleCount=data.bundle_count,
+        topics=data.topics,
+    )
 
 
 def _sample(row: Mapping[str, Any]) -> BrokerSample:
+    nested = [row[name] for name in ("usage", "usages", "resources") if isinstance(row.get(name), Mapping)]
+    row = {**(nested[0] if nested else {}), **without_nothing(row)}
     return BrokerSample(
         usages_of(row),
         row.get("msgThroughputIn", 0),
@@ -175,6 +213,7 @@ def _sample(row: Mapping[str, Any]) -> BrokerSample:
 
 ADAPTERS: Adapters = {
     "report-trigger": report_trigger,
+    ("report-trigger", "BrokerLoadDataReporter"): extensible_trigger,
     "report-sequence": report_sequence,
     "report-tombstone": report_tombstone,
     "topk": top_k,

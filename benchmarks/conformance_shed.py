@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.conformance_layout import RESOURCES, knobs_of, moment_ms, moments_ms
-from benchmarks.conformance_values import Adapters, BadCase, Case
+from benchmarks.conformance_layout import RESOURCES, knobs_of, moment_ms, moments_ms, resource_of, without_nothing
+from benchmarks.conformance_values import Adapters, BadCase, Case, Series
 from controller.domain.pulsar_knobs import PulsarKnobs
 from controller.policy.pulsar.average import AverageResult, HitCounts, shed_average
 from controller.policy.pulsar.load_arrays import LoadArrays, Shedding
-from controller.policy.pulsar.load_data import LocalBrokerData, ResourceUsage
+from controller.policy.pulsar.load_data import LocalBrokerData
 from controller.policy.pulsar.overload import shed_overload
 from controller.policy.pulsar.placement import AvgPlacement, BrokerLoads, Bundle, Draw
 from controller.policy.pulsar.simple import shed_simple
@@ -34,10 +34,12 @@ class Cluster:
         self.strategy = str(case["strategy"]).rpartition("+")[2]
         self.knobs = knobs_of(case)
         rows = case.get("brokers") or {}
-        self.local = {broker: LocalBrokerData.from_json(row) for broker, row in rows.items()}
-        self.bundles: Mapping[str, Mapping[str, Any]] = case.get("bundles") or {}
+        self.rows = {broker: without_nothing(row) for broker, row in rows.items()}
+        self.local = {broker: LocalBrokerData.from_json(row) for broker, row in self.rows.items()}
+        self.bundles: dict[str, Mapping[str, Any]] = dict(case.get("bundles") or {})
         self.recently = set(case.get("recently_unloaded") or ())
         self.history: dict[str, float] = dict(case.get("history") or {})
+        self.mean = 0.0
         self.hits = HitCounts()
         self.average: AverageResult | None = None
 
@@ -95,14 +97,17 @@ class Cluster:
         self.history = {broker: value for broker, value in self.history.items() if broker in active}
 
     def apply(self, step: Mapping[str, Any]) -> None:
-        """Usages that a step sets, by broker or for the first one: percent, or [usage, limit]."""
-        for name, ours in RESOURCES.items():
+        """What a step sets: usages by broker or for the first one, whole brokers, bundles, what was unloaded."""
+        for name, ours in {**RESOURCES, "usage": "cpu", "usages": "cpu", "usage_percent": "cpu"}.items():
             given = step.get(name, {})
             for broker, value in (given if isinstance(given, Mapping) else {next(iter(self.local)): given}).items():
-                usage, limit = value if isinstance(value, list) else (value, 100)
-                resource = ResourceUsage(float(usage), float(limit))
-                changed: dict[str, Any] = {ours: resource}
+                changed: dict[str, Any] = {ours: resource_of(value)}
                 self.local[broker] = replace(self.local[broker], **changed)
+        for broker, row in (step.get("brokers") or {}).items():
+            self.rows[broker] = {**self.rows.get(broker, {}), **without_nothing(row)}
+            self.local[broker] = LocalBrokerData.from_json(self.rows[broker])
+        for bundle, row in (step.get("bundles") or {}).items():
+            self.bundles[bundle] = row
 
     def _bundle(self, name: str) -> Bundle:
         # no two real bundles have the same data: the number of samples tells them apart, as in Pulsar's own tests
@@ -121,6 +126,7 @@ class Cluster:
             before = _floats(self.history.get(broker, np.nan) for broker in load.brokers)
             result = shed_threshold(load, before, knobs)
             self.history.update(zip(load.brokers, result.history.tolist(), strict=True))
+            self.mean = result.mean
             return result.shedding
         if self.strategy == "AvgShedder":
             self.average = shed_average(load, self.hits, knobs)
@@ -132,7 +138,9 @@ class Cluster:
 def shed(case: Case) -> Mapping[str, Any]:
     """One cycle."""
     cluster = Cluster(case)
-    return {**_told(cluster.cycle()), "history": cluster.history, "history_cache": cluster.history}
+    told = _told(cluster.cycle())
+    history = dict.fromkeys(("history", "history_cache"), cluster.history)
+    return {**told, **history, **dict.fromkeys(("avg", "mean", "avgUsage"), cluster.mean)}
 
 
 def shed_sequence(case: Case) -> Mapping[str, Any]:
@@ -170,10 +178,13 @@ def shed_steps(case: Case) -> Mapping[str, Any]:
     managed = str(case["strategy"]).startswith("ModularLoadManagerImpl")
     unloaded_ms = moments_ms(case.get("recently_unloaded"), 0)
     now_ms, steps = 0, []
+    histories: list[dict[str, float]] = []
     for step in case["steps"]:
         now_ms = moment_ms(step["now"]) if "now" in step else now_ms + MINUTE_MS
         if step.get("clear_recent"):
             unloaded_ms.clear()
+        if "recently_unloaded" in step:
+            unloaded_ms = moments_ms(step["recently_unloaded"], now_ms)
         cluster.apply(step)
         grace_ms = cluster.knobs.load_balancer_shedding_grace_period_minutes * MINUTE_MS
         unloaded_ms = {name: at for name, at in unloaded_ms.items() if at >= now_ms - grace_ms}
@@ -181,7 +192,10 @@ def shed_steps(case: Case) -> Mapping[str, Any]:
         unloads = cluster.cycle() if len(cluster.local) > 1 or not managed else {}
         unloaded_ms |= dict.fromkeys(_names(unloads), now_ms) if managed else {}
         steps.append(unloads)
+        histories.append(dict(cluster.history))
     return {
+        **dict.fromkeys(("history", "history_cache"), Series(tuple(histories))),
+        "history_size": len(cluster.history),
         **{f"cycle{at}": unloads for at, unloads in enumerate(steps, start=1)},
         "total_unload_calls": sum(len(_names(unloads)) for unloads in steps),
         "per_step": steps,
@@ -191,8 +205,9 @@ def shed_steps(case: Case) -> Mapping[str, Any]:
                 "expect_unload": unloads,
                 "expect_unloads": _names(unloads),
                 "expect_unloads_count": len(_names(unloads)),
+                "expect_history": history,
             }
-            for unloads in steps
+            for unloads, history in zip(steps, histories, strict=True)
         ],
     }
 
@@ -234,7 +249,10 @@ def _never_shed(name: str) -> bool:
 
 
 def _both(bundle: Mapping[str, Any], what: str) -> float:
-    return float(bundle.get(f"{what}In", 0)) + float(bundle.get(f"{what}Out", 0))
+    """In + out, plain, under shortTerm or shortTermData, or as shortTermMsgRateIn."""
+    inner = bundle.get("shortTerm", bundle.get("shortTermData", bundle))
+    prefixed = f"shortTerm{what[0].upper()}{what[1:]}"
+    return sum(float(inner.get(f"{what}{way}", inner.get(f"{prefixed}{way}", 0)) or 0) for way in ("In", "Out"))
 
 
 def _floats(values: Any) -> np.ndarray[Any, np.dtype[np.float64]]:

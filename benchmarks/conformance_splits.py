@@ -9,11 +9,11 @@ from itertools import pairwise
 from typing import Any
 
 from benchmarks.conformance_layout import knobs_of, stats_of
-from benchmarks.conformance_values import Adapters, BadCase, Case, Series
+from benchmarks.conformance_values import Adapters, BadCase, Case, Either, Series
 from controller.domain.errors import BadRecord, BallastError, ConfigError
 from controller.domain.ids import RING_END, Bundle, topic_hash
 from controller.domain.ring import initial_bundles
-from controller.policy.pulsar import split_strategy, split_task
+from controller.policy.pulsar import split_strategy
 from controller.policy.pulsar.boundaries import (
     ALGORITHMS,
     SplitRequest,
@@ -21,6 +21,7 @@ from controller.policy.pulsar.boundaries import (
     children_at,
     equal_parts,
     flow_or_qps_equally_divide,
+    specified_positions_divide,
 )
 from controller.policy.pulsar.load_data import MIB, NamespaceBundleStats
 from controller.policy.pulsar.reasons import SplitLabel, SplitReason
@@ -44,8 +45,8 @@ def extensible_split(case: Case) -> Mapping[str, Any]:
     """Cycle after cycle of one broker; counts are those of the first cycle that may act."""
     knobs = knobs_of(case)
     cycles = max(MIN_CYCLES, int(case.get("cycles", 0)))
-    ((broker, row),) = case["brokers"].items()
-    stats = {bundle: stats_of(one) for bundle, one in _bundle_stats(row, case).items()}
+    ((broker, row),) = (case.get("brokers") or {"broker": {"bundleStats": {}}}).items()
+    stats = {bundle: stats_of(one) for bundle, one in bundle_stats(row, case).items()}
     around = _surroundings(case, broker, stats)
     acting = knobs.load_balancer_namespace_bundle_split_condition_hit_count_threshold
     hits: Mapping[str, int] = {}
@@ -66,36 +67,19 @@ def extensible_split(case: Case) -> Mapping[str, Any]:
     }
 
 
-def modular_split(case: Case) -> Mapping[str, Any]:
-    """One pass of the leader over all brokers' last statistics and the bundles' long-term averages."""
-    knobs = knobs_of(case)
-    last = [
-        (broker, {bundle: stats_of(one) for bundle, one in _bundle_stats(row, case).items()})
-        for broker, row in case["brokers"].items()
-    ]
-    known = {bundle: stats for _, bundles in last for bundle, stats in bundles.items()}
-    averages = {bundle: _long_term(row) for bundle, row in (case.get("bundles") or {}).items()}
-    found = split_task.find_bundles_to_split(last, averages, knobs, _namespace_bundles(case, known))
-    names = list(found)
-    return {
-        "split_count": len(names),
-        "count": len(names),
-        "splits": found,
-        "split": names,
-        "bundles": names,
-        "bundles_to_split": names,
-    }
-
-
 def boundary(name: str, case: Case) -> Mapping[str, Any]:
     """One of the four algorithms by name."""
     rows = case["bundles"]
     request = _request(rows, knobs_of(case))
     try:
-        cuts = ALGORITHMS[name](request)
+        forced = name == specified_positions_divide.__name__ and bool(rows.get("force", False))
+        cuts = specified_positions_divide(request, force=True) if forced else ALGORITHMS[name](request)
     except BadRecord:
-        return {"boundaries": None, "error": "IllegalArgumentException"}  # Pulsar's way to refuse
+        refusal = "IllegalArgumentException"  # Pulsar's way to refuse
+        return {"boundaries": Either((None, refusal)), **dict.fromkeys(("error", "exception", "throws"), refusal)}
     answer: dict[str, Any] = {"boundaries": cuts, "boundary_count": len(cuts or ())}
+    if cuts is None or len(cuts) == 1:
+        answer["boundary"] = cuts[0] if cuts else None
     if name == flow_or_qps_equally_divide.__name__:
         answer["property"] = _parts_within_limits(request, cuts or [])
     return answer
@@ -107,12 +91,21 @@ def split_ranges(case: Case) -> Mapping[str, Any]:
     if "chain" in rows:
         return _halved(rows["chain"])
     lower, upper = _range(rows["bundle"])
-    cuts = rows.get("positions", rows.get("boundaries"))
+    cuts = _said_cuts(rows)
     parts = equal_parts(lower, upper, int(rows["parts"])) if cuts is None else children_at(lower, upper, cuts)
     children = [_text(*part) for part in parts]
     # of a namespace that had this bundle alone, unless the case says how many there were
     before = int(rows.get("total_bundles", rows.get("numBundles", 1)))
     return {"children": children, "total_bundles_after": before - 1 + len(children)}
+
+
+def _said_cuts(rows: Mapping[str, Any]) -> Sequence[int] | None:
+    """Where a case says that its bundle is cut: numbers or hexadecimal texts, one or more."""
+    names = ("positions", "boundaries", "boundary", "splitBoundary", "splitBoundaries", "fixBoundary")
+    found = next((rows[name] for name in names if rows.get(name) is not None), None)
+    if found is None:
+        return None
+    return [_position(at) for at in (found if isinstance(found, list) else [found])]
 
 
 def bundle_ranges(case: Case) -> Mapping[str, Any]:
@@ -127,7 +120,7 @@ def bundle_ranges(case: Case) -> Mapping[str, Any]:
     return {"bundles": [[f"0x{b.lower:08x}", f"0x{b.upper:08x}", end] for b, end in zip(found, ends, strict=True)]}
 
 
-def _bundle_stats(row: Mapping[str, Any], case: Case) -> Mapping[str, Any]:
+def bundle_stats(row: Mapping[str, Any], case: Case) -> Mapping[str, Any]:
     """A broker's bundles with their statistics; where it only names them, those of the case."""
     for name in ("bundleStats", "lastStats", "bundles"):
         found = row.get(name)
@@ -165,10 +158,10 @@ def _surroundings(case: Case, broker: str, stats: Mapping[str, NamespaceBundleSt
     named = {bundle: one.get("state") if isinstance(one, Mapping) else one for bundle, one in states.items()}
     splitting = [bundle for bundle, state in named.items() if state == "Splitting"]
     splitting += case.get("splitting") or []
-    return Surroundings(broker, is_owner, _namespace_bundles(case, stats), cuts, splitting)
+    return Surroundings(broker, is_owner, namespace_bundles(case, stats), cuts, splitting)
 
 
-def _namespace_bundles(case: Case, known: Mapping[str, object]) -> Namespaces:
+def namespace_bundles(case: Case, known: Mapping[str, object]) -> Namespaces:
     """How many bundles a namespace has: what the case says, else as many as are known of it."""
     said = case.get("namespace_bundle_count")
     fails = re.search(r"count lookup (throws|fails)", str(case.get("notes", ""))) or said == "error"
@@ -183,23 +176,13 @@ def _namespace_bundles(case: Case, known: Mapping[str, object]) -> Namespaces:
     return count
 
 
-def _long_term(row: Mapping[str, Any]) -> split_task.LongTerm:
-    """Averages under `longTerm`, `longTermData`, as longTermMsgRateIn, or plain."""
-    inner = row.get("longTerm", row.get("longTermData", row))
-
-    def value(name: str) -> float:
-        return float(inner.get(f"longTerm{name[0].upper()}{name[1:]}", inner.get(name, 0)))
-
-    rate = value("msgRateIn") + value("msgRateOut")
-    return split_task.LongTerm(rate, value("msgThroughputIn") + value("msgThroughputOut"))
-
-
 def _request(rows: Mapping[str, Any], knobs: Any) -> SplitRequest:
     loads = _generated(str(rows["generator"])) if "generator" in rows else _topic_loads(rows.get("topics") or ())
     topics = list(loads) or rows.get("topics") or ()
+    lower, upper = _range(rows["bundle"].rpartition("/")[2]) if "bundle" in rows else (0, RING_END)
     return SplitRequest(
-        int(rows.get("lower", 0)),
-        int(rows.get("upper", RING_END)),
+        _position(rows.get("lower", lower)),
+        _position(rows.get("upper", upper)),
         topics,
         () if topics else rows.get("hashes") or rows.get("sorted_hashes") or (),
         rows.get("positions") or (),
@@ -259,6 +242,11 @@ def _halved(chain: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
+def _position(value: Any) -> int:
+    """A place on the ring: a number, or its hexadecimal text."""
+    return int(value, 0) if isinstance(value, str) else int(value)
+
+
 def _range(text: str) -> tuple[int, int]:
     match = _RANGE.match(text)
     if match is None:
@@ -272,7 +260,6 @@ def _text(lower: int, upper: int) -> str:
 
 ADAPTERS: Adapters = {
     "split": extensible_split,
-    ("split", "BundleSplitterTask"): modular_split,
     **{("split-boundary", name): partial(boundary, name) for name in ALGORITHMS},
     ("split-boundary", "split-ranges"): split_ranges,
     ("split-boundary", "bundle-ranges"): bundle_ranges,

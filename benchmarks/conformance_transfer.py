@@ -34,6 +34,7 @@ _GROUP = re.compile(
     r"(?:, (?:throughputOut|out) (?P<out>[\d,.e]+), "
     r"(?:top )?bundles (?P<small>[\d,.e]+)(?:/| and )(?P<large>[\d,.e]+))?"
 )
+_ALLOWED = ("allowed", "candidates", "brokers", "eligible")
 _RANGES = ("0x00000000_0x0FFFFFFF", "0x0FFFFFFF_0xFFFFFFFF")
 
 
@@ -44,15 +45,19 @@ def shed_transfer(case: Case) -> Mapping[str, Any]:
     counter: Counter[tuple[str, str]] = Counter()
     hits = skipped_first = 0
     outcome = Outcome((), None, 0)
+    cycles: list[list[dict[str, Any]]] = []
     for _ in range(knobs.load_balancer_shedding_condition_hit_count_threshold + 1):
         outcome = find_bundles_for_unloading(cluster, hits, knobs)
         hits = outcome.hits
+        cycles.append([_decision(move) for move in outcome.decisions])
         if outcome.verdict is not None:
             counter[outcome.verdict[0].value, outcome.verdict[1].value] += 1
             skipped_first += outcome.verdict == (UnloadLabel.SKIP, UnloadReason.HIT_COUNT)
     return {
         "decisions": [_decision(move) for move in outcome.decisions],
-        "decisions_count": len(outcome.decisions),
+        **dict.fromkeys(("decisions_count", "unload_count"), len(outcome.decisions)),
+        "cycle": next((at for at, found in enumerate(cycles, start=1) if found), None),
+        "per_cycle": cycles,
         "counter": _breakdown(counter),
         "loadAvg": outcome.average,
         "loadStd": outcome.std,
@@ -73,9 +78,18 @@ def policy_gate(case: Case) -> Mapping[str, Any]:
 
 def scheduler(case: Case) -> Mapping[str, Any]:
     """Is the strategy asked at all? Where a case is silent this is the leader of two brokers."""
-    knobs = knobs_of(case, ignore=("isChannelOwner",))
-    brokers = len(case["available_brokers"]) if "available_brokers" in case else len(case.get("brokers") or ()) or 2
-    return {"strategy_invoked": scheduler_runs(knobs, bool(case["config"].get("isChannelOwner", True)), brokers)}
+    knobs = knobs_of(case, ignore=("isChannelOwner", "isLeader"))
+    config = case.get("config") or {}
+    leads = bool(config.get("isChannelOwner", config.get("isLeader", True)))
+    return {"strategy_invoked": scheduler_runs(knobs, leads, brokers_there(case))}
+
+
+def brokers_there(case: Case) -> int:
+    """How many brokers a case says there are; two where it says nothing."""
+    if case.get("available_brokers") is not None:
+        return len(case["available_brokers"])
+    brokers = case.get("brokers") or {}
+    return int(brokers["count"]) if "count" in brokers else len(brokers) or 2
 
 
 def random_load_property(case: Case) -> Mapping[str, Any]:
@@ -100,7 +114,7 @@ def _random_bundles(broker: int, rng: random.Random) -> list[TopBundle]:
 
 def _cluster(case: Case, knobs: PulsarKnobs) -> Cluster:
     notes = str(case.get("notes", ""))
-    loads, tops = loads_of(case.get("brokers") or {})
+    loads, tops = loads_of(case.get("brokers") or {}, knobs=knobs)
     names = [load.broker for load in loads]
     said = re.search(r"updatedAt\s*=\s*(\w+)(?: for ([^.;]*))?", notes)
     if said is not None:  # of the brokers that are named then, else of all
@@ -111,7 +125,9 @@ def _cluster(case: Case, knobs: PulsarKnobs) -> Cluster:
     failed = re.search(r"registry\b.*\bfails?\b", notes) is not None
     available = None if failed else case.get("available_brokers", names)
     owners = case.get("owners") or {}
-    policies = _Policies(case.get("policies") or {}, available or (), knobs, tops)
+    failing = re.search(r"\bfilters?\b.*(throws?\b|fails?\b|exception)", notes, re.IGNORECASE)
+    rules = {**(case.get("policies") or {}), **({"notes": notes} if failing else {})}
+    policies = _Policies(rules, available or (), knobs, tops)
     return Cluster(
         loads,
         available,
@@ -127,34 +143,45 @@ def _cluster(case: Case, knobs: PulsarKnobs) -> Cluster:
 Tops = dict[str, list[TopBundle]]
 
 
-def loads_of(brokers: Mapping[str, Any], updated_ms: int = NOW_MS) -> tuple[list[BrokerLoad], Tops]:
+def loads_of(
+    brokers: Mapping[str, Any], updated_ms: int = NOW_MS, knobs: PulsarKnobs | None = None
+) -> tuple[list[BrokerLoad], Tops]:
     """Brokers one by one, or groups of them in prose under `generator`; and the top bundles of each."""
     if "generator" in brokers:
         return _generated(str(brokers["generator"]), updated_ms)
     loads: list[BrokerLoad] = []
     tops: Tops = {}
     for name, row in brokers.items():
+        if row is None:  # registered, and nothing heard of it
+            continue
         traffic = row.get("msgThroughputIn", 0) + row.get("msgThroughputOut", 0)
         moment = moment_ms(row["updatedAt"]) if "updatedAt" in row else updated_ms
-        loads.append(BrokerLoad(name, _load(row), traffic, row.get("msgThroughputEMA", traffic), moment))
-        tops[name] = [_top_bundle(one) for one in row.get("topBundles") or ()]
+        loads.append(BrokerLoad(name, _load(row, knobs), traffic, row.get("msgThroughputEMA", traffic), moment))
+        top = row.get("topBundles") or ()
+        rows = [(one, stats) for one, stats in top.items()] if isinstance(top, Mapping) else top
+        tops[name] = [_top_bundle(one) for one in rows]
     return loads, tops
 
 
-def _load(row: Mapping[str, Any]) -> float:
+def _load(row: Mapping[str, Any], knobs: PulsarKnobs | None = None) -> float:
     """The reported average; else the usages' maximum; else Pulsar's default of a broker that has reported nothing."""
     if "weightedMaxEMA" in row:
         return float(row["weightedMaxEMA"])
     usages = usages_of(row)
-    return weighted_max(usages, PulsarKnobs()) if usages else 1.0
+    return weighted_max(usages, knobs or PulsarKnobs()) if usages else 1.0
 
 
-def _top_bundle(row: Mapping[str, Any]) -> TopBundle:
+def _top_bundle(row: Any) -> TopBundle:
+    """An object with its name in it, or the name and what there is of it: statistics, or bytes/s in + out."""
+    if isinstance(row, list | tuple):
+        bundle, said = row
+        row = {"bundle": bundle, **(said if isinstance(said, Mapping) else {"throughput": said})}
     name = row.get("bundle") or row.get("bundleName")
     if name is None:
         raise BadCase(f"a top bundle without a name: {row!r}")
     stats = row.get("stats", row)
-    return TopBundle(name, stats.get("msgThroughputIn", 0) + stats.get("msgThroughputOut", 0))
+    both = stats.get("msgThroughputIn", 0) + stats.get("msgThroughputOut", 0)
+    return TopBundle(name, stats.get("throughput", stats.get("msgThroughput", both)))
 
 
 def _generated(text: str, updated_ms: int) -> tuple[list[BrokerLoad], Tops]:
@@ -184,7 +211,8 @@ class _Policies:
     def __init__(self, policies: Mapping[str, Any], available: Collection[str], knobs: PulsarKnobs, tops: Tops) -> None:
         self.isolation = policies.get("isolation")
         self.group = policies.get("antiAffinity", policies.get("antiAffinityGroup"))
-        self.texts = [one for one in policies.values() if isinstance(one, str)]
+        said = (one if isinstance(one, list) else [one] for one in policies.values())
+        self.texts = [text for one in said for text in one if isinstance(text, str)]
         self.available, self.knobs = available, knobs
         self.short = {f"{name[-1]}{at + 1}": one for name, at, one in _numbered(tops)}
 
@@ -197,9 +225,11 @@ class _Policies:
     def _eligible(self, bundle: str, namespace: str) -> list[str] | None:
         left = list(self.available)
         for policy in (self.isolation, self.group):
-            if isinstance(policy, Mapping) and isinstance(policy.get(namespace), Mapping):
-                permitted = policy[namespace].get("allowed")
-                left = left if permitted is None else [broker for broker in left if broker in permitted]
+            permitted = policy.get(namespace) if isinstance(policy, Mapping) else None
+            if isinstance(permitted, Mapping):
+                permitted = next((permitted[name] for name in _ALLOWED if name in permitted), None)
+            if isinstance(permitted, list):
+                left = [broker for broker in left if broker in permitted]
         for text in self.texts:
             if re.search(r"throws?\b|fails?\b|exception|\berror", text, re.IGNORECASE):
                 return None

@@ -36,6 +36,17 @@ class Pick:
 
 
 @dataclass(frozen=True, slots=True)
+class Either:
+    """One result that case files write down in more than one form, as a list of bundles or with their brokers."""
+
+    forms: tuple[Any, ...]
+
+
+class Row(dict[str, Any]):
+    """A record of named figures: a case may state some of them only."""
+
+
+@dataclass(frozen=True, slots=True)
 class Series:
     """A value after each step. A case may state all of them, only the first few, or the last alone."""
 

@@ -1,0 +1,72 @@
+"""Adapter for the modular manager's splits: BundleSplitterTask, and the manager's word on whether it is asked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from benchmarks.conformance_layout import knobs_of, stats_of
+from benchmarks.conformance_splits import Namespaces, bundle_stats, namespace_bundles
+from benchmarks.conformance_values import Adapters, Case, Either, Row, Series
+from controller.policy.pulsar import split_task
+from controller.policy.pulsar.system_namespaces import namespace_of_bundle_name
+
+
+def modular_split(case: Case) -> Mapping[str, Any]:
+    """One pass of the leader over all brokers' last statistics and the bundles' long-term averages."""
+    knobs = knobs_of(case)
+    last = [
+        (broker, {bundle: stats_of(one) for bundle, one in bundle_stats(row, case).items()})
+        for broker, row in case["brokers"].items()
+    ]
+    known = {bundle: stats for _, bundles in last for bundle, stats in bundles.items()}
+    averages = {bundle: _long_term(row) for bundle, row in (case.get("bundles") or {}).items()}
+    count = namespace_bundles(case, known)
+    on = knobs.load_balancer_auto_bundle_split_enabled
+    found = split_task.find_bundles_to_split(last, averages, knobs, count) if on else {}
+    names = list(found)
+    by_broker: dict[str, list[str]] = {}
+    for bundle, broker in found.items():
+        by_broker.setdefault(broker, []).append(bundle)
+    told = Either((names, found, by_broker))
+    return {
+        **dict.fromkeys(("split_count", "split_total", "count", "total"), len(names)),
+        **dict.fromkeys(("splits", "split", "bundles", "bundles_to_split", "bundlesToSplit", "split_bundles"), told),
+        "split_nonempty": bool(names),
+        "decisions": [Row(bundle=bundle, broker=broker) for bundle, broker in found.items()],
+        "per_cycle": Series((names,)),
+        "property": _namespaces_within_limit(names, count, knobs.load_balancer_namespace_maximum_bundles),
+    }
+
+
+def _namespaces_within_limit(splits: Sequence[str], count: Namespaces, limit: int) -> bool | str:
+    """No namespace has more bundles than it may after all of its splits."""
+    for namespace, new in Counter(map(namespace_of_bundle_name, splits)).items():
+        if count(namespace) + new > limit:
+            return f"{namespace} would have {count(namespace) + new} bundles"
+    return True
+
+
+def modular_manager_split(case: Case) -> Mapping[str, Any]:
+    """As the manager does it: not at all with a single broker."""
+    if split_task.checks_splits(knobs_of(case), len(case["brokers"])):
+        return modular_split(case)
+    return modular_split({**case, "brokers": {}})
+
+
+def _long_term(row: Mapping[str, Any]) -> split_task.LongTerm:
+    """Averages under `longTerm`, `longTermData`, as longTermMsgRateIn, or plain."""
+    inner = row.get("longTerm", row.get("longTermData", row))
+
+    def value(name: str) -> float:
+        return float(inner.get(f"longTerm{name[0].upper()}{name[1:]}", inner.get(name, 0)))
+
+    rate = value("msgRateIn") + value("msgRateOut")
+    return split_task.LongTerm(rate, value("msgThroughputIn") + value("msgThroughputOut"))
+
+
+ADAPTERS: Adapters = {
+    ("split", "BundleSplitterTask"): modular_split,
+    ("split", "ModularLoadManagerImpl"): modular_manager_split,
+}
