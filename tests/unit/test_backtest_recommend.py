@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from controller.config.settings import Settings
 from controller.domain.settings import PolicySettings, SteadySettings
 from controller.sim.backtest.choose import choose, chosen_of_each, knobs_that_matter
 from controller.sim.backtest.grid import grid_points
 from controller.sim.backtest.model_error import FEWEST_CHECKED, model_error
 from controller.sim.backtest.pareto import DAY_MS
 from controller.sim.backtest.recommend import Recommendation, recommend
-from controller.sim.backtest.recommend_wording import named
+from controller.sim.backtest.recommend_wording import RANGES, named
 from controller.sim.backtest.result import PointResult
 from tests.unit.test_backtest_result import POINT
 
@@ -88,9 +89,12 @@ def test_all_three_knobs_of_steady_with_the_one_that_did_nothing_as_configured()
 def test_the_reasons_name_rule_neighbours_and_the_price_of_a_tight_tolerance() -> None:
     text = "\n".join(found(GRID).reasons)
     chosen = steady(0.05, 0.02, 1.0)
-    assert f"`steady` with budget 1, churn 0.02, tolerance 0.05: max/best {chosen.max_best_mean:.3f}, 100 moves" in text
+    assert (
+        f"`steady` with budget 1, churn 0.02, tolerance 0.05: max/best {chosen.max_best_mean:.3f}, 100 moves for balance, "
+        in text
+    )
     assert "within 3% of the best max/best (1.065)" in text
-    assert "tolerance, all else as recommended: 0.02: max/best 1.080, 280 moves" in text
+    assert "tolerance, all else as recommended: 0.02: max/best 1.080, 280 moves for balance" in text
     assert (
         "A tolerance as tight as 0.02 would cost 180 moves more (2.8 times as many) for a max/best lower by 0.015"
         in text
@@ -104,6 +108,28 @@ def test_the_highest_value_tried_is_no_optimum_yet() -> None:
         "churn 0.02 is the highest tried: add 0.04 to its --grid.",
         "No point was run with steady.model_error 0.043: see what it costs with --grid steady.model_error=0,0.043.",
     )
+
+
+def test_what_it_asks_to_be_run_is_what_the_configuration_allows() -> None:
+    for name, (low, high) in RANGES.items():
+        field = type(Settings().steady).model_fields[name.partition(".")[2]]
+        assert (low, high) == (field.metadata[0].ge, field.metadata[1].le)
+    wide = [replace(steady(t, 0.0, 1.0), max_best_mean=1.0 + t, moves_balance=round(9 - t)) for t in (0.001, 0.5, 1.0)]
+    (lowest,) = (result for result in wide if result.knobs["steady.tolerance"] == 0.001)
+    assert not [line for line in found([lowest, wide[1]]).advice if "add" in line], "below 0.001 is nothing"
+    assert "add 1 to its --grid" in " ".join(found([replace(wide[1], max_best_mean=1.0), lowest]).advice)
+    asked = found([point()], replace(BASE, steady=SteadySettings(tolerance=0.8, churn=0.6, budget=0.0))).advice[0]
+    assert "steady.tolerance=0.32,0.8,1 --grid steady.churn=0.24,0.6,1 --grid" in asked
+
+
+def test_switches_and_missing_values_are_shown_as_the_grid_takes_them() -> None:
+    results = [
+        replace(point(max_best=best, moves=3), knobs={"shed.enabled": on, "caps.max_bundles": cap})
+        for best, on, cap in ((1.1, True, None), (1.3, False, None), (1.2, True, 40))
+    ]
+    text = "\n".join(found(results).reasons)
+    assert "shed.enabled, all else as recommended: false: max/best 1.300" in text
+    assert "caps.max_bundles, all else as recommended: none: max/best 1.100" in text
 
 
 def test_a_knob_that_does_nothing_where_it_was_chosen_is_not_followed_further() -> None:

@@ -25,6 +25,11 @@ from controller.sim.backtest.result import PointResult
 
 TOLERANCE = "steady.tolerance"
 STEADY_KNOBS = (TOLERANCE, "steady.churn", "steady.budget")
+RANGES: Mapping[str, tuple[float, float]] = {  # what the configuration allows
+    TOLERANCE: (0.001, 1),
+    "steady.churn": (0, 1),
+    "steady.budget": (0, 100),
+}
 HOUR_MS = 3_600_000
 LEAST_MS = 20 * HOUR_MS  # less than that is no day: what repeats daily cannot be seen
 
@@ -146,7 +151,7 @@ def _neighbours(results: Sequence[PointResult], steady: Choice) -> list[str]:
         if len({_figures(point) for _, point in rows}) == 1 < len(rows):
             said.append(f"{_short(name)} makes no difference there: {_figures(rows[0][1])}.")
         elif len(rows) > 1:
-            each = "; ".join(f"{shown(value)}: {_figures(point)}" for value, point in rows)
+            each = "; ".join(f"{shown(point.knobs[name])}: {_figures(point)}" for _, point in rows)
             said.append(f"{_short(name)}, all else as recommended: {each}.")
     return sorted(said)
 
@@ -214,8 +219,9 @@ def _edges(results: Sequence[PointResult], steady: Choice) -> list[str]:
         if len(rows) < 2 or at not in (0, len(rows) - 1):
             continue
         (chosen, point), (_, next_to_it) = rows[at], rows[1 if at == 0 else -2]
-        if _figures(point) != _figures(next_to_it):
-            which, beyond = ("lowest", chosen / 2) if at == 0 else ("highest", chosen * 2)
+        which, beyond = ("lowest", chosen / 2) if at == 0 else ("highest", chosen * 2)
+        beyond = _allowed(name, beyond)
+        if beyond != chosen and _figures(point) != _figures(next_to_it):
             said.append(f"{_short(name)} {shown(chosen)} is the {which} tried: add {shown(beyond)} to its --grid.")
     return said
 
@@ -244,11 +250,16 @@ def values_of(results: Sequence[PointResult], name: str) -> list[float]:
 
 def _around(base: PolicySettings, name: str) -> str:
     middle = float(configured(base, name) or 0.01)
-    return ",".join(shown(middle * factor) for factor in (0.4, 1, 2))
+    return ",".join(dict.fromkeys(shown(_allowed(name, middle * factor)) for factor in (0.4, 1, 2)))
+
+
+def _allowed(name: str, value: float) -> float:
+    low, high = RANGES[name]
+    return min(max(value, low), high)
 
 
 def _figures(point: PointResult) -> str:
-    moves = f"{point.moves_balance} moves" + (f" and {point.splits} splits" if point.splits else "")
+    moves = f"{point.moves_balance} moves for balance" + (f" and {point.splits} splits" if point.splits else "")
     return f"max/best {point.max_best_mean:.3f}, {moves}, {point.overload_minutes:.1f} overload minutes"
 
 
