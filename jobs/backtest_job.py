@@ -48,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
         done = run_tasks(spark.sparkContext, given.out, job, missing)
     finally:
         spark.stop()
-    log.info("%d points run, %d were finished before", done, len(points) - done)
+    log.info("%d points run, %d were finished before", done, len(distinct(points)) - done)
     return 0
 
 
