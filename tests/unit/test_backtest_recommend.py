@@ -89,10 +89,8 @@ def test_all_three_knobs_of_steady_with_the_one_that_did_nothing_as_configured()
 def test_the_reasons_name_rule_neighbours_and_the_price_of_a_tight_tolerance() -> None:
     text = "\n".join(found(GRID).reasons)
     chosen = steady(0.05, 0.02, 1.0)
-    assert (
-        f"`steady` with budget 1, churn 0.02, tolerance 0.05: max/best {chosen.max_best_mean:.3f}, 100 moves for balance, "
-        in text
-    )
+    figures = f"max/best {chosen.max_best_mean:.3f}, 100 moves for balance, "
+    assert f"`steady` with budget 1, churn 0.02, tolerance 0.05: {figures}" in text
     assert "within 3% of the best max/best (1.065)" in text
     assert "tolerance, all else as recommended: 0.02: max/best 1.080, 280 moves for balance" in text
     assert (
