@@ -66,6 +66,8 @@ def answer(session: DecideSession, raw: bytes, began_s: float, clock_s: Callable
         decisions = session.decide(snapshot)
     except BallastError as error:
         return {"error": error.text if isinstance(error, BadRecord) else str(error)}
+    except Exception as error:  # a fault of Ballast's own costs its line, not the stream
+        return {"error": f"{type(error).__name__}: {error}: this is a fault of ballast decide; please report the line"}
     document = told_decisions(decisions)
     ended_s = clock_s()
     return {

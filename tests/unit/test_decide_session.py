@@ -278,3 +278,11 @@ def test_what_a_strategy_remembers_survives_the_journal(strategy: str) -> None:
         assert first == second
         lasting.carry_out(first)
         restarted.carry_out(second)
+
+
+def test_a_fault_of_its_own_costs_a_line_and_not_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    of, lines = session(), skewed()
+    with monkeypatch.context() as broken:
+        broken.setattr(DecideSession, "decide", lambda self, snapshot: 1 // 0)
+        assert "ZeroDivisionError" in answered(of, lines)["error"]
+    assert "decisions" in answered(of, lines)

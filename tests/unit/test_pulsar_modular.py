@@ -16,12 +16,13 @@ from controller.domain.decision import Reason
 from controller.domain.errors import ConfigError
 from controller.domain.pulsar_knobs import KNOBS_BY_PULSAR_NAME, PulsarKnobs, from_pulsar
 from controller.policy.pulsar.average import HitCounts, shed_average
+from controller.policy.pulsar.java_order import hash_code, hash_map_order
 from controller.policy.pulsar.load_arrays import LoadArrays, Shedding
 from controller.policy.pulsar.load_data import MIB, LocalBrokerData, ResourceUsage
 from controller.policy.pulsar.overload import shed_overload
 from controller.policy.pulsar.simple import shed_simple
 from controller.policy.pulsar.threshold import shed_threshold
-from controller.policy.pulsar.uniform import shed_uniform, walk
+from controller.policy.pulsar.uniform import DELTA, INT_MAX, shed_uniform, walk
 
 CASES = json.loads((Path(__file__).parents[1] / "data" / "pulsar_cases.json").read_text())
 MODULAR = [case for case in CASES if find_adapter(withhold(case)[0], conformance_modular.ADAPTERS) is not None]
@@ -182,6 +183,12 @@ def test_uniform_does_not_recognise_a_minimum_above_2_31() -> None:
     assert not shed_uniform(below, KNOBS).rows
 
 
+def test_uniform_takes_nothing_with_a_budget_that_wraps_in_32_bits() -> None:
+    rows, values = np.array([0, 1]), np.array([5.0, 1.0])
+    assert list(walk(rows, values, INT_MAX - DELTA, -1)) == [0, 1]
+    assert list(walk(rows, values, INT_MAX - DELTA + 1, -1)) == []
+
+
 def test_uniform_prefers_messages_and_relieves_one_broker() -> None:
     arrays = load([0.1] * 3, [[100.0] * 4] * 3, rates=[[5000.0] * 4, [4000.0] * 4, [1000.0] * 4])
     assert shed(arrays, shed_uniform(arrays, replace(KNOBS, max_unload_percentage=0.7))) == {"b0": ["b0-0", "b0-1"]}
@@ -227,6 +234,22 @@ def test_average_takes_less_than_a_point_for_equal() -> None:
     arrays = load([0.505, 0.500, 0.10], [[1.0] * 2, [1.0] * 2, []])
     pairs = shed_average(arrays, HitCounts(), KNOBS).pairs
     assert [(p.cold, p.hot) for p in pairs] == [(2, 1)]  # b1 stands behind b0, though b0 is fuller
+
+
+def test_average_is_walked_in_the_order_it_is_told() -> None:
+    arrays = load([0.505, 0.500, 0.10], [[1.0] * 2, [1.0] * 2, []])
+    pairs = shed_average(arrays, HitCounts(), KNOBS, [1, 0, 2]).pairs
+    assert [(p.cold, p.hot) for p in pairs] == [(2, 0)]
+
+
+def test_a_hash_map_of_java_is_walked_by_the_hashes_of_its_texts() -> None:
+    assert hash_code("Aa") == hash_code("BB") == 65 * 31 + 97
+    assert hash_code("\U0001f600") == 0xD83D * 31 + 0xDE00  # two units of UTF-16
+    names = ["1", "10", "2", "p"]  # bins 1, 15, 2 and 0 of 16
+    assert [names[at] for at in hash_map_order(names)] == ["p", "1", "2", "10"]
+    many = [chr(ord("a") + at) for at in range(13)]  # the thirteenth doubles the table: 97 is bin 1 of 32, 109 bin 13
+    assert hash_map_order([*many[::-1], "Q"])[-1] == 13  # 81 is bin 17 of 32, but bin 1 of 16
+    assert hash_map_order(["BB", "Aa"]) == [0, 1]
 
 
 def test_average_forgets_everything_once_no_pair_is_far_apart() -> None:

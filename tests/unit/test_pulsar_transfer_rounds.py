@@ -40,6 +40,13 @@ def test_the_fourth_uneven_round_acts_and_then_the_sources_cool_down() -> None:
     assert results[-1].scores[0]["score"] < 0.9
 
 
+def test_a_source_cools_down_for_as_long_as_it_must_however_short_the_grace_period_of_bundles_is() -> None:
+    knobs = replace(AT_ONCE, load_balancer_shedding_grace_period_minutes=1)
+    results = run(on(uneven(), "transfer", knobs), 4)
+    assert moves(results[0])
+    assert [reason_of(result, "b1") for result in results[1:]] == [Reason.GRACE_PERIOD] * 3
+
+
 def test_moves_that_were_never_carried_out_cool_nothing_down() -> None:
     built = on(uneven(), "transfer", AT_ONCE)
     first = built.round()

@@ -7,7 +7,7 @@ and its counters start anew. What goes where is remembered for the placement (`p
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cmp_to_key
 from typing import Any, NamedTuple
@@ -45,11 +45,13 @@ class AverageResult(NamedTuple):
     pairs: tuple[Pair, ...]
 
 
-def shed_average(load: LoadArrays, hits: HitCounts, knobs: PulsarKnobs) -> AverageResult:
-    """One cycle."""
+def shed_average(
+    load: LoadArrays, hits: HitCounts, knobs: PulsarKnobs, walk: Sequence[int] | None = None
+) -> AverageResult:
+    """One cycle. `walk`: the brokers in the order in which the scores are sorted; None: the order of `load`."""
     scores = load.usage * 100
     counts = _Counts(dict(hits.high), dict(hits.low))
-    pairs = _pairs(load.brokers, scores, counts, knobs)
+    pairs = _pairs(load.brokers, scores, counts, knobs, walk)
     if not pairs:
         return AverageResult(Shedding(), HitCounts(), {}, ())
     chosen: dict[int, Ints] = {}
@@ -110,14 +112,18 @@ class _Counts:
         return max(self.high.get(name, 0), self.low.get(name, 0))
 
 
-def _pairs(brokers: tuple[str, ...], scores: Floats, counts: _Counts, knobs: PulsarKnobs) -> list[Pair]:
+def _pairs(
+    brokers: tuple[str, ...], scores: Floats, counts: _Counts, knobs: PulsarKnobs, walk: Sequence[int] | None
+) -> list[Pair]:
     """Pairs with a gap of at least the low threshold, lowest and highest first; all pairs are counted.
 
     Surprise: Pulsar compares int(difference), so brokers less than a point apart count as equal. That is no order:
-    which of them comes first hangs on where they stood before, here by the caller's order, there by a hash map's.
+    which of them comes first hangs on where they stood before, there by a hash map's order, here by `walk`.
     """
     values = scores.tolist()
-    order = sorted(range(len(brokers)), key=cmp_to_key(lambda a, b: int(values[a] - values[b])))
+    order = sorted(
+        range(len(brokers)) if walk is None else walk, key=cmp_to_key(lambda a, b: int(values[a] - values[b]))
+    )
     found = []
     for i in range((len(order) + 1) // 2):  # an odd middle broker is paired with itself: its gap is 0
         cold, hot = order[i], order[len(order) - 1 - i]

@@ -78,6 +78,7 @@ class ExtensibleRound:
 
     def cluster(self) -> Cluster:
         """What TransferShedder is told."""
+        grace_since_ms = self.snapshot.at_ms - self._grace_ms
         sources: dict[str, int] = {}
         for one in self.unloaded.values():
             sources[one.source] = max(one.at_ms, sources.get(one.source, one.at_ms))
@@ -85,7 +86,9 @@ class ExtensibleRound:
             loads=[self._load(name, at) for name, at in self.index.items() if name in self.averages],
             available=self.index,
             now_ms=self.snapshot.at_ms,
-            unloaded_bundles={bundle: one.at_ms for bundle, one in self.unloaded.items()},
+            unloaded_bundles={
+                bundle: one.at_ms for bundle, one in self.unloaded.items() if one.at_ms >= grace_since_ms
+            },
             unloaded_brokers=sources,
             top_bundles=self.top_bundles,
             transferable=self._transferable,
@@ -113,9 +116,10 @@ class ExtensibleRound:
         }
 
     def _still_unloaded(self, kept: Mapping[str, Any]) -> dict[str, Unloaded]:
-        """Within the grace period, without those that are where they were: they did not go."""
+        """Within the grace period, or while it cools its source down; without those that did not go after all."""
         snapshot = self.snapshot
-        since_ms = snapshot.at_ms - self.knobs.load_balancer_shedding_grace_period_minutes * 60 * SECOND_MS
+        cooling_ms = self.knobs.load_balance_shedding_delay_in_seconds * SECOND_MS
+        since_ms = snapshot.at_ms - max(self._grace_ms, cooling_ms)
         found: dict[str, Unloaded] = {}
         for bundle, (at_ms, source, target) in kept.items():
             at = self.place_of(bundle)
@@ -124,6 +128,10 @@ class ExtensibleRound:
             if at_ms >= since_ms and not stayed:
                 found[bundle] = Unloaded(at_ms, source, target)
         return found
+
+    @property
+    def _grace_ms(self) -> int:
+        return self.knobs.load_balancer_shedding_grace_period_minutes * 60 * SECOND_MS
 
     def _averages(self, kept: Mapping[str, Any]) -> dict[str, Average]:
         """Of every broker in the registry that has ever told its load."""

@@ -75,10 +75,13 @@ def _shed(
 def walk(rows: Ints, values: Floats, budget: int, most_bundles: int) -> Ints:
     """The rows to take, from the largest value down, within the budget; `most_bundles` of -1 is no limit.
 
-    Surprises: a bundle may be larger than what is left by DELTA; the walk goes on past bundles that are too large; and
-    idle bundles are taken as long as the budget is above -DELTA (Pulsar left those out later).
+    Surprises: a bundle may be larger than what is left by DELTA; the walk goes on past bundles that are too large;
+    idle bundles are taken as long as the budget is above -DELTA (Pulsar left those out later); and the sum is one of
+    32 bits, so that a budget within DELTA of the largest int wraps to a negative number and nothing is taken.
     """
     taken: list[int] = []
+    if budget + DELTA > INT_MAX:
+        return np.zeros(0, np.int64)
     for row, value in zip(rows.tolist(), values.tolist(), strict=True):
         if len(taken) >= most_bundles != -1 or budget + DELTA < 0:
             break

@@ -7,6 +7,7 @@ from typing import Any
 
 from controller.domain.settings import PolicySettings
 from controller.policy.pulsar.average import HitCounts, shed_average
+from controller.policy.pulsar.java_order import hash_map_order
 from controller.policy.pulsar.modular_round import ModularRound
 from controller.policy.pulsar.placement import AvgPlacement, Bundle
 from controller.policy.snapshot import Snapshot
@@ -28,7 +29,7 @@ class Average:
         if (idle := idle_outcome(self.name, cluster, memory)) is not None:
             return idle
         hits = HitCounts(memory.get("high_hits", {}), memory.get("low_hits", {}))
-        result = shed_average(cluster.load, hits, settings.pulsar)
+        result = shed_average(cluster.load, hits, settings.pulsar, hash_map_order(cluster.load.brokers))
         placement = AvgPlacement(cluster.draw(self.name))
 
         def plan(row: int, source: int, bundle: Bundle) -> None:
