@@ -231,7 +231,8 @@ class LoadsBatch:
         """The averages in memory, or recovered from what earlier batches wrote."""
         if layout.load in self.rolling:
             return self.rolling[layout.load]
-        rolling = Rolling(layout, self.settings.short_horizon_ms, self.settings.long_half_life_ms)
+        settings = self.settings
+        rolling = Rolling(layout, settings.short_horizon_ms, settings.long_half_life_ms, settings.recover_ms)
         cut, since = self._cuts()
         named, longs = [*layout.keys, *layout.carried], [column for _, column in layout.longs]
         panes = self.root.open(layout.panes).to_pyarrow_dataset()

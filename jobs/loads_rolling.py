@@ -9,6 +9,9 @@ rows as many small batches.
   pane replace its share; a partial of an older pane changes the short average only (one pane is 0.2 % of a long
   average of an hour).
 Partials further behind than `lag_ms` are in the panes table but give no row.
+
+A key without a row for `keep_ms` is forgotten, as a start forgets it: a bundle that moved leaves one behind, and so
+does every process of a broker.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ import pyarrow.compute as pc
 from jobs.loads_layout import Layout, Ratio
 
 NEVER = -1
+FEWEST_FORGOTTEN = 1_000  # keys; below, and below half of all, their room is kept
 _SEPARATOR = "\x1f"
 
 
@@ -34,6 +38,7 @@ class Rolling:
     layout: Layout
     horizon_ms: int
     half_life_ms: int
+    keep_ms: int | None = None  # None: keys are never forgotten
     _keys: pa.Array = field(init=False)
     _names: pa.Table = field(init=False)
     _panes: dict[int, npt.NDArray[Any]] = field(init=False, default_factory=dict)
@@ -56,6 +61,8 @@ class Rolling:
 
         `newest_before_ms` is the newest pane end of all earlier batches, 0 for none.
         """
+        if self.keep_ms is not None:
+            self._forget_keys(newest_before_ms - self.keep_ms)
         partials = partials.filter(pc.greater(partials["pane_end_ms"], newest_before_ms - self.lag_ms))
         ids = self._ids(partials)
         ends = partials["pane_end_ms"].to_numpy()
@@ -168,6 +175,23 @@ class Rolling:
         below = sums[:, position(ratio.below)]
         quotient: npt.NDArray[Any] = np.divide(above, below, out=np.full(len(sums), np.nan), where=below > 0)
         return quotient
+
+    def _forget_keys(self, since_ms: int) -> None:
+        """Forget what had its last row at `since_ms` or before; give the room back once it is worth the copying."""
+        old = (self._as_of != NEVER) & (self._as_of <= since_ms)
+        if old.any():
+            self._as_of[old] = self._prev_end[old] = NEVER
+            self._now[old] = self._prev[old] = np.nan
+            for end, pane in self._panes.items():
+                self._panes[end][old[: len(pane)]] = 0.0
+        kept = self._as_of != NEVER
+        if len(kept) - kept.sum() < max(FEWEST_FORGOTTEN, len(kept) // 2):
+            return
+        chosen = pa.array(kept)
+        self._keys, self._names = self._keys.filter(chosen), self._names.filter(chosen)
+        self._as_of, self._prev_end = self._as_of[kept], self._prev_end[kept]
+        self._now, self._prev = self._now[kept], self._prev[kept]
+        self._panes = {end: pane[kept[: len(pane)]] for end, pane in self._panes.items()}
 
     def _forget(self) -> None:
         """Drop panes that no row can need any more."""

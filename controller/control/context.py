@@ -156,7 +156,7 @@ class Context:
     def placement(self) -> Placement:
         """Every broker that may be granted a bundle now."""
         if self._placement is None:
-            scores = {b.id: self._score(b) for b in self.state.brokers.values() if self._may_be_granted(b)}
+            scores = {b.id: self._score(b) for b in self.state.live_brokers() if self._may_be_granted(b)}
             self._placement = Placement(lambda: self.state.holdings, scores, self._limits(scores))
         return self._placement
 

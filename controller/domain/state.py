@@ -97,8 +97,9 @@ class ClusterState:
         return record.session if record and record.session in self.sessions else None
 
     def live_brokers(self) -> list[Broker]:
-        """Brokers whose newest session lives, by id."""
-        return [b for _, b in sorted(self.brokers.items()) if b.session in self.sessions]
+        """Brokers whose newest session lives, by id. Costs by those that live, not by all that ever were."""
+        living = sorted({session.broker for session in self.sessions})
+        return [b for name in living if (b := self.brokers[name]).session in self.sessions]
 
     def in_namespace(self, namespace: str) -> int:
         """Living bundles of the namespace with splits in flight counted as done."""

@@ -6,8 +6,10 @@ import random
 from collections import defaultdict
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
+import jobs.loads_rolling as rolling_module
 from jobs.loads_layout import BROKER, BUNDLE
 from jobs.loads_rolling import Rolling, lag_ms
 
@@ -157,3 +159,47 @@ def test_unknown_values_stay_null_and_leave_the_long_average_alone() -> None:
     assert first["cpu_utilisation_long"] == second["cpu_utilisation_long"] == 0.5
     assert second["memory_utilisation_long"] is None
     assert second["short_from_ms"] == 1_010_000
+
+
+def test_what_moved_away_is_forgotten_with_the_room_it_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand rounds in which every bundle gets another name: what is held follows what lives, not what has been."""
+    monkeypatch.setattr(rolling_module, "FEWEST_FORGOTTEN", 100)
+    keep_ms, lively = 600_000, 20
+    rolling, newest = Rolling(BUNDLE, HORIZON_MS, HALF_LIFE_MS, keep_ms), 0
+    most = 0
+    for end in range(PANE_MS, 1_000 * PANE_MS, PANE_MS):
+        names = ["stays", *(f"{end}-{n}" for n in range(lively))]
+        rows = rolling.fold(partials([(end, name, 1, 1.0) for name in names]), newest)
+        assert rows.num_rows == len(names)
+        newest, most = end, max(most, len(rolling._keys))
+    held = lively * (keep_ms // PANE_MS + 1) + 1
+    assert most <= 2 * held + 100
+    assert {len(array) for array in (rolling._names, rolling._as_of, rolling._prev_end, rolling._now)} == {
+        len(rolling._keys)
+    }
+    assert all(len(pane) <= len(rolling._keys) for pane in rolling._panes.values())
+
+
+@pytest.mark.parametrize("fewest", [1, 1_000])
+def test_a_key_that_comes_back_is_as_new_as_after_a_restart(monkeypatch: pytest.MonkeyPatch, fewest: int) -> None:
+    monkeypatch.setattr(rolling_module, "FEWEST_FORGOTTEN", fewest)
+    rng, keep_ms = random.Random(5), 200_000
+    running, newest = Rolling(BUNDLE, HORIZON_MS, HALF_LIFE_MS, keep_ms), 0
+    panes: list[pa.Table] = []
+    loads: list[pa.Table] = []
+    for batch, end in enumerate(range(PANE_MS, 150 * PANE_MS, PANE_MS)):
+        names = [name for n, name in enumerate("abcdef") if (end // PANE_MS // (10 * (n + 1))) % 2 == 0]
+        given = partials([(end, name, rng.randint(1, 3), rng.uniform(1, 9)) for name in names or ["a"]])
+        restarted = Rolling(BUNDLE, HORIZON_MS, HALF_LIFE_MS, keep_ms)
+        if panes:
+            lag = newest - lag_ms(HORIZON_MS) - HORIZON_MS
+            before, load = pa.concat_tables(panes), pa.concat_tables(loads)
+            recent = load.filter(pc.greater(load["as_of_ms"], newest - keep_ms))
+            restarted.recover(before.filter(pc.greater(before["pane_end_ms"], lag)), recent)
+        rows, again = running.fold(given, newest), restarted.fold(given, newest)
+        mine, theirs = found(rows), found(again)
+        assert mine.keys() == theirs.keys()
+        assert all(mine[key] == pytest.approx(theirs[key], rel=1e-9) for key in theirs)
+        panes.append(given)
+        loads.append(rows.append_column("batch_id", pa.array([batch] * rows.num_rows)))
+        newest = end
