@@ -50,7 +50,16 @@ def test_churn_is_moves_for_balance_a_bundle_a_day() -> None:
     assert churn(point, 0) == churn(replace(point, bundles=0), DAY_MS) == 0.0
 
 
-@pytest.mark.parametrize(("at_ms", "lasted"), [((), 0), ((30_000,), 0), ((30_000, 60_000, 180_000), 180_000)])
-def test_a_run_lasts_from_the_start_of_its_first_step(at_ms: tuple[int, ...], lasted: int) -> None:
+@pytest.mark.parametrize(
+    ("at_ms", "lasted"),
+    [
+        ((), 0),
+        ((30_000,), 0),
+        ((30_000, 60_000, 180_000), 180_000),
+        ((30_000, 60_000, 3 * DAY_MS, 3 * DAY_MS + 30_000), 120_000),
+        ((0, 1_700_000_000_000, 1_700_000_030_000, 1_700_000_060_000), 120_000),
+    ],
+)
+def test_a_run_lasts_from_the_start_of_its_first_step_without_long_gaps(at_ms: tuple[int, ...], lasted: int) -> None:
     ones = (1.0,) * len(at_ms)
     assert span_ms(PointRun(POINT, Timeline(at_ms, ones, ones, (0,) * len(at_ms)))) == lasted

@@ -154,6 +154,14 @@ def test_bad_replays_are_refused() -> None:
         prepare(from_reports([report("b1", 0, {A: 1.0})], STEP_MS), (0.0,) * len(RESOURCES), Replay())
 
 
+def test_a_recording_that_knows_no_load_is_refused() -> None:
+    """All would be as good as the best: no figure says that nothing was known."""
+    unlimited = [report("b1", step, {A: 1.0}, limit=-1.0) for step in range(4)]
+    with pytest.raises(BadRecord, match="no report knows usage and limit of cpu, bandwidth_in, bandwidth_out, disk_io"):
+        prepared_of(unlimited)
+    assert prepared_of([*unlimited, report("b2", 3, {B: 1.0})]).counted.tolist()
+
+
 def test_orphans_go_where_isolation_allows() -> None:
     """b1 leaves; its namespace may use b3 only, although b2 has no bundle of it."""
     reports = [r for at in range(8) for r in (report("b2", at, {}), report("b3", at, {D: 20.0}))]

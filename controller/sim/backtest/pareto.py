@@ -14,15 +14,20 @@ import numpy as np
 from controller.sim.backtest.result import PointResult, PointRun
 
 DAY_MS = 86_400_000
+GAP_STEPS = 10
 
 
 def span_ms(run: PointRun) -> int:
     """How long the run lasted: from the start of its first step to the end of its last; 0 without steps.
 
     A step is as long as the shortest distance between two; of a single step that is not known, and it counts as 0.
+    More than GAP_STEPS without a step were not recorded, and are left out.
     """
-    at_ms = np.array(run.timeline.at_ms, np.int64)
-    return int(at_ms[-1] - at_ms[0] + np.diff(at_ms).min()) if len(at_ms) > 1 else 0
+    apart = np.diff(np.array(run.timeline.at_ms, np.int64))
+    if not len(apart):
+        return 0
+    step = int(apart.min())
+    return int(np.where(apart > GAP_STEPS * step, step, apart).sum()) + step
 
 
 def churn(point: PointResult, lasted_ms: int) -> float:

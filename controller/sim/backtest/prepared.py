@@ -97,6 +97,10 @@ def prepare(recording: Recording, weights: tuple[float, ...], replay: Replay) ->
         rounds.add(at, step, recording.member[at], recording.latency[at])
         if at == 0:
             first_owner = step.owner.copy()
+    if not (np.isfinite(base) & np.isfinite(limit)).any():
+        names = ", ".join(RESOURCES[at] for at in counted.tolist())
+        advice = "give another resource a weight, or the network card's speed (agent.override_broker_nic_speed_gbps)"
+        raise BadRecord("backtest", f"no report knows usage and limit of {names}, so nobody's load is known: {advice}")
     weight = np.array(weights)[counted]
     return Prepared(
         brokers=recording.brokers,
