@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from controller.config.sources import ENV_CONF
 
 LOADS, CONTROL = "loads", "control"
 
@@ -38,7 +41,12 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
         epilog="Exit codes: 0 stopped on request, 1 failed, 2 bad configuration, 3 another controller is alive, "
         "4 another controller took over.",
     )
-    parser.add_argument("--conf", type=Path, help="configuration file (YAML)")
+    parser.add_argument(
+        "--conf",
+        type=Path,
+        default=os.environ.get(ENV_CONF) or None,
+        help=f"configuration file (YAML); else ${ENV_CONF}",
+    )
     parser.add_argument("--profile", help="profile under conf/profiles, such as local or cluster")
     parser.add_argument(
         "--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="one setting, stronger than the file"

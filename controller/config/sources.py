@@ -16,6 +16,7 @@ from controller.domain.errors import ConfigError
 
 ENV_PREFIX = "BALLAST_"
 ENV_PROFILE = "BALLAST_PROFILE"
+ENV_CONF = "BALLAST_CONF"  # the configuration file of whoever is given none
 
 
 class _UniqueKeys(yaml.SafeLoader):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
+import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -16,10 +18,11 @@ from controller.demo.figures import DemoFigures
 from controller.demo.local_cluster import LocalCluster
 from controller.demo.scenario import Scenario
 from controller.demo.view import LiveView
-from controller.domain.errors import BallastError
+from controller.domain.errors import BallastError, ConfigError
+from controller.ops.cli_options import PROBLEM, USAGE, new_app
 from controller.ops.paths import RUN
 
-app = typer.Typer(add_completion=False)
+app = new_app()
 
 
 @app.command()
@@ -40,9 +43,10 @@ def demo(
         tell = view.tell if view else _plain(console)
         try:
             figures = _run(where, brokers, minutes, sets or [], view, tell, typed_ms)
-        except BallastError as error:
-            typer.echo(f"demo: {error}\nlogs: {where}/logs", err=True)
-            raise typer.Exit(1) from None
+        except (BallastError, OSError) as error:
+            usage = isinstance(error, ConfigError)
+            typer.echo(f"ballast demo: {error}" + ("" if usage else f"; logs: {where}/logs"), err=True)
+            raise typer.Exit(USAGE if usage else PROBLEM) from None
     if as_json:
         typer.echo(json.dumps(figures.to_json()))
     else:
@@ -72,17 +76,26 @@ def _plain(console: Console) -> object:
     started = time.monotonic()
 
     def tell(step: str) -> None:
-        console.print(f"[{time.monotonic() - started:6.1f} s] {step}", highlight=False, markup=False)
+        line = f"[{time.monotonic() - started:6.1f} s] {step}"
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     return tell
 
 
 def _summary(console: Console, figures: DemoFigures, where: Path) -> None:
     for name, value in figures.to_json().items():
-        console.print(f"{name:22} {value}", highlight=False)
-    console.print(f"\ntables: {figures.tables}\nlogs:   {where / 'logs'}")
+        console.print(f"{name:22} {value}", highlight=False, soft_wrap=True)
     console.print(
-        f"try next: ballast decisions --conf {where / 'ballast.yaml'}\n"
-        "          docs/sql.md, notebooks/01_operations.py, ballast replay-reports FILE",
+        f"\nlogs: {where / 'logs'}\n"
+        "try next:\n"
+        f"  {_as_typed()} decisions --conf {where / 'ballast.yaml'}\n"
+        f"  {_as_typed()} explain broker-2 --conf {where / 'ballast.yaml'}\n"
+        "  docs/sql.md and notebooks/01_operations.py, on the tables above",
         highlight=False,
+        soft_wrap=True,
     )
+
+
+def _as_typed() -> str:
+    """The command as it can be typed here: by its path where `ballast` alone would not be found."""
+    return "ballast" if shutil.which("ballast") else sys.argv[0]

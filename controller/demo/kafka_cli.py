@@ -11,9 +11,10 @@ import typer
 from controller.bus.cluster import cluster_id
 from controller.bus.topics import TopicNames, ensure_topics, live_topics
 from controller.demo.kafka import EmbeddedKafka
+from controller.ops.cli_options import new_group
 from controller.ops.paths import RUN
 
-app = typer.Typer(help="A local single-node Kafka from the project's JARs.", no_args_is_help=True)
+app = new_group("A local single-node Kafka from the project's JARs.")
 Folder = Annotated[Path, typer.Option("--dir", help="Folder with its settings, data, log and pid.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
 DEFAULT_FOLDER = RUN / "kafka"

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from controller.demo.local_cluster import LocalCluster
 from controller.demo.replay import ReplayResult, read_recording, replay
-from controller.domain.errors import BallastError
+from controller.domain.errors import BallastError, ConfigError
+from controller.ops.cli_options import PROBLEM, USAGE, new_app
 from controller.ops.paths import RUN
+from controller.ops.show import emit_table, time_text
 
-app = typer.Typer(add_completion=False)
+app = new_app()
 
 
 @app.command()
@@ -38,9 +38,9 @@ def replay_reports(
             cluster.start_job()
             cluster.wait_for_job()
             result = replay(cluster, records, speed)
-    except BallastError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(1) from None
+    except (BallastError, OSError) as error:
+        typer.echo(f"ballast replay-reports: {error}", err=True)
+        raise typer.Exit(USAGE if isinstance(error, ConfigError) else PROBLEM) from None
     finally:
         if keep is None:
             shutil.rmtree(folder, ignore_errors=True)
@@ -58,11 +58,13 @@ def _print(result: ReplayResult, as_json: bool) -> None:
             typer.echo(json.dumps(row, sort_keys=True, default=str))
         typer.echo(json.dumps(result.summary()))
         return
-    table = Table("at", "kind", "bundle", "from", "to", "reason", title="Decisions (shadow)")
-    for row in result.decisions:
-        table.add_row(*(str(row[k] or "") for k in ("at_ms", "kind", "bundle", "source", "target", "reason")))
-    console = Console()
-    console.print(table)
+    columns = ("kind", "bundle", "source", "target", "reason")
+    emit_table(
+        ["at (UTC)", "kind", "bundle", "from", "to", "reason"],
+        [(time_text(row["at_ms"]), *(row[name] for name in columns)) for row in result.decisions],
+        "decisions (shadow)",
+        empty="no decision",
+    )
     for phase, sources in result.sources_by_phase.items():
-        console.print(f"{phase}: sources {', '.join(sources) or 'none'}")
-    console.print(f"{result.reports} reports, {result.quarantined} quarantined, {result.rounds} rounds")
+        typer.echo(f"{phase}: sources {', '.join(sources) or 'none'}")
+    typer.echo(f"{result.reports} reports, {result.quarantined} quarantined, {result.rounds} rounds")

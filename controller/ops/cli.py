@@ -1,7 +1,7 @@
 """`ballast`: a table of commands. A command's module is imported only when that command is called, so help is fast.
 
 Every command is a typer app of its own in `controller/ops/cmd_*.py` (or where its part lives). What Ballast refuses
-ends in one line on stderr and exit code 2; a traceback means a bug.
+ends in one line on stderr and exit code 2, mistyped options as well; a traceback means a bug.
 """
 
 from __future__ import annotations
@@ -9,9 +9,14 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
+
+import typer
 
 from controller.domain.errors import BallastError
+
+# what the parser of the command line raises; typer exports only a leaf of it
+UsageError = cast("type[Exception]", typer.BadParameter.__mro__[1])
 
 
 class Command(NamedTuple):
@@ -72,10 +77,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(2)
     try:
         app = getattr(importlib.import_module(command.module), command.app)
-        app(args=given[1:], prog_name=f"ballast {given[0]}")
+        code = app(args=given[1:], prog_name=f"ballast {given[0]}", standalone_mode=False)
     except BallastError as error:
         print(f"ballast {given[0]}: {error}", file=sys.stderr)
         raise SystemExit(2) from error
+    except UsageError as error:
+        print(_usage_text(error, given[0]), file=sys.stderr)
+        raise SystemExit(2) from None
+    raise SystemExit(code or 0)
+
+
+def _usage_text(error: BaseException, command: str) -> str:
+    """One line for a mistyped option or argument; the help of a group that was called without a sub-command."""
+    text: str = error.format_message()  # type: ignore[attr-defined]
+    if "\n" in text:
+        return text
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else f"ballast {command}"
+    return f"{path}: {text.rstrip('.')}; `{path} --help` tells what there is"
 
 
 def overview() -> str:

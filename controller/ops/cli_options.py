@@ -17,14 +17,13 @@ from deltalake.exceptions import DeltaError
 
 from controller.config.load import load_settings
 from controller.config.settings import Settings
+from controller.config.sources import ENV_CONF
 from controller.domain.errors import BadRecord, BallastError, ConfigError
 
 OK, PROBLEM, USAGE = 0, 1, 2
 CHATTY = ("kafka", "httpx")
 
-Conf = Annotated[
-    Path | None, typer.Option("--conf", envvar="BALLAST_CONF", help="Configuration file.", show_default=False)
-]
+Conf = Annotated[Path | None, typer.Option("--conf", envvar=ENV_CONF, help="Configuration file.", show_default=False)]
 Profile = Annotated[str | None, typer.Option("--profile", help="Configuration profile.", show_default=False)]
 Sets = Annotated[
     list[str] | None, typer.Option("--set", help="section.key=value over everything else.", show_default=False)
@@ -52,6 +51,8 @@ def told(command: Callable[_P, _R]) -> Callable[_P, _R]:
             logging.getLogger(library).setLevel(logging.CRITICAL)  # what failed is said once, by the command
         try:
             return command(*args, **kwargs)
+        except BrokenPipeError:
+            raise  # whoever read our output has enough (`| head`): the end, and nothing to tell
         except (BallastError, DeltaError, OSError) as error:
             raise refused(error) from None
 

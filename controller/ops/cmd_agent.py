@@ -13,7 +13,6 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import structlog
@@ -38,12 +37,13 @@ from controller.domain.decision import Reason
 from controller.domain.errors import BadRecord, ConfigError
 from controller.domain.ids import check_broker_id
 from controller.ledger.follower import Follower
+from controller.ops.cli_options import Conf, Profile, Sets, new_app
 from controller.ops.http import HttpServer, make_app
 from controller.ops.logs import configure_logs
 from controller.ops.metrics import new_registry
 from controller.policy.split import oversized
 
-app = typer.Typer(help="One broker's agent.", add_completion=False)
+app = new_app()
 log = structlog.get_logger(__name__)
 
 WILDCARDS = ("0.0.0.0", "::")
@@ -53,9 +53,9 @@ URGENT_BLOCK_MS = 200  # the event loop is never held longer by a Kafka that tak
 @app.command()
 def agent(
     broker_id: Annotated[str, typer.Option(help="Name of the broker: host:port of its web service, or any name.")],
-    conf: Annotated[Path | None, typer.Option(help="Configuration file.")] = None,
-    profile: Annotated[str | None, typer.Option(help="Profile to start from, such as local or cluster.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="section.key=value, may be repeated.")] = None,
+    conf: Conf = None,
+    profile: Profile = None,
+    sets: Sets = None,
     capacity: Annotated[
         list[str] | None, typer.Option(help="Capacity of the reference broker, such as cpu_pct=150; repeatable.")
     ] = None,
@@ -63,7 +63,7 @@ def agent(
     leave_timeout_s: Annotated[float, typer.Option(help="Longest wait for a graceful leave.")] = 30.0,
 ) -> None:
     """Report load, hold the lease, follow the journal, hand bundles over, answer lookups."""
-    settings = load_settings(conf, profile, overrides=set_ or [])
+    settings = load_settings(conf, profile, overrides=sets or [])
     try:
         check_broker_id(broker_id)
     except BadRecord as error:

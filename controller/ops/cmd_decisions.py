@@ -37,8 +37,11 @@ def decisions(
         typer.echo(f"{len(rows) - limit} more; --limit shows them")
 
 
-def print_decisions(rows: list[dict[str, Any]]) -> None:
-    """The table that `explain` prints as well."""
+NO_MATCH = "no decision matches (`--skips` shows what was decided against)"
+
+
+def print_decisions(rows: list[dict[str, Any]], empty: str = NO_MATCH) -> None:
+    """The table that `explain` prints as well; `empty`: what is said where there is no row."""
     compared = any(row["challenger"] for row in rows)
     emit_table(
         [
@@ -70,7 +73,7 @@ def print_decisions(rows: list[dict[str, Any]]) -> None:
             )
             for row in rows
         ],
-        empty="no decision matches (`--skips` shows what was decided against)",
+        empty=empty,
     )
 
 

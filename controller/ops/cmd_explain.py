@@ -49,8 +49,8 @@ def _print_decision(document: Mapping[str, Any]) -> None:
             ("reason", reason_text(decision["reason"])),
             ("bundle", decision["bundle"] and f"{decision['bundle']} at epoch {decision['epoch']}"),
             ("boundary", decision["boundary"] and f"0x{decision['boundary']:08x}"),
-            ("from", decision["source"] and f"{decision['source']}  {predicted_text(decision, decision['source'])}"),
-            ("to", decision["target"] and f"{decision['target']}  {predicted_text(decision, decision['target'])}"),
+            ("from", _end_text(decision, decision["source"])),
+            ("to", _end_text(decision, decision["target"])),
             ("outcome", reason_text(decision["outcome"]) or "nothing to carry out"),
         ]
     )
@@ -58,6 +58,11 @@ def _print_decision(document: Mapping[str, Any]) -> None:
     if document["journal"]:
         typer.echo("")
         print_entries([Entry.from_row(row) for row in document["journal"]], "what the journal says")
+
+
+def _end_text(decision: Mapping[str, Any], broker: str | None) -> str | None:
+    """One end of a move with what it should become: `b1:8080  47.0 % → 36.2 %`."""
+    return f"{broker}  {predicted_text(decision, broker)}".rstrip() if broker else None
 
 
 def _print_round(document: Mapping[str, Any]) -> None:
@@ -68,7 +73,7 @@ def _print_round(document: Mapping[str, Any]) -> None:
         typer.echo("")
         _print_scores(found["scores"])
         typer.echo("")
-        print_decisions(found["decisions"])
+        print_decisions(found["decisions"], "it decided nothing")
         print_round_candidates(found["decisions"])
 
 
@@ -83,13 +88,15 @@ def _print_broker(document: Mapping[str, Any]) -> None:
         print_evidence(document["considered"])
     print_as_target(document["as_target"])
     typer.echo("")
-    print_decisions(document["decisions"])
+    print_decisions(document["decisions"], "no round decided anything about it")
 
 
 def _print_bundle(document: Mapping[str, Any]) -> None:
-    emit_facts(list(document["now"].items()))
+    now = dict(document["now"])
+    moved_at_ms = now.pop("moved_at_ms", None)
+    emit_facts([*now.items(), ("moved (UTC)", time_text(moved_at_ms) if moved_at_ms else None)])
     typer.echo("")
-    print_decisions(document["decisions"])
+    print_decisions(document["decisions"], "no round decided anything about it")
     typer.echo("")
     print_entries([Entry.from_row(row) for row in document["journal"]], "what the journal says")
 

@@ -16,13 +16,14 @@ from pathlib import Path
 import typer
 
 from controller.domain.errors import ConfigError
+from controller.ops.cli_options import new_app
 from controller.ops.paths import CONF, ROOT, jars_of
 from controller.ops.setup_java import find_java
 
 LOCAL_SPARK_CONF = CONF / "spark" / "local.conf"
 JOB = ROOT / "jobs" / "balance.py"
 
-app = typer.Typer(add_completion=False, help="Run the Spark job: the loads query and the control query.")
+app = new_app()
 
 
 def spark_submit_command(

@@ -22,6 +22,7 @@ from controller.ledger.tables import TableRoot
 from controller.ops.cli_options import AsJson, Conf, Profile, Sets, new_app, settings_of, told
 from controller.ops.cmd_job import LOCAL_SPARK_CONF, spark_environment, spark_submit_command
 from controller.ops.paths import ROOT
+from controller.ops.reading import no_tables
 from controller.ops.show import emit_json, emit_table
 
 JOB = ROOT / "jobs" / "maintain.py"
@@ -46,6 +47,8 @@ def run(
         os.execve(command[0], command, spark_environment(os.environ, spark_conf))
     settings = settings_of(conf, profile, sets)
     tables = TableRoot(settings.tables.root)
+    if not any(tables.exists(name) for name in BULK):  # a mistyped address must not look like work done
+        raise no_tables(tables.root)
     engine, kept, now_ms = DeltaRsEngine(tables), kept_ms(settings), wall_ms()
     show([maintain(tables, engine, kept, now_ms, name) for name in names], as_json)
 

@@ -84,7 +84,7 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     more = [f"{len(ids)} {word}: {', '.join(ids[:5])}" for word, ids in named if ids]
     yield "brokers", ", ".join([f"{brokers['alive']} alive", *more])
     yield "bundles", ", ".join(f"{count} {state}" for state, count in bundles.items()) or "none"
-    yield "last round", _round_text(document["last_round"])
+    yield "last round", round_text(document["last_round"])
     lag_ms = document["loads"]["lag_ms"]
     yield "load data", "no reports yet" if lag_ms is None else f"newest report {duration_text(lag_ms)} ago"
     quarantined = document["quarantined_last_hour"]
@@ -105,12 +105,13 @@ def _controller_text(controller: Mapping[str, Any]) -> str:
     return f"SILENT: {instance}" + (f", last heard {silent} ago" if silent else ", never heard on this Kafka")
 
 
-def _round_text(last: Mapping[str, Any] | None) -> str:
+def round_text(last: Mapping[str, Any] | None) -> str:
+    """The last round in one line."""
     if last is None:
         return "none yet"
     sources = ", ".join(last["sources"]) or "none"
     who = f"{last['round_id']} by {last['strategy']}, {duration_text(last['age_ms'])} ago"
-    return (
-        f"{who}: sources {sources}; {last['moves']} moves, {last['splits']} splits; "
-        f"mean {percent_text(last['mean_score'])}, highest {percent_text(last['max_score'])}"
-    )
+    scores = f"mean {percent_text(last['mean_score'])}, highest {percent_text(last['max_score'])}"
+    if not percent_text(last["mean_score"]):
+        scores = "no broker had a score"
+    return f"{who}: sources {sources}; {last['moves']} moves, {last['splits']} splits; {scores}"

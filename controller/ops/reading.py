@@ -22,16 +22,21 @@ class NoTables(BallastError):
     """Raised when there is no journal where the configuration says that the tables are."""
 
 
+def no_tables(root: str) -> NoTables:
+    """What to raise where no tables are, with the next step."""
+    return NoTables(
+        f"no tables at {root}: start a controller (`ballast run` or `make demo`), "
+        f"or say where they are with --conf FILE or --set tables.root=PATH{_found_nearby()}"
+    )
+
+
 class Reader:
     """The tables of one cluster, read at their newest versions. Raises NoTables when there are none."""
 
     def __init__(self, settings: Settings) -> None:
         self.root = TableRoot(settings.tables.root)
         if not self.root.exists("journal"):
-            raise NoTables(
-                f"no tables at {self.root.root}: start a controller (`ballast run` or `make demo`), "
-                f"or say where they are with --conf FILE or --set tables.root=PATH{_found_nearby()}"
-            )
+            raise no_tables(self.root.root)
 
     def state(self) -> ClusterState:
         """The cluster as the journal tells it now."""

@@ -19,6 +19,7 @@ from controller.domain.decision import Reason
 from controller.domain.entries import Kind
 from controller.domain.ownership import State
 from controller.ops.cli import COMMANDS, main
+from controller.ops.cmd_status import round_text
 from controller.ops.evidence_text import evidence_lines, kind_text, reason_text
 from controller.ops.liveness import Heard
 from controller.ops.overview import status as status_of
@@ -137,6 +138,13 @@ def test_status_says_when_a_controller_is_silent(run: ShortRun) -> None:
     unknown = status_of(reader, run.now_ms, None, "no Kafka answers")
     assert unknown["controller"]["alive"] is None
     assert unknown["problems"] == []
+
+
+def test_a_round_without_scores_says_so(run: ShortRun) -> None:
+    last = status_of(Reader(run.settings), run.now_ms, None, "not asked")["last_round"]
+    assert "mean " in round_text(last)
+    assert round_text({**last, "mean_score": None, "max_score": None}).endswith("no broker had a score")
+    assert round_text(None) == "none yet"
 
 
 @pytest.mark.covers("list-distribution")
@@ -269,6 +277,10 @@ def test_what_cannot_be_is_one_line_and_a_code(ballast: Any) -> None:
         ("brokers --set control.lease_ns=1", 2, "unknown key control.lease_ns"),
         ("config check --set control.lease_ms=never", 2, "is not allowed"),
         ("config show --profile moon", 2, "profile = moon is not allowed"),
+        ("status --offlin", 2, "ballast status: No such option: --offlin"),
+        ("journal --since yesterday", 2, "`ballast journal --help`"),
+        ("namespace create shop/x --bundles 0", 2, "ballast namespace create: Invalid value for '--bundles'"),
+        ("topic destroy x", 2, "No such command 'destroy'"),
     ):
         ended, out, err = ballast(line)
         assert (ended, out) == (code, ""), line
@@ -281,6 +293,39 @@ def test_missing_tables_are_said_with_the_next_step(capsys: pytest.CaptureFixtur
         main(["status", "--set", f"tables.root={tmp_path}/none"])
     assert ended.value.code == 1
     assert "start a controller" in capsys.readouterr().err
+
+
+def test_maintenance_of_no_tables_is_no_success(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["maintain", "--set", f"tables.root={tmp_path}/mistyped"])
+    out = capsys.readouterr()
+    assert (ended.value.code, out.out) == (1, "")
+    assert f"no tables at {tmp_path}/mistyped" in out.err
+
+
+@pytest.mark.parametrize("line", ["agent --broker-id b1:8080", "store --data-dir x", "status", "demo --dir README.md"])
+def test_what_hinders_a_start_is_one_line(
+    line: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("BALLAST_CONF", "no/such.yaml")  # the demo has a configuration of its own
+    with pytest.raises(SystemExit) as ended:
+        main(line.split())
+    err = capsys.readouterr().err
+    of_demo = line.startswith("demo")
+    assert ended.value.code == (1 if of_demo else 2)
+    assert ("README.md" if of_demo else "cannot read configuration file no/such.yaml") in err
+    assert err.count("\n") == 1
+
+
+def test_whoever_has_read_enough_gets_no_complaint(run: ShortRun) -> None:
+    argv = [sys.executable, "-m", "controller.ops.cli", "journal", "--limit", "100000"]
+    argv += ["--set", f"tables.root={run.root.root}"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT) as reader:
+        assert reader.stdout is not None
+        assert reader.stderr is not None
+        reader.stdout.close()
+        assert reader.stderr.read() == ""
 
 
 def test_configuration_is_shown_with_origins(document: Any) -> None:

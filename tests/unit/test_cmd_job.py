@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from controller.ops.cmd_job import LOCAL_SPARK_CONF, has_local_master, spark_environment
 from controller.ops.paths import CONF
+from jobs.control_arguments import parse_arguments
 
 
 def test_only_a_local_master_is_bound_to_loopback() -> None:
@@ -25,3 +28,11 @@ def test_an_address_from_outside_counts() -> None:
 )
 def test_the_master_is_read_as_spark_reads_it(properties: str, local: bool) -> None:
     assert has_local_master(properties) is local
+
+
+def test_the_configuration_file_may_be_named_for_a_whole_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BALLAST_CONF", "site.yaml")
+    assert parse_arguments([]).conf == Path("site.yaml")
+    assert parse_arguments(["--conf", "other.yaml"]).conf == Path("other.yaml")
+    monkeypatch.delenv("BALLAST_CONF")
+    assert parse_arguments([]).conf is None
