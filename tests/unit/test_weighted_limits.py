@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from controller.domain.decision import Reason
+from controller.domain.errors import ConfigError
 from controller.domain.load import BUNDLE_FIELDS, RESOURCES
 from controller.domain.overrides import AVOID, Override
 from controller.domain.settings import PolicySettings, ShedSettings
@@ -276,3 +277,44 @@ def test_a_provider_of_ones_own_counts_beside_the_built_in_ones() -> None:
     assert (move.bundle, move.target) == (bundle_name(1), "b")
     assert move.evidence["limits"] == {"cpu": 235, "backlog": 1500}
     assert replay_round(json.loads(json.dumps(result.inputs))) == result.plan_hash
+
+
+class Words(Backlog):
+    """Its limit is no number."""
+
+    def limit(self, snapshot: Snapshot, settings: object) -> Any:
+        """As many words as brokers."""
+        return ["much"] * len(snapshot.brokers)
+
+
+class Short(Backlog):
+    """One usage for all."""
+
+    def usage(self, snapshot: Snapshot) -> Any:
+        """Not one for each."""
+        return 7.0
+
+
+class Faulty(Backlog):
+    """It fails once somebody must shed."""
+
+    def part(self, snapshot: Snapshot) -> Any:
+        """Of no bundle."""
+        raise LookupError("no such column")
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (Words, "Words: limit gave no numbers (could not convert string to float: 'much')"),
+        (Short, "Short: usage gave (), not (2,) numbers"),
+        (Faulty, "Faulty: part failed (LookupError: no such column)"),
+    ],
+)
+def test_a_provider_that_fails_in_a_round_is_named(kind: type, said: str) -> None:
+    built = weighted().with_settings(weighted={"load_awareness_providers": (f"{__name__}.{kind.__name__}",)})
+    built.broker("a", cpu=20, backlog_bytes=1_500.0).broker("b", cpu=20)
+    built.bundle("a", cpu=10, backlog_bytes=900.0).bundle("a", cpu=10, backlog_bytes=600.0)
+    with pytest.raises(ConfigError) as caught:
+        built.second_round()
+    assert str(caught.value) == f"load awareness provider {__name__}.{said}"

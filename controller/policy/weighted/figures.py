@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,9 +35,9 @@ class Figures:
         count = len(snapshot.brokers)
         kept: list[tuple[LoadAwarenessProvider, Floats, Floats]] = []
         for provider in providers:
-            limit = _shaped(provider.limit(snapshot, settings), count, provider, "limit")
+            limit = _told(provider, "limit", count, snapshot, settings)
             limit = np.where(limit > 0, limit, np.nan)
-            usage = _shaped(provider.usage(snapshot), count, provider, "usage")
+            usage = _told(provider, "usage", count, snapshot)
             if (np.isfinite(limit) & np.isfinite(usage)).any():
                 kept.append((provider, usage, limit))
         self._providers = [provider for provider, _, _ in kept]
@@ -50,7 +51,7 @@ class Figures:
     def part(self) -> Floats:
         """[N x P] what each bundle adds to its broker's; asked for only when somebody must shed."""
         count = len(self.snapshot.bundles)
-        parts = [_shaped(provider.part(self.snapshot), count, provider, "part") for provider in self._providers]
+        parts = [_told(provider, "part", count, self.snapshot) for provider in self._providers]
         return np.maximum(np.nan_to_num(_columns(parts, count)), 0.0)
 
     def fullness(self) -> Floats:
@@ -101,11 +102,19 @@ class Figures:
         return {name: round(s) for name, s in zip(self.names, share.tolist(), strict=True) if s == s}
 
 
-def _shaped(values: Floats, count: int, provider: LoadAwarenessProvider, what: str) -> Floats:
-    array = np.asarray(values, np.float64)
+def _told(provider: LoadAwarenessProvider, what: str, count: int, *arguments: Any) -> Floats:
+    """What a method of the provider gives; raises ConfigError that names both where it is not `count` numbers."""
+    kind = f"load awareness provider {type(provider).__module__}.{type(provider).__qualname__}: {what}"
+    try:
+        values = getattr(provider, what)(*arguments)
+    except Exception as error:  # whatever an operator's own class does
+        raise ConfigError(f"{kind} failed ({type(error).__name__}: {error})") from error
+    try:
+        array = np.asarray(values, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{kind} gave no numbers ({error})") from None
     if array.shape != (count,):
-        kind = f"{type(provider).__module__}.{type(provider).__qualname__}"
-        raise ConfigError(f"load awareness provider {kind}: {what} gave {array.shape}, not ({count},) numbers")
+        raise ConfigError(f"{kind} gave {array.shape}, not ({count},) numbers")
     return array
 
 
