@@ -8,6 +8,7 @@ it as it is. Arrays are read as memory maps: processes share one copy.
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import os
 import shutil
@@ -21,6 +22,7 @@ import numpy as np
 
 from controller.domain.errors import BadRecord, ConfigError
 from controller.domain.settings import PolicySettings
+from controller.domain.weighted_settings import ALL_BUILT_IN
 from controller.sim.backtest.grid import GridPoint
 from controller.sim.backtest.prepared import ARRAYS, Prepared, Replay
 from controller.sim.backtest.result import PointRun, to_csv
@@ -46,6 +48,17 @@ def code_digest() -> str:
     return told.hexdigest()
 
 
+def providers_digest(names: Sequence[str]) -> dict[str, str]:
+    """Class -> SHA-256 of its module's file, of an operator's own classes: they compute results as well."""
+    found = {}
+    for dotted in names:
+        module = dotted.rpartition(".")[0]
+        spec = importlib.util.find_spec(module) if module and dotted != ALL_BUILT_IN else None
+        if spec is not None and spec.origin is not None and Path(spec.origin).is_file():
+            found[dotted] = hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """What all points of a backtest have in common. `digest`: the recording's; `code`: of the code that computes."""
@@ -67,7 +80,8 @@ class Job:
         return self._digest({"weights": weights})[:_SHOWN]
 
     def _digest(self, about: dict[str, Any]) -> str:
-        common = {"code": self.code, "recording": self.digest, "replay": asdict(self.replay)}
+        own = providers_digest(self.base.weighted.load_awareness_providers)
+        common = {"code": self.code, "own": own, "recording": self.digest, "replay": asdict(self.replay)}
         text = json.dumps({**common, **about}, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 

@@ -15,6 +15,7 @@ import pytest
 
 from benchmarks.recorded_day import Day
 from controller.domain.settings import PolicySettings
+from controller.domain.weighted_settings import WeightedSettings
 from controller.ops.backtest_store import Job, Store, load_arrays
 from controller.ops.cli import main
 from controller.sim.backtest.grid import GridPoint
@@ -90,6 +91,19 @@ def test_another_configuration_or_recording_is_another_point(tmp_path: Path) -> 
     shorter.write_text("".join(f"{line}\n" for line in REAL.read_text().splitlines()[:150]))
     assert backtest(shorter, tmp_path, "--strategies", "steady") == 0
     assert len(list((tmp_path / "points").iterdir())) == 5
+
+
+def test_a_changed_provider_of_ones_own_is_another_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its code computes results as much as ours does."""
+    module, name = tmp_path / "providers_of_mine.py", "providers_of_mine.Mine"
+    monkeypatch.syspath_prepend(str(tmp_path))
+    keys = []
+    for limit in (0.5, 0.7, 0.5):
+        module.write_text(f"from controller.policy.weighted.providers import CpuProvider\n\nclass Mine(CpuProvider):\n"
+                          f"    name = 'mine'\n\n    def _share(self, settings):\n        return {limit}\n")  # fmt: skip
+        base = PolicySettings(weighted=WeightedSettings(load_awareness_providers=(name,)))
+        keys.append(Job("recording", base, Replay()).key(GridPoint("weighted", ())))
+    assert keys[0] == keys[2] != keys[1]
 
 
 def test_a_damaged_point_is_run_again(tmp_path: Path) -> None:
