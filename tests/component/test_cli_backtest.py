@@ -99,8 +99,10 @@ def test_a_changed_provider_of_ones_own_is_another_point(tmp_path: Path, monkeyp
     monkeypatch.syspath_prepend(str(tmp_path))
     keys = []
     for limit in (0.5, 0.7, 0.5):
-        module.write_text(f"from controller.policy.weighted.providers import CpuProvider\n\nclass Mine(CpuProvider):\n"
-                          f"    name = 'mine'\n\n    def _share(self, settings):\n        return {limit}\n")  # fmt: skip
+        module.write_text(
+            "from controller.policy.weighted.providers import CpuProvider\n\nclass Mine(CpuProvider):\n"
+            f"    name = 'mine'\n\n    def _share(self, settings):\n        return {limit}\n"
+        )
         base = PolicySettings(weighted=WeightedSettings(load_awareness_providers=(name,)))
         keys.append(Job("recording", base, Replay()).key(GridPoint("weighted", ())))
     assert keys[0] == keys[2] != keys[1]
