@@ -37,10 +37,13 @@ def begin(seed: int, slow: float = 1.0) -> SimCluster:
 
 def disturb(cluster: SimCluster, choice: random.Random) -> None:
     agents = [a for a in cluster.agents if a.alive]
+    if not agents:
+        return
     agent = choice.choice(agents)
     bundle = choice.choice(cluster.state.namespaces["t/n"])
     what = choice.choice(
-        ["transfer"] * 6 + ["unload", "split", "pause", "crash", "hang", "cut", "restart", "refuse", "drain", "ctl"]
+        ["transfer"] * 6
+        + ["unload", "split", "pause", "crash", "hang", "cut", "restart", "refuse", "drain", "ctl", "leave", "all"]
     )
     if what == "transfer":
         cluster.command("unload_bundle", bundle=str(bundle), to=choice.choice(BROKERS))
@@ -60,6 +63,13 @@ def disturb(cluster: SimCluster, choice: random.Random) -> None:
         cluster.start(agent.broker)
     elif what == "refuse":
         agent.refusing = not agent.refusing
+    elif what == "leave":
+        agent.leave()
+    elif what == "all":  # the power fails, and most of them are back within seconds
+        for one in agents:
+            one.crash()
+        for broker in choice.sample(BROKERS, 3):
+            cluster.after(choice.randint(10, 4_000), lambda b=broker: cluster.start(b))
     elif what == "drain":
         cluster.command(choice.choice(["drain", "undrain"]), broker=agent.broker)
     else:
@@ -75,12 +85,19 @@ def test_one_server_whatever_happens_and_everything_is_served_in_the_end(seed: i
     for _ in range(25):
         disturb(cluster, choice)
         cluster.run(choice.choice([50, 200, 500, 2_000, 5_000]))
+    for agent in cluster.agents:
+        if agent.leaving:
+            agent.crash()  # were all of them leaving, nobody could take anything
     for broker in BROKERS:
         cluster.command("undrain", broker=broker)
         if not any(a.alive and a.broker == broker for a in cluster.agents):
             cluster.start(broker)
-    cluster.command("thaw")
     cluster.slow = 1.0
+    cluster.cut.clear()
+    for agent in cluster.agents:
+        agent.paused_until_ms = agent.hung_until_ms = 0
+    cluster.run(15_000)
+    assert not cluster.state.frozen, "enough have come back, be it as new processes"
     cluster.settle()
 
 
