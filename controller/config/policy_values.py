@@ -128,6 +128,7 @@ def weighted_settings(settings: Settings) -> WeightedSettings:
         offload_threshold_bytes=w.offload_threshold,
         max_unacked_messages_per_broker=w.max_unacked_messages_per_broker,
         max_active_rpc_queue_ms=w.max_active_rpc_queue_ms,
+        fewest_moves=w.fewest_moves,
     )
 
 

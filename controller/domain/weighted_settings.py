@@ -34,3 +34,4 @@ class WeightedSettings:
     offload_threshold_bytes: int | None = None
     max_unacked_messages_per_broker: int | None = None
     max_active_rpc_queue_ms: float | None = None
+    fewest_moves: bool = True  # else bundles go strictly by value, however many that takes

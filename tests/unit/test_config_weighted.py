@@ -93,7 +93,7 @@ def test_every_limit_can_be_switched_off(tmp_path: Path) -> None:
     limits = [d.name for d in DEFINITIONS.values() if d.section == "weighted" and d.optional]
     assert len(limits) == 11
     off = load(tmp_path, "weighted:\n" + "".join(f"  {name}:\n" for name in limits))
-    assert {getattr(off, field) for field in WeightedSettings.__dataclass_fields__} == {None, ()}
+    assert {getattr(off, field) for field in WeightedSettings.__dataclass_fields__} == {None, (), True}
 
 
 @pytest.mark.parametrize(

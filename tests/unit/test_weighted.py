@@ -180,6 +180,27 @@ class TestWhich:
         (move,) = moves(built.second_round())
         assert move.bundle == bundle_name(40)
 
+    @pytest.mark.covers("busiest-first", "least-valuable-first")
+    def test_strictly_by_value_the_smallest_goes_first_until_the_broker_is_within_its_limits(self) -> None:
+        """95 - 85 = 10 points too many: one bundle of 15 would do; by value alone those of 4, 5 and 6 go before it."""
+        for fewest, gone in ((True, [3]), (False, [1, 2, 0])):
+            built = weighted().with_settings(weighted={"fewest_moves": fewest})
+            built.broker("a", cpu=95, sessions=100.0).broker("b", cpu=0)
+            for points, sessions in ((6, 9.0), (4, 1.0), (5, 4.0), (15, 20.0), (65, 66.0)):
+                built.bundle("a", cpu=points, sessions=sessions)
+            found = moves(built.second_round())
+            assert [move.bundle for move in found] == [bundle_name(at) for at in gone]
+            assert found[0].evidence["fewest_moves"] == 1
+            values = [move.evidence["value_ppm"] for move in found]
+            assert values == sorted(values)
+
+    def test_strictly_by_value_what_relieves_nothing_stays_all_the_same(self) -> None:
+        built = weighted().with_settings(weighted={"fewest_moves": False}).broker("a", cpu=90).broker("b", cpu=0)
+        for points in (0, 0, 30, 60):
+            built.bundle("a", cpu=points)
+        (move,) = moves(built.second_round())
+        assert move.bundle == bundle_name(2)
+
     def test_a_pinned_bundle_and_one_in_grace_stay(self) -> None:
         built = weighted().broker("a", cpu=95).broker("b", cpu=0)
         for moved in (0, built.at_ms - 60_000, 0):

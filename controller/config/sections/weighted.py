@@ -20,7 +20,7 @@ class Weighted(Section):
 
     load_awareness_providers: Names = key(
         (),
-        "Classes that look at a figure each, by dotted name; empty, or the walkthrough's "
+        "Classes that look at a figure each, by dotted name; empty, or "
         "org.apache.pulsar.broker.load.LoadAwarenessProvider: all built-in ones. A limit nobody looks at is none.",
         source="design: every resource",
         allowed="a list of dotted names of classes that can be imported",
@@ -115,4 +115,10 @@ class Weighted(Section):
         lo=0.001,
         hi=3_600_000,
         pulsar=_names("maxActiveRpcQueueTime"),
+    )
+    fewest_moves: bool = key(
+        True,
+        "Of the bundles with which the fewest moves bring a broker back, the least valuable go first; false: the least "
+        "valuable of all, however many that takes.",
+        source="design: many small bundles would go instead of one",
     )

@@ -11,7 +11,7 @@ the broker's total:
 | 0.1 | the limit that the broker exceeds most | how much must go is decided by the limits, so it only parts the like |
 
 The smallest value goes first; equal ones go by name. Value alone would move many small bundles instead of one, so it
-chooses only among bundles with which the fewest possible moves still suffice.
+chooses only among bundles with which the fewest possible moves still suffice, unless `fewest_moves` is off.
 """
 
 from __future__ import annotations
@@ -76,6 +76,12 @@ def shedding_order(relief: Floats, excess: Floats, limit: Floats, value: Ints) -
     first = first[_order(first, np.zeros(len(first)), value[first])]
     rest = rest[_order(rest, -relieved[rest], value[rest])]
     return SheddingOrder(np.concatenate([first, rest]), moves)
+
+
+def strictly_by_value(relief: Floats, value: Ints) -> Ints:
+    """All that relieve anything [n x D], the least valuable first."""
+    rows = np.flatnonzero((relief > 0).any(axis=1))
+    return rows[_order(rows, np.zeros(len(rows)), value[rows])]
 
 
 def _order(rows: Ints, by: Floats, value: Ints) -> Ints:

@@ -18,7 +18,7 @@ from controller.policy.frame import Ints
 from controller.policy.model import Model
 from controller.policy.reason_codes import ALLOWED, REASONS, counted, most_common
 from controller.policy.snapshot import Snapshot
-from controller.policy.weighted.bundle_value import SheddingOrder, shedding_order, values
+from controller.policy.weighted.bundle_value import SheddingOrder, shedding_order, strictly_by_value, values
 from controller.policy.weighted.figures import Figures
 from controller.policy.weighted.record import Record
 from controller.policy.weighted.target_choice import Target, TargetChoice
@@ -39,6 +39,7 @@ class Planner:
         self.overloaded = round(settings.shed.overloaded_threshold * SCORE_UNIT)
         self.budget = snapshot.room.budget(settings.shed.max_moves_per_round)
         self.left = snapshot.room.left(len(snapshot.brokers))
+        self.fewest = settings.weighted.fewest_moves
 
     def plan(self) -> None:
         """Choose all moves of the round."""
@@ -114,7 +115,8 @@ class Planner:
         relief = self.figures.part[bundles][:, limits]
         excess = self.figures.excess(source, limits)
         value = values(self.figures, source, bundles)
-        return shedding_order(relief, excess, self.figures.limit[source, limits], value)
+        order = shedding_order(relief, excess, self.figures.limit[source, limits], value)
+        return order if self.fewest else order._replace(rows=strictly_by_value(relief, value))
 
     def _move(self, bundle: int, source: int, chosen: Target, evidence: dict[str, Any]) -> None:
         target = chosen.broker
