@@ -50,8 +50,8 @@ Every key of Ballast, written from the declarations in `controller/config/sectio
 `BALLAST_PULSAR__<NAME>`, as `--set <name>=value`. They keep Pulsar's units. Within one layer, Pulsar's name and ours
 with different values stop the start, naming both; with the same value they are fine. Of Pulsar's two spellings of the
 bandwidth weights, the misspelt one (`Bandwith`) is read only while the right one is exactly 1.0, as in Pulsar. The
-limits of strategy `weighted` have the walkthrough's names beside ours in the same way; Pulsar itself does not know
-them.
+limits of strategy `weighted` have other names beside ours in the same way; Pulsar itself does not know them
+([coverage](coverage.md#the-walkthroughs-thresholds) says where they come from).
 
 **Mistakes** stop the start with one line: key, value, where it stands, what is allowed, the nearest known key.
 An unknown key is a mistake, also in the environment; so is a key given twice in a file.

@@ -79,6 +79,7 @@ class Reader:
 
 def _found_nearby() -> str:
     """Configuration files that local runs have left; the likeliest reason is a forgotten --conf."""
-    places = [Path("ballast.yaml"), RUN / "ballast.yaml", *sorted(RUN.glob("*/ballast.yaml"))]
-    found = [str(place) for place in places if place.is_file()]
+    runs = [place for place in RUN.glob("*/ballast.yaml") if (place.parent / "tables" / "journal").is_dir()]
+    newest_first = sorted(runs, reverse=True)  # their names say when
+    found = [str(place) for place in (Path("ballast.yaml"), RUN / "ballast.yaml", *newest_first) if place.is_file()]
     return f"; there is {', '.join(found[:3])}" if found else ""
