@@ -10,7 +10,7 @@ import gzip
 import json
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
@@ -21,7 +21,7 @@ from controller.demo.replay_convert import Overrides
 from controller.domain.errors import BadRecord, ConfigError
 from controller.ledger.tables import TableRoot
 from controller.ops.backtest_lines import Figures, LineReader
-from controller.ops.backtest_panes import add_panes
+from controller.ops.backtest_panes import add_panes, first_hour
 from controller.sim.backtest.recording import Recorder, Recording
 
 PANES_STEP_MS = 10_000  # of tables: one pane
@@ -55,7 +55,7 @@ def read_input(
         return _read_lines(path, step_ms, overrides, quarantine, told)
     root = TableRoot(source)
     if "://" in source or root.exists("broker_panes"):
-        step_ms = step_ms or PANES_STEP_MS
+        step_ms = step_ms or max(PANES_STEP_MS, usual_step_ms(first_hour(root)))
         recorder = Recorder(step_ms)
         count = add_panes(root, recorder, step_ms, told)
         return Input(recorder.done(), step_ms, count)
@@ -72,7 +72,7 @@ def _read_lines(path: Path, step_ms: int | None, overrides: Overrides, quarantin
         why = ", ".join(f"{rule}: {count}" for rule, count in sorted(refused.items()))
         told_more = f"({why}); see {quarantine}" if why else "(it is empty)"
         raise ConfigError(f"{path} has no load report that can be used {told_more}")
-    step_ms = step_ms or usual_step_ms(first)
+    step_ms = step_ms or usual_step_ms((figures.broker, figures.order[0]) for figures in first)
     recorder = Recorder(step_ms)
     count = 0
     for figures in chain(first, lines):
@@ -96,15 +96,15 @@ def _looked_at(lines: Iterator[Figures]) -> list[Figures]:
     return first
 
 
-def usual_step_ms(reports: list[Figures]) -> int:
-    """The median distance of two reports by one broker, as the next round number of seconds that is not much less."""
+def usual_step_ms(reports: Iterable[tuple[str, int]]) -> int:
+    """The median distance of two reports (broker, ms) by one broker, as the next round number of seconds that is not
+    much less."""
     last: dict[str, int] = {}
     distances = []
-    for figures in sorted(reports, key=lambda f: f.order):
-        at_ms = figures.order[0]
-        if at_ms > last.get(figures.broker, at_ms):  # the same report twice has no distance
-            distances.append(at_ms - last[figures.broker])
-        last[figures.broker] = at_ms
+    for broker, at_ms in sorted(reports, key=lambda report: report[1]):
+        if at_ms > last.get(broker, at_ms):  # the same report twice has no distance
+            distances.append(at_ms - last[broker])
+        last[broker] = at_ms
     usual = sorted(distances)[len(distances) // 2] if distances else ROUND_MS[-4]
     return next((step for step in ROUND_MS if step >= 0.9 * usual), ROUND_MS[-1])
 

@@ -30,12 +30,7 @@ def add_panes(root: TableRoot, recorder: Recorder, step_ms: int, told: Callable[
 
     Raises ConfigError when the tables are not there or are empty.
     """
-    for record in (BROKER_PANES, BUNDLE_PANES):
-        if not root.exists(record.name):
-            raise ConfigError(f"{root.uri(record.name)} is no table: name the root of a running system's tables")
-    ends = _read(root, BROKER_PANES, -1, None, (_END,))[_END]
-    if not len(ends):
-        raise ConfigError(f"{root.uri(BROKER_PANES.name)} has no rows: nothing to run strategies on")
+    ends = _ends(root)
     first, last = int(pc.min(ends).as_py()), int(pc.max(ends).as_py())
     hour_ms = max(HOUR_MS // step_ms, 1) * step_ms
     for above in range((first - 1) // hour_ms * hour_ms, last, hour_ms):
@@ -46,6 +41,23 @@ def add_panes(root: TableRoot, recorder: Recorder, step_ms: int, told: Callable[
             _add(recorder, (step + 1) * step_ms - 1, panes, bundles.get(step))
         told((up_to - first) / max(last - first, 1))
     return len(ends)
+
+
+def first_hour(root: TableRoot) -> list[tuple[str, int]]:
+    """Broker and end of each of its panes in the first hour that is recorded. Raises ConfigError as `add_panes`."""
+    first = int(pc.min(_ends(root)).as_py())
+    panes = _read(root, BROKER_PANES, first - 1, first + HOUR_MS, (_END, "broker"))
+    return list(zip(panes["broker"].to_pylist(), panes[_END].to_pylist(), strict=True))
+
+
+def _ends(root: TableRoot) -> pa.ChunkedArray:
+    for record in (BROKER_PANES, BUNDLE_PANES):
+        if not root.exists(record.name):
+            raise ConfigError(f"{root.uri(record.name)} is no table: name the root of a running system's tables")
+    ends = _read(root, BROKER_PANES, -1, None, (_END,))[_END]
+    if not len(ends):
+        raise ConfigError(f"{root.uri(BROKER_PANES.name)} has no rows: nothing to run strategies on")
+    return ends
 
 
 def _read(root: TableRoot, record: Record, above: int, up_to: int | None, columns: tuple[str, ...]) -> pa.Table:

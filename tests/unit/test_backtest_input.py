@@ -208,6 +208,20 @@ def _panes(told: Mapping[str, Any], batch: int) -> tuple[dict[str, Any], list[di
     return broker, rows
 
 
+@pytest.mark.parametrize(("apart", "step_ms"), [(1, 30_000), (4, 120_000)])
+def test_tables_of_brokers_that_report_seldom_have_longer_steps(tmp_path: Path, apart: int, step_ms: int) -> None:
+    """In steps of a pane each broker would be gone for most of the time."""
+    root = TableRoot(tmp_path)
+    root.create_all()
+    told = [_panes(report(name, at, {A: 1.0}), at) for at in range(0, 12 * apart, apart) for name in ("b1", "b2")]
+    append_rows(root, "broker_panes", [row for row, _ in told])
+    append_rows(root, "bundle_panes", [row for _, rows in told for row in rows])
+    found = read_input(str(tmp_path), None, Overrides(), tmp_path / "q.jsonl")
+    assert found.step_ms == step_ms
+    assert found.recording.member.all()
+    assert len(found.recording.at_ms) == 12
+
+
 def test_tables_of_a_running_system_give_the_same_recording(tmp_path: Path) -> None:
     """Each report as a pane of its own, in three commits, over three hours: merged into steps they are the reports."""
     steps = (0, 1, 118, 119, 120, 121, 300, 359)
