@@ -1,8 +1,8 @@
 """One line of `ballast decide` read into arrays, or refused with the value that is wrong.
 
 What a line says is checked as strictly as a load report: numbers are finite numbers, rates are not negative, every
-bundle has all its figures. What the loads query would quarantine alone (a usage above three times its limit, a negative
-usage of a known limit) silences that broker alone; a limit <= 0 means that nobody knows the resource.
+bundle has all its figures. A negative usage of a known limit silences that broker alone; a limit <= 0 means that nobody
+knows the resource. A usage may be above its limit by any factor: lines may tell of demand, not only of what was served.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pydantic_core import from_json
 
 from controller.domain.errors import BadRecord, InvariantBroken
-from controller.domain.load import IMPOSSIBLE_FACTOR, RESOURCES
+from controller.domain.load import RESOURCES
 
 Floats = NDArray[np.float64]
 
@@ -108,7 +108,7 @@ def _resources(names: Sequence[str], bodies: Sequence[Mapping[str, Any]]) -> tup
     limit = usage.copy()
     usage[:, _COLUMNS], limit[:, _COLUMNS] = told[..., 0], told[..., 1]
     known = limit > 0
-    impossible = known & ((usage < 0) | (usage > IMPOSSIBLE_FACTOR * limit))
+    impossible = known & (usage < 0)
     usage[~known], limit[~known] = np.nan, np.nan
     return usage, limit, np.asarray(~impossible.any(axis=1))
 

@@ -49,11 +49,13 @@ def test_what_is_not_told_is_unknown() -> None:
     assert line.readable.all()
 
 
-@pytest.mark.parametrize("pair", [[301, 100], [-1, 100]])
-def test_an_impossible_usage_makes_its_broker_unreadable_alone(pair: list[float]) -> None:
+@pytest.mark.parametrize(("pair", "readable"), [([-1, 100], False), ([301, 100], True), ([1000, 100], True)])
+def test_a_negative_usage_makes_its_broker_unreadable_alone_and_none_is_too_large(
+    pair: list[float], readable: bool
+) -> None:
     doc = document()
     doc["brokers"]["a"]["cpu"] = pair
-    assert parsed(doc).readable.tolist() == [False, True]
+    assert parsed(doc).readable.tolist() == [readable, True]
 
 
 def test_a_line_without_brokers_or_bundles_is_a_line() -> None:

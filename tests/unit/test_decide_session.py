@@ -169,7 +169,7 @@ def test_memory_in_mebibytes_keeps_its_digits() -> None:
 
 def test_an_unreadable_broker_is_frozen_alone() -> None:
     doc = skewed().document()
-    doc["brokers"]["b3:8080"]["cpu"] = [400, 100]
+    doc["brokers"]["b3:8080"]["cpu"] = [-1, 100]
     of = session()
     decisions = of.decide(of.snapshot(parse_line(json.dumps(doc).encode())))
     assert {d.target for d in of_kind(decisions, DecisionKind.TRANSFER)} == {"b1:8080", "b2:8080"}
@@ -286,3 +286,36 @@ def test_a_fault_of_its_own_costs_a_line_and_not_the_stream(monkeypatch: pytest.
         broken.setattr(DecideSession, "decide", lambda self, snapshot: 1 // 0)
         assert "ZeroDivisionError" in answered(of, lines)["error"]
     assert "decisions" in answered(of, lines)
+
+
+@pytest.mark.parametrize("strategy", ["steady", "overload", "threshold"])
+def test_a_demand_far_above_a_broker_s_limit_is_relieved(strategy: str) -> None:
+    doc = skewed().document()
+    for broker in doc["brokers"].values():
+        for name in broker["bundles"]:
+            broker["bundles"][name] = [100.0, 100.0, 5e6, 5e6, 10, 5, 5]
+    hot = next(iter(doc["brokers"]))
+    doc["brokers"][hot]["bundles"] |= {f"more-{at}": [100.0, 100.0, 5e6, 5e6, 10, 5, 5] for at in range(40)}
+    for name, broker in doc["brokers"].items():  # 10 % of a core for each bundle
+        broker["cpu"] = [10.0 * len(broker["bundles"]), 100 if name == hot else 800]
+    assert doc["brokers"][hot]["cpu"][0] > 300
+    of = session(strategy=strategy)
+    decisions: list[Decision] = []
+    for _ in range(6):
+        doc["now"] += MINUTE_MS
+        decisions += of.decide(of.snapshot(parse_line(json.dumps(doc).encode())))
+    assert {d.source for d in of_kind(tuple(decisions), DecisionKind.TRANSFER)} >= {hot}
+
+
+def test_a_utilisation_that_no_traffic_explains_is_a_misreading_for_steady() -> None:
+    doc = skewed().document()
+    odd = list(doc["brokers"])[-1]
+    doc["brokers"][odd]["cpu"] = [1000, 100]
+    of = session(strategy="steady")
+    decisions: list[Decision] = []
+    for _ in range(6):
+        doc["now"] += MINUTE_MS
+        decisions += of.decide(of.snapshot(parse_line(json.dumps(doc).encode())))
+    touched = {name for d in of_kind(tuple(decisions), DecisionKind.TRANSFER) for name in (d.source, d.target)}
+    assert touched
+    assert odd not in touched

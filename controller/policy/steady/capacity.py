@@ -9,6 +9,9 @@ CPU is compared: a broker's usage for each unit of traffic against the cluster's
 
 A broker that lets its bundles' backlog pile up while others do not is no target either. What was learned of a broker
 is remembered for as long as it has too little traffic to be judged again; it belongs to the incarnation.
+
+A utilisation far above the limit is a misreading, and its broker stands aside, unless it is CPU that its own bundles
+explain: what is planned or simulated may ask for more than a machine has.
 """
 
 from __future__ import annotations
@@ -68,8 +71,29 @@ def learn(snapshot: Snapshot, remembered: Mapping[int, float]) -> Capacity:
         explained=np.where(foreign & (usage > 0), np.minimum(1.0, due / np.maximum(usage, 1e-12)), 1.0),
         foreign=foreign,
         slow=(speed >= SLOW) | (backlog_s > np.maximum(BACKLOG_S, BACKLOG_FACTOR * usual)),
-        impossible=np.asarray(np.nan_to_num(snapshot.utilisation).max(axis=1, initial=0.0) > IMPOSSIBLE_FACTOR),
+        impossible=_impossible(snapshot, np.where(judged, ratio, np.inf)),
     )
+
+
+def _told(snapshot: Snapshot) -> Floats:
+    """[B] what part of a broker's messages and bytes its bundles account for, at most 1."""
+    totals = snapshot.totals
+    owned = snapshot.owner >= 0
+    parts = []
+    for what in ("msg_rate", "throughput"):
+        pair = [_F[f"{what}_in"], _F[f"{what}_out"]]
+        held = np.bincount(snapshot.owner[owned], snapshot.fields[owned][:, pair].sum(axis=1), len(totals))
+        whole = totals[:, pair].sum(axis=1)
+        parts.append(np.where(whole > 0, np.minimum(1.0, held / np.maximum(whole, 1e-12)), 1.0))
+    return np.minimum(*parts)
+
+
+def _impossible(snapshot: Snapshot, ratio: Floats) -> NDArray[np.bool_]:
+    """[B] utilised far above the limit. CPU that the broker's own bundles account for is load all the same."""
+    over = np.nan_to_num(snapshot.utilisation) > IMPOSSIBLE_FACTOR
+    if over[:, CPU].any():
+        over[:, CPU] &= ratio > SLOW * _told(snapshot)
+    return np.asarray(over.any(axis=1))
 
 
 def _bytes(totals: Floats) -> Floats:
