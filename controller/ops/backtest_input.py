@@ -60,7 +60,11 @@ def read_input(
         count = add_panes(root, recorder, step_ms, told)
         return Input(recorder.done(), step_ms, count)
     if path.is_dir():
-        raise ConfigError(f"{path} has no table broker_panes: name a file of JSON lines or the root of the tables")
+        near = [at for at in (path / "tables", path.parent) if TableRoot(at).exists("broker_panes")]
+        advice = f"; did you mean {near[0]}?" if near else ""
+        raise ConfigError(
+            f"{path} has no table broker_panes: name a file of JSON lines or the root of the tables{advice}"
+        )
     raise ConfigError(f"{path} does not exist: name a file of JSON lines or the root of the tables")
 
 

@@ -182,6 +182,9 @@ def test_nothing_usable_is_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="broker_panes"):
         read_input(str(tmp_path), None, Overrides(), tmp_path / "q.jsonl")
     TableRoot(tmp_path / "tables").create_all()
+    for beside in (tmp_path, tmp_path / "tables" / "broker_panes"):
+        with pytest.raises(ConfigError, match=f"did you mean {tmp_path / 'tables'}\\?"):
+            read_input(str(beside), None, Overrides(), tmp_path / "q.jsonl")
     with pytest.raises(ConfigError, match="no rows"):
         read_input(str(tmp_path / "tables"), None, Overrides(), tmp_path / "q.jsonl")
 
