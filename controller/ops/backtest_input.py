@@ -61,10 +61,8 @@ def read_input(
         return Input(recorder.done(), step_ms, count)
     if path.is_dir():
         near = [at for at in (path / "tables", path.parent) if TableRoot(at).exists("broker_panes")]
-        advice = f"; did you mean {near[0]}?" if near else ""
-        raise ConfigError(
-            f"{path} has no table broker_panes: name a file of JSON lines or the root of the tables{advice}"
-        )
+        wanted = f"did you mean {near[0]}?" if near else "name a file of JSON lines or the root of the tables"
+        raise ConfigError(f"{path} has no table broker_panes: {wanted}")
     raise ConfigError(f"{path} does not exist: name a file of JSON lines or the root of the tables")
 
 
