@@ -25,7 +25,7 @@ test-unit: setup ## Only the pure tests: no process, no table, no Spark
 	@$(BIN)/python -m pytest tests/unit $(ARGS)
 
 test-random: setup ## Properties on new examples, ten times as many (EXAMPLES=100 for more)
-	@BALLAST_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -m "hypothesis and not slow and not faults and not soak" -n 2 $(ARGS)
+	@BALLAST_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -m "hypothesis and not slow and not faults and not soak" -n 2 --timeout 3600 $(ARGS)
 
 test-e2e: setup ## Only the tests that start the whole system
 	@$(BIN)/python -m pytest -m "e2e and not slow and not faults and not soak" $(ARGS)
