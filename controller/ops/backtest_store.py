@@ -11,6 +11,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -32,6 +33,7 @@ POINTS, REPLAYS, QUARANTINE, RESULTS_CSV, RESULTS_JSON = (
 )  # fmt: skip
 NAMES = "names.json"
 _SHOWN = 16  # hex digits of a digest in names of folders
+_OWN = re.compile(rf"[0-9a-f]{{{_SHOWN}}}(\.part)?")
 # where what a point comes to is computed
 _CODE = ("domain", "policy", "sim/backtest", "sim/thrash.py", "sim/figures.py", "sim/load_cluster.py")
 
@@ -109,7 +111,8 @@ class Store:
         """Store the prepared arrays; those of other jobs are removed."""
         target = self.arrays(job)
         for old in (self.folder / REPLAYS).iterdir():
-            shutil.rmtree(old)
+            if _OWN.fullmatch(old.name) and old.is_dir():
+                shutil.rmtree(old)
         aside = target.with_name(f"{target.name}.part")
         aside.mkdir()
         for name, array in prepared.arrays().items():

@@ -184,6 +184,18 @@ def test_refused_lines_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert json.loads((tmp_path / "out" / "quarantine.jsonl").read_text())["line"] == 187
 
 
+def test_what_is_not_its_own_stays_in_the_folder(tmp_path: Path) -> None:
+    """Arrays of another configuration go; whatever else somebody keeps under that name does not."""
+    theirs = tmp_path / "replays" / "of-mine"
+    theirs.mkdir(parents=True)
+    (theirs / "notes").write_text("kept")
+    (tmp_path / "replays" / "file").write_text("kept")
+    for more in ((), ("--gap-ms", "0"), ("--missed-steps", "5")):
+        assert backtest(REAL, tmp_path, "--strategies", "steady", *more) == 0
+    assert (theirs / "notes").read_text() == (tmp_path / "replays" / "file").read_text() == "kept"
+    assert len(list((tmp_path / "replays").iterdir())) == 2 + 1
+
+
 def test_stored_arrays_are_the_prepared_ones(tmp_path: Path) -> None:
     recording = Day(brokers=4, bundles=40, steps=20).recording()
     base, replay, point = PolicySettings(), Replay(), GridPoint("steady", (("steady.tolerance", 0.1),))
