@@ -11,13 +11,13 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from controller import failpoints
 from controller.bus.topics import TopicNames
-from controller.domain.entries import Kind
+from controller.domain.entries import Entry, Kind
 from controller.domain.errors import BallastError, OutcomeUnknown
 from controller.domain.events import Event, RoundFinished, Tick
 from controller.domain.settings import ControlSettings
@@ -154,8 +154,9 @@ class ControlLoop:
         if found.bad:
             self._tables.quarantine(found.bad, batch_id, batch.at_ms)
         if result.evidence:
-            self._tables.append_evidence(result.evidence, batch.at_ms, self._durations_ms)
+            renamed = self._tables.append_evidence(result.evidence, batch.at_ms, self._durations_ms)
             self._durations_ms.clear()
+            result.entries = [_of_attempt(entry, renamed) for entry in result.entries] if renamed else result.entries
         failpoints.reach("control.before_journal")
         if result.entries:
             with self.metrics.commit_seconds.time():
@@ -209,3 +210,8 @@ class ControlLoop:
         for bad in found.bad[:10]:
             row = bad.row
             log.warning("%s-%d@%d quarantined: %s: %s", row.topic, row.partition, row.offset, bad.rule_id, bad.text)
+
+
+def _of_attempt(entry: Entry, renamed: Mapping[str, str]) -> Entry:
+    """The entry with the attempt under which its evidence was stored at last; nothing else knows of attempts."""
+    return replace(entry, attempt_id=renamed[entry.attempt_id]) if entry.attempt_id in renamed else entry

@@ -33,6 +33,9 @@ class ControlMetrics:
         self.records = Counter("ballast_control_records", "Records read", ["topic"], registry=r)
         self.dropped = Counter("ballast_control_dropped", "Records applied before, read again", registry=r)
         self.quarantined = Counter("ballast_control_quarantined", "Records quarantined", ["rule"], registry=r)
+        self.quarantine_failures = Counter(
+            "ballast_control_quarantine_failures", "Writes of quarantine that failed", registry=r
+        )
         self.missing = Counter("ballast_control_missing_records", "Removed from Kafka unread", ["topic"], registry=r)
         self.entries = Counter("ballast_journal_entries", "Journal entries committed", ["kind"], registry=r)
         self.seq = Gauge("ballast_journal_seq", "Newest journal entry", registry=r)

@@ -10,6 +10,9 @@ import json
 import logging
 import threading
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+from deltalake.exceptions import DeltaError
 
 import controller
 from controller.clock import wall_ms
@@ -35,6 +38,9 @@ from schemas.load_tables import QUARANTINE
 log = logging.getLogger(__name__)
 
 UNKNOWN_PAUSE_S = 1.0
+EVIDENCE_TRIES = 4
+EVIDENCE_PAUSE_S = 0.2  # after the first try, twice that after the second, and so on
+UNWRITTEN_KEPT = 1_000
 
 
 class ControlTables:
@@ -51,6 +57,8 @@ class ControlTables:
         self._settings = settings
         self._projector = Projector(root, settings.control.snapshot_every_entries, metrics)
         self._give_up = give_up
+        self._metrics = metrics
+        self._unwritten: list[dict[str, Any]] = []  # rows of quarantine that its table would not take
         kept = kept_ms(settings)
         self._cleanup = CleanupThread(
             ControlCleanup(root, Kept(kept["journal_days"], kept["config_history_days"])),
@@ -78,16 +86,42 @@ class ControlTables:
         log cannot be read."""
         self._journal.check_not_replaced(self._instance)
 
-    def append_evidence(self, evidence: Sequence[Evidence], wall_ms: int, durations_ms: Mapping[str, int]) -> None:
-        """Rows of rounds, decisions and scores; they count once the journal names their attempt."""
+    def append_evidence(
+        self, evidence: Sequence[Evidence], wall_ms: int, durations_ms: Mapping[str, int]
+    ) -> dict[str, str]:
+        """Rows of rounds, decisions and scores; they count once the journal names their attempt.
+
+        A try that failed may have left rows, so the next one is another attempt. Returns the id of each attempt that
+        failed -> the one that the journal must name in its place. Raises what the last of EVIDENCE_TRIES said.
+        """
+        renamed = {}
         for found in evidence:
-            write_evidence(self._tables, found, wall_ms, durations_ms.get(found.result.round_id))
+            first = found.attempt_id
+            for again in range(1, EVIDENCE_TRIES + 1):
+                try:
+                    write_evidence(self._tables, found, wall_ms, durations_ms.get(found.result.round_id))
+                    break
+                except (DeltaError, OSError) as error:
+                    log.warning("evidence of round %s, try %d: %s", found.result.round_id, again, error)
+                    if again == EVIDENCE_TRIES or self._give_up.wait(EVIDENCE_PAUSE_S * again):
+                        raise
+                    found.attempt_id = renamed[first] = f"{first}-{again}"
+        return renamed
 
     def quarantine(self, bad: Sequence[BadRow], batch_id: int, wall_ms: int) -> None:
         """Records that break a rule. A batch that is run again may write them twice: topic, partition and offset are
-        their key."""
-        rows = arrow_table(QUARANTINE, (quarantine_row(found, batch_id, wall_ms) for found in bad))
-        append(self._tables, QUARANTINE.name, rows, f"control-{self._instance}", batch_id)
+        their key. A table that cannot be written stops nothing: the newest are kept for the next bad record, and all
+        stay in Kafka at their offsets."""
+        self._unwritten += [quarantine_row(found, batch_id, wall_ms) for found in bad]
+        rows = arrow_table(QUARANTINE, self._unwritten)
+        try:
+            append(self._tables, QUARANTINE.name, rows, f"control-{self._instance}", batch_id)
+        except (DeltaError, OSError) as error:
+            self._metrics.quarantine_failures.inc()
+            log.error("%d bad records could not be quarantined yet: %s", len(self._unwritten), error)
+            del self._unwritten[:-UNWRITTEN_KEPT]
+        else:
+            self._unwritten.clear()
 
     def record_config(self, wall_ms: int) -> None:
         """The configuration this instance runs with, into `config_history`."""

@@ -37,7 +37,8 @@ FAILURES = (
     "journal.append=error@2*9;control.before_step=kill@20",  # more often than one commit tries: blocked, then on
     "journal.appended=error@3*1;journal.read_log=error@1*2;control.before_step=kill@20",
     "journal.append=delay(150)@2*3;journal.appended=delay(150)@2*3;control.before_feed=kill@6",
-    "evidence.write=error@1*1",  # the process ends with the error, and is started again
+    "evidence.write=error@1*2;control.before_step=kill@40",  # stored as another attempt, which the journal names
+    "evidence.write=error@1*4",  # the process ends with the error, and is started again
     "control.before_journal=error@9*1",
     "projection.write=error@1*2;control.before_step=kill@40",
 )

@@ -12,15 +12,20 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from controller import failpoints
 from controller.bus.topics import TopicNames
 from controller.config.policy_values import control_settings
 from controller.config.sections.platform import Tables
 from controller.config.settings import Settings
+from controller.domain.decision import Decision, DecisionKind, Label, Reason, RoundResult
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import ForeignCommit
+from controller.domain.events import RoundFinished
 from controller.domain.state import ClusterState
+from controller.ledger.evidence import read_joined
 from controller.ledger.follower import Follower
 from controller.ledger.journal import Journal
+from controller.ledger.tables import TableRoot
 from jobs import control_loop
 from jobs.control_loop import Claim, Clocks, ControlLoop, Stopping
 from jobs.control_metrics import ControlMetrics
@@ -41,6 +46,8 @@ class Ear(Feed):
 
     def publish(self, entries: Sequence[Entry]) -> None:
         self.sent += [entry.seq for entry in entries]
+
+    def poke(self) -> None: ...
 
 
 @dataclass
@@ -238,3 +245,61 @@ def test_a_long_quiet_time_is_journaled_now_and_then(world: World, monkeypatch: 
     state = world.run(third)
     assert (state.seq, state.offsets[NAMES.broker_events]) == (before + 1, {"0": third.offset + 1})
     assert world.run(inventory(world)).seq == before + 1
+
+
+def quarantined(world: World) -> list[int]:
+    rows = TableRoot(world.folder / "tables").open("quarantine").to_pyarrow_table().to_pylist()
+    return sorted(row["kafka_offset"] for row in rows)
+
+
+def test_a_quarantine_that_cannot_be_written_stops_nothing_and_gets_its_rows_later(world: World) -> None:
+    """Ownership does not depend on where the evidence of garbage goes."""
+    broken = world.folder / "tables" / "quarantine" / "_delta_log" / f"{1:020d}.json"
+    first = Row(NAMES.commands, 0, 1, 5, b"{")
+    broken.write_text("{")
+    world.offset = 1
+    state = world.run(first, world.heartbeat(), world.command("meanwhile"))
+    assert list(state.namespaces) == ["t/meanwhile"]
+    assert world.loop.failure is None
+    assert world.loop.metrics.quarantine_failures._value.get() == 1
+    broken.unlink()
+    second = Row(NAMES.commands, 0, world.offset + 1, 5, b"}")
+    world.run(second)
+    assert quarantined(world) == [first.offset, second.offset]
+
+
+def round_of(at_ms: int) -> RoundFinished:
+    decision = Decision("d1", DecisionKind.SKIP, Label.SKIP, Reason.BALANCED)
+    score = {"broker": "b:1", "score": 0.5, "eligible": True, "is_source": False, "hits": 0}
+    inputs = {"config_version": "c", "code_version": "1"}
+    return RoundFinished(RoundResult("r1", at_ms, 0, "steady", (decision,), (score,), {}, "hash", inputs=inputs))
+
+
+def test_evidence_whose_first_tries_failed_counts_once(world: World) -> None:
+    failpoints.activate("evidence.write=error@1*2")
+    try:
+        world.loop.round_finished(round_of(10_000), 7)
+        state = world.run(world.heartbeat())
+    finally:
+        failpoints.activate("")
+    assert (state.rounds, world.loop.failure) == (1, None)
+    root = TableRoot(world.folder / "tables")
+    tries = root.open("broker_scores").to_pyarrow_table()["attempt_id"].to_pylist()
+    assert len(set(tries)) == len(tries) == 3
+    (entry,) = [e for e in Journal(root).read_since(0) if e.kind is Kind.ROUND]
+    for name in ("rounds", "decisions", "broker_scores"):
+        assert read_joined(root, name)["attempt_id"].to_pylist() == [entry.attempt_id], name
+    assert journal_of(world) == state
+
+
+def test_evidence_that_never_gets_through_ends_the_batch_before_its_commit(world: World) -> None:
+    failpoints.activate("evidence.write=error")
+    before = journal_of(world)
+    try:
+        world.loop.round_finished(round_of(10_000), 7)
+        with pytest.raises(OSError, match="does not answer"):
+            world.run(world.heartbeat(), world.command("c"))
+    finally:
+        failpoints.activate("")
+    assert journal_of(world) == before
+    assert isinstance(world.loop.failure, OSError)
