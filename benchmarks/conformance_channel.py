@@ -106,10 +106,12 @@ def _broker_deleted(session: str) -> dict[str, Any]:
     now_ms = 10 * MAX_CLEAN_UP_DELAY_MS
     recent = re.search(r"within (\d+) s", session)
     older = re.search(r"more than (\d+) s ago", session)
-    if not (recent or older or "lost" in session):
+    exactly = None if older else re.search(r"(\d+) s ago", session)
+    lost = "lost" in session.lower()
+    if not (recent or older or exactly or lost):
         raise BadCase(f"metadata_session {session!r}: it must be lost, within N s, or more than N s ago")
-    age_s = int(older[1]) + 1 if older else int(recent[1]) // 2 if recent else 0
-    state = metadata_state("lost" in session, now_ms - age_s * 1_000, now_ms)
+    age_s = int(older[1]) + 1 if older else int(recent[1]) // 2 if recent else int(exactly[1]) if exactly else 0
+    state = metadata_state(lost, now_ms - age_s * 1_000, now_ms)
     leader, follower, returning = CleanupJobs(), CleanupJobs(), CleanupJobs()
     for jobs in (leader, follower, returning):
         jobs.broker_deleted("broker", state, jobs is not follower, now_ms)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from controller.policy.pulsar.extensible_placement import select
 from controller.policy.pulsar.load_data import RESOURCE_FIELDS, ResourceUsage
 
 SEED = 7
+_ANEW = re.compile(r"restart|fresh|\bnew|reset|replace", re.IGNORECASE)
 _HAS_POLICY = ("policy", "has_policy", "hasPolicy", "namespace_has_policy", "isolated")
 _POLICY_NAMES = ("primary", "secondary", "shared", "min_limit", "minLimit", "domains", "class", "usage_threshold")
 Step = Mapping[str, Any]
@@ -149,7 +151,7 @@ def _step_knobs(step: Step, case: Case) -> PulsarKnobs:
 
 def _stepped(loads: Mapping[str, BrokerLoadData], step: Step, knobs: PulsarKnobs) -> dict[str, BrokerLoadData]:
     """What a step says of the brokers' load: an average as it is reported, or usages that one update brings in."""
-    found = dict(loads)
+    found = {broker: data for broker, data in loads.items() if broker not in _begun_anew(step)}
     for name in ("weightedMaxEMA", "history", "load", "loads"):
         for broker, average in (step.get(name) or {}).items():
             if average is None:
@@ -161,12 +163,23 @@ def _stepped(loads: Mapping[str, BrokerLoadData], step: Step, knobs: PulsarKnobs
             found[broker] = _reported(row, found.get(broker), knobs)
         else:
             found.pop(broker, None)
-    for name in ("usage_percent_all_resources", "usage_percent", "cpu", "update"):
+    again = [name for name, value in step.items() if _ANEW.search(name) and isinstance(value, Mapping)]
+    for name in ("usage_percent_all_resources", "usage_percent", "cpu", "update", *again):
         for broker, percent in (step.get(name) or {}).items():
             usages = dict.fromkeys(RESOURCE_FIELDS, ResourceUsage(float(percent), 100.0))
             found[broker] = updated(found.get(broker, BrokerLoadData()), BrokerSample(usages), knobs, 1)
     for broker in step.get("no_load_data") or step.get("noLoadData") or ():
         found.pop(broker, None)
+    return found
+
+
+def _begun_anew(step: Step) -> set[str]:
+    """Brokers whose average begins with this step: those a step names so, or all of it where it says just that."""
+    found: set[str] = set()
+    for name, value in step.items():
+        if _ANEW.search(name):
+            named = (broker for one in step.values() if isinstance(one, Mapping) for broker in one)
+            found |= set(named if value is True else value if isinstance(value, list | Mapping) else ())
     return found
 
 

@@ -57,7 +57,9 @@ class Brokers:
                 if _RESTARTED.search(name):
                     self._merge({broker: {"bundles": []} for broker in rows})
                 continue
-            self._merge({broker: {_field(name): value} for broker, value in rows.items()})
+            again: dict[str, Any] = {"bundles": []} if _RESTARTED.search(name) else {}
+            field = _ALL if again else _field(name)
+            self._merge({broker: {**again, field: value} for broker, value in rows.items()})
 
     def loads(self, knobs: PulsarKnobs) -> BrokerLoads:
         """As the placements see them."""
@@ -66,7 +68,7 @@ class Brokers:
             tuple(self.fields),
             _floats(data.max_resource_usage_with_weight(knobs) for data in local),
             _floats(data.msg_rate_in + data.msg_rate_out for data in local),
-            np.array([len(data.bundles) for data in local], np.int64),
+            np.array([_bundle_count(row) for row in self.fields.values()], np.int64),
             _floats(_long_rate(row) for row in self.fields.values()),
         )
 
@@ -210,11 +212,18 @@ def _field(name: str) -> str:
 
 def _local(row: Mapping[str, Any]) -> LocalBrokerData:
     """A broker that serves something: Pulsar's tests give theirs one bundle and 100 messages/s each way."""
-    document: dict[str, Any] = {"msgRateIn": 100.0, "msgRateOut": 100.0, "bundles": ["0x00000000_0xffffffff"]}
+    told = any(name in row for name in ("msgRate", "msgRateIn", "msgRateOut"))
+    document: dict[str, Any] = {} if told else {"msgRateIn": 100.0, "msgRateOut": 100.0}
+    document["msgRateIn"] = float(row.get("msgRate", document.get("msgRateIn", 0.0)))
     if _ALL in row:
         document |= {name: _resource(row[_ALL]) for name in RESOURCES}
     document |= {name: _resource(value) if name in RESOURCES else value for name, value in row.items()}
     return LocalBrokerData.from_json(document)
+
+
+def _bundle_count(row: Mapping[str, Any]) -> int:
+    """As the row says, by number or by name; one where it says nothing."""
+    return int(row["numBundles"]) if "numBundles" in row else len(row.get("bundles", ("one",)) or ())
 
 
 def _resource(value: Any) -> list[float]:

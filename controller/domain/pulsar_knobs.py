@@ -158,19 +158,23 @@ def from_pulsar(mapping: Mapping[str, object], ignore: Collection[str] = ()) -> 
 
 
 def _checked(name: str, value: object, default: object) -> object:
-    """The value as the type of the knob's default; an int is taken for a float, a list of strings for a tuple."""
+    """The value as the type of the knob's default; an int is taken for a float, a whole float for an int."""
     if isinstance(default, bool):
         if isinstance(value, bool):
             return value
     elif isinstance(default, int):
         if isinstance(value, int) and not isinstance(value, bool):
             return value
+        if isinstance(value, float) and value.is_integer():
+            return int(value)
     elif isinstance(default, float):
         if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
             return float(value)
     elif isinstance(default, str):
         if isinstance(value, str):
             return value
+    elif isinstance(value, str):  # a list as broker.conf writes it
+        return tuple(item.strip() for item in value.split(",") if item.strip())
     elif isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
         return tuple(value)
     raise ConfigError(f"{name} = {value!r}: it must be a value like {default!r}")

@@ -261,6 +261,11 @@ def test_knobs_have_pulsars_names_and_types() -> None:
     assert KNOBS_BY_PULSAR_NAME["loadBalancerCPUResourceWeight"] == "load_balancer_cpu_resource_weight"
     assert from_pulsar({"loadBalanceSheddingDelayInSeconds": 7}).load_balance_shedding_delay_in_seconds == 7
     assert from_pulsar({"maxUnloadPercentage": 1}).max_unload_percentage == 1.0
+    assert from_pulsar({"minUnloadMessage": 7.0}).min_unload_message == 7
+    excluded = from_pulsar({"loadBalancerSheddingExcludedNamespaces": "a/b, c/d"})
+    assert excluded.load_balancer_shedding_excluded_namespaces == ("a/b", "c/d")
+    with pytest.raises(ConfigError, match=r"minUnloadMessage = 7\.5"):
+        from_pulsar({"minUnloadMessage": 7.5})
     with pytest.raises(ConfigError, match="loadBalancerSheddingEnable"):
         from_pulsar({"loadBalancerSheddingEnable": True})
     with pytest.raises(ConfigError, match="minUnloadMessage = 'many'"):
