@@ -50,7 +50,8 @@ class Lookup:
         await self._http.aclose()
 
     async def _ask(self, topic: str, at_least: int) -> tuple[Owner | None, float | None]:
-        url = self._urls[self._next % len(self._urls)]
+        asked = self._next
+        url = self._urls[asked % len(self._urls)]
         params: dict[str, str | int] = {"topic": topic}
         if at_least > 0:
             params["at_least"] = at_least
@@ -61,10 +62,15 @@ class Lookup:
                 body = answer.json()
                 return Owner(str(body["broker"]), str(body["address"]), int(body["seq"])), None
         except (httpx.HTTPError, KeyError, TypeError, ValueError):
-            self._next += 1  # this agent is gone or talks nonsense: the next one may not
+            self._turn_from(asked)  # this agent is gone or talks nonsense: the next one may not
             return None, None
-        self._next += 1
+        self._turn_from(asked)
         return None, _retry_after_s(answer)
+
+    def _turn_from(self, asked: int) -> None:
+        """The next agent's turn, once: of two that asked the same one together, and failed, a step each would bring
+        both back to it."""
+        self._next = max(self._next, asked + 1)
 
 
 def _retry_after_s(answer: httpx.Response) -> float | None:

@@ -11,6 +11,7 @@ import pytest
 
 from controller.broker.agent_metrics import AgentMetrics
 from controller.broker.lookup import Changes, LookupService
+from controller.demo.client_lookup import Lookup
 from controller.domain.errors import BadRecord
 from controller.ops.cmd_topic import LookupFailed, ask, full_name
 from controller.ops.http import HttpServer, make_app
@@ -83,3 +84,20 @@ def test_names_may_leave_out_the_domain() -> None:
     assert full_name("non-persistent://shop/orders/paid") == "non-persistent://shop/orders/paid"
     with pytest.raises(BadRecord, match="is not persistent://"):
         full_name("paid")
+
+
+@pytest.mark.covers("clients-find-new-owner")
+@pytest.mark.parametrize("askers", [1, 2, 3, 4, 8])
+def test_clients_that_ask_together_do_not_run_to_the_dead_agent_for_ever(agent: str, askers: int) -> None:
+    """All clients of a broker's end look for the next one in the same moment, and go on in step."""
+
+    async def find_all() -> list[str]:
+        lookup = Lookup([DEAD, agent])
+        try:
+            topic = full_name("shop/orders/paid")
+            found = await asyncio.wait_for(asyncio.gather(*(lookup.find(topic) for _ in range(askers))), 30)
+        finally:
+            await lookup.close()
+        return [owner.broker for owner in found]
+
+    assert asyncio.run(find_all()) == ["b1:8080"] * askers
