@@ -11,6 +11,8 @@
 
 from __future__ import annotations
 
+import os
+
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
@@ -22,6 +24,7 @@ dbutils.widgets.text("hours", "24", "Look back (hours before the newest load)")
 dbutils.widgets.text("namespace", "", "Only this tenant/namespace (empty: all)")
 
 ROOT = dbutils.widgets.get("tables").rstrip("/")
+ROOT = ROOT if ":" in ROOT else os.path.abspath(ROOT)  # Delta's SQL commands take no relative path
 HOURS = float(dbutils.widgets.get("hours"))
 NAMESPACE = dbutils.widgets.get("namespace")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -17,8 +18,8 @@ NOTEBOOK = FOLDER / "01_operations.py"
 
 @pytest.fixture(scope="module")
 def variables(spark: Any, short_run: ShortRun) -> dict[str, Any]:
-    """What the notebook's variables are after it ran as a script, on the session of the tests."""
-    result = run_notebook(NOTEBOOK, tables=short_run.root.root)
+    """What its variables are after it ran as a script, on the session of the tests; `tables` is relative, as its default."""
+    result = run_notebook(NOTEBOOK, tables=os.path.relpath(short_run.root.root))
     assert result["spark"] is spark
     return result
 

@@ -35,8 +35,8 @@ QUERIES = {heading.split(".")[0]: text for heading, text in blocks() if heading[
 def ask(spark: Any, short_run: ShortRun) -> Ask:
     """Runs a query of the page by its number, after the page's own preparation."""
     (setup,) = [text for heading, text in blocks() if heading.startswith("Before")]
-    assert "run/tables" in setup
-    for statement in setup.replace("run/tables", short_run.root.root).split(";"):
+    assert "= /srv/ballast/tables;" in setup, "Spark's SQL takes no relative path"
+    for statement in setup.replace("/srv/ballast/tables", short_run.root.root).split(";"):
         if statement.strip():
             spark.sql(statement)
     return lambda number, **args: [row.asDict() for row in spark.sql(QUERIES[str(number)], args=args).collect()]
