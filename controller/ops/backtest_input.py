@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -29,6 +30,7 @@ ROUND_MS = (1_000, 2_000, 5_000, 10_000, 15_000, 20_000, 30_000, 60_000, 120_000
 LOOKED_AT = 2_000  # lines before the step is chosen, where they come in order of time
 LATE_AT_MOST = 0.1  # of these lines: with more, a part of the file does not tell how often brokers report
 RAW_CHARACTERS = 4_096
+_TABLE = re.compile(r"(?<=/)(broker|bundle)_panes/*$")  # one of the two that are read together
 Told = Callable[[float], None]  # told of the part that is done, 0..1
 
 
@@ -53,7 +55,7 @@ def read_input(
     quarantine.unlink(missing_ok=True)
     if path.is_file():
         return _read_lines(path, step_ms, overrides, quarantine, told)
-    root = TableRoot(source)
+    root = TableRoot(_TABLE.sub("", source) or "/")
     if "://" in source or root.exists("broker_panes"):
         step_ms = step_ms or max(PANES_STEP_MS, usual_step_ms(first_hour(root)))
         recorder = Recorder(step_ms)

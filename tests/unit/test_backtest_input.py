@@ -182,7 +182,7 @@ def test_nothing_usable_is_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="broker_panes"):
         read_input(str(tmp_path), None, Overrides(), tmp_path / "q.jsonl")
     TableRoot(tmp_path / "tables").create_all()
-    for beside in (tmp_path, tmp_path / "tables" / "broker_panes"):
+    for beside in (tmp_path, tmp_path / "tables" / "journal"):
         with pytest.raises(ConfigError, match=f"did you mean {tmp_path / 'tables'}\\?"):
             read_input(str(beside), None, Overrides(), tmp_path / "q.jsonl")
     with pytest.raises(ConfigError, match="no rows"):
@@ -236,6 +236,9 @@ def test_tables_of_a_running_system_give_the_same_recording(tmp_path: Path) -> N
         append_rows(root, "broker_panes", [row for row, _ in panes])
         append_rows(root, "bundle_panes", [row for _, rows in panes for row in rows])
     found = read_input(str(tmp_path), STEP_MS, Overrides(), tmp_path / "q.jsonl")
+    for table in ("broker_panes", "bundle_panes/"):  # the one stands for both
+        named = read_input(f"{tmp_path}/{table}", STEP_MS, Overrides(), tmp_path / "q.jsonl")
+        assert named.recording.digest() == found.recording.digest()
     wanted = from_reports(reports, STEP_MS)
     assert found.reports == len(reports)
     assert (found.recording.bundles, found.recording.brokers) == (wanted.bundles, wanted.brokers)
