@@ -43,11 +43,14 @@ def sim(files: Files, rewrite: Rewrite = False, strategy: Strategy = None, plots
 
 
 def scenario_files(paths: Sequence[Path]) -> list[Path]:
-    """The files, and those of folders by name. Raises ConfigError for a path that is not there."""
+    """The files, and those of folders by name. Raises ConfigError for a path that is not there or holds none."""
     found: list[Path] = []
     for path in paths:
         if path.is_dir():
-            found += sorted(path.glob("*.txt"))
+            inside = sorted(path.glob("*.txt"))
+            if not inside:
+                raise ConfigError(f"{path} holds no scenario file (*.txt): name files, or a folder that has some")
+            found += inside
         elif path.exists():
             found.append(path)
         else:

@@ -81,3 +81,9 @@ def test_mistakes_are_one_line(capsys: pytest.CaptureFixture[str], file: Path, t
     code, out, err = sim(capsys, file)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert told in err
+
+
+def test_a_folder_without_scenarios_is_no_success(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, out, err = sim(capsys, tmp_path)
+    assert (code, out) == (2, "")
+    assert err == f"ballast: {tmp_path} holds no scenario file (*.txt): name files, or a folder that has some\n"

@@ -18,7 +18,7 @@ NOTEBOOK = FOLDER / "01_operations.py"
 
 @pytest.fixture(scope="module")
 def variables(spark: Any, short_run: ShortRun) -> dict[str, Any]:
-    """What its variables are after it ran as a script, on the session of the tests; `tables` is relative, as its default."""
+    """What its variables are after it ran as a script, on the session of the tests, from a relative path."""
     result = run_notebook(NOTEBOOK, tables=os.path.relpath(short_run.root.root))
     assert result["spark"] is spark
     return result
