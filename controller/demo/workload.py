@@ -110,12 +110,12 @@ class Workload:
     def stop(self, drain_s: float) -> None:
         """Producers stop and wait for acknowledgements; readers get the time to read the rest."""
         if self.producer is not None:
-            self.producer.stop(30)
+            self.producer.stop(60)
         self._wait_until_read(drain_s)
         for child in self.consumers:
             child.terminate()
         for child in self.consumers:
-            child.wait(10)
+            child.wait(60)
 
     def _wait_until_read(self, drain_s: float) -> None:
         """Until readers have got all that was acknowledged to the producer."""
