@@ -32,6 +32,8 @@ FILES = {
     "size for a rate": "broker: {max_net_usage: 100MB}",
     "negative size": "broker: {max_memory: -1}",
     "servers without a port": "kafka: {bootstrap_servers: kafka-1}",
+    "a port that cannot be": "kafka: {bootstrap_servers: 'kafka-1:9092,kafka-2:90920'}",
+    "a port just above the last": "store: {address: '127.0.0.1:65536'}",
     "name in capitals": "cluster: {name: Prod}",
     "empty where nothing may be empty": "control: {lease_ms: }",
     "Pulsar's name, out of range in Pulsar's unit": "loadBalancerSheddingIntervalMinutes: 0",

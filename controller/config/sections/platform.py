@@ -6,7 +6,8 @@ from typing import Literal
 
 from controller.config.definition import DESIGN, Section, key
 
-HOST_PORT = r"[A-Za-z0-9._\-]+:\d{1,5}"
+PORT = r"([0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"  # up to 65535
+HOST_PORT = rf"[A-Za-z0-9._\-]+:{PORT}"
 
 
 class Cluster(Section):
