@@ -35,6 +35,7 @@ from controller.policy.weighted.target_choice import PARTITION
 REPORTS = 6 * MIN_REPORTS  # a line tells of a whole window: as many reports as a minute of them has
 EPOCH = 1  # nobody else decides between two lines, so every decision is made on the newest epoch
 SMALLEST_MEMORY_BYTES = 1e6  # a smaller limit of memory is in MiB, as Pulsar's brokers report it
+LARGEST_SUM = 2.0**61  # in quantised units
 _F = {name: at for at, name in enumerate(BUNDLE_FIELDS)}
 _FIGURE_FIELDS = ("msg_rate_in", "msg_rate_out", "throughput_in", "throughput_out", "topics", "producers", "consumers")
 _FIGURE_COLUMNS = [_F[name] for name in _FIGURE_FIELDS]
@@ -214,7 +215,8 @@ def _quantised_fields(line: Line, partitions_by_name: bool) -> tuple[Ints, Ints]
     A line has no number of partitions; where it is asked for, topics of a bundle that is named like one are partitions.
     """
     fields = np.zeros((len(line.bundles), len(BUNDLE_FIELDS)), np.int64)
-    fields[:, _FIGURE_COLUMNS] = np.rint(line.figures * _FIGURE_SCALES)
+    most = LARGEST_SUM / max(1, len(line.bundles))  # their sums, in + out of all, have to fit into 64 bits
+    fields[:, _FIGURE_COLUMNS] = np.rint(np.minimum(line.figures * _FIGURE_SCALES, most))
     fields[:, _F["sessions"]] = fields[:, _F["producers"]] + fields[:, _F["consumers"]]
     if partitions_by_name:
         named = np.fromiter((PARTITION.search(name) is not None for name in line.bundles), bool, len(fields))

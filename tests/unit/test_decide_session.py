@@ -319,3 +319,18 @@ def test_a_utilisation_that_no_traffic_explains_is_a_misreading_for_steady() -> 
     touched = {name for d in of_kind(tuple(decisions), DecisionKind.TRANSFER) for name in (d.source, d.target)}
     assert touched
     assert odd not in touched
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("strategy", sorted(STRATEGIES))
+def test_rates_of_any_size_neither_wrap_nor_warn(strategy: str) -> None:
+    doc = skewed().document()
+    for broker in doc["brokers"].values():
+        for name in broker["bundles"]:
+            broker["bundles"][name] = [2.0**53] * 7
+    of = session(strategy=strategy)
+    for _ in range(4):
+        doc["now"] += MINUTE_MS
+        snapshot = of.snapshot(parse_line(json.dumps(doc).encode()))
+        assert (snapshot.totals >= 0).all()
+        of.decide(snapshot)
