@@ -36,11 +36,10 @@ Told = Callable[[float], None]  # told of the part that is done, 0..1
 
 @dataclass(slots=True)
 class Input:
-    """What was read. `usual_ms`: how often brokers report. `refused`: lines by the rule they broke."""
+    """What was read. `refused`: lines by the rule they broke."""
 
     recording: Recording
     step_ms: int
-    usual_ms: int
     reports: int
     refused: Counter[str] = field(default_factory=Counter)
 
@@ -58,11 +57,10 @@ def read_input(
         return _read_lines(path, step_ms, overrides, quarantine, told)
     root = TableRoot(_TABLE.sub("", source) or "/")
     if "://" in source or root.exists("broker_panes"):
-        usual_ms = max(PANES_STEP_MS, usual_step_ms(first_hour(root)))
-        step_ms = step_ms or usual_ms
+        step_ms = step_ms or max(PANES_STEP_MS, usual_step_ms(first_hour(root)))
         recorder = Recorder(step_ms)
         count = add_panes(root, recorder, step_ms, told)
-        return Input(recorder.done(), step_ms, usual_ms, count)
+        return Input(recorder.done(), step_ms, count)
     if path.is_dir():
         near = [at for at in (path / "tables", path.parent) if TableRoot(at).exists("broker_panes")]
         wanted = f"did you mean {near[0]}?" if near else "name a file of JSON lines or the root of the tables"
@@ -78,14 +76,13 @@ def _read_lines(path: Path, step_ms: int | None, overrides: Overrides, quarantin
         why = ", ".join(f"{rule}: {count}" for rule, count in sorted(refused.items()))
         told_more = f"({why}); see {quarantine}" if why else "(it is empty)"
         raise ConfigError(f"{path} has no load report that can be used {told_more}")
-    usual_ms = usual_step_ms((figures.broker, figures.order[0]) for figures in first)
-    step_ms = step_ms or usual_ms
+    step_ms = step_ms or usual_step_ms((figures.broker, figures.order[0]) for figures in first)
     recorder = Recorder(step_ms)
     count = 0
     for figures in chain(first, lines):
         recorder.add_figures(*figures)
         count += 1
-    return Input(recorder.done(), step_ms, usual_ms, count, refused)
+    return Input(recorder.done(), step_ms, count, refused)
 
 
 def _looked_at(lines: Iterator[Figures]) -> list[Figures]:

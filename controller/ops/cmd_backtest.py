@@ -20,7 +20,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from controller.config.policy_values import policy_settings
 from controller.config.settings import Settings
 from controller.demo.replay_convert import Overrides
-from controller.domain.errors import ConfigError
 from controller.ops.backtest_conf import check_values
 from controller.ops.backtest_input import Input, read_input
 from controller.ops.backtest_report import CONF, REPORT, write_report
@@ -80,11 +79,6 @@ def backtest(
     console, store = Console(stderr=True), Store(out)
     with _progress(console) as progress:
         found = _read(progress, reports, step_ms, settings, out)
-        if step_ms is not None and step_ms * missed_steps < found.usual_ms:
-            raise ConfigError(
-                f"--step-ms {step_ms} with --missed-steps {missed_steps}: brokers report every {found.usual_ms} ms and "
-                f"would be gone in between; give {found.usual_ms} or more"
-            )
         job = Job(found.recording.digest(), base, replay)
         runs = {point: store.finished(job, point) for point in points}
         kept = sum(run is not None for run in runs.values())

@@ -176,14 +176,12 @@ def test_a_place_where_no_folder_can_be_is_told(tmp_path: Path, capsys: pytest.C
     assert (tmp_path / "file").read_text() == "kept"
 
 
-def test_steps_in_which_brokers_would_be_gone_between_two_reports_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = ("--strategies", "steady", "--step-ms", "1000")
-    assert backtest(REAL, tmp_path, *arguments) == 2
-    told = "--step-ms 1000 with --missed-steps 3: brokers report every 5000 ms"
-    assert told in capsys.readouterr().err
-    assert backtest(REAL, tmp_path, *arguments, "--missed-steps", "5") == 0
+def test_steps_shorter_than_reports_are_apart_lose_no_broker(tmp_path: Path) -> None:
+    """The brokers of the recording report one after the other, every five seconds."""
+    for step_ms in ("1000", "5000"):
+        assert backtest(REAL, tmp_path / step_ms, "--strategies", "steady", "--step-ms", step_ms) == 0
+        (point,) = json.loads((tmp_path / step_ms / "results.json").read_text())["points"]
+        assert (point["brokers"], point["moves_removal"]) == (3, 0)
 
 
 def test_refused_lines_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

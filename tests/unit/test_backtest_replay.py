@@ -20,6 +20,19 @@ CPU, RATE = RESOURCES.index("cpu"), BUNDLE_FIELDS.index("msg_rate_in")
 UPPER_A = "t/n/0x20000000_0x40000000"
 
 
+def test_who_reports_seldom_is_silent_only_when_it_misses_several_of_its_own_reports() -> None:
+    """Pulsar's idle brokers report every fifteen minutes, the busy ones every five seconds."""
+    heard = np.zeros((200, 3), bool)
+    heard[:, 0] = True
+    heard[0:120:12, 1] = True  # ten reports, then none
+    heard[[0, 100], 2] = True  # two say nothing of how often
+    stands = bridged(heard, 3)
+    assert stands[:109, 1].tolist() == [at // 12 * 12 for at in range(109)]
+    assert stands[109:, 1].tolist() == [-1] * 91
+    assert bridged(heard[:130], 3)[109:, 1].tolist() == [108] * 21, "less than three of its reports"
+    assert (stands[50, 2], stands[150, 2]) == (-1, -1)
+
+
 def test_short_silences_are_bridged_and_long_ones_are_absences() -> None:
     """Three missed steps are an absence, two are not; the same before the first and after the last report."""
     heard = np.array([[0, 0, 1, 0, 0, 1, 0, 0, 0, 1, 0, 0], [0, 0, 0, 1, 1, 1, 1, 1, 1, 0, 0, 0]], bool).T

@@ -76,6 +76,7 @@ class Prepared:
 
 ARRAYS = tuple(f.name for f in fields(Prepared) if f.name not in ("brokers", "bundles"))
 US_A_MS = 1000.0
+FEWEST_REPORTS = 8  # of a broker, to know how often it reports
 _SCALES = np.array(FIELD_SCALES, np.float64)
 
 
@@ -132,13 +133,24 @@ def round_ends(at_ms: Ints, interval_ms: int) -> Ints:
 
 def bridged(member: Mask, missed_steps: int) -> Ints:
     """[S x B] the step whose report stands for a broker's: its own, the last before a short silence (the first after
-    one at the start), or -1 where the broker is absent."""
+    one at the start), or -1 where the broker is absent. A silence is short while fewer than `missed_steps` of its own
+    reports are missing: some report seldom, as Pulsar's do while nothing changes."""
     steps = np.arange(len(member))[:, None]
     last = np.maximum.accumulate(np.where(member, steps, -1), axis=0)
     following = np.minimum.accumulate(np.where(member, steps, len(member))[::-1], axis=0)[::-1]
-    short = following - last - 1 < missed_steps
+    short = following - last - 1 < missed_steps * _usual_steps(member)
     stands = np.where(last >= 0, last, following)
     return np.asarray(np.where(member, steps, np.where(short, stands, -1)))
+
+
+def _usual_steps(member: Mask) -> Ints:
+    """[B] steps from one report of a broker to its next, their median; 1 for one of too few reports to tell."""
+    result = np.ones(member.shape[1], np.int64)
+    for broker in range(member.shape[1]):
+        at = np.flatnonzero(member[:, broker])
+        if len(at) >= FEWEST_REPORTS:
+            result[broker] = int(np.median(np.diff(at)))
+    return result
 
 
 @dataclass(frozen=True, eq=False)
