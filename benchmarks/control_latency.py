@@ -21,7 +21,7 @@ from benchmarks.figures import summary
 from benchmarks.latency_chain import Chains
 from benchmarks.loaded import Load, loaded_cluster
 from benchmarks.result import NotMeasured, Result, Target
-from controller.broker.watcher import parse_feed
+from controller.broker.feed import parse_feed
 from controller.bus.consumer import Record, TopicReader
 from controller.bus.producer import JsonProducer
 from controller.bus.topics import TopicNames

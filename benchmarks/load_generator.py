@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.fleet import Fleet, SimulatedBroker
-from controller.broker.watcher import parse_feed
+from controller.broker.feed import parse_feed
 from controller.bus.consumer import Record, TopicReader
 from controller.bus.producer import JsonProducer
 from controller.bus.topics import TopicNames

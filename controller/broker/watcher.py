@@ -6,26 +6,26 @@ and handed to the loop in one hop; the table is read in a worker thread, so a sl
 
 The feed is believed as far as it goes on from the journal: an entry counts only when it is of the controller that holds
 the journal as far as it was read (the first word of the next one is read in the table), and what that controller says
-last is the newest entry there is, whatever anybody else has claimed before.
+last is the newest entry there is, whatever anybody else has claimed before. An entry that contradicts what was applied
+has the table read anew, as a whole: one of the two was forged, and the table knows which.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, Protocol
+from typing import Protocol
 
 from controller.broker.agent_metrics import AgentMetrics
+from controller.broker.feed import Feed, heard
 from controller.broker.feed_health import FeedHealth
 from controller.domain.apply import apply_in_place
 from controller.domain.entries import Entry
 from controller.domain.errors import BadRecord, InvariantBroken
-from controller.domain.events import VERSION, BrokerEvent, parse_broker_event
+from controller.domain.events import BrokerEvent, parse_broker_event
 from controller.domain.state import ClusterState
-from controller.failpoints import reach
 
 log = logging.getLogger(__name__)
 
@@ -67,39 +67,10 @@ class Reader(Protocol):
         """End the thread."""
 
 
-class Feed(NamedTuple):
-    """A record of the journal feed. `instance`: the controller that says it."""
-
-    entries: tuple[Entry, ...]
-    seq: int
-    instance: str = ""
-
-
-def parse_feed(raw: bytes) -> Feed:
-    """A commit's entries, or the newest seq; raises BadRecord."""
-    try:
-        doc: Any = json.loads(raw)
-        if not isinstance(doc, dict) or doc.get("v") != VERSION:
-            raise BadRecord("version", f"journal feed: {raw[:80]!s} is no record of version {VERSION}")
-        entries = tuple(Entry.from_row(row) for row in doc.get("entries") or ())
-        seq = int(doc.get("seq") or (entries[-1].seq if entries else 0))
-        return Feed(entries, seq, str(doc.get("instance") or ""))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BadRecord("journal_feed", f"{type(error).__name__}: {error}") from None
-
-
-def _fed(raw: bytes) -> Feed:
-    """As `parse_feed`; a test makes it lose the entries, as a feed record that never came."""
-    feed = parse_feed(raw)
-    try:
-        reach("agent.feed_entries")
-    except OSError:
-        return feed._replace(entries=())
-    return feed
-
-
 AHEAD_KEPT = 10_000  # entries kept beyond a gap; what is beyond that comes from the table
 FED_KEPT = 200
+RECENT_KEPT = 1_000  # applied entries that later records of the feed are held against
+ANEW_PAUSE_S = 1.0  # between two readings as a whole
 GAP_PAUSES_S = (0.02, 0.04, 0.08, 0.16, 0.32, 0.5)  # between two looks for an entry that the table does not have yet
 
 
@@ -134,6 +105,8 @@ class Watcher:
         self._metrics = metrics
         self._ahead: dict[int, Entry] = {}
         self._read_seq = 0  # the newest entry that was read in the table
+        self._recent: dict[int, Entry] = {}
+        self._contradicted = False  # by the feed: the table must be read anew
         self._fed: list[Entry] = []  # applied from the feed, not yet known to the follower
         self._fed_ms = 0
         self._gap = asyncio.Event()
@@ -147,6 +120,7 @@ class Watcher:
         await self._loop.run_in_executor(None, reader.start)
         while not await self._read_table(self._journal.bootstrap):
             await asyncio.sleep(self._poll_ms / 1000)
+        self._read_seq = self._journal.state.seq
         self._replace_state()
 
     async def run(self) -> None:
@@ -159,6 +133,9 @@ class Watcher:
                 if self._boot_ms() - self._fed_ms < self._poll_ms:
                     continue
             self._gap.clear()
+            if self._contradicted:
+                await self._read_anew()
+                continue
             self._pass_on_fed()
             if not await self._read_table(self._catch_up):
                 await asyncio.sleep(min(self._poll_ms, 500) / 1000)
@@ -168,6 +145,21 @@ class Watcher:
                 self._gap.set()
             else:
                 in_vain = 0
+
+    async def _read_anew(self) -> None:
+        """Start again from the tables."""
+        self._fed.clear()
+        if await self._read_table(self._journal.bootstrap):
+            self._contradicted = False
+            self._recent.clear()
+            self._read_seq = self._journal.state.seq
+            try:
+                self._replace_state()
+            except Exception as error:
+                self._on_failure(error)
+        else:
+            self._gap.set()
+        await asyncio.sleep(ANEW_PAUSE_S)
 
     def close(self) -> None:
         """No more reads of the table are begun."""
@@ -181,7 +173,7 @@ class Watcher:
         for record in records:
             try:
                 feed = record.topic == self._feed_topic
-                parsed.append(_fed(record.value) if feed else parse_broker_event(record.value))
+                parsed.append(heard(record.value) if feed else parse_broker_event(record.value))
             except BadRecord as error:
                 self._metrics.bad_records.labels(error.rule_id).inc()
         if self._loop is not None and not self._loop.is_closed():
@@ -227,15 +219,33 @@ class Watcher:
         for entry in entries:
             if entry.seq > self.state.seq and len(self._ahead) < AHEAD_KEPT:
                 self._ahead[entry.seq] = entry
+            elif self._read_seq < entry.seq <= self.state.seq and self._recent.get(entry.seq, entry) != entry:
+                self._contradict(entry, "another one was applied")
         applied: list[Entry] = []
-        if not self.ready:
+        if not self.ready or self._contradicted:
             return applied
         while (following := self._ahead.pop(self.state.seq + 1, None)) is not None and self._follows(following):
-            apply_in_place(self.state, following)
+            try:
+                apply_in_place(self.state, following)
+            except Exception as error:
+                if following.seq <= self._read_seq:
+                    raise  # the journal itself contradicts itself
+                self._contradict(following, f"{type(error).__name__}: {error}")
+                break
+            self._recent[following.seq] = following
             applied.append(following)
+        while len(self._recent) > RECENT_KEPT:
+            del self._recent[next(iter(self._recent))]
         if applied:
             self._on_applied(applied)
         return applied
+
+    def _contradict(self, entry: Entry, why: str) -> None:
+        """The feed and this agent's view do not go together."""
+        log.error("entry %d of the feed, said to be of %s: %s; reading the table anew", entry.seq, entry.instance, why)
+        self._metrics.bad_records.labels("feed_contradicts_journal").inc()
+        self._contradicted = True
+        self._gap.set()
 
     def _measure(self) -> None:
         self.known_seq = max(self.known_seq, self.state.seq)

@@ -197,3 +197,70 @@ def test_the_next_controller_is_believed_once_the_table_has_its_first_word(play:
         assert stage.metrics.catch_ups.labels("done")._value.get() - reads < 20, "from the feed, not from the table"
 
     play(scenario)
+
+
+def test_a_forged_entry_that_was_believed_is_undone_when_the_real_one_comes(play: Play) -> None:
+    """Who can read the feed can forge the next entry of its controller; not for long."""
+
+    async def scenario(stage: Stage) -> None:
+        seq = stage.state.seq
+        forged = [Entry(seq + n, Kind.MODE, "one", seq + n, 0, data={"mode": "paused"}) for n in (1, 2, 3)]
+        stage.tell(*forged)
+        await stage.until(lambda: stage.watcher.state.mode == "paused")
+        stage.tell(stage.commit(Kind.MODE, data={"mode": "live"}))
+        await stage.until(lambda: stage.watcher.state.mode == "live")
+        stage.repeat()
+        await stage.follows()
+        for _ in range(4):
+            stage.tell(stage.commit(Kind.MODE, data={"mode": "paused"}))
+        await stage.follows()
+
+    play(scenario)
+
+
+def test_a_forged_entry_that_cannot_be_applied_ends_no_agent(play: Play) -> None:
+    async def scenario(stage: Stage) -> None:
+        seq = stage.state.seq
+        whole = "t/none/0x00000000_0xffffffff"
+        stage.tell(Entry(seq + 1, Kind.OWNERSHIP, "one", seq + 1, 0, bundle=whole, state="free", epoch=1))
+        await stage.until(lambda: stage.metrics.bad_records.labels("feed_contradicts_journal")._value.get() == 1)
+        stage.repeat()
+        await stage.follows()
+        stage.tell(stage.commit(Kind.MODE, data={"mode": "live"}))
+        await stage.follows()
+
+    play(scenario)
+
+
+def test_a_journal_that_contradicts_itself_ends_the_agent(play: Play) -> None:
+    """What the table says cannot be undone by reading it again."""
+
+    async def scenario(stage: Stage) -> None:
+        entry = Entry(stage.state.seq + 1, Kind.SESSION_ENDED, "one", 9, 0, session="b:1#1.n.1", broker="b:1")
+        stage._ledger.commit([entry], "one", 9)
+        stage.repeat(seq=entry.seq)
+        end = asyncio.get_running_loop().time() + PATIENCE_S
+        while not stage.failures:
+            assert asyncio.get_running_loop().time() < end
+            await asyncio.sleep(0.01)
+        assert "b:1#1.n.1" in str(stage.failures.pop())
+        stage.failures.clear()
+
+    play(scenario)
+
+
+def test_what_is_told_again_contradicts_nothing(play: Play) -> None:
+    async def scenario(stage: Stage) -> None:
+        data = {"namespace": "t/n", "bundles": ["t/n/0x00000000_0xffffffff"]}
+        entries = [stage.commit(Kind.NAMESPACE_CREATED, data=data)]
+        stage.repeat()
+        await stage.follows()  # this one from the table
+        entries += [stage.commit(Kind.MODE, reason="so", data={"mode": "live"}) for _ in range(3)]
+        stage.tell(*entries)
+        await stage.follows()
+        stage.tell(*entries)
+        stage.tell(stage.commit(Kind.MODE, data={"mode": "paused"}))
+        await stage.follows()
+        assert stage.metrics.bad_records.labels("feed_contradicts_journal")._value.get() == 0
+
+    play(scenario)
