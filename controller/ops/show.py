@@ -1,7 +1,7 @@
 """How commands print: one JSON document, or tables that can be read and copied from.
 
-Ids are never cut: a table becomes wider than the terminal before it loses a character of a column that a next command
-takes. Times are UTC, durations and rates have units.
+Ids are never cut: on a terminal that is too narrow for a table, each row becomes some lines of named values, and what
+is piped is as wide as it needs to be. Times are UTC, durations and rates have units.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import io
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
@@ -36,17 +37,23 @@ def emit_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str
         table.add_column(
             name, no_wrap=not wraps, overflow="fold", justify="right" if right else "left", header_style="bold"
         )
-    count = 0
-    for row in rows:
-        count += 1
+    given = list(rows)
+    for row in given:
         table.add_row(*(Text("-" if value is None or value == "" else str(value)) for value in row))
-    if not count:
+    if not given:
         typer.echo(empty or "nothing to show")
         return
     console = Console()
     measured = Measurement.get(console, console.options.update(width=_WIDE), table)
+    if console.is_terminal and measured.minimum > console.width:
+        for line in (
+            *([title] if title else []),
+            *packed([str(c.header) for c in table.columns], given, console.width),
+        ):
+            typer.echo(line)
+        return
     if console.is_terminal:
-        Console(width=max(console.width, measured.minimum)).print(table, crop=False)
+        console.print(table, crop=False)
         return
     text = io.StringIO()
     Console(width=measured.maximum, file=text).print(table, crop=False)
@@ -54,12 +61,32 @@ def emit_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str
         typer.echo(line.rstrip())
 
 
+def packed(names: Sequence[str], rows: Iterable[Sequence[Any]], width: int) -> Iterator[str]:
+    """A table for a narrow terminal: of each row the first value, then below it `name value`, as many a line as fit."""
+    for first, *others in rows:
+        yield "-" if first is None or first == "" else str(first)
+        line = ""
+        for name, value in zip(names[1:], others, strict=True):
+            if value is None or value == "":
+                continue
+            piece = f"  {name} {value}"
+            if line and len(line) + len(piece) > width:
+                yield line
+                line = ""
+            line += piece
+        if line:
+            yield line
+
+
 def emit_facts(facts: Iterable[tuple[str, Any]]) -> None:
-    """Names and values, one a line, values below each other."""
-    pairs = [(name, value) for name, value in facts if value is not None]
+    """Names and values, one a line, values below each other; on a terminal long values go on below, between words."""
+    pairs = [(name, str(value)) for name, value in facts if value is not None]
     width = max(len(name) for name, _ in pairs)
+    console = Console()
     for name, value in pairs:
-        typer.echo(f"{name:<{width}}  {value}")
+        room = console.width - width - 2 if console.is_terminal else _WIDE
+        lines = textwrap.wrap(value, max(room, 20), break_long_words=False, break_on_hyphens=False)
+        typer.echo(f"{name:<{width}}  " + f"\n{'':{width}}  ".join(lines if len(value) > room else [value]))
 
 
 def time_text(at_ms: int | None) -> str:

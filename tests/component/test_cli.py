@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import fcntl
 import json
+import os
+import pty
 import re
 import signal
+import struct
 import subprocess
 import sys
+import termios
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +31,7 @@ from controller.ops.liveness import Heard
 from controller.ops.overview import status as status_of
 from controller.ops.paths import ROOT
 from controller.ops.reading import Reader
-from controller.ops.show import duration_text, percent_text, rate_text, time_text
+from controller.ops.show import duration_text, packed, percent_text, rate_text, time_text
 from controller.store.client import StoreClient
 from tests.short_run import ShortRun, play
 
@@ -248,6 +254,43 @@ def test_ids_are_never_cut(ballast: Any, run: ShortRun, monkeypatch: pytest.Monk
     assert set(re.findall(r"shop/\w+/0x\w{8}_0x\w{8}", out)) == {
         str(r.bundle) for r in run.state.bundles.values() if r.state is not State.RETIRED
     }
+
+
+def test_a_narrow_terminal_gets_rows_of_named_values() -> None:
+    names = ("bundle", "state", "owner", "to", "messages")
+    bundle = "shop/orders/0x00000000_0x20000000"
+    rows = [(bundle, "owned", "broker-1.example:8080", None, "12 /s"), (bundle, "free", None, "", None)]
+    assert list(packed(names, rows, 40)) == [
+        bundle,
+        "  state owned",
+        "  owner broker-1.example:8080",
+        "  messages 12 /s",
+        bundle,
+        "  state free",
+    ]
+    assert list(packed(names, rows[:1], 80))[1:] == ["  state owned  owner broker-1.example:8080  messages 12 /s"]
+
+
+@pytest.mark.parametrize(
+    "line", ["brokers", "bundles", "decisions --skips", "rounds", "override list", "status --offline"]
+)
+def test_eighty_columns_are_enough(line: str, run: ShortRun) -> None:
+    """On a real terminal: no line is wider than it, so nothing is wrapped in the middle of a word."""
+    main_end, terminal_end = pty.openpty()
+    fcntl.ioctl(terminal_end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    argv = [sys.executable, "-m", "controller.ops.cli", *line.split(), "--set", f"tables.root={run.root.root}"]
+    environment = {**os.environ, "TERM": "xterm"}
+    environment.pop("COLUMNS", None)
+    with subprocess.Popen(argv, stdout=terminal_end, stderr=terminal_end, cwd=ROOT, env=environment):
+        os.close(terminal_end)
+        shown = b""
+        with contextlib.suppress(OSError):  # the terminal's end is an error on Linux
+            while piece := os.read(main_end, 65536):
+                shown += piece
+    os.close(main_end)
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()).splitlines()
+    assert lines
+    assert [text for text in lines if len(text.rstrip()) > 80] == []
 
 
 def test_following_goes_on_with_what_comes(run: ShortRun) -> None:
