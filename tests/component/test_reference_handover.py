@@ -117,9 +117,12 @@ def test_transfers_under_load_lose_duplicate_and_reorder_nothing(tmp_path: Path,
                         on_delivered=witness.on_delivered,
                         on_confirmed=witness.on_confirmed,
                     )
+            await until(lambda: all(producer.acked > 0 for producer in here.clients if isinstance(producer, Producer)))
             for i in range(20):
-                await asyncio.sleep(0.03)
+                before = len(here.gaps)
                 await here.transfer(WHOLE, *("ab" if i % 2 == 0 else "ba"))
+                await until(lambda before=before: len(here.gaps) > before)  # type: ignore[misc]
+                await asyncio.sleep(0.03)
             stop.set()
             await asyncio.gather(*producing)
             await until(lambda: drained(here, names))
