@@ -22,6 +22,7 @@ from typing import Any
 
 from benchmarks import conformance_extensible, conformance_modular
 from benchmarks.conformance_compare import differences, step_differences
+from benchmarks.conformance_layout import by_name
 from benchmarks.conformance_values import Adapter, Adapters, NotApplicable
 from controller.domain.errors import BallastError
 
@@ -83,6 +84,7 @@ def run_case(case: Mapping[str, Any], adapters: Adapters | None = None) -> tuple
 def withhold(case: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The case as an adapter may see it, and what its steps expect, step by step."""
     question = {name: value for name, value in case.items() if name != "expected" and name not in _PROVENANCE}
+    question |= {name: by_name(question[name]) for name in ("brokers", "bundles") if name in question}
     steps = question.get("steps")
     if not isinstance(steps, list):
         return question, []

@@ -36,7 +36,7 @@ def filtered(one: OneFilter) -> Callable[[Case], Mapping[str, Any]]:
 def _last(found: Sequence[Any]) -> dict[str, Any]:
     """The names under which a case without steps may state its result."""
     names = ("result", "kept", "remaining", "candidates", "brokers", "filtered", "eligible", "allowed", "selected")
-    return dict.fromkeys(names, found[-1])
+    return dict.fromkeys((*names, "left", "available", "unload", "should_unload"), found[-1])
 
 
 def load_manager_class(step: Step, case: Case) -> list[str]:
@@ -221,7 +221,28 @@ _BY_STRATEGY: Mapping[str, OneFilter] = {
     "anti-affinity+domains": anti_affinity,
     "anti-affinity-unload": anti_affinity_unload,
 }
+_BY_WORDS: Mapping[str, OneFilter] = {  # the first whose words a strategy's name has
+    r"affinity.*unload|unload.*affinity": anti_affinity_unload,
+    r"affinity|domain": anti_affinity,
+    r"isolation|polic": isolation,
+    r"evenly|most.?servicing|least.?bundles": distribute_evenly,
+    r"topic": max_topics,
+    r"version": version,
+    r"class|load.?manager": load_manager_class,
+}
+
+
+def by_words(case: Case) -> Mapping[str, Any]:
+    """A filter that has another name than its class or the published cases give it."""
+    name = str(case["strategy"])
+    found = next((one for words, one in _BY_WORDS.items() if re.search(words, name, re.IGNORECASE)), None)
+    if found is None:
+        raise BadCase(f"no filter of Pulsar is called {name!r}")
+    return filtered(found)(case)
+
+
 ADAPTERS: Adapters = {
+    "filter": by_words,
     **{("filter", strategy): filtered(one) for strategy, one in _BY_STRATEGY.items()},
     ("place", "LeastResourceUsageWithWeight(extensions)"): place,
 }

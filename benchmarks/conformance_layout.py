@@ -31,11 +31,13 @@ _STATS = {
     "producerCount": "producer_count",
     "cacheSize": "cache_size",
 }
+_NAMES = ("id", "name", "broker", "brokerId", "bundle", "bundleName")
 _ELAPSED = re.compile(
     r"(?P<minutes>minute|_min\b)|(?P<seconds>second|_s\b)|(?P<ms>milli|_ms\b|elapsedMs)", re.IGNORECASE
 )
 _UNIT_NAMES = {"minutes": "min", "seconds": "s", "ms": "ms"}
 _UNITS_MS = {"ms": 1, "s": 1_000, "sec": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000}
+_UNITS_MS |= {"seconds": 1_000, "minutes": 60_000}
 
 
 def knobs_of(case: Case, ignore: Collection[str] = ()) -> PulsarKnobs:
@@ -67,6 +69,14 @@ def resource_of(value: Any) -> ResourceUsage:
     return ResourceUsage(float(usage), float(limit))
 
 
+def by_name(rows: Any) -> Any:
+    """A list of objects that have names as an object of them; anything else as it is."""
+    if not isinstance(rows, list) or not rows or not all(isinstance(row, Mapping) for row in rows):
+        return rows
+    names = [next((row[key] for key in _NAMES if isinstance(row.get(key), str)), None) for row in rows]
+    return rows if None in names else dict(zip(names, rows, strict=True))
+
+
 def without_nothing(row: Mapping[str, Any] | None) -> dict[str, Any]:
     """The fields that say something; null is as good as a field left out."""
     return {name: value for name, value in (row or {}).items() if value is not None}
@@ -91,10 +101,16 @@ def moment_ms(value: Any, now_ms: int = NOW_MS) -> int:
         return now_ms
     if text.isdigit():
         return int(text)
-    found = re.fullmatch(r"(?:now)?([+-]?)(\d+)(ms|s|sec|m|min|h)?(ago|before|earlier)?", text)
+    if re.search(r"older|expired|elapsed|longago|past", text):
+        return 0
+    if re.search(r"justnow|recent|fresh", text):
+        return now_ms
+    found = re.fullmatch(
+        r"(?:now)?([+-]?)(\d+(?:\.\d+)?)(ms|s|sec|seconds|m|min|minutes|h)?(ago|before|earlier)?", text
+    )
     if found is None:
         raise BadCase(f"{value!r} is no moment: write ms, now, now-90s or 90s ago")
-    distance = int(found[2]) * _UNITS_MS[found[3] or "ms"]
+    distance = round(float(found[2]) * _UNITS_MS[found[3] or "ms"])
     return now_ms + (distance if found[1] == "+" else -distance)
 
 

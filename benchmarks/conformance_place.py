@@ -274,7 +274,7 @@ def by_strategy(run: Callable[..., Mapping[str, Any]]) -> Callable[[Case], Mappi
 
     def adapter(case: Case) -> Mapping[str, Any]:
         name = str(case["strategy"])
-        maker = _MAKERS.get(_OTHER_NAMES.get(name, name))
+        maker = _MAKERS.get(_OTHER_NAMES.get(name, name)) or _MAKERS.get(name.removesuffix("(modular)"))
         if maker is None:
             raise BadCase(f"no placement of the modular manager is called {name!r}")
         return run(maker, case)

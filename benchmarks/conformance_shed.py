@@ -229,7 +229,8 @@ def _told(unloads: Unloads) -> dict[str, Any]:
     return {
         "unload": unloads,
         "unload_count": {broker: len(names) for broker, names in unloads.items()},
-        "unload_count_total": sum(map(len, unloads.values())),
+        **dict.fromkeys(("unload_count_total", "unload_total"), sum(map(len, unloads.values()))),
+        "unload_bundles": _names(unloads),
         "unload_keys": list(unloads),
         "unload_nonempty": bool(unloads),
     }
