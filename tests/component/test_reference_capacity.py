@@ -296,10 +296,10 @@ def test_a_delivery_that_waits_leaves_out_what_is_acknowledged_meanwhile(tmp_pat
             for number in range(20):
                 producer.send_now("k", b"%d" % number)
             await producer.flush()
-            await c.add_broker("slow", Capacity(cpu_pct=100.0, cpu_us_per_message=20_000.0))
+            await c.add_broker("slow", Capacity(cpu_pct=100.0, cpu_us_per_message=100_000.0, burst_ms=500))
             await c.transfer(WHOLE, "a", "slow")
             events: list[tuple[str, int]] = []
-            await c.consumer(topic(1), "first", "x")  # its batch uses the CPU for 0.4 s
+            await c.consumer(topic(1), "first", "x")  # its batch uses the CPU for 2 s
             second = await c.consumer(
                 topic(1),
                 "second",
