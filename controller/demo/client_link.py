@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
-from controller.store.protocol import FrameConnection, Header
+from controller.store.protocol import FrameConnection, Header, connect
 
 PING_EVERY_S = 1.0
 SILENT_S = 4.0
@@ -48,9 +48,7 @@ class Link:
         """Connect; raises OSError."""
         host, _, port = self.address.rpartition(":")
         loop = asyncio.get_running_loop()
-        _, self._connection = await loop.create_connection(
-            lambda: FrameConnection(self._on_frame, self._on_lost), host, int(port)
-        )
+        self._connection = await connect(lambda: FrameConnection(self._on_frame, self._on_lost), host, int(port))
         self._heard_s = loop.time()
         self._pinger = loop.call_later(PING_EVERY_S, self._ping)
 

@@ -16,7 +16,7 @@ import structlog
 
 from controller.domain.errors import StoreError
 from controller.domain.ids import Bundle
-from controller.store.protocol import FrameConnection, Header, encode, raised
+from controller.store.protocol import FrameConnection, Header, connect, encode, raised
 from controller.store.records import Message, Record, pack_messages, unpack_records
 
 log = structlog.get_logger()
@@ -174,11 +174,10 @@ class StoreClient:
 
     async def _keep_connected(self) -> None:
         backoff_s = FIRST_BACKOFF_S
-        loop = asyncio.get_running_loop()
         while True:
             self._lost.clear()
             try:
-                _, connection = await loop.create_connection(
+                connection = await connect(
                     lambda: FrameConnection(self._on_frame, self._on_lost), self._host, self._port
                 )
             except OSError as error:

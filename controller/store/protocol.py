@@ -20,6 +20,7 @@ from controller.domain.errors import BadRecord, BallastError, Fenced, StoreError
 from controller.store.producers import OutOfSequence
 
 MAX_FRAME_BYTES = 64 << 20
+CONNECT_S = 4.0  # the system itself tries for two minutes, at growing intervals
 _HEAD = struct.Struct(">II")
 Header = dict[str, Any]
 
@@ -141,3 +142,13 @@ class FrameConnection(asyncio.Protocol):
     def open(self) -> bool:
         """Whether frames can still be sent."""
         return self._transport is not None and not self._transport.is_closing()
+
+
+async def connect(make: Callable[[], FrameConnection], host: str, port: int) -> FrameConnection:
+    """A connection to a listening peer. Raises OSError, also when nobody answers within CONNECT_S."""
+    try:
+        opening = asyncio.get_running_loop().create_connection(make, host, port)
+        _, connection = await asyncio.wait_for(opening, CONNECT_S)
+    except asyncio.TimeoutError:
+        raise OSError(f"{host}:{port} does not answer within {CONNECT_S:g} s") from None
+    return connection

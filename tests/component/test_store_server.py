@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from controller.demo.client_link import Link
 from controller.domain.errors import Fenced, StoreError
 from controller.domain.ids import RING_END, Bundle
+from controller.store import protocol
 from controller.store.client import StoreClient
 from controller.store.engine import StoreEngine
 from controller.store.producers import OutOfSequence
@@ -122,5 +125,39 @@ def test_a_silent_store_is_a_store_error() -> None:
         with pytest.raises(StoreError, match="did not answer ping"):
             await client.start()
         await client.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_peer_that_answers_nothing_is_given_up_and_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A listener whose queue is full drops what else comes, as a host behind a cut cable does."""
+    monkeypatch.setattr(protocol, "CONNECT_S", 0.3)
+
+    async def scenario() -> None:
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            listener.listen(0)
+            host, port = listener.getsockname()
+            filling = [socket.socket() for _ in range(4)]
+            for each in filling:
+                each.setblocking(False)
+                each.connect_ex((host, port))
+            with pytest.raises(OSError, match="does not answer within"):
+                await Link(f"{host}:{port}").connect()
+            client = StoreClient(f"{host}:{port}", timeout_s=60)
+            starting = asyncio.create_task(client.start())
+            await asyncio.sleep(0.5)
+            assert not starting.done()
+            for each in filling:
+                each.close()
+        engine = StoreEngine(tmp_path)
+        server = StoreServer(engine)
+        await server.start(port=port)
+        await starting
+        await client.stop()
+        await server.stop()
+        engine.close()
 
     asyncio.run(scenario())
