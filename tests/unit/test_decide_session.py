@@ -334,3 +334,19 @@ def test_rates_of_any_size_neither_wrap_nor_warn(strategy: str) -> None:
         snapshot = of.snapshot(parse_line(json.dumps(doc).encode()))
         assert (snapshot.totals >= 0).all()
         of.decide(snapshot)
+
+
+def test_average_tells_what_comes_in_from_what_goes_out() -> None:
+    """The plan's key is a bundle's load data: equal sums are not equal data."""
+    busy = {"a": (90, [1000.0, 0.0, 1e6, 0.0]), "b": (80, [0.0, 1000.0, 0.0, 1e6])}
+    brokers = {
+        name: {"cpu": [cpu, 100], "bundles": {f"{name}-{at}": [*figures, 5, 1, 1] for at in range(10)}}
+        for name, (cpu, figures) in busy.items()
+    }
+    brokers |= {"c": {"cpu": [10, 100], "bundles": {}}, "d": {"cpu": [20, 100], "bundles": {}}}
+    of = session(strategy="average")
+    decisions: list[Decision] = []
+    for at in range(2):
+        raw = json.dumps({"now": at * MINUTE_MS, "brokers": brokers}).encode()
+        decisions = of_kind(of.decide(of.snapshot(parse_line(raw))), DecisionKind.TRANSFER)
+    assert {(d.source, d.target) for d in decisions} == {("a", "c"), ("b", "d")}

@@ -39,6 +39,8 @@ from controller.policy.snapshot import Snapshot
 
 COMMON_MEMORY = ("averages", "recently_unloaded")  # the parts of a memory that `ModularRound.kept` writes
 _F = {name: at for at, name in enumerate(BUNDLE_FIELDS)}
+# what Pulsar averages one by one: bundles whose sums alone are equal have had other figures, now as before
+_CONTENT = [_F[name] for name in ("msg_rate_in", "msg_rate_out", "throughput_in", "throughput_out", "topics")]
 _WEIGHED = [RESOURCES.index(name) for name in WEIGHED_FIELDS]
 _ALL_FIVE = [RESOURCES.index(name) for name in (*WEIGHED_FIELDS, "memory")]
 
@@ -91,7 +93,7 @@ class ModularRound:
             float(averages.short_msg_rate[at]),
             float(averages.short_throughput[at]),
             float(averages.long_msg_rate[at]),
-            float(self.snapshot.fields[at, _F["topics"]]),
+            *self.snapshot.fields[at, _CONTENT].tolist(),
         )
         return Bundle(float(averages.long_msg_rate[at]), content)
 
