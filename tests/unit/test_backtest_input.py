@@ -138,7 +138,7 @@ def many(brokers: int, steps: int) -> list[dict[str, Any]]:
     return [report(f"b{b}", at, {A: 1.0 + at % 5} if b == 0 else {}) for at in range(steps) for b in range(brokers)]
 
 
-@pytest.mark.parametrize("reports", [good(), many(3, 900)])
+@pytest.mark.parametrize("reports", [good(), many(3, 300)])
 def test_twice_the_same_lines_are_the_same_recording(tmp_path: Path, reports: list[dict[str, Any]]) -> None:
     """Distances of 0 are none: without them the step of a doubled file would be a second."""
     once = read_input(str(lines_in(tmp_path / "1", reports)), None, Overrides(), tmp_path / "q")
@@ -150,7 +150,7 @@ def test_twice_the_same_lines_are_the_same_recording(tmp_path: Path, reports: li
 
 def test_lines_in_any_order_are_the_same_recording(tmp_path: Path) -> None:
     """More of them than are looked at for the step while they come in order."""
-    reports = many(4, 2_500)
+    reports = many(8, 700)
     once = read_input(str(lines_in(tmp_path / "1", reports)), None, Overrides(), tmp_path / "q")
     for order in (np.random.default_rng(1).permutation(len(reports)), np.arange(len(reports))[::-1]):
         mixed = lines_in(tmp_path / "2", [reports[at] for at in order])
