@@ -84,7 +84,7 @@ def run_case(case: Mapping[str, Any], adapters: Adapters | None = None) -> tuple
 def withhold(case: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The case as an adapter may see it, and what its steps expect, step by step."""
     question = {name: value for name, value in case.items() if name != "expected" and name not in _PROVENANCE}
-    question |= {name: by_name(question[name]) for name in ("brokers", "bundles") if name in question}
+    question |= {name: by_name(question.get(name) or {}) for name in ("config", "brokers", "bundles")}
     steps = question.get("steps")
     if not isinstance(steps, list):
         return question, []
