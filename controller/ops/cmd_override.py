@@ -94,7 +94,7 @@ def list_(conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json
         [
             (
                 row["override_id"], row["kind"], row["bundle"] or row["namespace"], row["broker"],
-                time_text(row["until_ms"]) or "ended by command", row["who"], row["why"],
+                time_text(row["until_ms"]) or "it is ended", row["who"], row["why"],
             )
             for row in rows
         ],
