@@ -7,13 +7,15 @@ it as it is. Arrays are read as memory maps: processes share one copy.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import importlib.util
 import json
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -102,6 +104,23 @@ class Store:
         except OSError as error:
             why = error.strerror or str(error)
             raise ConfigError(f"--out {folder} cannot be used ({why}): name a folder that can be written to") from None
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold the folder for this process, until it ends at the latest. Raises ConfigError while another holds it."""
+        descriptor = os.open(self.folder, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            told = f"another backtest works in {self.folder}: wait for it, or name another folder in --out"
+            raise ConfigError(told) from None
+        except OSError:
+            pass  # a file system without locks
+        try:
+            yield
+        finally:
+            os.close(descriptor)
 
     def arrays(self, job: Job) -> Path:
         """Where the prepared arrays of this job are, or would be."""

@@ -77,7 +77,7 @@ def backtest(
     )
     replay = Replay(round(settings.rounds.round_interval_s * 1000), missed_steps, gap_ms)
     console, store = Console(stderr=True), Store(out)
-    with _progress(console) as progress:
+    with store.alone(), _progress(console) as progress:
         found = _read(progress, reports, step_ms, settings, out)
         job = Job(found.recording.digest(), base, replay)
         runs = {point: store.finished(job, point) for point in points}

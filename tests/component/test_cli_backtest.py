@@ -192,6 +192,15 @@ def test_refused_lines_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert json.loads((tmp_path / "out" / "quarantine.jsonl").read_text())["line"] == 187
 
 
+def test_one_backtest_at_a_time_in_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The second would remove the arrays that the first one's processes read."""
+    with Store(tmp_path).alone():
+        assert backtest(REAL, tmp_path, "--strategies", "steady", "--gap-ms", "0") == 2
+        assert f"another backtest works in {tmp_path}" in capsys.readouterr().err
+        assert backtest(REAL, tmp_path / "other", "--strategies", "steady") == 0
+    assert backtest(REAL, tmp_path, "--strategies", "steady", "--gap-ms", "0") == 0
+
+
 def test_what_is_not_its_own_stays_in_the_folder(tmp_path: Path) -> None:
     """Arrays of another configuration go; whatever else somebody keeps under that name does not."""
     theirs = tmp_path / "replays" / "of-mine"
