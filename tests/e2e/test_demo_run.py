@@ -15,7 +15,7 @@ from controller.ledger.follower import Follower
 from controller.ledger.journal import Journal
 from tests.e2e.programs import ballast
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1_800)]
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,8 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path
     """The last line of `ballast demo --json`, and the run's folder."""
     folder = tmp_path_factory.mktemp("demo") / "run"
     # minutes are limits of its steps, not waited for: on a slow machine the split comes later, and it must come
-    done = ballast("demo", "--headless", "--json", "--minutes", "8", "--brokers", "2", "--dir", str(folder))
+    words = ("demo", "--headless", "--json", "--minutes", "8", "--brokers", "2", "--dir", str(folder))
+    done = ballast(*words, timeout_s=1_500)
     assert done.returncode == 0, done.stderr[-4000:] + done.stdout[-2000:]
     print(done.stderr)
     return json.loads(done.stdout.splitlines()[-1]), folder
