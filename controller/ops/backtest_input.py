@@ -53,7 +53,7 @@ def read_input(
     """
     path = Path(source)
     quarantine.unlink(missing_ok=True)
-    if path.is_file():
+    if path.exists() and not path.is_dir():
         return _read_lines(path, step_ms, overrides, quarantine, told)
     root = TableRoot(_TABLE.sub("", source) or "/")
     if "://" in source or root.exists("broker_panes"):
@@ -136,7 +136,7 @@ def _opened(path: Path) -> Iterator[tuple[IO[bytes], Callable[[], int]]]:
     """The lines, and how far they are read in the file itself."""
     with path.open("rb") as raw:
         if path.suffix != ".gz":
-            yield raw, raw.tell
+            yield raw, raw.tell if raw.seekable() else lambda: 0
             return
         try:
             with gzip.open(raw) as file:

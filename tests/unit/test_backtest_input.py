@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +58,19 @@ def test_compressed_lines_are_the_same(tmp_path: Path) -> None:
     packed.write_bytes(packed.read_bytes()[:-20])
     with pytest.raises(ConfigError, match="cut off"):
         read_input(str(packed), None, Overrides(), tmp_path / "q")
+
+
+def test_a_pipe_is_read_as_a_file_is(tmp_path: Path) -> None:
+    """As in `--reports <(zcat …)`."""
+    pipe, lines = tmp_path / "pipe", lines_in(tmp_path / "r.jsonl", good() * 100)
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as writer:
+        written = writer.submit(lambda: pipe.write_bytes(lines.read_bytes()))
+        found = read_input(str(pipe), None, Overrides(), tmp_path / "q.jsonl")
+        written.result()
+    assert found.recording.digest() == read_input(
+        str(lines), None, Overrides(), tmp_path / "q.jsonl"
+    ).recording.digest()  # fmt: skip
 
 
 def test_pulsars_own_reports_in_our_units(tmp_path: Path) -> None:
