@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from controller.demo.auditor import AuditReport, audit
-from controller.demo.auditor_logs import read_logs
+from controller.demo.auditor_logs import read_logs, unread
 from controller.demo.local_cluster import LocalCluster
 from controller.demo.processes import Child
 from controller.demo.workload import CONSUMER, PRODUCER
@@ -19,7 +19,6 @@ from controller.domain.ids import Bundle, topic_hash
 from controller.domain.ring import initial_bundles, locate
 
 PAYLOAD_BYTES = 200
-QUIET_S = 3.0  # readers have read everything when their logs have not grown for so long
 
 
 def topic_in(bundle: Bundle, ring: tuple[Bundle, ...]) -> str:
@@ -57,18 +56,15 @@ class Clients:
         named = ["--name", "bench-producer", "--size", str(PAYLOAD_BYTES), "--rate", str(self.rate_per_s)]
         self._producer = self._client("producer", PRODUCER, [*named, *topics], self.producer_log)
 
-    def stop(self, drain_s: float = 30.0) -> dict[str, Any]:
+    def stop(self, drain_s: float = 120.0) -> dict[str, Any]:
         """The producer waits for its acknowledgements, the reader reads the rest; returns the producer's summary."""
         assert self._producer is not None
         assert self._reader is not None
-        self._producer.stop(30)
-        deadline, quiet_since, size = time.monotonic() + drain_s, time.monotonic(), -1
-        while time.monotonic() < deadline and time.monotonic() - quiet_since < QUIET_S:
-            now = self.reader_log.stat().st_size
-            if now != size:
-                quiet_since, size = time.monotonic(), now
-            time.sleep(0.2)
-        self._reader.stop(15)
+        self._producer.stop(60)
+        deadline = time.monotonic() + drain_s
+        while time.monotonic() < deadline and unread(read_logs([self.producer_log, self.reader_log])):
+            time.sleep(0.5)
+        self._reader.stop(60)
         summaries = read_logs([self.producer_log]).summaries
         return dict(summaries[-1]) if summaries else {}
 
