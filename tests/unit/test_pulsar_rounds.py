@@ -127,7 +127,11 @@ def test_what_was_unloaded_waits_for_the_knobs_grace_period_even_if_it_came_back
     (gone,) = moves(first)
     carry_out(built, first)
     later = built.later().round()
-    assert later.memory["overload"]["recently_unloaded"][gone.bundle] == [first.at_ms, "b0"]
+    assert later.memory["overload"]["recently_unloaded"][gone.bundle] == [first.at_ms, ""]  # it was seen elsewhere
+    carry_out(built, replace(first, decisions=(replace(gone, source=gone.target, target=gone.source),)))
+    back = built.later().round()
+    assert gone.bundle in back.memory["overload"]["recently_unloaded"]
+    assert gone.bundle not in [move.bundle for move in moves(back)]
     assert gone.bundle not in built.later(180_000).round().memory["overload"]["recently_unloaded"]
 
 

@@ -53,11 +53,12 @@ class Average(NamedTuple):
 
 
 class Unloaded(NamedTuple):
-    """When a bundle was decided to go, from where and to where (None: wherever)."""
+    """When a bundle was decided to go, from where and to where (None: wherever); `arrived`: seen elsewhere since."""
 
     at_ms: int
     source: str
     target: str | None
+    arrived: bool = False
 
 
 class ExtensibleRound:
@@ -121,12 +122,14 @@ class ExtensibleRound:
         cooling_ms = self.knobs.load_balance_shedding_delay_in_seconds * SECOND_MS
         since_ms = snapshot.at_ms - max(self._grace_ms, cooling_ms)
         found: dict[str, Unloaded] = {}
-        for bundle, (at_ms, source, target) in kept.items():
+        for bundle, values in kept.items():
+            one = Unloaded(*values)
             at = self.place_of(bundle)
             owner = NOBODY if at is None else int(snapshot.owner[at])
-            stayed = owner != NOBODY and snapshot.brokers[owner] == source and not snapshot.in_flight[at]
-            if at_ms >= since_ms and not stayed:
-                found[bundle] = Unloaded(at_ms, source, target)
+            settled = owner != NOBODY and not snapshot.in_flight[at]
+            away = settled and snapshot.brokers[owner] != one.source
+            if one.at_ms >= since_ms and (one.arrived or away or not settled):
+                found[bundle] = one._replace(arrived=one.arrived or away)
         return found
 
     @property

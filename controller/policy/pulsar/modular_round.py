@@ -103,7 +103,10 @@ class ModularRound:
         return {"averages": self.averages.to_memory(), "recently_unloaded": {**self.recently_unloaded, **now}}
 
     def _not_expired(self, kept: Mapping[str, Any]) -> dict[str, list[Any]]:
-        """What was unloaded within the grace period and is not where it was unloaded from."""
+        """What was unloaded within the grace period: seen elsewhere since, or at least not where it was unloaded from.
+
+        Once seen elsewhere no source is kept: what comes back to it by another way has been unloaded all the same.
+        """
         snapshot = self.snapshot
         since_ms = snapshot.at_ms - self.knobs.load_balancer_shedding_grace_period_minutes * 60_000
         result = {}
@@ -112,7 +115,8 @@ class ModularRound:
             owner = NOBODY if at is None else int(snapshot.owner[at])
             stayed = owner != NOBODY and snapshot.brokers[owner] == source and not snapshot.in_flight[at]
             if at_ms >= since_ms and not stayed:
-                result[bundle] = [at_ms, source]
+                arrived = owner != NOBODY and not snapshot.in_flight[at]
+                result[bundle] = [at_ms, "" if arrived else source]
         return result
 
     def _place_of(self, bundle: str) -> int | None:
