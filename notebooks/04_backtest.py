@@ -24,6 +24,7 @@ from pyspark.sql import functions as F
 from controller.config.load import load_settings
 from controller.config.policy_values import policy_settings
 from controller.demo.replay_convert import Overrides
+from controller.ops.backtest_conf import check_values
 from controller.ops.backtest_input import read_input
 from controller.ops.backtest_report import CONF, PARETO, REPORT, TIMELINE, write_report
 from controller.ops.backtest_store import QUARANTINE, Job, Store
@@ -94,6 +95,10 @@ display(recorded)
 
 job = Job(recording.digest(), base, Replay(facts["round_interval_ms"]))
 points = grid_points(STRATEGIES, GRID)
+check_values(
+    {knob for point in points for knob in point.knobs},
+    lambda overrides: load_settings(None, dbutils.widgets.get("profile"), overrides),
+)
 store = Store(OUT)
 missing = distinct(point for point in points if store.finished(job, point) is None)
 if missing and not store.arrays(job).exists():

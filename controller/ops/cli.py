@@ -84,6 +84,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except UsageError as error:
         print(_usage_text(error, given[0]), file=sys.stderr)
         raise SystemExit(2) from None
+    except KeyboardInterrupt:  # while modules are imported; from then on typer does the same
+        raise SystemExit(130) from None
     raise SystemExit(code or 0)
 
 
