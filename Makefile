@@ -7,7 +7,7 @@ ARGS ?=
 EXAMPLES ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-random test-e2e test-slow test-faults soak lint fmt bench lock clean
+.PHONY: help setup demo test test-unit test-policy test-random test-e2e test-slow test-faults soak lint fmt bench lock clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,8 +21,11 @@ demo: setup ## A balanced cluster on this machine, live (ARGS="--brokers 4 --min
 test: setup ## All tests but the slow ones (ARGS="tests/unit -k ring")
 	@$(BIN)/python -m pytest -m "not slow and not faults and not soak" -n 2 --dist loadscope --no-loadscope-reorder $(ARGS)
 
-test-unit: setup ## Only the pure tests: no process, no table, no Spark
+test-unit: setup ## Only the units of the spine: no process, no table, no Spark (10 s)
 	@$(BIN)/python -m pytest tests/unit $(ARGS)
+
+test-policy: setup ## Only the strategies and their rules (20 s)
+	@$(BIN)/python -m pytest tests/policy $(ARGS)
 
 test-random: setup ## Properties on new examples, ten times as many (EXAMPLES=100 for more)
 	@BALLAST_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -m "hypothesis and not slow and not faults and not soak" -n 2 --timeout 3600 $(ARGS)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from benchmarks.figures import RESULTS
 from benchmarks.generated_page import write_or_check
 from controller.ops.paths import ROOT
-from tests.unit.published_cases import CASES, Case, play
+from tests.policy.published_cases import CASES, Case, play
 
 PAGE = ROOT / "docs" / "strategies.md"
 STRATEGIES = ("steady", "weighted", "threshold", "overload", "uniform", "average", "transfer")

@@ -47,7 +47,7 @@ from controller.sim.invariants import check_fold, check_settled, check_state
 from jobs.control_records import Row
 from tests.component.crash_child import NAMES, Done, Failed, MicroBatch, Start, Started, run_controller
 from tests.e2e.checks import check_decided_once
-from tests.unit.builders import ClusterBuilder
+from tests.policy.builders import ClusterBuilder
 
 ANSWER_S = 180.0  # only a hang takes so long
 ROUND_EVERY_MS = 10_000

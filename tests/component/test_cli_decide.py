@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from controller.ops.paths import ROOT
-from tests.unit.decide_lines import Lines, skewed
+from tests.sim.decide_lines import Lines, skewed
 
 BALLAST = [sys.executable, "-m", "controller.ops.cli", "decide"]
 TIMES = ("parse_ms", "snapshot_ms", "decide_ms")

@@ -20,7 +20,7 @@ from controller.ledger.projections import Projections, broker_rows, ownership_ro
 from controller.ledger.snapshots import KEPT, Snapshots, load_state
 from controller.ledger.tables import TableRoot
 from controller.ledger.writer import append_rows
-from tests.unit.ledger_history import History, compact, vacuum
+from tests.component.ledger_history import History, compact, vacuum
 
 HISTORY = History()
 LAST = len(HISTORY.entries)

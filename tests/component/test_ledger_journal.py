@@ -15,7 +15,7 @@ from controller.domain.errors import ForeignCommit, InvariantBroken, OutcomeUnkn
 from controller.ledger.journal import Journal
 from controller.ledger.tables import TableRoot
 from controller.ledger.writer import append_rows
-from tests.unit.ledger_history import History, by, compact, vacuum
+from tests.component.ledger_history import History, by, compact, vacuum
 
 HISTORY = History()
 

@@ -32,8 +32,8 @@ from controller.ops.cli import main
 from schemas.arrow import arrow_table
 from schemas.catalog import TABLES
 from schemas.delta import delta_properties
+from tests.component.ledger_history import History
 from tests.component.pane_rows import broker_pane, bundle_pane
-from tests.unit.ledger_history import History
 
 HISTORY = History()
 LAST = len(HISTORY.entries)

@@ -23,7 +23,7 @@ from controller.ledger.tables import TableRoot
 from jobs.control_records import Row
 from tests.component.test_jobs_control_loop import NAMES, Ear, World, journal_of
 from tests.examples import examples
-from tests.unit.fuzzed_records import values
+from tests.properties.fuzzed_records import values
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controller.demo.workload import HOT_SHARE, heated
-from tests.unit.builders import ClusterBuilder, cluster, moves
+from tests.policy.builders import ClusterBuilder, cluster, moves
 
 BASE_PCT = 13.0  # what a broker of the demo has to do at the base rate
 ROUND_MS = 10_000

@@ -22,7 +22,7 @@ from controller.domain.ring import locate
 from controller.domain.settings import ResourceWeights, SplitSettings
 from controller.ops.metrics import exposition
 from jobs.control_metrics import ControlMetrics
-from tests.unit.builders import ClusterBuilder, cluster, loads, moves, sources, splits
+from tests.policy.builders import ClusterBuilder, cluster, loads, moves, sources, splits
 from tests.unit.step_driver import StepDriver
 
 FULL = 0.95
