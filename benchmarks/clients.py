@@ -5,13 +5,12 @@ One topic a bundle, so that a bundle's hand-over is one gap in the producer's lo
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from controller.demo.auditor import AuditReport, audit
-from controller.demo.auditor_logs import read_logs, unread
+from controller.demo.auditor_logs import read_logs, wait_until_read
 from controller.demo.local_cluster import LocalCluster
 from controller.demo.processes import Child
 from controller.demo.workload import CONSUMER, PRODUCER
@@ -61,9 +60,7 @@ class Clients:
         assert self._producer is not None
         assert self._reader is not None
         self._producer.stop(60)
-        deadline = time.monotonic() + drain_s
-        while time.monotonic() < deadline and unread(read_logs([self.producer_log, self.reader_log])):
-            time.sleep(0.5)
+        wait_until_read([self.producer_log, self.reader_log], drain_s)
         self._reader.stop(60)
         summaries = read_logs([self.producer_log]).summaries
         return dict(summaries[-1]) if summaries else {}

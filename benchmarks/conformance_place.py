@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.conformance_layout import RESOURCES, knobs_of
+from benchmarks.conformance_layout import RESOURCES, knobs_of, resource_of
 from benchmarks.conformance_values import Adapters, BadCase, Case, Either, Pick, Series
 from controller.domain.pulsar_knobs import PulsarKnobs
 from controller.policy.pulsar.load_data import LocalBrokerData
@@ -227,10 +227,8 @@ def _bundle_count(row: Mapping[str, Any]) -> int:
 
 
 def _resource(value: Any) -> list[float]:
-    """[usage, limit], or a percentage."""
-    if isinstance(value, Mapping):
-        return [float(value["usage"]), float(value["limit"])]
-    return [float(one) for one in value] if isinstance(value, list) else [float(value), 100.0]
+    resource = resource_of(value)
+    return [resource.usage, resource.limit]
 
 
 def _long_rate(row: Mapping[str, Any]) -> float:

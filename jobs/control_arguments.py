@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from controller.config.sources import ENV_CONF
+from jobs.settings_arguments import add_settings_arguments
 
 LOADS, CONTROL = "loads", "control"
 
@@ -41,16 +40,7 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
         epilog="Exit codes: 0 stopped on request, 1 failed, 2 bad configuration, 3 another controller is alive, "
         "4 another controller took over.",
     )
-    parser.add_argument(
-        "--conf",
-        type=Path,
-        default=os.environ.get(ENV_CONF) or None,
-        help=f"configuration file (YAML); else ${ENV_CONF}",
-    )
-    parser.add_argument("--profile", help="profile under conf/profiles, such as local or cluster")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="one setting, stronger than the file"
-    )
+    add_settings_arguments(parser)
     parser.add_argument("--only", choices=[LOADS, CONTROL], help="run one query alone")
     parser.add_argument("--take-over", action="store_true", help="do not listen for a living controller: replace it")
     parser.add_argument(

@@ -7,22 +7,20 @@ from __future__ import annotations
 
 import argparse
 import logging
-import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from controller.clock import wall_ms
 from controller.config.load import load_settings
 from controller.config.retention import kept_ms
 from controller.config.settings import Settings
-from controller.config.sources import ENV_CONF
 from controller.domain.errors import ConfigError
 from controller.ledger.maintenance import BULK, Engine, Tended, maintain
 from controller.ledger.tables import TableRoot
 from controller.ops.logs import configure_logs
 from jobs.maintain_spark import SparkEngine
 from jobs.session import build_session
+from jobs.settings_arguments import add_settings_arguments
 
 log = logging.getLogger("ballast.maintain")
 
@@ -71,13 +69,6 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
         description="Expire rows, merge small files and remove dead ones of the load and evidence tables, beside a "
         "running job. Exit codes: 0 done, 1 a table failed, 2 bad configuration.",
     )
-    parser.add_argument(
-        "--conf",
-        type=Path,
-        default=os.environ.get(ENV_CONF) or None,
-        help=f"configuration file (YAML); else ${ENV_CONF}",
-    )
-    parser.add_argument("--profile", help="profile under conf/profiles, such as local or cluster")
-    parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="one setting")
+    add_settings_arguments(parser)
     parser.add_argument("--table", action="append", choices=BULK, help="only this table; repeatable")
     return parser.parse_args(argv)

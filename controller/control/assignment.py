@@ -97,8 +97,10 @@ def evacuate(ctx: Context) -> None:
     room = EVACUATIONS_IN_FLIGHT - sum(ctx.state.bundles[name].by in emptying for name in ctx.watch.deadlines)
     named = (ctx.state.bundles[name] for session in emptying for name in ctx.state.holdings.named(session))
     waiting = [(-r.seq, r.bundle, r) for r in named if r.state is State.OWNED] if room > 0 else []
+    if not waiting:
+        return
     heapq.heapify(waiting)
-    shelters = _shelters(ctx) if waiting else Shelters([], 0)
+    shelters = _shelters(ctx)
     stuck: set[tuple[str, Session | None]] = set()  # nobody may take anything of this namespace from this session
     while waiting and room > 0:
         record = heapq.heappop(waiting)[-1]

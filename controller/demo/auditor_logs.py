@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import time
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -72,6 +73,13 @@ def unread(clients: ClientRecords) -> dict[tuple[str, str], int]:
         if missing > 0:
             left[topic, subscription] = missing
     return left
+
+
+def wait_until_read(logs: Collection[Path], drain_s: float) -> None:
+    """Until readers have got all that was acknowledged to producers, for `drain_s` at most."""
+    deadline = time.monotonic() + drain_s
+    while time.monotonic() < deadline and unread(read_logs(path for path in logs if path.exists())):
+        time.sleep(0.5)
 
 
 def _read_one(path: Path, found: ClientRecords) -> None:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from controller.demo.auditor_logs import read_logs, unread
+from controller.demo.auditor_logs import wait_until_read
 from controller.demo.local_cluster import LocalCluster
 from controller.demo.processes import Child
 from controller.domain.ids import Bundle, topic_hash
@@ -111,17 +110,11 @@ class Workload:
         """Producers stop and wait for acknowledgements; readers get the time to read the rest."""
         if self.producer is not None:
             self.producer.stop(60)
-        self._wait_until_read(drain_s)
+        wait_until_read(self.logs, drain_s)
         for child in self.consumers:
             child.terminate()
         for child in self.consumers:
             child.wait(60)
-
-    def _wait_until_read(self, drain_s: float) -> None:
-        """Until readers have got all that was acknowledged to the producer."""
-        deadline = time.monotonic() + drain_s
-        while time.monotonic() < deadline and unread(read_logs(p for p in self.logs if p.exists())):
-            time.sleep(0.5)
 
     def _consume(self, name: str, subscription: str, kind: str, topics: Iterable[str]) -> Child:
         more = ["--name", name, "--subscription", subscription, "--type", kind]

@@ -22,7 +22,7 @@ from controller.demo.replay_convert import Overrides
 from controller.domain.errors import BadRecord, ConfigError
 from controller.ledger.tables import TableRoot
 from controller.ops.backtest_lines import Figures, LineReader
-from controller.ops.backtest_panes import add_panes, first_hour
+from controller.ops.backtest_panes import add_panes, first_hour, pane_ends
 from controller.sim.backtest.recording import Recorder, Recording
 
 PANES_STEP_MS = 10_000  # of tables: one pane
@@ -57,9 +57,10 @@ def read_input(
         return _read_lines(path, step_ms, overrides, quarantine, told)
     root = TableRoot(_TABLE.sub("", source) or "/")
     if "://" in source or root.exists("broker_panes"):
-        step_ms = step_ms or max(PANES_STEP_MS, usual_step_ms(first_hour(root)))
+        ends = pane_ends(root)
+        step_ms = step_ms or max(PANES_STEP_MS, usual_step_ms(first_hour(root, ends)))
         recorder = Recorder(step_ms)
-        count = add_panes(root, recorder, step_ms, told)
+        count = add_panes(root, ends, recorder, step_ms, told)
         return Input(recorder.done(), step_ms, count)
     if path.is_dir():
         near = [at for at in (path / "tables", path.parent) if TableRoot(at).exists("broker_panes")]

@@ -25,12 +25,13 @@ HOUR_MS = 3_600_000
 _END = "pane_end_ms"
 
 
-def add_panes(root: TableRoot, recorder: Recorder, step_ms: int, told: Callable[[float], None]) -> int:
-    """All panes into the recorder; returns how many broker panes there were. `told`: the part that is done, 0..1.
+def add_panes(
+    root: TableRoot, ends: pa.ChunkedArray, recorder: Recorder, step_ms: int, told: Callable[[float], None]
+) -> int:
+    """All panes, whose `ends` are known, into the recorder; returns how many broker panes there were.
 
-    Raises ConfigError when the tables are not there or are empty.
+    `told`: the part that is done, 0..1.
     """
-    ends = _ends(root)
     first, last = int(pc.min(ends).as_py()), int(pc.max(ends).as_py())
     hour_ms = max(HOUR_MS // step_ms, 1) * step_ms
     for above in range((first - 1) // hour_ms * hour_ms, last, hour_ms):
@@ -43,14 +44,15 @@ def add_panes(root: TableRoot, recorder: Recorder, step_ms: int, told: Callable[
     return len(ends)
 
 
-def first_hour(root: TableRoot) -> list[tuple[str, int]]:
-    """Broker and end of each of its panes in the first hour that is recorded. Raises ConfigError as `add_panes`."""
-    first = int(pc.min(_ends(root)).as_py())
+def first_hour(root: TableRoot, ends: pa.ChunkedArray) -> list[tuple[str, int]]:
+    """Broker and end of each of its panes in the first hour of all `ends`."""
+    first = int(pc.min(ends).as_py())
     panes = _read(root, BROKER_PANES, first - 1, first + HOUR_MS, (_END, "broker"))
     return list(zip(panes["broker"].to_pylist(), panes[_END].to_pylist(), strict=True))
 
 
-def _ends(root: TableRoot) -> pa.ChunkedArray:
+def pane_ends(root: TableRoot) -> pa.ChunkedArray:
+    """The end of every pane of a broker, in ms. Raises ConfigError when the tables are not there or are empty."""
     for record in (BROKER_PANES, BUNDLE_PANES):
         if not root.exists(record.name):
             raise ConfigError(f"{root.uri(record.name)} is no table: name the root of a running system's tables")

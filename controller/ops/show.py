@@ -39,21 +39,18 @@ def emit_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str
         )
     given = list(rows)
     for row in given:
-        table.add_row(*(Text("-" if value is None or value == "" else str(value)) for value in row))
+        table.add_row(*(Text("-" if _blank(value) else str(value)) for value in row))
     if not given:
         typer.echo(empty or "nothing to show")
         return
     console = Console()
     measured = Measurement.get(console, console.options.update(width=_WIDE), table)
-    if console.is_terminal and measured.minimum > console.width:
-        for line in (
-            *([title] if title else []),
-            *packed([str(c.header) for c in table.columns], given, console.width),
-        ):
-            typer.echo(line)
+    if console.is_terminal and measured.minimum <= console.width:
+        console.print(table, crop=False)
         return
     if console.is_terminal:
-        console.print(table, crop=False)
+        names = [str(column.header) for column in table.columns]
+        typer.echo("\n".join([*([title] if title else []), *packed(names, given, console.width)]))
         return
     text = io.StringIO()
     Console(width=measured.maximum, file=text).print(table, crop=False)
@@ -64,10 +61,10 @@ def emit_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str
 def packed(names: Sequence[str], rows: Iterable[Sequence[Any]], width: int) -> Iterator[str]:
     """A table for a narrow terminal: of each row the first value, then below it `name value`, as many a line as fit."""
     for first, *others in rows:
-        yield "-" if first is None or first == "" else str(first)
+        yield "-" if _blank(first) else str(first)
         line = ""
         for name, value in zip(names[1:], others, strict=True):
-            if value is None or value == "":
+            if _blank(value):
                 continue
             piece = f"  {name} {value}"
             if line and len(line) + len(piece) > width:
@@ -76,6 +73,10 @@ def packed(names: Sequence[str], rows: Iterable[Sequence[Any]], width: int) -> I
             line += piece
         if line:
             yield line
+
+
+def _blank(value: Any) -> bool:
+    return value is None or value == ""
 
 
 def emit_facts(facts: Iterable[tuple[str, Any]]) -> None:
