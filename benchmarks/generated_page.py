@@ -3,8 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+
+_PART = re.compile(r"(<!-- generated: (?P<name>\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def with_parts(page: str, parts: Mapping[str, Callable[[], str]]) -> str:
+    """The page with every part between its marks made anew. Raises KeyError for a part that nobody makes."""
+    return _PART.sub(lambda match: f"{match[1]}{parts[match['name']]()}{match[3]}", page)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def write_or_check(

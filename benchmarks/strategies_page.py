@@ -7,23 +7,21 @@ come from benchmarks/results/strategy_field.json. Without `--write` it only says
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Callable, Sequence
 
 from benchmarks.figures import RESULTS
-from benchmarks.generated_page import write_or_check
+from benchmarks.generated_page import table, with_parts, write_or_check
 from controller.ops.paths import ROOT
 from tests.policy.published_cases import CASES, Case, play
 
 PAGE = ROOT / "docs" / "strategies.md"
 STRATEGIES = ("steady", "weighted", "threshold", "overload", "uniform", "average", "transfer")
-_PART = re.compile(r"(<!-- generated: (?P<name>\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def rendered(page: str) -> str:
     """The page with every generated part made anew. Raises KeyError for a part that nobody makes."""
-    return _PART.sub(lambda match: f"{match[1]}{PARTS[match['name']]()}{match[3]}", page)
+    return with_parts(page, PARTS)
 
 
 def published() -> str:
@@ -31,7 +29,7 @@ def published() -> str:
     rows = [[f"{case.name}: {case.title}", *(_cell(case, name) for name in STRATEGIES)] for case in CASES]
     good = [sum(row[1 + at].startswith("good") for row in rows) for at in range(len(STRATEGIES))]
     rows.append(["**good**", *(f"**{count} of {len(CASES)}**" for count in good)])
-    return _table(["case", *(f"`{name}`" for name in STRATEGIES)], rows)
+    return table(["case", *(f"`{name}`" for name in STRATEGIES)], rows)
 
 
 def field() -> str:
@@ -43,7 +41,7 @@ def field() -> str:
         [scenario, *(f"{r['mean']:.2f}→{r['end']:.2f}, {r['moves']:.0f}" for name in names if (r := row[name]))]
         for scenario, row in found.items()
     ]
-    return _table(["scenario", *(f"`{name}`" for name in names)], rows)
+    return table(["scenario", *(f"`{name}`" for name in names)], rows)
 
 
 def _cell(case: Case, strategy: str) -> str:
@@ -52,11 +50,6 @@ def _cell(case: Case, strategy: str) -> str:
     did = ", ".join(f"{n} {what}{'s' if n > 1 else ''}" for n, what in counts if n) or "nothing"
     complaint = case.judge(played)
     return f"good: {did}" if complaint is None else f"{did}; {complaint}"
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 PARTS: dict[str, Callable[[], str]] = {"published": published, "field": field}

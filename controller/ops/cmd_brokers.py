@@ -34,7 +34,7 @@ def brokers(conf: Conf = None, profile: Profile = None, sets: Sets = None, as_js
                 row["bundles"],
                 percent_text(row["score"]),
                 *(percent_text(row["utilisations"].get(r)) for r in known),
-                ("source: " if row["is_source"] else "") + str(row["reason"] or ""),
+                _last_word(row),
                 row["lookup_url"],
                 row["data_address"],
             )
@@ -42,6 +42,13 @@ def brokers(conf: Conf = None, profile: Profile = None, sets: Sets = None, as_js
         ],
         empty="no broker has registered",
     )
+
+
+def _last_word(row: Mapping[str, Any]) -> str:
+    if not row["reason"]:
+        return ""
+    words = f": {row['reason_words']}" if row["reason_words"] else ""
+    return f"{'source: ' if row['is_source'] else ''}{row['reason']}{words}"
 
 
 def _state_text(row: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from controller.ops.cli_options import AsJson, Conf, Limit, Profile, Sets, new_app, settings_of, told
-from controller.ops.evidence_text import kind_text, reason_text
+from controller.ops.evidence_text import kind_text, why_text
 from controller.ops.evidence_view import EvidenceView
 from controller.ops.reading import Reader
 from controller.ops.show import emit_json, emit_table, percent_text, time_text
@@ -66,7 +66,7 @@ def print_decisions(rows: list[dict[str, Any]], empty: str = NO_MATCH) -> None:
                 row["bundle"],
                 row["source"],
                 row["target"],
-                reason_text(row["reason"]),
+                why_text(row),
                 predicted_text(row, row["source"]),
                 predicted_text(row, row["target"]),
                 row["outcome"] or row["label"],

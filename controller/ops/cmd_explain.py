@@ -1,4 +1,4 @@
-"""`ballast explain ID`: the evidence behind a decision, a round, a broker's standing or a bundle's place."""
+"""`ballast explain ID`: the evidence behind a decision, a round, a broker or a bundle; what a reason code means."""
 
 from __future__ import annotations
 
@@ -9,33 +9,53 @@ import typer
 
 from controller.domain.entries import Entry
 from controller.domain.load import RESOURCES
+from controller.domain.reason_words import reason_named
 from controller.ops.cli_options import AsJson, Conf, Profile, Sets, new_app, settings_of, told
 from controller.ops.cmd_decisions import predicted_text, print_decisions
 from controller.ops.cmd_journal import print_entries
+from controller.ops.considered import LOOK_BACK
 from controller.ops.evidence_text import (
+    evidence_lines,
     kind_text,
+    lost_text,
     print_as_target,
     print_evidence,
     print_round_candidates,
     reason_text,
+    scores_text,
+    why_text,
 )
 from controller.ops.explain import explain as explain_document
+from controller.ops.explain_reason import is_broker, reason_document
 from controller.ops.reading import Reader
-from controller.ops.show import emit_facts, emit_json, emit_table, percent_text, time_text
+from controller.ops.show import emit_facts, emit_json, emit_table, emit_text, percent_text, time_text
 
 app = new_app()
-Name = Annotated[str, typer.Argument(metavar="DECISION|ROUND|BROKER|BUNDLE", help="An id as other commands print it.")]
+Name = Annotated[
+    str,
+    typer.Argument(metavar="DECISION|ROUND|BROKER|BUNDLE|REASON", help="An id as other commands print it, or a code."),
+]
+Rounds = Annotated[int, typer.Option("--rounds", help="Of a bundle: rounds searched for it as a candidate.", min=1)]
 
 
 @app.command()
 @told
-def explain(name: Name, conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False) -> None:
+def explain(
+    name: Name, conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
+    rounds: Rounds = LOOK_BACK,
+) -> None:  # fmt: skip
     """Why: what was seen, which rule fired, what was predicted and what the journal says happened."""
-    document = explain_document(Reader(settings_of(conf, profile, sets)), name)
+    settings, note = settings_of(conf, profile, sets), ""
+    reason = reason_named(name)
+    if reason is not None and is_broker(settings, name):
+        note, reason = f"{name} is also the reason {reason.value}, which is explained in docs/reasons.md", None
+    document = explain_document(Reader(settings), name, rounds) if reason is None else reason_document(settings, reason)
     if as_json:
         emit_json(document)
     else:
         _PRINTERS[document["about"]](document)
+        if note:
+            emit_text(note)
 
 
 def _print_decision(document: Mapping[str, Any]) -> None:
@@ -46,7 +66,7 @@ def _print_decision(document: Mapping[str, Any]) -> None:
             ("round", f"{decision['round_id']} at {time_text(decision['at_ms'])}, mode {of_round.get('mode', '?')}"),
             ("strategy", decision["strategy"] + (" (challenger)" if decision["challenger"] else "")),
             ("kind", f"{kind_text(decision)}, {decision['label']}"),
-            ("reason", reason_text(decision["reason"])),
+            ("reason", why_text(decision)),
             ("bundle", decision["bundle"] and f"{decision['bundle']} at epoch {decision['epoch']}"),
             ("boundary", decision["boundary"] and f"0x{decision['boundary']:08x}"),
             ("from", _end_text(decision, decision["source"])),
@@ -84,7 +104,8 @@ def _print_broker(document: Mapping[str, Any]) -> None:
     else:
         typer.echo(f"{document['broker']}: no score in the last round")
     if document["considered"]:
-        typer.echo(f"\n{document['considered']['decision_id']}: {reason_text(document['considered']['reason'])}")
+        typer.echo("")
+        emit_text(f"{document['considered']['decision_id']}: {why_text(document['considered'])}")
         print_evidence(document["considered"])
     print_as_target(document["as_target"])
     typer.echo("")
@@ -98,7 +119,54 @@ def _print_bundle(document: Mapping[str, Any]) -> None:
     typer.echo("")
     print_decisions(document["decisions"], "no round decided anything about it")
     typer.echo("")
+    _print_considered(document["candidate"], now["owner"])
+    typer.echo("")
     print_entries([Entry.from_row(row) for row in document["journal"]], "what the journal says")
+
+
+def _print_considered(found: Mapping[str, Any], owner: str | None) -> None:
+    rounds = f"the last {found['rounds']} rounds (since {time_text(found['since_ms'])}; --rounds N looks further back)"
+    none = f"none of {rounds} considered it and left it"
+    if found["times"]:
+        emit_table(
+            ["at (UTC)", "round", "from", "best target", "source after >", "target after >", "lost by"],
+            [
+                (time_text(r["at_ms"]), r["round_id"], r["source"], r.get("target"), *scores_text(r), _stayed_text(r))
+                for r in found["times"]
+            ],
+            title=f"considered and left in {len(found['times'])} of {rounds}",
+        )
+    elif not found["rounds"]:
+        emit_text("no round has run yet that could have considered it")
+    elif owner is None:
+        emit_text(f"{none}: nobody owns it, and rounds move only what has an owner")
+    elif found["why_not"] is None:
+        emit_text(f"{none}: the last one knew nothing of its broker {owner}")
+    else:
+        emit_text(f"{none}: {_why_not_text(found['why_not'])}")
+
+
+def _stayed_text(row: Mapping[str, Any]) -> str:
+    """The rule that the bundle lost by; one that nothing forbade lost to what was chosen."""
+    won = row["won"]
+    better = f"; {won['bundle']} to {won['target']} was better" if won and not row.get("lost_by") else ""
+    return lost_text(row) + better
+
+
+def _why_not_text(told: Mapping[str, Any]) -> str:
+    """What the last round said of the bundle's broker."""
+    what = "was a source, without this bundle among its best" if told["is_source"] else "was no source"
+    score, mean = percent_text(told["score"]) or "unknown", percent_text(told["mean"]) or "unknown"
+    lost = "".join(
+        f"; {line}" for line in evidence_lines({"bundles_lost": told["bundles_lost"]}) if told["bundles_lost"]
+    )
+    said = f"in round {told['round_id']} its broker {told['broker']} {what}: {_in_words(told)}"
+    return f"{said} (score {score}, mean {mean}, hits {told['hits']}){lost}"
+
+
+def _in_words(row: Mapping[str, Any]) -> str:
+    """The reason of a broker's score, with the words that its document has."""
+    return f"{row['reason']}: {row['reason_words']}" if row["reason_words"] else str(row["reason"] or "")
 
 
 def _print_scores(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -113,7 +181,7 @@ def _print_scores(rows: Sequence[Mapping[str, Any]]) -> None:
                 row["hits"],
                 "yes" if row["is_source"] else "no",
                 "yes" if row["eligible"] else "no",
-                reason_text(row["reason"]),
+                _in_words(row),
                 *(percent_text(row[f"{r}_utilisation"]) for r in known),
             )
             for row in rows
@@ -121,4 +189,24 @@ def _print_scores(rows: Sequence[Mapping[str, Any]]) -> None:
     )
 
 
-_PRINTERS = {"decision": _print_decision, "round": _print_round, "broker": _print_broker, "bundle": _print_bundle}
+def _print_reason(document: Mapping[str, Any]) -> None:
+    facts = [
+        ("reason", f"{document['code']} ({document['band']}): {document['words']}"),
+        ("it means", document["meaning"]),
+        ("Pulsar's name", document["pulsar"]),
+        ("to do", document["act"]),
+    ]
+    keys = [(key, "none" if value is None else value) for key, value in document["keys"].items()]
+    emit_facts(facts)
+    if keys:
+        typer.echo("")
+        emit_table(["key", "value"], keys, "keys of the configuration that change it")
+
+
+_PRINTERS = {
+    "reason": _print_reason,
+    "decision": _print_decision,
+    "round": _print_round,
+    "broker": _print_broker,
+    "bundle": _print_bundle,
+}

@@ -15,6 +15,7 @@ from controller.domain.entries import Entry, Kind
 from controller.domain.errors import BadRecord
 from controller.ledger.follower import Follower
 from controller.ops.cli_options import AsJson, Conf, Limit, Profile, Sets, new_app, settings_of, told
+from controller.ops.evidence_text import reason_text
 from controller.ops.reading import Reader
 from controller.ops.show import emit_json, emit_table, time_text
 from schemas.journal import JOURNAL
@@ -94,7 +95,7 @@ def print_entries(entries: Sequence[Entry], title: str = "") -> None:
 def _cells(entry: Entry) -> tuple[object, ...]:
     about = entry.bundle or entry.broker or entry.session or _named(entry)
     cause = entry.decision_id or entry.command_id or entry.attempt_id
-    return entry.seq, time_text(entry.at_ms), entry.kind.value, about, _what(entry), entry.reason, cause
+    return entry.seq, time_text(entry.at_ms), entry.kind.value, about, _what(entry), reason_text(entry.reason), cause
 
 
 def _named(entry: Entry) -> str:

@@ -12,6 +12,7 @@ from controller.clock import wall_ms
 from controller.config.settings import Settings
 from controller.domain.errors import BallastError
 from controller.ops.cli_options import PROBLEM, AsJson, Conf, Profile, Sets, new_app, settings_of, told
+from controller.ops.evidence_text import reason_text
 from controller.ops.liveness import Heard, last_word
 from controller.ops.overview import status as status_of
 from controller.ops.reading import Reader
@@ -62,7 +63,8 @@ def _print(document: Mapping[str, Any]) -> None:
         emit_table(["bundle", "state", "epoch >", "owner", "to", "for >", "cause"], rows, "in flight")
     if document["alarms_last_hour"]:
         alarms = [
-            (time_text(a["at_ms"]), a["reason"], a["bundle"] or a["broker"]) for a in document["alarms_last_hour"]
+            (time_text(a["at_ms"]), reason_text(a["reason"]), a["bundle"] or a["broker"])
+            for a in document["alarms_last_hour"]
         ]
         typer.echo("")
         emit_table(["at (UTC)", "reason …", "about"], alarms, "alarms of the last hour")

@@ -1,7 +1,8 @@
 """Evidence of decisions as text: what was seen, which candidates there were, and the rule each lost by.
 
-Reason codes come with their band: normal (nothing to do), throttled (later), config (an operator's choice), hard (it
-cannot be done as things are). Scores in evidence are whole numbers in 1 / SCORE_UNIT; they are shown as percentages.
+Reason codes come in words and with their band: normal (nothing to do), throttled (later), config (an operator's
+choice), hard (it cannot be done as things are). Scores in evidence are whole numbers in 1 / SCORE_UNIT; they are shown
+as percentages.
 """
 
 from __future__ import annotations
@@ -13,21 +14,26 @@ import typer
 
 from controller.domain.decision import Reason
 from controller.domain.load import SCORE_UNIT
-from controller.ops.show import emit_table, percent_text
+from controller.domain.reason_words import decision_words, reason_words
+from controller.ops.show import emit_table, emit_text, percent_text
 
 SCORES = frozenset({"score", "mean", "level", "usage", "history", "target_usage", "threshold", "source_after"})
 CANDIDATES = ("pairs", "candidates")
 Row = Mapping[str, Any]
 
 
-def reason_text(code: str | None) -> str:
-    """`405_would_not_improve (hard)`; a code of another version is shown as it is."""
-    if not code:
-        return ""
-    try:
-        return f"{code} ({Reason(code).band})"
-    except ValueError:
-        return code
+def reason_text(code: str | None, evidence: Row | None = None) -> str:
+    """`405_would_not_improve (hard): would not improve the balance`; a code of another version as it is."""
+    return _text_of(code, reason_words(code, evidence))
+
+
+def why_text(decision: Row) -> str:
+    """The reason of a decision, in words with the figures of its evidence."""
+    return _text_of(decision["reason"], decision_words(decision))
+
+
+def _text_of(code: str | None, words: str) -> str:
+    return f"{code} ({Reason(code).band}): {words}" if words else code or ""
 
 
 def kind_text(decision: Row) -> str:
@@ -45,15 +51,28 @@ def candidates_of(decision: Row) -> list[dict[str, Any]]:
     return next((decision["evidence"][name] for name in CANDIDATES if decision["evidence"].get(name)), [])
 
 
+def giver_of(decision: Row) -> str | None:
+    """The broker whose bundles the candidates are.
+
+    Exchanges of version 0.1.0 have those of the fuller broker with both halves.
+    """
+    pairs = candidates_of(decision)
+    others = bool(decision["evidence"].get("swapped_with")) and any(
+        p.get("target") == decision["source"] for p in pairs
+    )
+    giver = decision["target"] if others else decision["source"]
+    return None if giver is None else str(giver)
+
+
 def print_evidence(decision: Row) -> None:
     """Everything the decision hung on."""
     typer.echo("\nevidence")
     for line in evidence_lines(decision["evidence"]):
-        typer.echo(f"  {line}")
+        emit_text(f"  {line}")
     print_candidates(decision)
 
 
-def print_candidates(decision: Row, title: str = "") -> None:
+def print_candidates(decision: Row) -> None:
     """What was weighed up, best first, each with the rule that it lost by; nothing when nothing was."""
     rows = candidates_of(decision)
     if not rows:
@@ -63,8 +82,8 @@ def print_candidates(decision: Row, title: str = "") -> None:
     columns = ["bundle", "target", *(["source after >", "target after >"] if paired else []), "lost by"]
     emit_table(
         columns,
-        [_candidate(row, paired) for row in rows],
-        title=title or f"the best {len(rows)} {'pairs' if paired else 'bundles'} of {decision['source']}",
+        [_candidate(row, paired, _is_chosen(row, decision)) for row in rows],
+        title=f"the best {len(rows)} {'pairs' if paired else 'bundles'} of {giver_of(decision)}",
     )
 
 
@@ -84,17 +103,27 @@ def print_as_target(rows: Sequence[Row]) -> None:
         typer.echo("")
         emit_table(
             ["from", "bundle", "target after >", "lost by"],
-            [(r["source"], r["bundle"], _score(r.get("target_after")), _lost(r)) for r in rows],
+            [(r["source"], r["bundle"], _score(r.get("target_after")), lost_text(r)) for r in rows],
             title="as a target",
         )
 
 
-def _candidate(row: Row, paired: bool) -> tuple[Any, ...]:
-    scores = (_score(row.get("source_after")), _score(row.get("target_after"))) if paired else ()
-    return (row["bundle"], row.get("target"), *scores, _lost(row))
+def _is_chosen(row: Row, decision: Row) -> bool:
+    return (row["bundle"], row.get("target")) == (decision["bundle"], decision["target"])
 
 
-def _lost(row: Row) -> str:
+def _candidate(row: Row, paired: bool, chosen: bool) -> tuple[Any, ...]:
+    scores = scores_text(row) if paired else ()
+    return (row["bundle"], row.get("target"), *scores, "chosen" if chosen else lost_text(row))
+
+
+def scores_text(row: Row) -> tuple[str, str]:
+    """What a pair would make of both brokers; empty where the strategy judges no pairs."""
+    return _score(row.get("source_after")), _score(row.get("target_after"))
+
+
+def lost_text(row: Row) -> str:
+    """The rule that a candidate lost by, or that nothing forbade it."""
     return reason_text(row["lost_by"]) if row.get("lost_by") else "allowed" if row.get("target") else ""
 
 
@@ -105,8 +134,10 @@ def _score(value: int | None) -> str:
 def _text(name: str, value: Any) -> str:
     if name in SCORES and isinstance(value, int | float) and not isinstance(value, bool):
         return _score(round(value))
+    if isinstance(value, Mapping) and name.endswith("_lost"):  # reason -> how many lost by it
+        return "; ".join(f"{count} by {reason_text(code)}" for code, count in value.items())
     if isinstance(value, Mapping):
-        return ", ".join(f"{reason_text(inner)} {_text('', of)}" for inner, of in value.items())
+        return ", ".join(f"{inner} {_text('', of)}" for inner, of in value.items())
     if isinstance(value, list | tuple):
         return ", ".join(_text("", inner) for inner in value)
     return reason_text(value) if isinstance(value, str) else str(value)

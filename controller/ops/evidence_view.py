@@ -6,13 +6,15 @@ Evidence is written before the journal, so a row that no entry names belongs to 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from controller.domain.entries import Kind
+from controller.domain.load import SCORE_UNIT
+from controller.domain.reason_words import decision_words, reason_words
 from controller.ops.reading import Reader
 from schemas.evidence_tables import BROKER_SCORES, DECISIONS, ROUNDS
 
@@ -50,10 +52,14 @@ class EvidenceView:
         bundle: str | None = None,
         decision_id: str | None = None,
         skips: bool = True,
+        limit: int | None = None,
     ) -> list[Row]:
-        """Decisions that count and match, newest round first, in the round's order; JSON columns are parsed."""
+        """Decisions that count and match, newest round first, in the round's order; JSON columns are parsed.
+
+        Evidence, which is nearly all of the table, is read for the rows that are returned only.
+        """
         order = {row["attempt_id"]: number for number, row in enumerate(self.rounds())}
-        table = self._counted("decisions", order)
+        table = self._counted("decisions", order, [name for name in DECISIONS.names if name not in JSON_COLUMNS])
         for column, wanted in (("round_id", round_id), ("bundle", bundle), ("decision_id", decision_id)):
             if wanted is not None:
                 table = table.filter(pc.equal(table[column], wanted))
@@ -61,17 +67,44 @@ class EvidenceView:
             table = table.filter(pc.or_kleene(pc.equal(table["source"], broker), pc.equal(table["target"], broker)))
         if not skips:
             table = table.filter(pc.not_equal(table["kind"], "skip"))
-        rows = [_parsed(row) for row in table.to_pylist()]
-        return sorted(rows, key=lambda row: (order[row["attempt_id"]], row["decision_id"]))
+        found = sorted(table.to_pylist(), key=lambda row: (order[row["attempt_id"]], row["decision_id"]))[:limit]
+        if not found:
+            return []
+        times = [row["at_ms"] for row in found]
+        told = self._counted("decisions", {row["attempt_id"] for row in found}, DECISIONS.names, min(times), max(times))
+        by_id = {(row["attempt_id"], row["decision_id"]): row for row in told.to_pylist()}
+        return [_parsed(by_id[row["attempt_id"], row["decision_id"]]) for row in found]
 
-    def scores(self, attempt_id: str) -> list[Row]:
-        """The scores of one round's attempt, highest first."""
-        rows: list[Row] = self._counted("broker_scores", {attempt_id}).to_pylist()
+    def naming(self, bundle: str, rounds: Sequence[Row]) -> list[Row]:
+        """Decisions of these rounds whose evidence names the bundle, newest round first."""
+        if not rounds:
+            return []
+        order = {row["attempt_id"]: number for number, row in enumerate(rounds)}
+        times = [row["at_ms"] for row in rounds]
+        table = self._counted("decisions", order, DECISIONS.names, min(times), max(times))
+        table = table.filter(pc.match_substring(table["evidence_json"], json.dumps(bundle)))
+        rows = sorted(table.to_pylist(), key=lambda row: (order[row["attempt_id"]], row["decision_id"]))
+        return [_parsed(row) for row in rows]
+
+    def scores(self, of_round: Row) -> list[Row]:
+        """The scores of one round, highest first, each with its reason in words."""
+        at_ms, attempt_id = of_round["at_ms"], of_round["attempt_id"]
+        rows: list[Row] = self._counted("broker_scores", {attempt_id}, BROKER_SCORES.names, at_ms, at_ms).to_pylist()
+        told = self._counted("decisions", {attempt_id}, DECISIONS.names, at_ms, at_ms).to_pylist()
+        evidence = {(row["source"], row["reason"]): _parsed(row)["evidence"] for row in reversed(told)}
+        for row in rows:
+            seen = evidence.get((row["broker"], row["reason"]), {})
+            # a round's decisions tell of scores after the moves before them; the row has those it began with
+            began = {
+                name: row[name] * SCORE_UNIT for name in ("score", "mean") if name in seen and row[name] is not None
+            }
+            row["reason_words"] = reason_words(row["reason"], {**seen, **began}) or None
         return sorted(rows, key=lambda row: (-(row["score"] if row["score"] is not None else -1.0), row["broker"]))
 
-    def _counted(self, name: str, attempts: Iterable[str]) -> pa.Table:
-        record = {"decisions": DECISIONS, "broker_scores": BROKER_SCORES}[name]
-        rows = self._reader.rows(name, "at_ms", columns=list(record.names))
+    def _counted(
+        self, name: str, attempts: Iterable[str], columns: Sequence[str], from_ms: int = 0, up_to_ms: int | None = None
+    ) -> pa.Table:
+        rows = self._reader.rows(name, "at_ms", above=from_ms - 1, up_to=up_to_ms, columns=columns)
         wanted = pa.array(list(attempts), pa.string())
         return rows.filter(pc.is_in(rows["attempt_id"].cast(pa.string()), value_set=wanted))
 
@@ -84,4 +117,5 @@ class EvidenceView:
 
 def _parsed(row: Mapping[str, Any]) -> Row:
     result = {name: value for name, value in row.items() if name not in JSON_COLUMNS}
-    return result | {name.removesuffix("_json"): json.loads(row[name]) if row[name] else {} for name in JSON_COLUMNS}
+    result |= {name.removesuffix("_json"): json.loads(row[name]) if row[name] else {} for name in JSON_COLUMNS}
+    return result | {"reason_words": decision_words(result), "outcome_words": reason_words(row["outcome"]) or None}

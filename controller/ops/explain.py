@@ -1,4 +1,4 @@
-"""Why: the evidence behind a decision, a round, a broker's standing, or a bundle's history.
+"""Why: the evidence behind a decision, a round, a broker's standing, or a bundle's history and why it stayed.
 
 Part of every answer is what the journal says happened after, so that "decided" and "done" are never confused.
 """
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import BallastError
 from controller.domain.ownership import State
+from controller.ops.considered import LOOK_BACK, considered
 from controller.ops.evidence_text import candidates_of
 from controller.ops.evidence_view import EvidenceView
 from controller.ops.overview import ownership_row
@@ -26,8 +27,11 @@ class NothingNamed(BallastError):
     """Raised when no decision, round, broker or bundle has the given name."""
 
 
-def explain(reader: Reader, name: str) -> Row:
-    """The document about whatever has this name; its `about` says what that is. Raises NothingNamed."""
+def explain(reader: Reader, name: str, look_back: int = LOOK_BACK) -> Row:
+    """The document about whatever has this name; its `about` says what that is. Raises NothingNamed.
+
+    `look_back`: rounds that are searched for a bundle as a candidate.
+    """
     view = EvidenceView(reader)
     found = view.decisions(decision_id=name)
     if found:
@@ -39,12 +43,17 @@ def explain(reader: Reader, name: str) -> Row:
     if name in state.brokers:
         return _broker(view, name)
     if name in state.bundles:
-        decisions = view.decisions(bundle=name)[:HISTORY]
         now = ownership_row(state.bundles[name])
-        return {"about": "bundle", "now": now, "decisions": decisions, "journal": _journal(reader, bundle=name)}
+        return {
+            "about": "bundle",
+            "now": now,
+            "decisions": view.decisions(bundle=name, limit=HISTORY),
+            "candidate": considered(view, name, now["owner"], look_back),
+            "journal": _journal(reader, bundle=name),
+        }
     raise NothingNamed(
         f"nothing is named {name}: give a decision (`ballast decisions --skips`), a round (`ballast rounds`), "
-        "a broker or a bundle; evidence older than its retention is gone"
+        "a broker, a bundle or a reason code (docs/reasons.md); evidence older than its retention is gone"
     )
 
 
@@ -69,7 +78,7 @@ def _consequences(reader: Reader, decision_id: str) -> list[Row]:
 
 def _round(view: EvidenceView, row: Row) -> Row:
     decisions = _decisions_of(view, row)
-    return {"round": row, "scores": view.scores(row["attempt_id"]), "decisions": decisions}
+    return {"round": row, "scores": view.scores(row), "decisions": decisions}
 
 
 def _decisions_of(view: EvidenceView, row: Row) -> list[Row]:
@@ -78,7 +87,7 @@ def _decisions_of(view: EvidenceView, row: Row) -> list[Row]:
 
 def _broker(view: EvidenceView, name: str) -> Row:
     last = view.last_round()
-    scores = [row for row in view.scores(last["attempt_id"]) if row["broker"] == name] if last else []
+    scores = [row for row in view.scores(last) if row["broker"] == name] if last else []
     of_round = _decisions_of(view, last) if last else []
     return {
         "about": "broker",
@@ -87,7 +96,7 @@ def _broker(view: EvidenceView, name: str) -> Row:
         "score": scores[0] if scores else None,
         "considered": _considered(of_round, name),
         "as_target": _as_target(of_round, name),
-        "decisions": view.decisions(broker=name)[:HISTORY],
+        "decisions": view.decisions(broker=name, limit=HISTORY),
     }
 
 

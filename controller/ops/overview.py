@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from controller.domain.entries import Entry, Kind
 from controller.domain.load import RESOURCES
 from controller.domain.ownership import IN_FLIGHT, Ownership
+from controller.domain.reason_words import reason_words
 from controller.domain.state import ClusterState
 from controller.ledger.loads import loads_progress
 from controller.ops.evidence_view import EvidenceView
@@ -82,7 +83,9 @@ def ownership_row(record: Ownership) -> Row:
 def alarm_row(entry: Entry) -> Row:
     """An alarm as status lists it."""
     named = {"bundle": entry.bundle, "broker": entry.broker}
-    return {"seq": entry.seq, "at_ms": entry.at_ms, "reason": entry.reason, **named, "data": dict(entry.data)}
+    words = reason_words(entry.reason) or None
+    told = {"reason": entry.reason, "reason_words": words, **named, "data": dict(entry.data)}
+    return {"seq": entry.seq, "at_ms": entry.at_ms, **told}
 
 
 def broker_rows(reader: Reader) -> list[Row]:
@@ -90,7 +93,7 @@ def broker_rows(reader: Reader) -> list[Row]:
     state = reader.state()
     evidence = EvidenceView(reader)
     last = evidence.last_round()
-    scores = {row["broker"]: row for row in evidence.scores(last["attempt_id"])} if last else {}
+    scores = {row["broker"]: row for row in evidence.scores(last)} if last else {}
     owned = Counter(r.by.broker for r in state.bundles.values() if r.by is not None)
     coming = Counter(r.to.broker for r in state.bundles.values() if r.to is not None)
     rows = []
@@ -112,6 +115,7 @@ def broker_rows(reader: Reader) -> list[Row]:
                 "hits": score.get("hits"),
                 "is_source": score.get("is_source"),
                 "reason": score.get("reason"),
+                "reason_words": score.get("reason_words"),
                 "scored_at_ms": last["at_ms"] if last and score else None,
                 "lookup_url": broker.info.get("lookup_url"),
                 "data_address": broker.info.get("data_address"),
@@ -212,7 +216,7 @@ def _last_round(reader: Reader, now_ms: int) -> Row | None:
     last = evidence.last_round()
     if last is None:
         return None
-    sources = [row["broker"] for row in evidence.scores(last["attempt_id"]) if row["is_source"]]
+    sources = [row["broker"] for row in evidence.scores(last) if row["is_source"]]
     kept = ("round_id", "at_ms", "mode", "strategy", "moves", "splits", "skips", "mean_score", "max_score", "seq")
     return {name: last[name] for name in kept} | {"age_ms": now_ms - last["wall_ms"], "sources": sources}
 

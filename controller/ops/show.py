@@ -50,7 +50,7 @@ def emit_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str
         return
     if console.is_terminal:
         names = [str(column.header) for column in table.columns]
-        typer.echo("\n".join([*([title] if title else []), *packed(names, given, console.width)]))
+        typer.echo("\n".join([*_folded(title, console.width), *packed(names, given, console.width)]))
         return
     text = io.StringIO()
     Console(width=measured.maximum, file=text).print(table, crop=False)
@@ -71,8 +71,22 @@ def packed(names: Sequence[str], rows: Iterable[Sequence[Any]], width: int) -> I
                 yield line
                 line = ""
             line += piece
+            if len(line) > width:
+                yield from _folded(line, width, "    ")
+                line = ""
         if line:
             yield line
+
+
+def emit_text(text: str) -> None:
+    """A sentence; on a terminal it goes on below, between words."""
+    console = Console()
+    typer.echo("\n".join(_folded(text, console.width) if console.is_terminal else [text]))
+
+
+def _folded(text: str, width: int, indent: str = "") -> list[str]:
+    """Cut between words only: ids stay whole."""
+    return textwrap.wrap(text, max(width, 20), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _blank(value: Any) -> bool:
@@ -86,8 +100,9 @@ def emit_facts(facts: Iterable[tuple[str, Any]]) -> None:
     console = Console()
     for name, value in pairs:
         room = console.width - width - 2 if console.is_terminal else _WIDE
-        lines = textwrap.wrap(value, max(room, 20), break_long_words=False, break_on_hyphens=False)
-        typer.echo(f"{name:<{width}}  " + f"\n{'':{width}}  ".join(lines if len(value) > room else [value]))
+        typer.echo(
+            f"{name:<{width}}  " + f"\n{'':{width}}  ".join(_folded(value, room) if len(value) > room else [value])
+        )
 
 
 def time_text(at_ms: int | None) -> str:

@@ -24,9 +24,11 @@ import pytest
 from controller.domain.decision import Reason
 from controller.domain.entries import Kind
 from controller.domain.ownership import State
+from controller.domain.reason_words import reason_words
 from controller.ops.cli import COMMANDS, main
 from controller.ops.cmd_status import round_text
 from controller.ops.evidence_text import evidence_lines, kind_text, reason_text
+from controller.ops.evidence_view import EvidenceView
 from controller.ops.liveness import Heard
 from controller.ops.overview import status as status_of
 from controller.ops.paths import ROOT
@@ -272,12 +274,17 @@ def test_a_narrow_terminal_gets_rows_of_named_values() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["brokers", "bundles", "decisions --skips", "rounds", "override list", "status --offline"]
+    "line",
+    [
+        *("brokers", "bundles", "decisions --skips", "rounds", "override list", "status --offline", "journal"),
+        *("explain 200", "explain b1:8080", "explain {round}", "explain {bundle}"),
+    ],
 )
 def test_eighty_columns_are_enough(line: str, run: ShortRun) -> None:
     """On a real terminal: no line is wider than it, so nothing is wrapped in the middle of a word."""
     main_end, terminal_end = pty.openpty()
     fcntl.ioctl(terminal_end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    line = line.format(**_names(run)) if "{" in line else line
     argv = [sys.executable, "-m", "controller.ops.cli", *line.split(), "--set", f"tables.root={run.root.root}"]
     environment = {**os.environ, "TERM": "xterm"}
     environment.pop("COLUMNS", None)
@@ -291,6 +298,14 @@ def test_eighty_columns_are_enough(line: str, run: ShortRun) -> None:
     lines = re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()).splitlines()
     assert lines
     assert [text for text in lines if len(text.rstrip()) > 80] == []
+
+
+def _names(run: ShortRun) -> dict[str, str]:
+    """A round with candidates and a bundle that it left, by what `explain` calls them."""
+    view = EvidenceView(Reader(run.settings))
+    decision = next(d for d in view.decisions() if d["evidence"].get("pairs"))
+    stayed = next(p["bundle"] for p in decision["evidence"]["pairs"] if p["bundle"] != decision["bundle"])
+    return {"round": decision["round_id"], "bundle": stayed}
 
 
 def test_following_goes_on_with_what_comes(run: ShortRun) -> None:
@@ -423,7 +438,10 @@ def test_explain_shows_who_was_weighed_up_and_the_rule_each_lost_by(ballast: Any
         assert f"the best {len(pairs)} pairs of {weighed['source']}" in out
         for pair in pairs:
             lines = [line for line in out.splitlines() if pair["bundle"] in line and pair["target"] in line]
-            lost = f"{pair['lost_by']} ({Reason(pair['lost_by']).band})" if pair["lost_by"] else "allowed"
+            lost = reason_text(pair["lost_by"])
+            if not lost:
+                chosen = (weighed["bundle"], weighed["target"]) == (pair["bundle"], pair["target"])
+                lost = "chosen" if chosen else "allowed"
             assert any(line.endswith(lost) for line in lines), (pair, lines)
     source = next(d for d in decisions if d["round_id"] == last["round_id"] and d["evidence"].get("pairs"))["source"]
     told = document("explain", source)
@@ -441,8 +459,79 @@ def test_every_reason_is_shown_with_its_band(ballast: Any, document: Any) -> Non
     _, out, _ = ballast("decisions --skips")
     for reason in shown:
         assert f"{reason} ({Reason(reason).band})" in out
-    assert {reason_text(r.value) for r in Reason} == {f"{r.value} ({r.band})" for r in Reason}
+    assert {reason_text(r.value) for r in Reason} == {f"{r.value} ({r.band}): {reason_words(r.value)}" for r in Reason}
     assert (reason_text("999_of_the_future"), reason_text(None)) == ("999_of_the_future", "")
+
+
+def test_explain_tells_why_a_bundle_stayed(document: Any, ballast: Any, run: ShortRun) -> None:
+    """Considered: the round, the source and the rule it lost by, for every bundle that evidence of a round names."""
+    in_charge = [row["round_id"] for row in document("rounds") if not row["challenger"]]
+    by_bundle: dict[str, set[str]] = {}
+    for decision in document("decisions --skips --limit 1000"):
+        for pair in decision["evidence"].get("pairs", ()):
+            by_bundle.setdefault(pair["bundle"], set()).add(decision["round_id"])
+    moved = {(d["bundle"], d["round_id"]) for d in document("decisions --limit 1000")}
+    stayed = {b: {r for r in rounds if (b, r) not in moved} for b, rounds in by_bundle.items()}
+    bundle, rounds = max(stayed.items(), key=lambda item: len(item[1]))
+    found = document("explain", bundle)["candidate"]
+    assert [row["round_id"] for row in found["times"]] == [r for r in in_charge if r in rounds]
+    first = found["times"][0]
+    pair = next(
+        p
+        for d in document(f"decisions --skips --round {first['round_id']}")
+        for p in d["evidence"].get("pairs", ())
+        if p["bundle"] == bundle
+    )
+    assert {name: first[name] for name in pair} == pair
+    assert first["source"] != pair["target"]
+    code, out, _ = ballast("explain", bundle)
+    assert code == 0
+    assert f"considered and left in {len(rounds)} of the last {len(in_charge)} rounds" in out
+    shown = [line for line in out.splitlines() if f" {first['round_id']} " in line and first["source"] in line]
+    assert any((reason_text(pair["lost_by"]) or "was better") in line for line in shown)
+    assert len(document("explain", bundle, "--rounds", "1")["candidate"]["times"]) <= 1
+
+
+def test_explain_tells_why_a_bundle_was_not_considered(document: Any, ballast: Any, run: ShortRun) -> None:
+    bundle = next(b for b in run.owned_by("b2:8080") if not document("explain", b)["candidate"]["times"])
+    why = document("explain", bundle)["candidate"]["why_not"]
+    scored = next(row for row in document("brokers") if row["broker"] == "b2:8080")
+    told = {name: why[name] for name in ("broker", "score", "hits", "is_source", "reason", "reason_words")}
+    assert told == {name: scored[name] for name in told}
+    _, out, _ = ballast("explain", bundle)
+    assert "its broker b2:8080 was no source: 200_hit_count: hot in 1 round; more are needed" in out
+    nobodys = next(str(r.bundle) for r in run.state.bundles.values() if r.state is State.FREE)
+    assert "nobody owns it" in ballast("explain", nobodys)[1]
+
+
+def test_a_code_is_explained_with_what_can_be_done_and_the_keys(document: Any, ballast: Any, tmp_path: Path) -> None:
+    told = document("explain 200")
+    assert told == document("explain 200_hit_count") == document("explain HitCount")
+    assert (told["about"], told["code"], told["band"]) == ("reason", "200_hit_count", "throttled")
+    assert told["keys"]["shedding.consecutive_rounds"] == 2
+    assert document("explain 200 --set shedding.consecutive_rounds=3")["keys"]["shedding.consecutive_rounds"] == 3
+    for name in ("412", "412_external_load"):
+        code, out, _ = ballast("explain", name)
+        assert code == 0
+        assert "412_external_load (hard): something other than its bundles keeps it busy" in out
+    for name in ("499", "4120", "412_"):
+        code, _, err = ballast("explain", name)
+        assert (code, f"nothing is named {name}" in err) == (1, True)
+    with pytest.raises(SystemExit) as ended:
+        main(["explain", "412", "--set", f"tables.root={tmp_path}/none"])
+    assert not ended.value.code
+
+
+def test_rows_have_the_reason_in_words_beside_the_code(document: Any) -> None:
+    rows = document("decisions --skips --limit 1000")
+    assert all(row["reason_words"] for row in rows)
+    shadow = next(row for row in rows if row["outcome"] == "301_shadow_mode")
+    assert shadow["outcome_words"] == "rounds only watch in mode shadow"
+    assert next(row for row in rows if row["outcome"] == "executed")["outcome_words"] is None
+    words = {row["reason"]: row["reason_words"] for row in document("brokers")}
+    assert words["200_hit_count"] == "hot in 1 round; more are needed"
+    scores = document("explain", document("rounds")[0]["round_id"])["rounds"][0]["scores"]
+    assert {row["reason"]: row["reason_words"] for row in scores} == words
 
 
 def test_both_halves_of_an_exchange_say_so() -> None:
@@ -450,4 +539,8 @@ def test_both_halves_of_an_exchange_say_so() -> None:
     assert kind_text(row) == "transfer (swap)"
     assert kind_text({"kind": "transfer", "evidence": {}}) == "transfer"
     told = evidence_lines({"score": 9123, "bundles_lost": {"201_grace_period": 3}, "swapped_with": "x", "pairs": [1]})
-    assert told == ["score: 91.2 %", "bundles_lost: 201_grace_period (throttled) 3", "swapped_with: x"]
+    assert told == [
+        "score: 91.2 %",
+        "bundles_lost: 3 by 201_grace_period (throttled): moved too recently",
+        "swapped_with: x",
+    ]

@@ -1,0 +1,107 @@
+"""A reason code in words, with the figures of its evidence: `hot in 5 of the 6 rounds needed`.
+
+Evidence of any version may be given: a figure that is missing leads to plainer words, never to an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from string import Formatter
+from typing import Any, TypeGuard
+
+from controller.domain.decision import Reason
+from controller.domain.load import SCORE_UNIT
+from controller.domain.reason_table import REASON_TABLE
+
+_SHARES = ("score", "mean", "usage", "average", "history", "threshold")  # in evidence in 1 / SCORE_UNIT
+_AS_IT_IS = ("partner", "paced_by", "too_big", "isolation")
+_CODES = {reason.value[:3]: reason for reason in Reason}
+_PULSARS = {told.pulsar.lower(): reason for reason, told in REASON_TABLE.items() if told.pulsar}
+
+
+def reason_words(code: str | None, evidence: Mapping[str, Any] | None = None, returns: bool = False) -> str:
+    """The most telling words whose figures the evidence has; empty for what is no reason code.
+
+    `returns`: the decision is the half of an exchange that comes back for the other (`returns_in_exchange`).
+    """
+    reason = _known(code)
+    if reason is None:
+        return ""
+    if returns:
+        return f"in exchange for {(evidence or {}).get('swapped_with')}"
+    *telling, plain = REASON_TABLE[reason].words
+    if not telling or not evidence:
+        return plain
+    figures = _figures(reason, evidence)
+    return next((words.format(**figures) for words in telling if figures.keys() >= _named(words)), plain)
+
+
+def returns_in_exchange(decision: Mapping[str, Any]) -> bool:
+    """Whether a decision's row is the half of an exchange that goes from the emptier broker to the fuller one."""
+    before = decision.get("before") or {}
+    source, target = before.get(decision.get("source")), before.get(decision.get("target"))
+    exchanged = bool((decision.get("evidence") or {}).get("swapped_with"))
+    return exchanged and source is not None and target is not None and source < target
+
+
+def decision_words(decision: Mapping[str, Any]) -> str:
+    """The reason of a decision's row in words, its evidence as an object."""
+    return reason_words(decision.get("reason"), decision.get("evidence"), returns_in_exchange(decision))
+
+
+def reason_named(name: str) -> Reason | None:
+    """The reason that `412`, `412_external_load` or Pulsar's `HitCount` names; None: nothing is called that."""
+    return _known(name) or _CODES.get(name) or _PULSARS.get(name.lower())
+
+
+def _known(code: str | None) -> Reason | None:
+    try:
+        return Reason(code)
+    except ValueError:
+        return None
+
+
+@cache
+def _named(words: str) -> frozenset[str]:
+    return frozenset(name for _, name, _, _ in Formatter().parse(words) if name)
+
+
+def _figures(reason: Reason, evidence: Mapping[str, Any]) -> dict[str, str]:
+    """What words may name, as text; what the evidence does not have is left out."""
+    shares = {name: evidence[name] / SCORE_UNIT for name in _SHARES if _is_number(evidence.get(name))}
+    figures = {name: f"{100 * share:.1f} %" for name, share in shares.items() if share >= 0}  # below 0: unknown
+    figures |= {name: str(evidence[name]) for name in _AS_IT_IS if evidence.get(name)}
+    if _is_number(evidence.get("gap_points")):
+        figures["gap_points"] = f"{evidence['gap_points']:.1f}"
+    if _is_number(evidence.get("cost_permille")):
+        figures["speed"] = f"{evidence['cost_permille'] / 10:.0f} %"
+    parts = evidence.get("permille_of_limit")
+    if isinstance(parts, Mapping) and _is_number(parts.get(reason.value)):
+        figures["limit_pct"] = f"{parts[reason.value] / 10:.0f} %"
+    limits = evidence.get("limits")
+    if isinstance(limits, Mapping) and limits and all(map(_is_number, limits.values())):
+        fullest = max(limits, key=lambda name: limits[name])
+        figures |= {"fullest": str(fullest), "fullest_pct": f"{limits[fullest] / 10:.0f} %"}
+    return figures | _rounds(evidence)
+
+
+def _rounds(evidence: Mapping[str, Any]) -> dict[str, str]:
+    hits, needed = evidence.get("hits"), evidence.get("hits_needed")
+    if not _is_number(hits) or hits < 1:
+        return {}
+    if "std" in evidence:  # Pulsar's TransferShedder counts for the cluster
+        return {"cycles": _counted(hits, "cycle")}
+    if _is_number(needed) and hits < needed:
+        return {"hits": str(hits), "rounds_needed": _counted(needed, "round")}
+    if _is_number(needed):
+        return {"rounds_enough": _counted(hits, "round")}
+    return {"rounds": _counted(hits, "round")}
+
+
+def _counted(count: float, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _is_number(value: Any) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
