@@ -103,6 +103,25 @@ def test_unloading_a_bundle_of_a_group(counts: dict[str, int], current: str, all
     assert filters.anti_affinity_allows_unload(current, ["a", "b", "c"], counts) is allowed
 
 
+@pytest.mark.parametrize(
+    ("counts", "current", "candidates", "allowed"),
+    [
+        ({"a": 2, "c": 1}, "a", ["c"], False),  # a's own count plays no part: it is no candidate, c is the only one
+        ({"a": 2, "b": 1, "c": 1}, "a", ["b", "c"], False),
+        ({"a": 2, "b": 1, "c": 2}, "a", ["b", "c"], True),  # candidates differ
+        ({"a": 2, "c": 0}, "a", ["c"], True),
+        ({"a": 2, "c": 1}, "a", ["a", "c"], True),
+        ({}, "a", ["c"], True),
+        ({}, "a", [], True),  # no namespace of the group is counted: nothing speaks against it
+        ({"a": 2}, "a", [], False),
+    ],
+)
+def test_a_broker_that_is_no_candidate_counts_as_having_none_of_the_group(
+    counts: dict[str, int], current: str, candidates: list[str], allowed: bool
+) -> None:
+    assert filters.anti_affinity_allows_unload(current, candidates, counts) is allowed
+
+
 def test_a_filter_that_fails_is_passed_over_in_placement() -> None:
     def fails(candidates: list[str]) -> list[str]:
         raise BallastError("no metadata")

@@ -121,13 +121,15 @@ def by_least_bundles(candidates: Iterable[str], counts: Mapping[str, int]) -> li
 def anti_affinity_allows_unload(current: str, candidates: Collection[str], counts: Mapping[str, int]) -> bool:
     """Whether moving a bundle of a group helps (LoadManagerShared.shouldAntiAffinityNamespaceUnload).
 
-    Some candidate must have none, or fewer than the current broker; nothing helps when all have the same.
+    Some candidate must have none, or fewer than the current broker, or not all have the same. Surprise: a current
+    broker that is no candidate counts as having none, however many it has. Nothing counted: nothing speaks against it.
     """
-    others = [counts.get(broker, 0) for broker in candidates]
-    here = counts.get(current, 0)
-    if any(count == 0 or count < here for count in others):
+    if not counts:
         return True
-    return len(set(others)) > 1
+    others = [counts.get(broker, 0) for broker in candidates]
+    least = min(others, default=1)
+    here = counts.get(current, 0) if current in candidates else 0
+    return least == 0 or here > least or len(set(others)) > 1
 
 
 def eligible(candidates: Iterable[str], pipeline: Iterable[Filter]) -> list[str]:
