@@ -7,7 +7,9 @@ One line a case: `pass`, `fail` with the differences, or `n/a` with the reason. 
 not applicable; 2 when the file cannot be read.
 
 A case's expectations, its id and the name of the test it was taken from are removed before an adapter sees the case;
-they come back only for the comparison. An unknown kind is a failure, as is whatever an adapter raises.
+they come back only for the comparison. An unknown kind is a failure, as is whatever an adapter raises, a field that it
+does not read (documentation apart: `source_test`, `provenance`, `notes`, and `why` in a step), and an expectation that
+there is nothing to compare with.
 """
 
 from __future__ import annotations
@@ -23,12 +25,14 @@ from typing import Any
 from benchmarks import conformance_extensible, conformance_modular
 from benchmarks.conformance_compare import differences, step_differences
 from benchmarks.conformance_layout import by_name
+from benchmarks.conformance_reading import Fields, unknown_fields
 from benchmarks.conformance_values import Adapter, Adapters, NotApplicable
 from controller.domain.errors import BallastError
 
 MAX_NOT_APPLICABLE = 0.05  # of the cases in the file
 OUTCOMES = ("pass", "fail", "not_applicable")
 _PROVENANCE = ("id", "source_test", "provenance")
+_STEP_COMMENTS = ("source_test", "provenance", "notes", "why")
 _STEP_ANSWERS = ("tombstone",)  # beside whatever begins with "expect": what a step of a report is said to bring
 
 
@@ -75,25 +79,31 @@ def run_case(case: Mapping[str, Any], adapters: Adapters | None = None) -> tuple
         return "fail", f"fail {name}: {error}"
     except Exception as error:  # a case that breaks the code under test is a finding, the next one still has to run
         return "fail", f"fail {name}: {type(error).__name__}: {error}"
+    unknown = unknown_fields(question)
+    if unknown:
+        kind = f"kind {case.get('kind')!r}, strategy {case.get('strategy')!r}"
+        return "fail", f"fail {name}: {'; '.join(f'field {path} is not known to {kind}' for path in unknown)}"
     found = differences(case.get("expected"), observed) + step_differences(withheld, observed)
     if found:
         return "fail", f"fail {name}: {'; '.join(found)}"
     return "pass", f"pass {name}"
 
 
-def withhold(case: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def withhold(case: Mapping[str, Any]) -> tuple[Fields, list[dict[str, Any]]]:
     """The case as an adapter may see it, and what its steps expect, step by step."""
     question = {name: value for name, value in case.items() if name != "expected" and name not in _PROVENANCE}
     question |= {name: by_name(question.get(name) or {}) for name in ("config", "brokers", "bundles")}
     steps = question.get("steps")
     if not isinstance(steps, list):
-        return question, []
+        return Fields(question), []
     withheld = [_answers(step) if isinstance(step, dict) else {} for step in steps]
     question["steps"] = [
-        {name: value for name, value in step.items() if not _is_answer(name)} if isinstance(step, dict) else step
+        {name: value for name, value in step.items() if not (_is_answer(name) or name in _STEP_COMMENTS)}
+        if isinstance(step, dict)
+        else step
         for step in steps
     ]
-    return question, withheld
+    return Fields(question), withheld
 
 
 def find_adapter(case: Mapping[str, Any], adapters: Adapters) -> Adapter | None:

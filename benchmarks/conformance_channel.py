@@ -7,12 +7,13 @@ with steps are read and played on the channel model by `conformance_stories`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from benchmarks.conformance_stories import play
+from benchmarks.conformance_layout import knobs_of, names_of
+from benchmarks.conformance_reading import pass_over
+from benchmarks.conformance_stories import CLEANUPS, play
 from benchmarks.conformance_values import Adapters, BadCase, Case
-from controller.domain.pulsar_knobs import from_pulsar
 from controller.policy.pulsar.channel import Channel, child_name, halves
 from controller.policy.pulsar.channel_cleanup import MAX_CLEAN_UP_DELAY_MS, CleanupJobs, metadata_state
 from controller.policy.pulsar.channel_conflicts import should_keep_existing
@@ -29,7 +30,7 @@ from controller.policy.pulsar.channel_states import (
 
 NAMESPACE = "tenant/namespace"
 S = ServiceUnitState
-_ENTRY_FIELDS = ("state", "dstBroker", "sourceBroker", "versionId", "force", "timestamp")
+_CREATED_AGAIN = re.compile(r"broker created again (before|after) (?:the )?delay")
 
 
 def state_class(case: Case) -> Mapping[str, Any]:
@@ -65,7 +66,7 @@ def state_channel(case: Case) -> Mapping[str, Any]:
     """By what the case gives: a metadata session, one entry, several entries, or a story."""
     config = case.get("config") or {}
     if "metadata_session" in config:
-        return _broker_deleted(str(config["metadata_session"]))
+        return _broker_deleted(str(config["metadata_session"]), [str(step) for step in case.get("steps") or ()])
     state = case.get("state")
     if isinstance(state, Mapping) and "state" in state:
         data = _entry(state)
@@ -85,9 +86,7 @@ def _storage(case: Case) -> StorageType:
 def _entry(row: Mapping[str, Any] | None) -> ServiceUnitStateData | None:
     if row is None:
         return None
-    unknown = sorted(set(row) - set(_ENTRY_FIELDS))
-    if unknown:
-        raise BadCase(f"unknown field {unknown[0]!r} of an entry")
+    pass_over(row, "timestamp")  # of two entries the version decides
     return ServiceUnitStateData(
         S(row["state"]),
         row.get("dstBroker"),
@@ -101,8 +100,11 @@ def _told(found: Lookup) -> str | None:
     return found.answer.value.upper() if found.answer in (Answer.PENDING, Answer.ERROR) else found.broker
 
 
-def _broker_deleted(session: str) -> dict[str, Any]:
+def _broker_deleted(session: str, steps: Sequence[str]) -> dict[str, Any]:
     """A broker's registration is deleted; what leader and follower make of it, and what a return changes."""
+    back = [found[1] for found in map(_CREATED_AGAIN.fullmatch, steps) if found]
+    if len(back) + steps.count("broker deleted") < len(steps):
+        raise BadCase(f"steps {steps!r}: write 'broker deleted' and 'broker created again before delay'")
     now_ms = 10 * MAX_CLEAN_UP_DELAY_MS
     recent = re.search(r"within (\d+) s", session)
     older = re.search(r"more than (\d+) s ago", session)
@@ -115,17 +117,18 @@ def _broker_deleted(session: str) -> dict[str, Any]:
     leader, follower, returning = CleanupJobs(), CleanupJobs(), CleanupJobs()
     for jobs in (leader, follower, returning):
         jobs.broker_deleted("broker", state, jobs is not follower, now_ms)
-    counted = {f"inactive_broker_cleanup {result}": count for result, count in leader.counter.items()}
+    results = ("Skip", "Schedule", "Cancel", "Success")
+    counted = {f"inactive_broker_cleanup {result}": leader.counter[result] for result in results}
     if "broker" not in leader.due_at_ms:
         return {"cleanup": "ignored", "counter": counted}
     delay_ms = leader.due_at_ms["broker"] - now_ms
-    at_once = returning.take_due(now_ms)
+    in_between = returning.take_due(now_ms + (delay_ms if "after" in back else 0))
     returning.broker_created("broker")
     return {
         "cleanup": "scheduled",
         "cleanup_delay_s": delay_ms // 1_000,
         "only_on_leader": not follower.due_at_ms,
-        "cancelled_on_return": not at_once and not returning.take_due(now_ms + delay_ms),
+        "cancelled_on_return": not in_between and not returning.take_due(now_ms + delay_ms),
         "counter": counted,
     }
 
@@ -133,10 +136,11 @@ def _broker_deleted(session: str) -> dict[str, Any]:
 def _overridden(case: Case, states: Mapping[str, Any]) -> dict[str, Any]:
     """Entries of several bundles; the leader cleans up after one broker, or its monitor runs."""
     rows = case.get("brokers") or {}
-    config = {_KNOBS.get(name, name): value for name, value in (case.get("config") or {}).items()}
+    config = case.get("config") or {}
+    knobs = knobs_of(case, {knob: config[name] for name, knob in _KNOBS.items() if name in config})
     selected, inactive = _broker(rows["selected"]), rows.get("inactive")
-    known = {_broker(broker) for broker in rows.get("active") or (rows["selected"],)}
-    channel = Channel(known, from_pulsar(config), select=lambda candidates: selected)
+    active = {_broker(broker) for broker in names_of(rows.get("active") or [rows["selected"]])}
+    channel = Channel(active, knobs, select=lambda candidates: selected)
     bundles = {f"{NAMESPACE}/0x{at << 16:08x}_0x{(at + 1) << 16:08x}": name for at, name in enumerate(states)}
     for bundle, name in bundles.items():
         channel.entries[bundle] = _placed(states[name], bundle)
@@ -144,13 +148,17 @@ def _overridden(case: Case, states: Mapping[str, Any]) -> dict[str, Any]:
     if inactive is not None:
         channel.clean_up(_broker(inactive))
         ends = {name: _end(channel, bundle, before[bundle], selected) for bundle, name in bundles.items()}
-        return {**ends, "counters": dict(channel.cleanups)}
+        return {**ends, "counters": _cleanups(channel)}
     channel.run_monitor()
     owners: dict[str, str | None] = {}
     for bundle, name in bundles.items():
         split = before[bundle].state is S.SPLITTING
         owners[f"{name}_children" if split else name] = _owner(channel, bundle, before[bundle])
-    return {**owners, "counters": dict(channel.cleanups)}
+    return {**owners, "counters": _cleanups(channel)}
+
+
+def _cleanups(channel: Channel) -> dict[str, int]:
+    return {name: channel.cleanups[name] for name in CLEANUPS}
 
 
 _KNOBS = {"inFlightStateWaitingTimeInMillis": "loadBalancerInFlightServiceUnitStateWaitingTimeInMillis"}

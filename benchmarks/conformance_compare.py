@@ -22,7 +22,16 @@ _SETS = ("decisions",)  # Pulsar returns a HashSet
 _COUNTERS = ("counter", "counters")  # what a case does not name, it does not care about
 _ONE_OF = ("one_of", "any_of", "oneOf", "anyOf")  # what a case may call the brokers among which the lot fell
 _NOBODY = re.compile(r"|none|null|nobody|empty|no broker|Optional\.empty", re.IGNORECASE)
-_NOTHING = object()
+
+
+class _Nothing:
+    """Nothing was observed under that name."""
+
+    def __repr__(self) -> str:
+        return "nothing"
+
+
+_NOTHING = _Nothing()
 
 
 def differences(expected: Any, observed: Mapping[str, Any]) -> list[str]:
@@ -43,9 +52,7 @@ def differences(expected: Any, observed: Mapping[str, Any]) -> list[str]:
 
 def step_differences(withheld: Sequence[Mapping[str, Any]], observed: Mapping[str, Any]) -> list[str]:
     """Compare what the steps themselves expect with `observed["steps"]`, where the adapter says what each step gave."""
-    steps = observed.get("steps")
-    if steps is None:
-        return []
+    steps = observed.get("steps") or ()
     found: list[str] = []
     for at, answers in enumerate(withheld):
         for name, value in answers.items():
@@ -62,6 +69,8 @@ def step_differences(withheld: Sequence[Mapping[str, Any]], observed: Mapping[st
 def _one(name: str, value: Any, observed: Mapping[str, Any], tolerance: float) -> list[str]:
     seen = observed.get(name, _NOTHING)
     if name == "property":  # the case tells it in prose; the adapter says whether it held in all it tried
+        if not isinstance(value, str) or not value:
+            return [f"property is {value!r}: it must be told in words"]
         return [] if seen is True else [f"property does not hold: {_shown(seen)}"]
     if name.endswith("_in") and seen is _NOTHING and isinstance(value, list):
         seen = observed.get(name.removesuffix("_in"), _NOTHING)
@@ -146,10 +155,10 @@ def _sorted(items: Sequence[Any]) -> list[Any]:
 
 
 def _counted(expected: Mapping[str, Any], seen: Mapping[str, Any]) -> dict[str, Any]:
-    """Of the observed counters those the case names; what was never counted is 0."""
+    """Of the observed counters those the case names. An adapter tells all that there are, also those at 0."""
     result: dict[str, Any] = {}
     for name, value in expected.items():
-        got = seen.get(name, {} if isinstance(value, Mapping) else 0)
+        got = seen.get(name, _NOTHING)
         result[name] = _counted(value, got) if isinstance(value, Mapping) and isinstance(got, Mapping) else got
     return result
 

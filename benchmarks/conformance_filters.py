@@ -6,18 +6,28 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from benchmarks.conformance_layout import knobs_of, usages_of
+from benchmarks.conformance_layout import knobs_of, names_of, rows_of, usages_of
+from benchmarks.conformance_reading import first, known, pass_over
 from benchmarks.conformance_values import Adapters, BadCase, Case, Pick
-from controller.domain.pulsar_knobs import PulsarKnobs, from_pulsar
+from controller.domain.pulsar_knobs import PulsarKnobs
 from controller.policy.pulsar import filters
 from controller.policy.pulsar.extensible_load import BrokerLoadData, BrokerSample, updated
 from controller.policy.pulsar.extensible_placement import select
 from controller.policy.pulsar.load_data import RESOURCE_FIELDS, ResourceUsage
 
 SEED = 7
-_ANEW = re.compile(r"restart|fresh|\bnew|reset|replace", re.IGNORECASE)
+_ANEW = re.compile(
+    r"(?:restart(?:ed)?|fresh|new|reset|replaced?)(?:_?(?:load)?_?(?:data|brokers?|average))?", re.IGNORECASE
+)
+_DOMAIN_FLAGS = ("persistentTopicsEnabled", "nonPersistentTopicsEnabled")
+_USAGES = ("usage_percent_all_resources", "usage_percent", "cpu", "update")
+_BY_BROKER = ("weightedMaxEMA", "history", "load", "loads", "brokers", *_USAGES)
+_POLICY = ("primary", "secondary", "shared", "min_limit", "minLimit", "usage_threshold")
 _HAS_POLICY = ("policy", "has_policy", "hasPolicy", "namespace_has_policy", "isolated")
-_POLICY_NAMES = ("primary", "secondary", "shared", "min_limit", "minLimit", "domains", "class", "usage_threshold")
+_LOAD_DATA = (  # what a broker reports beside its load
+    *("msgRateIn", "msgRateOut", "msgThroughputIn", "msgThroughputOut", "msgThroughputEMA"),
+    *("bundleCount", "topics", "maxResourceUsage", "updatedAt", "reportedAt"),
+)
 Step = Mapping[str, Any]
 OneFilter = Callable[[Step, Case], Any]
 
@@ -41,45 +51,49 @@ def _last(found: Sequence[Any]) -> dict[str, Any]:
 
 def load_manager_class(step: Step, case: Case) -> list[str]:
     """Brokers are written as name -> class, or name -> {loadManagerClassName: class}."""
-    rows = step.get("brokers", case.get("brokers") or {})
+    rows = _brokers(step, case)
     classes = {broker: _field(row, ("loadManagerClassName", "class")) for broker, row in rows.items()}
     return filters.by_load_manager_class(classes, str(_said(step, case, "class", "loadManagerClassName")))
 
 
 def max_topics(step: Step, case: Case) -> list[str]:
     """Topics by broker; None or no entry: no load data."""
-    knobs = knobs_of(case, _POLICY_NAMES)
-    limit = int(step.get("maxTopics", step.get("loadBalancerBrokerMaxTopics", knobs.load_balancer_broker_max_topics)))
-    rows = step.get("topics", step.get("brokers", case.get("brokers") or {}))
+    limit = int(first(step, "maxTopics", default=_knobs(step, case).load_balancer_broker_max_topics))
+    rows = step["topics"] if "topics" in step else _brokers(step, case)
     topics = {broker: _field(row, ("topics",)) for broker, row in rows.items()}
-    known = {broker: int(count) for broker, count in topics.items() if count is not None}
-    candidates = step.get("candidates", step.get("available", case.get("available_brokers", list(rows))))
-    return filters.by_max_topics(candidates, known, limit)
+    with_data = {broker: int(count) for broker, count in topics.items() if count is not None}
+    return filters.by_max_topics(_candidates(step, case, list(rows)), with_data, limit)
 
 
 def version(step: Step, case: Case) -> list[str] | str:
     """What is kept, or the name of Pulsar's exception."""
-    prefer = step.get("preferLaterVersions", knobs_of(case, _POLICY_NAMES).prefer_later_versions)
-    rows = step.get("versions", case.get("brokers") or {})
+    prefer = _knobs(step, case).prefer_later_versions
+    rows = step["versions"] if "versions" in step else _brokers(step, case)
     versions = {
         broker: _field(row, ("brokerVersion", "brokerVersionString", "version")) for broker, row in rows.items()
     }
     try:
-        return filters.by_version(versions, bool(prefer))
+        return filters.by_version(versions, prefer)
     except filters.BadBrokerVersion:
         return "BrokerFilterBadVersionException"
 
 
 def isolation(step: Step, case: Case) -> list[str]:
-    """One policy in the config; `"policy": false` in a step, or none of its fields: a namespace without a policy."""
-    config = {**case.get("config", {}), **step}
+    """One policy in the config; `"policy": false` in a step, or none of its fields: a namespace without a policy.
+
+    Pulsar does not look at the policy's usage_threshold; shared are the brokers that it does not name as primaries.
+    """
+    said = known(case.get("config") or {}, *_POLICY, *_HAS_POLICY) | known(step, *_POLICY, *_HAS_POLICY)
     policy = filters.IsolationPolicy(
-        tuple(config.get("primary") or ()),
-        tuple(config.get("secondary") or ()),
-        int(config.get("min_limit", config.get("minLimit", 1))),
+        tuple(said.get("primary") or ()),
+        tuple(said.get("secondary") or ()),
+        int(first(said, "min_limit", "minLimit", default=1)),
     )
-    available = step.get("available", case.get("available_brokers", list(case.get("brokers") or ())))
-    unnamed = any(config.get(name) is False for name in _HAS_POLICY)
+    shared = names_of(said.get("shared") or ())
+    if shared != filters.by_isolation(shared, None, [policy]):
+        raise BadCase(f"shared {shared!r}: a primary broker of the policy is not shared")
+    available = _candidates(step, case, list(case.get("brokers") or ()))
+    unnamed = any(said.get(name) is False for name in _HAS_POLICY)
     if unnamed or not (policy.primary or policy.secondary):
         return filters.by_isolation(available, None, [policy], _takes(step, case))
     return filters.by_isolation(available, policy)
@@ -87,56 +101,60 @@ def isolation(step: Step, case: Case) -> list[str]:
 
 def _takes(step: Step, case: Case) -> Callable[[str], bool]:
     """Whether a broker takes topics of the step's domain; without flags it takes all."""
-    domain = str(step.get("domain", step.get("topicDomain", step.get("topic", "persistent"))))
+    domain = str(first(step, "domain", "topicDomain", "topic", default="persistent"))
     flag = "nonPersistentTopicsEnabled" if domain.startswith("non-persistent") else "persistentTopicsEnabled"
-    rows = step.get("brokers", case.get("brokers") or {})
-    return lambda broker: not isinstance(rows.get(broker), Mapping) or bool(rows[broker].get(flag, True))
+    rows = {broker: row for broker, row in _brokers(step, case).items() if isinstance(row, Mapping)}
+    flags = {
+        broker: known(row, "persistentTopicsEnabled", "nonPersistentTopicsEnabled") for broker, row in rows.items()
+    }
+    return lambda broker: bool(flags.get(broker, {}).get(flag, True))
 
 
 def distribute_evenly(step: Step, case: Case) -> list[str]:
     """Off: everybody stays."""
-    rows = case.get("brokers") or {}
-    counts = step.get("counts") or {broker: _field(row, ("bundles", "count")) or 0 for broker, row in rows.items()}
-    candidates = list(step.get("candidates", case.get("available_brokers", list(counts))))
-    if not knobs_of(case).load_balancer_distribute_bundles_evenly_enabled:
+    rows = _brokers(step, case)
+    counts = {broker: _field(row, ("bundles", "count")) or 0 for broker, row in rows.items()}
+    counts |= step.get("counts") or {}
+    candidates = _candidates(step, case, list(counts))
+    if not _knobs(step, case).load_balancer_distribute_bundles_evenly_enabled:
         return candidates
     return filters.by_least_bundles(candidates, counts)
 
 
 def anti_affinity(step: Step, case: Case) -> list[str]:
     """Candidates are the step's, the case's, the domains' brokers, or all that any step names."""
-    knobs = knobs_of(case, _POLICY_NAMES)
-    domains = case.get("config", {}).get("domains")
+    domains = (case.get("config") or {}).get("domains")
     everyone = [broker for brokers in (domains or {}).values() for broker in brokers]
     everyone = everyone or [broker for one in case.get("steps") or () for broker in one.get("owned") or ()]
-    candidates = step.get("candidates", case.get("available_brokers", list(case.get("brokers") or ()) or everyone))
-    counts = step.get("owned", step.get("counts")) or {}
+    candidates = _candidates(step, case, list(case.get("brokers") or ()) or everyone)
+    counts = dict(first(step, "owned", "counts", default={}))
     return filters.by_anti_affinity(
-        dict.fromkeys(candidates), counts, domains if knobs.failure_domains_enabled else None
+        dict.fromkeys(candidates), counts, domains if _knobs(step, case).failure_domains_enabled else None
     )
 
 
 def anti_affinity_unload(step: Step, case: Case) -> bool:
     """Whether moving a bundle of the group off its broker helps."""
-    counts = step.get("owned", step.get("counts")) or {}
+    counts = dict(first(step, "owned", "counts", default={}))
     current = _said(step, case, "current", "broker", "currentBroker")
-    everyone = step.get("brokers", case.get("available_brokers", list(case.get("brokers") or counts)))
-    candidates = list(step.get("candidates", everyone))
+    everyone = step["brokers"] if "brokers" in step else list(case.get("brokers") or counts)
+    candidates = _candidates(step, case, names_of(everyone))
     return filters.anti_affinity_allows_unload(str(current), candidates, counts)
 
 
 def place(case: Case) -> Mapping[str, Any]:
     """LeastResourceUsageWithWeight(extensions), step by step; brokers' averages go on from step to step."""
-    rows = case.get("brokers") or {}
+    rows = rows_of(case, "brokers")
     loads = {broker: _reported(row) for broker, row in rows.items() if row}  # nothing said: no load data
+    of_case = first(case, "candidates", "available_brokers")
     picks: list[Any] = []
     for step in case.get("steps") or [{}]:
-        knobs = _step_knobs(step, case)
+        knobs = _knobs(step, case)
         loads = _stepped(loads, step, knobs)
         everyone = list(dict.fromkeys([*rows, *loads]))
-        candidates = step.get("candidates", case.get("candidates", case.get("available_brokers", everyone)))
-        known = {broker: data.weighted_max_ema for broker, data in loads.items()}
-        choice = select(candidates, known, knobs, SEED)
+        candidates = first(step, "candidates", "available_brokers", default=everyone if of_case is None else of_case)
+        averages = {broker: data.weighted_max_ema for broker, data in loads.items()}
+        choice = select(names_of(candidates), averages, knobs, SEED)
         picks.append(Pick(choice.broker, choice.among))
     return {
         "per_step": picks,
@@ -145,30 +163,32 @@ def place(case: Case) -> Mapping[str, Any]:
     }
 
 
-def _step_knobs(step: Step, case: Case) -> PulsarKnobs:
-    return from_pulsar({**case.get("config", {}), **step.get("config", {})})
+def _knobs(step: Step, case: Case) -> PulsarKnobs:
+    """The case's, and what the step says of them for itself, in its own `config` or plainly."""
+    return knobs_of(case, step.get("config") or {}, step)
 
 
 def _stepped(loads: Mapping[str, BrokerLoadData], step: Step, knobs: PulsarKnobs) -> dict[str, BrokerLoadData]:
     """What a step says of the brokers' load: an average as it is reported, or usages that one update brings in."""
-    found = {broker: data for broker, data in loads.items() if broker not in _begun_anew(step)}
+    begun_anew = _begun_anew(step)
+    found = {broker: data for broker, data in loads.items() if broker not in begun_anew}
     for name in ("weightedMaxEMA", "history", "load", "loads"):
         for broker, average in (step.get(name) or {}).items():
             if average is None:
                 found.pop(broker, None)
             else:
                 found[broker] = BrokerLoadData(weighted_max_ema=float(average), updated_at_ms=1)
-    for broker, row in (step.get("brokers") or {}).items():
+    for broker, row in rows_of(step, "brokers").items():
         if row:
             found[broker] = _reported(row, found.get(broker), knobs)
         else:
             found.pop(broker, None)
-    again = [name for name, value in step.items() if _ANEW.search(name) and isinstance(value, Mapping)]
-    for name in ("usage_percent_all_resources", "usage_percent", "cpu", "update", *again):
+    again = [name for name in step if _ANEW.fullmatch(name) and isinstance(step[name], Mapping)]
+    for name in (*_USAGES, *again):
         for broker, percent in (step.get(name) or {}).items():
             usages = dict.fromkeys(RESOURCE_FIELDS, ResourceUsage(float(percent), 100.0))
             found[broker] = updated(found.get(broker, BrokerLoadData()), BrokerSample(usages), knobs, 1)
-    for broker in step.get("no_load_data") or step.get("noLoadData") or ():
+    for broker in first(step, "no_load_data", "noLoadData", default=()):
         found.pop(broker, None)
     return found
 
@@ -176,20 +196,22 @@ def _stepped(loads: Mapping[str, BrokerLoadData], step: Step, knobs: PulsarKnobs
 def _begun_anew(step: Step) -> set[str]:
     """Brokers whose average begins with this step: those a step names so, or all of it where it says just that."""
     found: set[str] = set()
-    for name, value in step.items():
-        if _ANEW.search(name):
-            named = (broker for one in step.values() if isinstance(one, Mapping) for broker in one)
-            found |= set(named if value is True else value if isinstance(value, list | Mapping) else ())
+    for name in step:
+        if _ANEW.fullmatch(name):
+            value = step[name]
+            named = (broker for one in _BY_BROKER for broker in step.get(one) or {})
+            found |= set(named if value is True else names_of(value) if value else ())
     return found
 
 
 def _reported(
     row: Mapping[str, Any] | None, before: BrokerLoadData | None = None, knobs: PulsarKnobs | None = None
 ) -> BrokerLoadData:
-    """One broker's load: its average, or usages that one update brings in."""
+    """One broker's load: its average, or usages that one update brings in; the rest of a report plays no part."""
+    usages = usages_of(row or {})
+    pass_over(row or {}, *_LOAD_DATA)
     if row and "weightedMaxEMA" in row:
         return BrokerLoadData(weighted_max_ema=float(row["weightedMaxEMA"]), updated_at_ms=1)
-    usages = usages_of(row or {})
     before = before or BrokerLoadData()
     return updated(before, BrokerSample(usages), knobs or PulsarKnobs(), 1) if usages else before
 
@@ -198,7 +220,19 @@ def _field(row: Any, names: Sequence[str]) -> Any:
     """A broker's value: written plainly, or as a field of its object."""
     if not isinstance(row, Mapping):
         return row
-    return next((row[name] for name in names if name in row), None)
+    return first(row, *names)
+
+
+def _brokers(step: Step, case: Case) -> Mapping[str, Any]:
+    """The step's brokers, else the case's."""
+    found: Mapping[str, Any] = step["brokers"] if "brokers" in step else case.get("brokers") or {}
+    return found
+
+
+def _candidates(step: Step, case: Case, everyone: Sequence[str]) -> list[str]:
+    """The step's, else the case's, else everyone."""
+    of_case = case.get("available_brokers")
+    return names_of(first(step, "candidates", "available", default=everyone if of_case is None else of_case))
 
 
 def _said(step: Step, case: Case, *names: str) -> Any:

@@ -6,12 +6,13 @@ Tolerant where a layout leaves something out (Pulsar's default holds), strict wh
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from benchmarks.conformance_reading import known
 from benchmarks.conformance_values import BadCase, Case
-from controller.domain.pulsar_knobs import PulsarKnobs, from_pulsar
-from controller.policy.pulsar.load_data import NamespaceBundleStats, ResourceUsage
+from controller.domain.pulsar_knobs import KNOBS_BY_PULSAR_NAME, PulsarKnobs, from_pulsar
+from controller.policy.pulsar.load_data import LocalBrokerData, NamespaceBundleStats, ResourceUsage
 
 NOW_MS = 1_000_000_000_000  # where a case does not say what time it is
 RESOURCES = {
@@ -31,6 +32,7 @@ _STATS = {
     "producerCount": "producer_count",
     "cacheSize": "cache_size",
 }
+_LOCAL = ("msgRateIn", "msgRateOut", "msgThroughputIn", "msgThroughputOut", "numTopics", "numBundles")
 _NAMES = ("id", "name", "broker", "brokerId", "bundle", "bundleName")
 _ELAPSED = re.compile(
     r"(?P<minutes>minute|_min\b)|(?P<seconds>second|_s\b)|(?P<ms>milli|_ms\b|elapsedMs)", re.IGNORECASE
@@ -40,9 +42,12 @@ _UNITS_MS = {"ms": 1, "s": 1_000, "sec": 1_000, "m": 60_000, "min": 60_000, "h":
 _UNITS_MS |= {"seconds": 1_000, "minutes": 60_000}
 
 
-def knobs_of(case: Case, ignore: Collection[str] = ()) -> PulsarKnobs:
-    """The case's config. Raises ConfigError for a name that is neither Pulsar's nor in `ignore`."""
-    return from_pulsar(case.get("config") or {}, ignore)
+def knobs_of(case: Case, *more: Mapping[str, Any]) -> PulsarKnobs:
+    """Pulsar's knobs in the case's config, and in `more` that go before them. Other names stay unread."""
+    said: dict[str, Any] = {}
+    for config in (case.get("config") or {}, *more):
+        said |= known(config, *(name for name in config if name in KNOBS_BY_PULSAR_NAME))
+    return from_pulsar(said)
 
 
 def usages_of(row: Mapping[str, Any]) -> dict[str, ResourceUsage]:
@@ -59,6 +64,43 @@ def stats_of(row: Mapping[str, Any]) -> NamespaceBundleStats:
     return NamespaceBundleStats(**{ours: row[name] for name, ours in _STATS.items() if row.get(name) is not None})
 
 
+def local_fields(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What a row says in Pulsar's JSON of LocalBrokerData, for `LocalBrokerData.from_json`; null says nothing."""
+    found = known(row, *_LOCAL)
+    found |= {name: [*resource_of(value)] for name, value in known(row, *RESOURCES).items()}
+    if row.get("bundles") is not None:
+        found["bundles"] = names_of(row["bundles"])
+    if row.get("lastStats") is not None:
+        found["lastStats"] = {bundle: known(stats, *_STATS) for bundle, stats in row["lastStats"].items()}
+    return found
+
+
+def local_of(row: Mapping[str, Any]) -> LocalBrokerData:
+    """A broker's own report."""
+    return LocalBrokerData.from_json(local_fields(row))
+
+
+def names_of(value: Any) -> list[str]:
+    """Names as a list, or as an object of them whose values say nothing more."""
+    return [str(name) for name, _ in value.items()] if isinstance(value, Mapping) else [str(name) for name in value]
+
+
+def rows_of(case: Case, name: str) -> Mapping[str, Mapping[str, Any]]:
+    """The case's brokers or bundles by name. Raises BadCase for one that is no object; null is an empty one."""
+    rows = {one: {} if row is None else row for one, row in (case.get(name) or {}).items()}
+    wrong = next((one for one, row in rows.items() if not isinstance(row, Mapping)), None)
+    if wrong is not None:
+        raise BadCase(f"{name}.{wrong} is {rows[wrong]!r}: it must be an object")
+    return rows
+
+
+def only_row(rows: Mapping[str, Mapping[str, Any]], name: str) -> list[tuple[str, Mapping[str, Any]]]:
+    """The one broker or bundle that the case is about. Raises BadCase."""
+    if len(rows) != 1:
+        raise BadCase(f"{name} are {', '.join(rows) or 'none'}: the case must be about one")
+    return list(rows.items())
+
+
 def resource_of(value: Any) -> ResourceUsage:
     """[usage, limit], {"usage": …, "limit": …}, or a percentage; nothing said: never sampled."""
     if value is None:
@@ -73,21 +115,19 @@ def by_name(rows: Any) -> Any:
     """A list of objects that have names as an object of them; anything else as it is."""
     if not isinstance(rows, list) or not rows or not all(isinstance(row, Mapping) for row in rows):
         return rows
-    names = [next((row[key] for key in _NAMES if isinstance(row.get(key), str)), None) for row in rows]
-    return rows if None in names else dict(zip(names, rows, strict=True))
-
-
-def without_nothing(row: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The fields that say something; null is as good as a field left out."""
-    return {name: value for name, value in (row or {}).items() if value is not None}
+    keys = [next((key for key in _NAMES if isinstance(row.get(key), str)), None) for row in rows]
+    named = [(row, key) for row, key in zip(rows, keys, strict=True) if key is not None]
+    if len(named) < len(rows):
+        return rows
+    return {row[key]: {name: value for name, value in row.items() if name != key} for row, key in named}
 
 
 def elapsed_ms(*rows: Mapping[str, Any]) -> float | None:
     """How long ago the last report was, under any name that says so and in what unit."""
     for row in rows:
-        for name, value in row.items():
+        for name in row:
             found = _ELAPSED.search(name)
-            if found is not None and isinstance(value, int | float):
+            if found is not None and isinstance(value := row[name], int | float):
                 return value * _UNITS_MS[_UNIT_NAMES[found.lastgroup or ""]]
     return None
 

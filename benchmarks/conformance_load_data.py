@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
-from benchmarks.conformance_layout import RESOURCES, knobs_of, resource_of, stats_of, without_nothing
+from benchmarks.conformance_layout import RESOURCES, knobs_of, local_of, resource_of, rows_of, stats_of
+from benchmarks.conformance_reading import first, known, pass_over
 from benchmarks.conformance_transfer import brokers_there
 from benchmarks.conformance_values import Adapters, BadCase, Case, Either, Row, Series
-from controller.domain.ids import topic_hash
+from controller.domain.ids import Bundle, topic_hash
 from controller.domain.ring import initial_bundles, locate
 from controller.policy.pulsar.load_data import (
     DEFAULT_STATS,
@@ -33,13 +35,13 @@ def local_broker_data(case: Case) -> Mapping[str, Any]:
     """Percentages and largest usages of brokers; `brokers` may be one broker's fields themselves."""
     rows = case.get("brokers") or {}
     one = not rows or any(name in RESOURCES for name in rows)
-    brokers = {"": rows} if one else rows
+    brokers = {"": rows} if one else rows_of(case, "brokers")
     weight = (case.get("config") or {}).get("weight")  # one for all
-    knobs = knobs_of(case, ("weight",))
+    knobs = knobs_of(case)
     if weight is not None:
         same: dict[str, Any] = dict.fromkeys(_WEIGHTS, float(weight))
         knobs = replace(knobs, **same)
-    data = {broker: LocalBrokerData.from_json(without_nothing(row)) for broker, row in brokers.items()}
+    data = {broker: local_of(row) for broker, row in brokers.items()}
     found: dict[str, dict[str, Any]] = {
         "percent": {broker: Row(local.percents()) for broker, local in data.items()},
         "maxResourceUsage": {broker: local.max_resource_usage() for broker, local in data.items()},
@@ -70,7 +72,7 @@ def resource_usage(case: Case) -> Mapping[str, Any]:
 def time_average_broker(case: Case) -> Mapping[str, Any]:
     """Sums over so many bundles, with data or without; the default stats are the given ones."""
     bundles = case["bundles"]
-    each = stats_of(next((value for value in bundles.values() if isinstance(value, Mapping)), {}))
+    each = stats_of(first(bundles, "each(or default)", "each", "default", "stats", "defaultStats", default={}))
     names = [f"bundle-{at}" for at in range(int(bundles["count"]))]
     seeded = BundleData(
         TimeAverageMessageData.seeded(NUM_SHORT_SAMPLES, each), TimeAverageMessageData.seeded(NUM_LONG_SAMPLES, each)
@@ -102,7 +104,8 @@ def bundle_data(case: Case) -> Mapping[str, Any]:
     quota = (case.get("bundles") or {}).get("quota")
     data = BundleData.default()
     if quota is not None:
-        rates = (quota.get(name, 0.0) for name in ("msgRateIn", "msgRateOut", "bandwidthIn", "bandwidthOut"))
+        pass_over(quota, "memory", "dynamic")
+        rates = [quota.get(name, 0.0) for name in ("msgRateIn", "msgRateOut", "bandwidthIn", "bandwidthOut")]
         data = BundleData.from_quota(*map(float, rates))
     samples = {"shortTermSamples": data.short_term.num_samples, "longTermSamples": data.long_term.num_samples}
     short, long = ({n: getattr(term, n) for n in RATE_FIELDS} for term in (data.short_term, data.long_term))
@@ -111,9 +114,9 @@ def bundle_data(case: Case) -> Mapping[str, Any]:
 
 def hashed(case: Case) -> Mapping[str, Any]:
     """A topic's hash and its bundle among those of a new namespace."""
-    bundles, config = case["bundles"], case.get("config") or {}
+    bundles, ring = case["bundles"], _ring(case)
     if "topics" in bundles:
-        found = {topic: Row(_hashed(topic, config)) for topic in bundles["topics"]}
+        found = {topic: Row(_hashed(topic, ring)) for topic in bundles["topics"]}
         numbers = {topic: row["crc32"] for topic, row in found.items()}
         told = Either((numbers, list(numbers.values()), {topic: row["hex"] for topic, row in found.items()}))
         return {
@@ -122,21 +125,32 @@ def hashed(case: Case) -> Mapping[str, Any]:
             **dict.fromkeys(("crc32", "hash", "hashes"), told),
             "bundle": {topic: row["bundle"] for topic, row in found.items()},
         }
-    return _hashed(str(bundles["topic"]), config)
+    return _hashed(str(bundles["topic"]), ring)
 
 
 def scheduler(case: Case) -> Mapping[str, Any]:
     """Is the modular manager's shedder asked at all? Where a case is silent this is the leader of two brokers."""
     config = case.get("config") or {}
-    knobs = knobs_of(case, ("isLeader", "isChannelOwner"))
+    knobs = knobs_of(case)
     on = knobs.load_balancer_enabled and knobs.load_balancer_shedding_enabled
-    leads = bool(config.get("isLeader", config.get("isChannelOwner", True)))
+    leads = bool(first(config, "isLeader", "isChannelOwner", default=True))
     return {"strategy_invoked": on and leads and brokers_there(case) > 1}
 
 
-def _hashed(topic: str, config: Mapping[str, Any]) -> dict[str, Any]:
+def _ring(case: Case) -> list[Bundle]:
+    """The namespace's bundles: between the case's boundaries, or those of a new namespace."""
+    said = known(case["bundles"], "boundaries", "numBundles") | known(case.get("config") or {}, "numBundles")
+    if "boundaries" not in said:
+        return list(initial_bundles("t/ns", int(said.get("numBundles", 4))))
+    bounds = [int(str(at), 0) for at in said["boundaries"]]
+    if int(said.get("numBundles", len(bounds) - 1)) != len(bounds) - 1:
+        raise BadCase(f"{said['numBundles']} bundles do not lie between {len(bounds)} boundaries")
+    return [Bundle("t/ns", lower, upper) for lower, upper in pairwise(bounds)]
+
+
+def _hashed(topic: str, ring: Sequence[Bundle]) -> dict[str, Any]:
     number = topic_hash(topic)
-    bundle = str(locate(initial_bundles("t/ns", int(config.get("numBundles", 4))), number)).rpartition("/")[2]
+    bundle = str(locate(ring, number)).rpartition("/")[2]
     return {"crc32": number, "hash": number, "hex": f"0x{number:08x}", "bundle": bundle}
 
 

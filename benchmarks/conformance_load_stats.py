@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.conformance_layout import knobs_of
-from benchmarks.conformance_transfer import SEED, TRIALS, loads_of
+from benchmarks.conformance_transfer import SEED, TRIALS
+from benchmarks.conformance_transfer_loads import loads_of
 from benchmarks.conformance_values import Adapters, BadCase, Case
 from controller.domain.pulsar_knobs import PulsarKnobs
 from controller.policy.pulsar.load_data import ResourceUsage
@@ -18,7 +19,10 @@ from controller.policy.pulsar.load_stats import LoadStats
 
 _FRACTIONS = re.compile(r"ema\b|fraction", re.IGNORECASE)
 _PERCENTS = re.compile(r"cpu|percent|pct", re.IGNORECASE)
-_LISTED = re.compile(r"ema\b|fraction|cpu|percent|pct|load|usage", re.IGNORECASE)
+_LISTED = re.compile(
+    r"(?:(?:weighted_?max_?)?ema|fractions?|cpu|percents?|pct|loads?|usages?)(?:_?(?:ema|fractions?|percents?|pct|usages?))*",
+    re.IGNORECASE,
+)
 _COUNTED = re.compile(r"(\d+) brokers? (?:at |with )?(?:cpu )?([\d.]+)\s*%")
 _AVERAGES = ("avg", "loadAvg", "mean", "average")
 _SPREADS = ("std", "loadStd", "standardDeviation")
@@ -27,8 +31,7 @@ _AFTER = ("stdAfterPlan", "stdAfterOffload", "stdAfter")
 
 def load_stats(case: Case) -> Mapping[str, Any]:
     """Of the case's brokers; of a case without any, whether the kept sum of squares is right after every pair."""
-    config = case.get("config") or {}
-    knobs = knobs_of(case, [name for name, value in config.items() if isinstance(value, list)])
+    knobs = knobs_of(case)
     loads = _values(case, knobs)
     if loads is None:
         return {"property": _property()}
@@ -62,9 +65,10 @@ def _values(case: Case, knobs: PulsarKnobs) -> list[float] | None:
     if isinstance(brokers, list):
         return _fractions(brokers, "brokers")
     for rows in (brokers, case.get("bundles"), case.get("config"), case):
-        for name, values in (rows or {}).items() if isinstance(rows, Mapping) else ():
-            if _LISTED.search(name) and not name.startswith("recently") and isinstance(values, list):
-                return _fractions(values, name)
+        named: Mapping[str, Any] = rows if isinstance(rows, Mapping) else {}
+        for name in named:
+            if _LISTED.fullmatch(name) and isinstance(named[name], list):
+                return _fractions(named[name], name)
     if not brokers:
         return None
     text = str(brokers.get("generator", ""))

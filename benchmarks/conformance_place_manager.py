@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.conformance_place import SEED, Brokers, both_rates, knobs_and_rest
+from benchmarks.conformance_layout import knobs_of, rows_of
+from benchmarks.conformance_place import SEED
+from benchmarks.conformance_place_brokers import Brokers, both_rates
 from benchmarks.conformance_values import Adapters, Case
 from controller.policy.pulsar.broker_selection import BrokerSelection
 from controller.policy.pulsar.placement import Bundle, Draw, LeastLongTermMessageRate
@@ -22,7 +24,7 @@ def place_by_manager(case: Case) -> Mapping[str, Any]:
     None may join a broker over the topic limit while there are others, and of those the ones with the fewest bundles
     of the namespace come first.
     """
-    knobs, _ = knobs_and_rest(case)
+    knobs = knobs_of(case)
     brokers = Brokers(case)
     loads = brokers.loads(knobs)
     topics = np.array([int(row.get("numTopics", row.get("topics", 0))) for row in brokers.fields.values()], np.int64)
@@ -33,7 +35,7 @@ def place_by_manager(case: Case) -> Mapping[str, Any]:
     )
     where: dict[str, str | None] = {}
     broken = []
-    for name, row in [*(case.get("bundles") or {}).items(), *((f"further-{at}", {}) for at in range(FURTHER_BUNDLES))]:
+    for name, row in [*rows_of(case, "bundles").items(), *((f"further-{at}", {}) for at in range(FURTHER_BUNDLES))]:
         open_ = topics <= knobs.load_balancer_broker_max_topics
         allowed = open_ if open_.any() else np.ones_like(open_)
         if knobs.load_balancer_distribute_bundles_evenly_enabled:

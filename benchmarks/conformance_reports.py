@@ -6,13 +6,23 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from benchmarks.conformance_layout import NOW_MS, RESOURCES, elapsed_ms, knobs_of, stats_of, usages_of, without_nothing
-from benchmarks.conformance_values import Adapters, Case, Either, Row, Series
+from benchmarks.conformance_layout import (
+    NOW_MS,
+    RESOURCES,
+    elapsed_ms,
+    knobs_of,
+    local_of,
+    rows_of,
+    stats_of,
+    usages_of,
+)
+from benchmarks.conformance_reading import first, known
+from benchmarks.conformance_values import Adapters, BadCase, Case, Either, Row, Series
 from controller.domain.pulsar_knobs import PulsarKnobs
 from controller.policy.pulsar.bundle_stats import compare_stats
 from controller.policy.pulsar.channel_states import ServiceUnitState
 from controller.policy.pulsar.extensible_load import BrokerLoadData, BrokerSample, cleared, updated
-from controller.policy.pulsar.load_data import LocalBrokerData, NamespaceBundleStats
+from controller.policy.pulsar.load_data import NamespaceBundleStats
 from controller.policy.pulsar.report_trigger import (
     TOMBSTONE_DELAY_MS,
     Reported,
@@ -28,6 +38,7 @@ _POLICIES = (
     *("isolation", "isolationPolicy", "hasIsolationPolicy"),
     *("antiAffinity", "antiAffinityGroup", "hasAntiAffinityGroup"),
 )
+_SAMPLE = ("msgThroughputIn", "msgThroughputOut", "msgRateIn", "msgRateOut", "bundleCount", "topics")
 _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
@@ -36,10 +47,10 @@ def report_trigger(case: Case) -> Mapping[str, Any]:
     knobs = knobs_of(case)
     rows = case["brokers"]
     last, current = (_local(rows.get(name) or {}, knobs) for name in ("last", "current"))
-    since_ms = elapsed_ms(rows, case)
+    written_ms, _ = ((rows.get(name) or {}).get("lastUpdate") for name in ("last", "current"))
+    now_ms, since_ms = case.get("now", NOW_MS), elapsed_ms(rows, case)
     if since_ms is None:
-        written_ms = (rows.get("last") or {}).get("lastUpdate")
-        since_ms = 0 if written_ms is None else max(0, case.get("now", NOW_MS) - written_ms)
+        since_ms = 0 if written_ms is None else max(0, now_ms - written_ms)
     force = bool(rows.get("force", case.get("force", False)))
     return dict.fromkeys(("report", "update", "needed"), needs_report(last, current, int(since_ms), knobs, force))
 
@@ -61,7 +72,7 @@ def _reported(row: Mapping[str, Any]) -> BrokerLoadData:
 
 
 def _local(row: Mapping[str, Any], knobs: PulsarKnobs) -> Reported:
-    data = LocalBrokerData.from_json(without_nothing(row))
+    data = local_of(row)
     usage = data.max_resource_usage_with_weight(knobs)
     rate = data.msg_rate_in + data.msg_rate_out
     return Reported(usage, rate, data.msg_throughput_in + data.msg_throughput_out, data.num_bundles)
@@ -88,8 +99,15 @@ def _stepped(
     data: BrokerLoadData, last: BrokerLoadData, step: Mapping[str, Any]
 ) -> tuple[BrokerLoadData, BrokerLoadData]:
     """`reportedAt`, `last_X` of the last report and `current`, or X itself, of the same field now."""
-    if "reportedAt" in step:
-        data = replace(data, reported_at_ms=int(step["reportedAt"]))
+    words = [word.strip() for word in str(step.get("state", "")).split(",") if word.strip()]
+    wrong = [word for word in words if word not in ("reportedAt=now", "unchanged")]
+    if wrong or step.get("unchanged") not in (None, True):
+        raise BadCase(
+            f"state {wrong!r}, unchanged {step.get('unchanged')!r}: write 'reportedAt=now', 'unchanged', true"
+        )
+    if "reportedAt=now" in words or "reportedAt" in step:
+        data = replace(data, reported_at_ms=int(step.get("reportedAt", NOW_MS)))
+    before = data, last
     fields = {
         "msgThroughputIn": "msg_throughput_in",
         "msgThroughputOut": "msg_throughput_out",
@@ -104,6 +122,8 @@ def _stepped(
             data = replace(data, **{ours: step.get("current", getattr(data, ours))})
         if name in step:
             data = replace(data, **{ours: step[name]})
+    if (data, last) != before and (step.get("unchanged") or "unchanged" in words):
+        raise BadCase("a step that is unchanged gives a figure")
     return data, last
 
 
@@ -114,7 +134,9 @@ def report_tombstone(case: Case) -> Mapping[str, Any]:
     now_ms, last_ms, reset = NOW_MS, 0, False
     tombstones: list[bool] = []
     for step in case["steps"]:
-        now_ms += delay_ms if step.get("delay_elapsed") else 0
+        if bool(step.get("delay_elapsed")) and bool(step.get("within_10s")):
+            raise BadCase("a step within 10 s of the one before, and the delay has elapsed")
+        now_ms += delay_ms if step.get("delay_elapsed") or step.get("within_10s") is False else 0
         state = ServiceUnitState(step["event"])
         clears = clears_load(state, step.get("src"), step.get("dst"), BROKER, bool(step.get("error", False)))
         if clears:
@@ -127,13 +149,13 @@ def report_tombstone(case: Case) -> Mapping[str, Any]:
 
 def top_k(case: Case) -> Mapping[str, Any]:
     """The extensible manager's top bundles of one broker."""
-    knobs = knobs_of(case, ignore=("topk",))
-    rows = case["bundles"]
-    k = int(case["config"].get("topk", knobs.load_balancer_max_number_of_bundles_in_bundle_load_report))
+    knobs = knobs_of(case)
+    rows = rows_of(case, "bundles")
+    k = int((case.get("config") or {}).get("topk", knobs.load_balancer_max_number_of_bundles_in_bundle_load_report))
     found = top_bundles(
         {bundle: stats_of(row) for bundle, row in rows.items()},
         k,
-        [bundle for bundle, row in rows.items() if any(row.get(name) for name in _POLICIES)],
+        [bundle for bundle, row in rows.items() if any(known(row, *_POLICIES).values())],
         knobs.load_balancer_shedding_bundles_with_policies_enabled,
         knobs.load_balancer_shedding_excluded_namespaces,
     )
@@ -164,7 +186,7 @@ def broker_load_data(case: Case) -> Mapping[str, Any]:
     """Update after update of one broker's own data; the brokers of a case are its successive samples."""
     knobs = knobs_of(case)
     given = case.get("brokers") or {}
-    alone = any(name in RESOURCES or name.startswith("msg") for name in given)  # the sample itself
+    alone = any(name in (*RESOURCES, *_SAMPLE) for name in given)  # the sample itself
     samples = case.get("steps") or ([given] if alone else list(given.values()))
     data = BrokerLoadData()
     if not samples:
@@ -198,17 +220,9 @@ def _figures(data: BrokerLoadData) -> Row:
 
 
 def _sample(row: Mapping[str, Any]) -> BrokerSample:
-    nested = [row[name] for name in ("usage", "usages", "resources") if isinstance(row.get(name), Mapping)]
-    row = {**(nested[0] if nested else {}), **without_nothing(row)}
-    return BrokerSample(
-        usages_of(row),
-        row.get("msgThroughputIn", 0),
-        row.get("msgThroughputOut", 0),
-        row.get("msgRateIn", 0),
-        row.get("msgRateOut", 0),
-        row.get("bundleCount", 0),
-        row.get("topics", 0),
-    )
+    nested = first(row, "usage", "usages", "resources", default={})
+    said = known(nested, *_SAMPLE) | known(row, *_SAMPLE)
+    return BrokerSample(usages_of(nested) | usages_of(row), *(said.get(name, 0) for name in _SAMPLE))
 
 
 ADAPTERS: Adapters = {

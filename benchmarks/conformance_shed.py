@@ -9,12 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.conformance_layout import RESOURCES, knobs_of, moment_ms, moments_ms, resource_of, without_nothing
+from benchmarks.conformance_layout import (
+    RESOURCES,
+    knobs_of,
+    local_fields,
+    moment_ms,
+    moments_ms,
+    resource_of,
+    rows_of,
+    stats_of,
+)
+from benchmarks.conformance_reading import first
 from benchmarks.conformance_values import Adapters, BadCase, Case, Series
 from controller.domain.pulsar_knobs import PulsarKnobs
 from controller.policy.pulsar.average import AverageResult, HitCounts, shed_average
 from controller.policy.pulsar.load_arrays import LoadArrays, Shedding
-from controller.policy.pulsar.load_data import LocalBrokerData
+from controller.policy.pulsar.load_data import LocalBrokerData, NamespaceBundleStats
 from controller.policy.pulsar.overload import shed_overload
 from controller.policy.pulsar.placement import AvgPlacement, BrokerLoads, Bundle, Draw
 from controller.policy.pulsar.simple import shed_simple
@@ -33,11 +43,10 @@ class Cluster:
     def __init__(self, case: Case) -> None:
         self.strategy = str(case["strategy"]).rpartition("+")[2]
         self.knobs = knobs_of(case)
-        rows = case.get("brokers") or {}
-        self.rows = {broker: without_nothing(row) for broker, row in rows.items()}
+        self.rows = {broker: local_fields(row) for broker, row in rows_of(case, "brokers").items()}
         self.local = {broker: LocalBrokerData.from_json(row) for broker, row in self.rows.items()}
-        self.bundles: dict[str, Mapping[str, Any]] = dict(case.get("bundles") or {})
-        self.recently = set(case.get("recently_unloaded") or ())
+        self.bundles = {bundle: _short_term(row) for bundle, row in rows_of(case, "bundles").items()}
+        self.recently = set(moments_ms(case.get("recently_unloaded")))
         self.history: dict[str, float] = dict(case.get("history") or {})
         self.mean = 0.0
         self.hits = HitCounts()
@@ -52,6 +61,7 @@ class Cluster:
             if name in set(data.bundles)
         ]
         names = tuple(name for _, name in held)
+        stats = [self.bundles[name] for name in names]
         local = list(self.local.values())
         return LoadArrays(
             brokers=tuple(self.local),
@@ -61,8 +71,8 @@ class Cluster:
             bundle_count=np.array([len(set(data.bundles)) for data in local], np.int64),
             bundles=names,
             holder=np.array([at for at, _ in held], np.int64),
-            short_msg_rate=_floats(_both(self.bundles[name], "msgRate") for name in names),
-            short_throughput=_floats(_both(self.bundles[name], "msgThroughput") for name in names),
+            short_msg_rate=_floats(one.msg_rate_in + one.msg_rate_out for one in stats),
+            short_throughput=_floats(one.msg_throughput_in + one.msg_throughput_out for one in stats),
             barred=np.array([name in self.recently or _never_shed(name) for name in names], bool),
         )
 
@@ -103,15 +113,15 @@ class Cluster:
             for broker, value in (given if isinstance(given, Mapping) else {next(iter(self.local)): given}).items():
                 changed: dict[str, Any] = {ours: resource_of(value)}
                 self.local[broker] = replace(self.local[broker], **changed)
-        for broker, row in (step.get("brokers") or {}).items():
-            self.rows[broker] = {**self.rows.get(broker, {}), **without_nothing(row)}
+        for broker, row in rows_of(step, "brokers").items():
+            self.rows[broker] = {**self.rows.get(broker, {}), **local_fields(row)}
             self.local[broker] = LocalBrokerData.from_json(self.rows[broker])
-        for bundle, row in (step.get("bundles") or {}).items():
-            self.bundles[bundle] = row
+        for bundle, row in rows_of(step, "bundles").items():
+            self.bundles[bundle] = _short_term(row)
 
     def _bundle(self, name: str) -> Bundle:
         # no two real bundles have the same data: the number of samples tells them apart, as in Pulsar's own tests
-        return Bundle(0.0, (list(self.bundles).index(name), *self.bundles[name].values()))
+        return Bundle(0.0, (list(self.bundles).index(name), self.bundles[name]))
 
     def _shed(self, load: LoadArrays) -> Shedding:
         knobs = self.knobs
@@ -173,8 +183,8 @@ def shed_steps(case: Case) -> Mapping[str, Any]:
     """
     cluster = Cluster(case)
     for step in case["steps"]:  # other brokers are only named as destinations; two must be there for anything to move
-        if isinstance(step.get("dest"), str):
-            cluster.local.setdefault(step["dest"], LocalBrokerData())
+        if step.get("dest") is not None:
+            cluster.local.setdefault(str(step["dest"]), LocalBrokerData())
     managed = str(case["strategy"]).startswith("ModularLoadManagerImpl")
     unloaded_ms = moments_ms(case.get("recently_unloaded"), 0)
     now_ms, steps = 0, []
@@ -216,12 +226,20 @@ def shed_state(case: Case) -> Mapping[str, Any]:
     """Steps in words: cycles are run, and the set of active brokers changes."""
     cluster = Cluster(case)
     for step in case.get("steps") or ():
-        changed = re.search(r"onActiveBrokersChange\(\{(.*)\}\)", str(step))
-        if changed is not None:
-            cluster.active_brokers_changed(re.findall(r"[^\s,]+", changed[1]))
-        else:
+        active = active_brokers(str(step))
+        if active is not None:
+            cluster.active_brokers_changed(active)
+        elif re.match(r"(run )?shed", str(step)):
             cluster.cycle()
+        else:
+            raise BadCase(f"step {step!r} is not understood: write 'run shedding' or 'onActiveBrokersChange({{…}})'")
     return {"history_cache": cluster.history, "history": cluster.history, "history_size": len(cluster.history)}
+
+
+def active_brokers(step: str) -> list[str] | None:
+    """The brokers of a step `onActiveBrokersChange({…})`; None for any other."""
+    changed = re.search(r"onActiveBrokersChange\(\{(.*)\}\)", step)
+    return None if changed is None else re.findall(r"[^\s,]+", changed[1])
 
 
 def _told(unloads: Unloads) -> dict[str, Any]:
@@ -249,11 +267,29 @@ def _never_shed(name: str) -> bool:
     return is_sla_or_heartbeat(namespace_of_bundle_name(name))
 
 
-def _both(bundle: Mapping[str, Any], what: str) -> float:
-    """In + out, plain, under shortTerm or shortTermData, or as shortTermMsgRateIn."""
-    inner = bundle.get("shortTerm", bundle.get("shortTermData", bundle))
-    prefixed = f"shortTerm{what[0].upper()}{what[1:]}"
-    return sum(float(inner.get(f"{what}{way}", inner.get(f"{prefixed}{way}", 0)) or 0) for way in ("In", "Out"))
+def _short_term(row: Mapping[str, Any]) -> NamespaceBundleStats:
+    """A bundle's figures, plain, under shortTerm or shortTermData, or as shortTermMsgRateIn."""
+    inner = first(row, "shortTerm", "shortTermData", default=row)
+    prefixed = {
+        ours: float(inner[name])
+        for name, ours in _PREFIXED.items()
+        if inner.get(name) is not None and _plain(name) not in inner
+    }
+    return replace(stats_of(inner), **prefixed)  # type: ignore[arg-type]  # all of them are floats
+
+
+def _plain(name: str) -> str:
+    """shortTermMsgRateIn as it is called without the prefix."""
+    bare = name.removeprefix("shortTerm")
+    return bare[0].lower() + bare[1:]
+
+
+_PREFIXED = {
+    "shortTermMsgRateIn": "msg_rate_in",
+    "shortTermMsgRateOut": "msg_rate_out",
+    "shortTermMsgThroughputIn": "msg_throughput_in",
+    "shortTermMsgThroughputOut": "msg_throughput_out",
+}
 
 
 def _floats(values: Any) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -6,25 +6,26 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from benchmarks.conformance_layout import knobs_of, stats_of
+from benchmarks.conformance_layout import knobs_of, rows_of, stats_of
+from benchmarks.conformance_reading import first, pass_over
 from benchmarks.conformance_splits import Namespaces, bundle_stats, namespace_bundles
 from benchmarks.conformance_values import Adapters, Case, Either, Row, Series
 from controller.policy.pulsar import split_task
 from controller.policy.pulsar.system_namespaces import namespace_of_bundle_name
 
 
-def modular_split(case: Case) -> Mapping[str, Any]:
+def modular_split(case: Case, checks: bool = True) -> Mapping[str, Any]:
     """One pass of the leader over all brokers' last statistics and the bundles' long-term averages."""
     knobs = knobs_of(case)
     last = [
         (broker, {bundle: stats_of(one) for bundle, one in bundle_stats(row, case).items()})
-        for broker, row in case["brokers"].items()
+        for broker, row in rows_of(case, "brokers").items()
     ]
-    known = {bundle: stats for _, bundles in last for bundle, stats in bundles.items()}
-    averages = {bundle: _long_term(row) for bundle, row in (case.get("bundles") or {}).items()}
-    count = namespace_bundles(case, known)
+    reported = {bundle: stats for _, bundles in last for bundle, stats in bundles.items()}
+    averages = {bundle: _long_term(row) for bundle, row in rows_of(case, "bundles").items()}
+    count = namespace_bundles(case, reported)
     on = knobs.load_balancer_auto_bundle_split_enabled
-    found = split_task.find_bundles_to_split(last, averages, knobs, count) if on else {}
+    found = split_task.find_bundles_to_split(last, averages, knobs, count) if on and checks else {}
     names = list(found)
     by_broker: dict[str, list[str]] = {}
     for bundle, broker in found.items():
@@ -50,20 +51,18 @@ def _namespaces_within_limit(splits: Sequence[str], count: Namespaces, limit: in
 
 def modular_manager_split(case: Case) -> Mapping[str, Any]:
     """As the manager does it: not at all with a single broker."""
-    if split_task.checks_splits(knobs_of(case), len(case["brokers"])):
-        return modular_split(case)
-    return modular_split({**case, "brokers": {}})
+    return modular_split(case, split_task.checks_splits(knobs_of(case), len(case["brokers"])))
 
 
 def _long_term(row: Mapping[str, Any]) -> split_task.LongTerm:
     """Averages under `longTerm`, `longTermData`, as longTermMsgRateIn, or plain."""
-    inner = row.get("longTerm", row.get("longTermData", row))
-
-    def value(name: str) -> float:
-        return float(inner.get(f"longTerm{name[0].upper()}{name[1:]}", inner.get(name, 0)))
-
-    rate = value("msgRateIn") + value("msgRateOut")
-    return split_task.LongTerm(rate, value("msgThroughputIn") + value("msgThroughputOut"))
+    pass_over(row, "topics")  # those that the broker reports count
+    inner = first(row, "longTerm", "longTermData", default=row)
+    rate, throughput = (
+        sum(float(first(inner, f"longTermMsg{what}{way}", f"msg{what}{way}", default=0)) for way in ("In", "Out"))
+        for what in ("Rate", "Throughput")
+    )
+    return split_task.LongTerm(rate, throughput)
 
 
 ADAPTERS: Adapters = {

@@ -8,7 +8,8 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from benchmarks.conformance_layout import knobs_of, stats_of
+from benchmarks.conformance_layout import knobs_of, only_row, rows_of, stats_of
+from benchmarks.conformance_reading import first
 from benchmarks.conformance_values import Adapters, BadCase, Case, Either, Series
 from controller.domain.errors import BadRecord, BallastError, ConfigError
 from controller.domain.ids import RING_END, Bundle, topic_hash
@@ -45,7 +46,7 @@ def extensible_split(case: Case) -> Mapping[str, Any]:
     """Cycle after cycle of one broker; counts are those of the first cycle that may act."""
     knobs = knobs_of(case)
     cycles = max(MIN_CYCLES, int(case.get("cycles", 0)))
-    ((broker, row),) = (case.get("brokers") or {"broker": {"bundleStats": {}}}).items()
+    ((broker, row),) = only_row(rows_of(case, "brokers") or {"broker": {"bundleStats": {}}}, "brokers")
     stats = {bundle: stats_of(one) for bundle, one in bundle_stats(row, case).items()}
     around = _surroundings(case, broker, stats)
     acting = knobs.load_balancer_namespace_bundle_split_condition_hit_count_threshold
@@ -63,8 +64,15 @@ def extensible_split(case: Case) -> Mapping[str, Any]:
         "split_count": len(first),
         "decisions": first,
         "bundles": [one["bundle"] for one in first],
-        "counter": {SplitLabel.FAILURE.value: {SplitReason.UNKNOWN.value: sum(failures[: acting + 1])}},
+        "counter": _counter(sum(failures[: acting + 1])),
     }
+
+
+def _counter(failures: int) -> dict[str, dict[str, int]]:
+    """As the strategy leaves it: it counts what it cannot do; splits are counted once they are done."""
+    counted = {label.value: {reason.value: 0 for reason in SplitReason} for label in SplitLabel}
+    counted[SplitLabel.FAILURE.value][SplitReason.UNKNOWN.value] = failures
+    return counted
 
 
 def boundary(name: str, case: Case) -> Mapping[str, Any]:
@@ -95,14 +103,14 @@ def split_ranges(case: Case) -> Mapping[str, Any]:
     parts = equal_parts(lower, upper, int(rows["parts"])) if cuts is None else children_at(lower, upper, cuts)
     children = [_text(*part) for part in parts]
     # of a namespace that had this bundle alone, unless the case says how many there were
-    before = int(rows.get("total_bundles", rows.get("numBundles", 1)))
+    before = int(first(rows, "total_bundles", "numBundles", default=1))
     return {"children": children, "total_bundles_after": before - 1 + len(children)}
 
 
 def _said_cuts(rows: Mapping[str, Any]) -> Sequence[int] | None:
     """Where a case says that its bundle is cut: numbers or hexadecimal texts, one or more."""
     names = ("positions", "boundaries", "boundary", "splitBoundary", "splitBoundaries", "fixBoundary")
-    found = next((rows[name] for name in names if rows.get(name) is not None), None)
+    found = first(rows, *names)
     if found is None:
         return None
     return [_position(at) for at in (found if isinstance(found, list) else [found])]
@@ -122,12 +130,11 @@ def bundle_ranges(case: Case) -> Mapping[str, Any]:
 
 def bundle_stats(row: Mapping[str, Any], case: Case) -> Mapping[str, Any]:
     """A broker's bundles with their statistics; where it only names them, those of the case."""
-    for name in ("bundleStats", "lastStats", "bundles"):
-        found = row.get(name)
-        if isinstance(found, Mapping):
-            return found
-        if isinstance(found, list):
-            return {bundle: (case.get("bundles") or {}).get(bundle, {}) for bundle in found}
+    found = first(row, "bundleStats", "lastStats", "bundles")
+    if isinstance(found, Mapping):
+        return found
+    if isinstance(found, list):
+        return {bundle: rows_of(case, "bundles").get(bundle, {}) for bundle in found}
     raise BadCase(f"no bundleStats in {row!r}")
 
 
@@ -136,10 +143,10 @@ def _split(decision: split_strategy.SplitDecision) -> dict[str, Any]:
 
 
 def _surroundings(case: Case, broker: str, stats: Mapping[str, NamespaceBundleStats]) -> Surroundings:
-    known = case.get("split_boundaries") or {}
+    cut_at = dict(case.get("split_boundaries") or {})
     knobs = knobs_of(case)
     owner = case.get("owner", broker)
-    owners = owner if isinstance(owner, Mapping) else {}
+    owners = dict(owner) if isinstance(owner, Mapping) else {}
 
     def is_owner(bundle: str) -> bool:
         if isinstance(owner, Mapping):
@@ -147,14 +154,14 @@ def _surroundings(case: Case, broker: str, stats: Mapping[str, NamespaceBundleSt
         return not (owner is None or re.match(r"(none|nobody|no owner)\b", str(owner)))
 
     def cuts(bundle: str) -> Sequence[int] | None:
-        if bundle in known:
-            found: Sequence[int] | None = known[bundle]
+        if bundle in cut_at:
+            found: Sequence[int] | None = cut_at[bundle]
             return found
         parsed = Bundle.parse(bundle)
         algorithm = ALGORITHMS.get(knobs.default_namespace_bundle_split_algorithm, ALGORITHMS["range_equally_divide"])
         return algorithm(SplitRequest(parsed.lower, parsed.upper))
 
-    states = case.get("states") or case.get("channel") or {}
+    states = first(case, "states", "channel", default={})
     named = {bundle: one.get("state") if isinstance(one, Mapping) else one for bundle, one in states.items()}
     splitting = [bundle for bundle, state in named.items() if state == "Splitting"]
     splitting += case.get("splitting") or []
@@ -179,12 +186,15 @@ def namespace_bundles(case: Case, known: Mapping[str, object]) -> Namespaces:
 def _request(rows: Mapping[str, Any], knobs: Any) -> SplitRequest:
     loads = _generated(str(rows["generator"])) if "generator" in rows else _topic_loads(rows.get("topics") or ())
     topics = list(loads) or rows.get("topics") or ()
+    hashes = sorted(map(_position, first(rows, "hashes", "sorted_hashes", default=())))
+    if topics and hashes and hashes != sorted(map(topic_hash, topics)):
+        raise BadCase(f"hashes {hashes} are not those of the topics {list(topics)}")
     lower, upper = _range(rows["bundle"].rpartition("/")[2]) if "bundle" in rows else (0, RING_END)
     return SplitRequest(
         _position(rows.get("lower", lower)),
         _position(rows.get("upper", upper)),
         topics,
-        () if topics else rows.get("hashes") or rows.get("sorted_hashes") or (),
+        () if topics else hashes,
         rows.get("positions") or (),
         loads,
         rows.get("maxMsgRate", knobs.load_balancer_namespace_bundle_max_msg_rate),
@@ -209,8 +219,8 @@ def _generated(text: str) -> dict[str, TopicLoad]:
     if found is None:
         raise BadCase(f"no topics found in {text!r}")
     loads: dict[str, TopicLoad] = {}
-    for first, last, rate in ((found["l0"], found["l1"], found["low"]), (found["h0"], found["h1"], found["high"])):
-        for topic in range(int(first), int(last) + 1):
+    for begin, end, rate in ((found["l0"], found["l1"], found["low"]), (found["h0"], found["h1"], found["high"])):
+        for topic in range(int(begin), int(end) + 1):
             for partition in range(int(found["p0"]), int(found["p1"]) + 1):
                 name = f"{PREFIX}{found['stem']}{topic}-partition-{partition}"
                 loads[name] = TopicLoad(float(rate), float(found["bytes"]))

@@ -17,6 +17,7 @@ from controller.policy.pulsar.channel_states import ServiceUnitState, ServiceUni
 
 BUNDLE = "tenant/namespace/0x00000000_0xffffffff"
 HERE, THERE = "broker1", "broker2"
+CLEANUPS = ("inactive_broker_cleanup", "orphan_su_cleanup", "su_tombstone_cleanup", "scheduled")
 S = ServiceUnitState
 Rule = tuple[str, Callable[["Story", re.Match[str]], None]]
 
@@ -77,7 +78,7 @@ class Story:
         if len(self.owners) > 1:
             self.seen["second_owner"] = self.owners[1]
         if channel.cleanups:
-            self.seen["counters"] = dict(channel.cleanups)
+            self.seen["counters"] = {name: channel.cleanups[name] for name in CLEANUPS}
         if looked_up:
             self.seen["owner_lookup_total"] = dict(looked_up)
 

@@ -9,11 +9,19 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from benchmarks.conformance_layout import NOW_MS, knobs_of, moment_ms, moments_ms, number, numbered, usages_of
+from benchmarks.conformance_layout import (
+    NOW_MS,
+    knobs_of,
+    moment_ms,
+    moments_ms,
+    names_of,
+    only_row,
+    rows_of,
+)
+from benchmarks.conformance_reading import first, known
+from benchmarks.conformance_transfer_loads import Tops, loads_of
 from benchmarks.conformance_values import Adapters, BadCase, Case, Pick
 from controller.domain.pulsar_knobs import PulsarKnobs
-from controller.policy.pulsar.extensible_load import weighted_max
-from controller.policy.pulsar.load_data import ResourceUsage
 from controller.policy.pulsar.reasons import UnloadLabel, UnloadReason
 from controller.policy.pulsar.system_namespaces import namespace_of_bundle_name
 from controller.policy.pulsar.transfer import (
@@ -29,13 +37,11 @@ from controller.policy.pulsar.transfer_pair import TopBundle
 
 SEED = 20240815
 TRIALS = 200
-_GROUP = re.compile(
-    r"(?P<who>broker\d+(?:\.\.broker\d+)?): cpu (?P<cpu>[\d.]+)%"
-    r"(?:, (?:throughputOut|out) (?P<out>[\d,.e]+), "
-    r"(?:top )?bundles (?P<small>[\d,.e]+)(?:/| and )(?P<large>[\d,.e]+))?"
-)
 _ALLOWED = ("allowed", "candidates", "brokers", "eligible")
-_RANGES = ("0x00000000_0x0FFFFFFF", "0x0FFFFFFF_0xFFFFFFFF")
+_RULES = ("isolation", "antiAffinity", "antiAffinityGroup", "filter", "filters")
+_THROWS = re.compile(r"throws?\b|fails?\b|exception|\berror", re.IGNORECASE)
+_LEAVES_NONE = re.compile(r"no candidates?\b|(?:removes|clears) all\b|leaves none\b")
+_UNDERSTOOD = re.compile(rf"{_THROWS.pattern}|{_LEAVES_NONE.pattern}|\b(?:all|every|only|except|but)\b", re.IGNORECASE)
 
 
 def shed_transfer(case: Case) -> Mapping[str, Any]:
@@ -71,25 +77,24 @@ def shed_transfer(case: Case) -> Mapping[str, Any]:
 
 def policy_gate(case: Case) -> Mapping[str, Any]:
     """May a bundle with such policies be shed at all?"""
-    (bundle,) = case["bundles"].values()
+    ((_, bundle),) = only_row(rows_of(case, "bundles"), "bundles")
     policies = bool(bundle.get("hasIsolationPolicy")), bool(bundle.get("hasAntiAffinityGroup"))
     return {"eligible": may_shed(*policies, knobs_of(case))}
 
 
 def scheduler(case: Case) -> Mapping[str, Any]:
     """Is the strategy asked at all? Where a case is silent this is the leader of two brokers."""
-    knobs = knobs_of(case, ignore=("isChannelOwner", "isLeader"))
-    config = case.get("config") or {}
-    leads = bool(config.get("isChannelOwner", config.get("isLeader", True)))
+    knobs = knobs_of(case)
+    leads = bool(first(case.get("config") or {}, "isChannelOwner", "isLeader", default=True))
     return {"strategy_invoked": scheduler_runs(knobs, leads, brokers_there(case))}
 
 
 def brokers_there(case: Case) -> int:
     """How many brokers a case says there are; two where it says nothing."""
     if case.get("available_brokers") is not None:
-        return len(case["available_brokers"])
+        return len(names_of(case["available_brokers"]))
     brokers = case.get("brokers") or {}
-    return int(brokers["count"]) if "count" in brokers else len(brokers) or 2
+    return int(brokers["count"]) if "count" in brokers else len(rows_of(case, "brokers")) or 2
 
 
 def random_load_property(case: Case) -> Mapping[str, Any]:
@@ -123,14 +128,14 @@ def _cluster(case: Case, knobs: PulsarKnobs) -> Cluster:
         loads = [replace(load, updated_at_ms=moment) if load.broker in named else load for load in loads]
     # that the registry does not answer can only be told in words
     failed = re.search(r"registry\b.*\bfails?\b", notes) is not None
-    available = None if failed else case.get("available_brokers", names)
-    owners = case.get("owners") or {}
+    available = names_of(case.get("available_brokers", names))
+    owners = dict(case.get("owners") or {})
     failing = re.search(r"\bfilters?\b.*(throws?\b|fails?\b|exception)", notes, re.IGNORECASE)
-    rules = {**(case.get("policies") or {}), **({"notes": notes} if failing else {})}
-    policies = _Policies(rules, available or (), knobs, tops)
+    rules = known(case.get("policies") or {}, *_RULES) | ({"filter": notes} if failing else {})
+    policies = _Policies(rules, [] if failed else available, knobs, tops)
     return Cluster(
         loads,
-        available,
+        None if failed else available,
         moment_ms(case.get("now", NOW_MS)),
         moments_ms(case.get("recently_unloaded")),
         moments_ms(case.get("recently_unloaded_brokers")),
@@ -140,79 +145,17 @@ def _cluster(case: Case, knobs: PulsarKnobs) -> Cluster:
     )
 
 
-Tops = dict[str, list[TopBundle]]
-
-
-def loads_of(
-    brokers: Mapping[str, Any], updated_ms: int = NOW_MS, knobs: PulsarKnobs | None = None
-) -> tuple[list[BrokerLoad], Tops]:
-    """Brokers one by one, or groups of them in prose under `generator`; and the top bundles of each."""
-    if "generator" in brokers:
-        return _generated(str(brokers["generator"]), updated_ms)
-    loads: list[BrokerLoad] = []
-    tops: Tops = {}
-    for name, row in brokers.items():
-        if row is None:  # registered, and nothing heard of it
-            continue
-        traffic = row.get("msgThroughputIn", 0) + row.get("msgThroughputOut", 0)
-        moment = moment_ms(row["updatedAt"]) if "updatedAt" in row else updated_ms
-        loads.append(BrokerLoad(name, _load(row, knobs), traffic, row.get("msgThroughputEMA", traffic), moment))
-        top = row.get("topBundles") or ()
-        rows = [(one, stats) for one, stats in top.items()] if isinstance(top, Mapping) else top
-        tops[name] = [_top_bundle(one) for one in rows]
-    return loads, tops
-
-
-def _load(row: Mapping[str, Any], knobs: PulsarKnobs | None = None) -> float:
-    """The reported average; else the usages' maximum; else Pulsar's default of a broker that has reported nothing."""
-    if "weightedMaxEMA" in row:
-        return float(row["weightedMaxEMA"])
-    usages = usages_of(row)
-    return weighted_max(usages, knobs or PulsarKnobs()) if usages else 1.0
-
-
-def _top_bundle(row: Any) -> TopBundle:
-    """An object with its name in it, or the name and what there is of it: statistics, or bytes/s in + out."""
-    if isinstance(row, list | tuple):
-        bundle, said = row
-        row = {"bundle": bundle, **(said if isinstance(said, Mapping) else {"throughput": said})}
-    name = row.get("bundle") or row.get("bundleName")
-    if name is None:
-        raise BadCase(f"a top bundle without a name: {row!r}")
-    stats = row.get("stats", row)
-    both = stats.get("msgThroughputIn", 0) + stats.get("msgThroughputOut", 0)
-    return TopBundle(name, stats.get("throughput", stats.get("msgThroughput", both)))
-
-
-def _generated(text: str, updated_ms: int) -> tuple[list[BrokerLoad], Tops]:
-    """Groups of alike brokers in prose; `same traffic` is that of the group before."""
-    throughput_in = re.search(r"throughputIn ([\d,.]+) each", text)
-    base = number(throughput_in[1]) if throughput_in else 0.0
-    loads: list[BrokerLoad] = []
-    tops: Tops = {}
-    out, sizes = 0.0, (0.0, 0.0)
-    for group in _GROUP.finditer(text):
-        if group["out"] is not None:
-            out, sizes = number(group["out"]), (number(group["small"]), number(group["large"]))
-        load = ResourceUsage(float(group["cpu"]), 100.0).percent() / 100
-        for at in numbered(group["who"], "broker"):
-            name = f"broker{at}:8080"
-            loads.append(BrokerLoad(name, load, base + out, base + out, updated_ms))
-            pairs = zip(_RANGES, sizes, strict=True)
-            tops[name] = [TopBundle(f"my-tenant/my-namespace{at}/{part}", size) for part, size in pairs]
-    if not loads:
-        raise BadCase(f"no group of brokers found in {text!r}")
-    return loads, tops
-
-
 class _Policies:
     """The case's policies: which namespaces have one, and which brokers the filters leave."""
 
     def __init__(self, policies: Mapping[str, Any], available: Collection[str], knobs: PulsarKnobs, tops: Tops) -> None:
-        self.isolation = policies.get("isolation")
-        self.group = policies.get("antiAffinity", policies.get("antiAffinityGroup"))
+        self.isolation = _by_namespace(policies.get("isolation"))
+        self.group = _by_namespace(first(policies, "antiAffinity", "antiAffinityGroup"))
         said = (one if isinstance(one, list) else [one] for one in policies.values())
         self.texts = [text for one in said for text in one if isinstance(text, str)]
+        unclear = [text for text in self.texts if not _UNDERSTOOD.search(text)]
+        if unclear:
+            raise BadCase(f"policy {unclear[0]!r} is not understood")
         self.available, self.knobs = available, knobs
         self.short = {f"{name[-1]}{at + 1}": one for name, at, one in _numbered(tops)}
 
@@ -226,19 +169,15 @@ class _Policies:
         left = list(self.available)
         for policy in (self.isolation, self.group):
             permitted = policy.get(namespace) if isinstance(policy, Mapping) else None
-            if isinstance(permitted, Mapping):
-                permitted = next((permitted[name] for name in _ALLOWED if name in permitted), None)
             if isinstance(permitted, list):
                 left = [broker for broker in left if broker in permitted]
         for text in self.texts:
-            if re.search(r"throws?\b|fails?\b|exception|\berror", text, re.IGNORECASE):
+            if _THROWS.search(text):
                 return None
             spared = self._named(text)
             if bundle in spared:
                 continue
-            if re.search(r"no candidates?\b|(?:removes|clears) all\b|leaves none\b", text):
-                return []
-            if spared and re.search(r"\bonly\b|\bexcept\b|\bbut\b", text):
+            if _LEAVES_NONE.search(text) or (spared and re.search(r"\bonly\b|\bexcept\b|\bbut\b", text)):
                 return []
         return left
 
@@ -259,6 +198,16 @@ def _numbered(tops: Tops) -> Iterator[tuple[str, int, str]]:
             seen[namespace] += 1
 
 
+def _by_namespace(policy: Any) -> Any:
+    """Namespace -> the brokers that its policy allows, where it says so of single namespaces."""
+    if not isinstance(policy, Mapping):
+        return policy
+    return {
+        namespace: first(allowed, *_ALLOWED) if isinstance(allowed, Mapping) else allowed
+        for namespace, allowed in policy.items()
+    }
+
+
 def _names(policy: Any, namespace: str) -> bool:
     """Whether the namespace has this policy: told for each, or in prose for all."""
     return namespace in policy if isinstance(policy, Mapping | list) else bool(policy)
@@ -275,10 +224,10 @@ def _decision(move: Any) -> dict[str, Any]:
 
 
 def _breakdown(counter: Mapping[tuple[str, str], int]) -> dict[str, dict[str, int]]:
-    result: dict[str, dict[str, int]] = {}
-    for (label, reason), count in counter.items():
-        result.setdefault(label, {})[reason] = count
-    return result
+    return {
+        label.value: {reason.value: counter.get((label.value, reason.value), 0) for reason in UnloadReason}
+        for label in UnloadLabel
+    }
 
 
 def _sole(outcome: Outcome, loads: Sequence[BrokerLoad]) -> dict[str, Any]:

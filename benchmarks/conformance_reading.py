@@ -1,0 +1,101 @@
+"""A case as its adapter reads it: objects that know which of their fields were asked for.
+
+Taking a field's value is reading it; looking whether it is there, or walking over the names, is not. What was not read
+when the adapter has answered changed nothing about the answer: such a case is not judged, it fails and names the field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+_READ_BY_THE_RUNNER = ("kind", "strategy", "notes")
+# every item of a case file has these or may have them (docs of the format): with nothing in them they say nothing
+_MAY_BE_EMPTY = (
+    *("config", "brokers", "bundles", "recently_unloaded", "recently_unloaded_brokers", "available_brokers"),
+    *("steps", "state", "policies", "split_boundaries", "namespace_bundle_count"),
+)
+
+
+class Fields(Mapping[str, Any]):
+    """An object of a case; objects in it, also in lists, are Fields too."""
+
+    def __init__(self, values: Mapping[str, Any], path: str = "") -> None:
+        self._path = path
+        self._values = {name: _wrapped(value, self._at(name)) for name, value in values.items()}
+        self._read: set[str] = set()
+
+    def __getitem__(self, name: str) -> Any:
+        value = self._values[name]
+        self._read.add(name)
+        return value
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return repr(self._values)
+
+    def unread(self) -> list[str]:
+        """Paths of the fields that nobody has read, in the order of the case: `steps[2].foo`."""
+        found: list[str] = []
+        for name, value in self._values.items():
+            if name in self._read:
+                found += _unread(value)
+            else:
+                found += [f"{self._at(name)}.{inner}" for inner in value] if _is_filled(value) else [self._at(name)]
+        return found
+
+    def _at(self, name: str) -> str:
+        return f"{self._path}.{name}" if self._path else name
+
+
+def unknown_fields(case: Fields) -> list[str]:
+    """Paths of the fields of a whole case that its adapter does not know."""
+    spared = {name for name in _MAY_BE_EMPTY if name in case and not case._values[name]}
+    spared.update(_READ_BY_THE_RUNNER)
+    return [path for path in case.unread() if path not in spared]
+
+
+def first(row: Mapping[str, Any], *names: str, default: Any = None) -> Any:
+    """What a row says under one of several names of the same thing. A second one stays unread: it may contradict."""
+    for name in names:
+        if name in row and (value := row[name]) is not None:
+            return value
+    return default
+
+
+def known(row: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Those of the fields that are there and say something."""
+    return {name: value for name in names if name in row and (value := row[name]) is not None}
+
+
+def pass_over(row: Mapping[str, Any], *names: str) -> None:
+    """Fields that Pulsar has and does not look at in this method: a case may have them, and they change nothing."""
+    known(row, *names)
+
+
+def _wrapped(value: Any, path: str) -> Any:
+    if isinstance(value, Mapping):
+        return Fields(value, path)
+    if isinstance(value, list):
+        return [_wrapped(one, f"{path}[{at}]") for at, one in enumerate(value)]
+    return value
+
+
+def _is_filled(value: Any) -> bool:
+    return isinstance(value, Fields) and len(value) > 0
+
+
+def _unread(value: Any) -> list[str]:
+    if isinstance(value, Fields):
+        return value.unread()
+    if isinstance(value, list):
+        return [path for one in value for path in _unread(one)]
+    return []
