@@ -1,12 +1,12 @@
 """`fold(state, entries)`: the only way a cluster state changes. Pure: same state and entries, same result.
 
 Raises InvariantBroken when the journal contradicts itself (a gap in seq, an illegal transition, a broken ring):
-such a process must stop, whoever it is.
+such a process must stop, whoever it is. An entry of a kind that this version does not know only counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from controller.domain.entries import Entry, Kind
@@ -185,7 +185,7 @@ def _observed(state: ClusterState, entry: Entry) -> None:
     state.observed[entry.broker or ""] = tuple(entry.data["bundles"])
 
 
-_HANDLERS: dict[Kind, Callable[[ClusterState, Entry], None]] = {
+_HANDLERS: Mapping[str, Callable[[ClusterState, Entry], None]] = {
     Kind.CONTROLLER_STARTED: _started,
     Kind.CONTROLLER_STOPPED: _stopped,
     Kind.OFFSETS: _offsets,

@@ -2,19 +2,28 @@
 
 Entries are numbered densely by `seq`; agents apply exactly seq + 1. Fields that only some kinds use live in `data`
 (JSON). The wire form on the journal feed and the Delta row carry the same fields (schemas/journal.py).
+
+A kind that only a newer version knows is read as `UnknownKind`: whoever reads it counts its seq and changes nothing
+else, so that an older agent goes on. A newer version may write one only where that is enough.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 from typing import Any
 
 from controller.domain.errors import InvariantBroken
 from controller.domain.ids import Bundle, Session
 from controller.domain.ownership import Ownership, State
+
+log = logging.getLogger(__name__)
+
+UNKNOWN_KINDS_KEPT = 100  # kinds that are logged once; beyond that some are logged again
 
 
 class Kind(str, Enum):
@@ -42,12 +51,39 @@ class Kind(str, Enum):
     OBSERVED = "observed"  # broker, session; data: bundles {name: true}; the broker's own metadata decides
 
 
+class UnknownKind(str):
+    """The name of a kind that this version does not know."""
+
+    __slots__ = ()
+
+    @property
+    def value(self) -> str:
+        """The name, as for a `Kind`."""
+        return str(self)
+
+
+def kind_of(name: object) -> Kind | UnknownKind:
+    """The kind of that name; raises ValueError for what is no name at all."""
+    try:
+        return Kind(name)
+    except ValueError:
+        if not isinstance(name, str) or not name:
+            raise
+        return _unknown(name)
+
+
+@lru_cache(maxsize=UNKNOWN_KINDS_KEPT)
+def _unknown(name: str) -> UnknownKind:
+    log.warning("the journal has entries of kind %.80r, which this version does not know: they are skipped", name)
+    return UnknownKind(name)
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One line of the journal. `at_ms` is wall time for people; nothing is decided by it."""
 
     seq: int
-    kind: Kind
+    kind: Kind | UnknownKind
     instance: str
     batch: int
     at_ms: int
@@ -75,7 +111,7 @@ class Entry:
     def from_row(cls, row: Mapping[str, Any]) -> Entry:
         """The entry of a table row or feed record; unknown columns are ignored (newer writers add some)."""
         values: dict[str, Any] = {name: row.get(name) for name in FIELDS}
-        values["kind"] = Kind(row["kind"])
+        values["kind"] = kind_of(row["kind"])
         data = row.get("data")
         values["data"] = json.loads(data) if isinstance(data, str) else (data or {})
         return cls(**values)

@@ -68,7 +68,8 @@ def _encode_ownership(record: Ownership) -> dict[str, Any]:
 
 
 def _decode_ownership(name: str, row: dict[str, Any]) -> Ownership:
-    values = {"epoch": 0, **row, "state": State(row["state"])}
+    known = {field: row[field] for field in _OWNERSHIP if field in row}  # a newer version may have written more
+    values = {"epoch": 0, **known, "state": State(row["state"])}
     for party in ("by", "to", "fencer"):
         if party in values:
             values[party] = Session.parse(values[party])

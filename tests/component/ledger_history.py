@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import groupby
 
-from controller.domain.entries import Entry, Kind
+from controller.domain.entries import Entry, Kind, UnknownKind
 from controller.domain.ids import Bundle
 from controller.domain.state import ClusterState
 from controller.ledger.journal import Journal
@@ -54,3 +55,13 @@ def by(entry: Entry, instance: str, seq: int | None = None) -> Entry:
     """The entry as another instance would have written it."""
     row = entry.to_row() | {"instance": instance} | ({"seq": seq} if seq is not None else {})
     return Entry.from_row(row)
+
+
+def interleaved(entries: list[Entry], kind: Kind | UnknownKind, every: int = 3) -> list[Entry]:
+    """The entries with one of that kind after each `every` of them, numbered anew."""
+    result: list[Entry] = []
+    for number, entry in enumerate(entries, start=1):
+        result.append(replace(entry, seq=len(result) + 1))
+        if number % every == 0:
+            result.append(replace(entry, seq=len(result) + 1, kind=kind, data={"what": number}))
+    return result
