@@ -88,6 +88,7 @@ class ControlPart:
 
         tables, state, entries = become_the_one(self._open_tables, prepare, self._arguments.take_over)
         self._tables = tables
+        tables.gain_columns()
         tables.record_config(wall_ms())
         log.info("controller %s holds the journal from seq %d on", self.instance, state.seq)
         self._feed = feed = self._make_feed()

@@ -32,6 +32,7 @@ from jobs.control_metrics import ControlMetrics
 from jobs.control_records import BadRow
 from jobs.projector import Projector
 from schemas.arrow import arrow_table
+from schemas.catalog import LOAD_TABLES, TABLES
 from schemas.control_tables import CONFIG_HISTORY
 from schemas.load_tables import QUARANTINE
 
@@ -65,6 +66,11 @@ class ControlTables:
             settings.retention.cleanup_interval_s,
             wall_ms,
         )
+
+    def gain_columns(self) -> None:
+        """Bring tables of an older version to this one's columns. For who holds the journal: a living controller of
+        that version could not write on."""
+        self._tables.gain_columns(name for name in TABLES if name not in LOAD_TABLES)
 
     def load_state(self) -> ClusterState:
         """The cluster as the journal tells it now."""

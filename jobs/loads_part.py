@@ -19,6 +19,8 @@ from jobs.control_arguments import Arguments
 from jobs.loads_batch import BatchReport
 from jobs.loads_query import LoadsQuery, start_loads
 from jobs.loads_settings import LoadsSettings
+from schemas.catalog import LOAD_TABLES
+from schemas.load_tables import QUARANTINE
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +56,9 @@ class LoadsPart:
         reports = [replace(s, partitions=_partitions(s.partitions, kafka.load_report_partitions)) for s in specs]
         wanted = [spec for spec in reports if spec.name == names.load_reports]
         ensure_topics(kafka.bootstrap_servers, wanted, kafka.client, kafka.replication_factor or -1)
-        TableRoot(self._settings.tables.root).create_all()
+        tables = TableRoot(self._settings.tables.root)
+        tables.create_all()
+        tables.gain_columns([*LOAD_TABLES, QUARANTINE.name])
         self._loads = start_loads(spark, loads_settings(self._settings, self._arguments.checkpoint), self._on_batch)
 
     def failure(self) -> BaseException | None:

@@ -39,3 +39,9 @@ TABLES: dict[str, Record] = {
         control_tables.CONFIG_HISTORY,
     )
 }
+
+# What the loads query alone writes; all other tables but `quarantine` are the controller's.
+LOAD_TABLES = tuple(
+    record.name
+    for record in (load_tables.BROKER_PANES, load_tables.BUNDLE_PANES, load_tables.BROKER_LOAD, load_tables.BUNDLE_LOAD)
+)

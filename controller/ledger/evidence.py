@@ -74,7 +74,11 @@ def read_joined(root: TableRoot | str | Path, name: str) -> pa.Table:
         journal = tables.open("journal").to_pyarrow_dataset()
         named = journal.to_table(columns=["attempt_id"], filter=pads.field("kind") == Kind.ROUND.value)["attempt_id"]
         rows = tables.open(name).to_pyarrow_dataset()
-        return rows.to_table(columns=schema.names, filter=pads.field("attempt_id").isin(named.combine_chunks()))
+        present = [column for column in schema.names if column in rows.schema.names]
+        found = rows.to_table(columns=present, filter=pads.field("attempt_id").isin(named.combine_chunks()))
+        return pa.table(
+            [found[f.name] if f.name in present else pa.nulls(found.num_rows, f.type) for f in schema], schema
+        )
 
     return surviving_vacuum(read)
 
@@ -102,6 +106,7 @@ def round_row(evidence: RoundEvidence, wall_ms: int, duration_ms: int | None) ->
         "inputs_json": _json(result.inputs),
         "duration_ms": duration_ms,
         "wall_ms": wall_ms,
+        "rules": result.inputs.get("rules"),
     }
 
 

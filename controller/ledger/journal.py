@@ -27,7 +27,7 @@ from controller.domain.entries import Entry
 from controller.domain.errors import ForeignCommit, InvariantBroken, OutcomeUnknown
 from controller.ledger.delta_log import Commit, LogGone
 from controller.ledger.journal_rows import dense, entries_since, last_entry
-from controller.ledger.tables import REOPEN_AFTER_VERSIONS, TableRoot, as_root
+from controller.ledger.tables import REOPEN_AFTER_VERSIONS, TableRoot, as_root, for_table
 from schemas.arrow import arrow_table
 from schemas.journal import JOURNAL
 
@@ -123,7 +123,7 @@ class Journal:
         failpoints.reach("journal.append")
         write_deltalake(
             self._table,
-            rows,
+            for_table(self._table, rows),
             mode="append",
             commit_properties=CommitProperties(
                 max_commit_retries=0,

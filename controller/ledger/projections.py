@@ -24,7 +24,7 @@ from controller.domain.overrides import Override
 from controller.domain.ownership import Ownership
 from controller.domain.state import Broker, ClusterState
 from controller.ledger.files import read_range, surviving_vacuum
-from controller.ledger.tables import REOPEN_AFTER_VERSIONS, TableRoot, as_root
+from controller.ledger.tables import REOPEN_AFTER_VERSIONS, TableRoot, as_root, for_table
 from schemas.arrow import arrow_table
 from schemas.control_tables import BROKERS, OVERRIDES, OWNERSHIP
 from schemas.record import Record
@@ -89,7 +89,7 @@ class _Projection:
         try:
             write_deltalake(
                 table,
-                arrow_table(self.record, ({**row, "seq": state.seq} for row in rows)),
+                for_table(table, arrow_table(self.record, ({**row, "seq": state.seq} for row in rows))),
                 mode="overwrite",
                 commit_properties=CommitProperties(
                     max_commit_retries=0,

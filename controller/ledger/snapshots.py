@@ -19,7 +19,7 @@ from controller.domain.state import ClusterState
 from controller.domain.state_codec import decode, encode
 from controller.ledger.files import read_range, surviving_vacuum
 from controller.ledger.journal_rows import each_entry
-from controller.ledger.tables import TableRoot, as_root
+from controller.ledger.tables import TableRoot, as_root, for_table
 from schemas.arrow import arrow_table
 from schemas.control_tables import CONTROL_STATE
 from schemas.journal import JOURNAL
@@ -51,7 +51,7 @@ class Snapshots:
             try:
                 write_deltalake(
                     table,
-                    arrow_table(CONTROL_STATE, [*held, row][-KEPT:]),
+                    for_table(table, arrow_table(CONTROL_STATE, [*held, row][-KEPT:])),
                     mode="overwrite",
                     commit_properties=CommitProperties(
                         max_commit_retries=0, custom_metadata={"ballast.instance": state.instance}

@@ -1,17 +1,22 @@
-"""The folder of all tables: create, open, check that agents can read them.
+"""The folder of all tables: create, open, bring to this version's columns, check that agents can read them.
 
 Tables stay inside an allow-list of Delta features, so that delta-rs and every other reader of reader version 1 can open
 them; anything else is refused at once, with the statement that removes it. Handles are opened again every 500 versions:
 incremental updates only ever add to a handle's memory.
+
+A table of an older version gains this one's columns by whoever begins to write it (`gain_columns`), and not before: an
+older controller that lives could not write on. Its old rows read as null. A table of a newer version is written all
+the same, with nulls in the columns that are not known here.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from deltalake import CommitProperties, DeltaTable
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError, DeltaError, DeltaProtocolError
 
 from controller.domain.errors import BallastError, IncompatibleTable
@@ -55,21 +60,39 @@ class TableRoot:
     def create(self, name: str) -> bool:
         """Create one table unless it exists; two processes may do so at once. Returns whether this call created it.
 
-        A table of an older version gets the retention of this one.
+        A table of an older version gets the retention of this one. Raises IncompatibleTable when it lacks a column that
+        cannot be null.
         """
         created = False
         if not self.exists(name):
             created = _create(TABLES[name], self.uri(name), self.storage_options)
         table = self.open(name)
-        _keep_as_defined(table, TABLES[name])
-        columns = {f.name for f in table.schema().fields}
-        missing = [column for column in TABLES[name].names if column not in columns]
-        if missing:
+        needed = [f.name for f in _lacking(table, TABLES[name]) if not f.nullable]
+        if needed:
             raise IncompatibleTable(
-                f"table {self.uri(name)} lacks the columns {', '.join(missing)} of this version: "
-                f"ALTER TABLE … ADD COLUMNS as in docs/tables.md, or give another tables.root"
+                f"table {self.uri(name)} lacks the columns {', '.join(needed)}, which no row of this version may be "
+                "without: it is of another program or was damaged; restore it, or give another tables.root"
             )
+        _keep_as_defined(table, TABLES[name])
         return created
+
+    def gain_columns(self, names: Iterable[str]) -> None:
+        """Add the columns of this version that these tables lack: one commit a table, which changes no data.
+
+        For who writes them from now on: a writer of an older version cannot write a table with more columns.
+        """
+        for name in names:
+            table = self.open(name)
+            lacking = _lacking(table, TABLES[name])
+            if not lacking:
+                continue
+            added = ", ".join(f.name for f in lacking)
+            try:
+                table.alter.add_columns(list(Schema.from_arrow(pa.schema(lacking)).fields))
+            except (CommitFailedError, DeltaError) as error:
+                if _lacking(self.open(name), TABLES[name]):
+                    raise BallastError(f"cannot add {added} to table {self.uri(name)}: {error}; start again") from error
+            log.info("table %s has gained the columns %s", self.uri(name), added)
 
     def open(self, name: str, version: int | None = None) -> DeltaTable:
         """A new handle, at the newest version or the given one. Raises IncompatibleTable, DeltaError."""
@@ -102,6 +125,24 @@ def as_root(root: TableRoot | str | Path, storage_options: Mapping[str, str] | N
     return root if isinstance(root, TableRoot) else TableRoot(root, storage_options)
 
 
+def for_table(table: DeltaTable, rows: pa.Table) -> pa.Table:
+    """The rows as the table takes them: with nulls in columns that a newer version has added to it, and without those
+    that it has not gained yet. Raises BallastError when these hold something."""
+    columns = [f.name for f in table.schema().fields]
+    if sorted(columns) == sorted(rows.column_names):
+        return rows
+    for name in set(rows.column_names) - set(columns):
+        if rows[name].null_count < rows.num_rows:
+            raise BallastError(f"{table.table_uri} has no column {name}: start the job, which adds it")
+    types = pa.schema(table.schema().to_arrow())
+    kept = [name for name in rows.column_names if name in columns]
+    added = [types.field(name) for name in columns if name not in rows.column_names]
+    return pa.table(
+        [*(rows[name] for name in kept), *(pa.nulls(rows.num_rows, f.type) for f in added)],
+        schema=pa.schema([*(rows.schema.field(name) for name in kept), *added]),
+    )
+
+
 def check_protocol(table: DeltaTable, uri: str) -> None:
     """Raise IncompatibleTable when the table uses a feature outside ALLOWED_FEATURES."""
     protocol = table.protocol()
@@ -116,6 +157,12 @@ def check_protocol(table: DeltaTable, uri: str) -> None:
             f"table {uri} uses {', '.join(foreign)} (reader {protocol.min_reader_version}, writer "
             f"{protocol.min_writer_version}), which agents cannot read or write: run {_drop(foreign[0])} with Spark"
         )
+
+
+def _lacking(table: DeltaTable, record: Record) -> list[pa.Field]:
+    """Fields of the definition that the table has no column for."""
+    columns = {f.name for f in table.schema().fields}
+    return [f for f in arrow_schema(record, comments=True) if f.name not in columns]
 
 
 def _keep_as_defined(table: DeltaTable, record: Record) -> None:

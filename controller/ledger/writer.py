@@ -17,7 +17,7 @@ from deltalake import CommitProperties, Transaction, WriterProperties, write_del
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from controller.domain.errors import BallastError
-from controller.ledger.tables import TableRoot, as_root
+from controller.ledger.tables import TableRoot, as_root, for_table
 from schemas.arrow import arrow_schema, arrow_table
 from schemas.catalog import TABLES
 
@@ -79,7 +79,7 @@ def append(
         try:
             write_deltalake(
                 handle,
-                rows,
+                for_table(handle, rows),
                 mode="append",
                 writer_properties=properties,
                 commit_properties=CommitProperties(
@@ -104,7 +104,8 @@ def append_rows(root: TableRoot | str | Path, name: str, rows: Sequence[Mapping[
         return
     tables = as_root(root)
     try:
-        write_deltalake(tables.handle(name), arrow_table(TABLES[name], rows), mode="append")
+        handle = tables.handle(name)
+        write_deltalake(handle, for_table(handle, arrow_table(TABLES[name], rows)), mode="append")
     except (CommitFailedError, DeltaError, OSError):
         tables.forget(name)
         raise

@@ -11,19 +11,22 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Schema, write_deltalake
 from deltalake import TableFeatures as Features
 
 import controller.ledger.tables as tables_module
 from controller.domain.decision import Decision, DecisionKind, Label, Reason, RoundResult
 from controller.domain.entries import Entry, Kind
-from controller.domain.errors import IncompatibleTable
+from controller.domain.errors import IncompatibleTable, OutcomeUnknown
 from controller.domain.load import RESOURCES
-from controller.ledger.evidence import read_joined, write_evidence
+from controller.domain.overrides import Override
+from controller.ledger.evidence import read_joined, round_row, write_evidence
 from controller.ledger.journal import Journal
+from controller.ledger.projections import Projections
+from controller.ledger.snapshots import Snapshots, load_state
 from controller.ledger.tables import TableRoot
-from controller.ledger.writer import append_rows, quarantine_row, quarantined_raw
-from schemas.arrow import arrow_schema
+from controller.ledger.writer import append, append_rows, quarantine_row, quarantined_raw
+from schemas.arrow import arrow_schema, arrow_table
 from schemas.catalog import TABLES
 from schemas.delta import delta_properties
 
@@ -94,11 +97,121 @@ def test_features_without_names_are_refused_too(root: TableRoot, reader: int, wr
         root.open("brokers")
 
 
-def test_a_table_of_an_older_version_names_its_missing_columns(root: TableRoot) -> None:
-    schema = arrow_schema(TABLES["brokers"])
-    DeltaTable.create(root.uri("brokers"), pa.schema([f for f in schema if f.name != "leaving"]))
-    with pytest.raises(IncompatibleTable, match="lacks the columns leaving"):
+def without(root: TableRoot, name: str, *columns: str) -> None:
+    """The table as a version created it that did not have these columns."""
+    schema = arrow_schema(TABLES[name])
+    DeltaTable.create(
+        root.uri(name),
+        pa.schema([f for f in schema if f.name not in columns]),
+        configuration=delta_properties(TABLES[name]),
+    )
+
+
+def test_a_table_of_an_older_version_gains_the_columns_of_this_one(root: TableRoot) -> None:
+    without(root, "overrides", "who", "until_ms")
+    old = pa.table({"override_id": ["o"], "kind": ["pin"], "entry_seq": [1], "seq": [1]})
+    write_deltalake(root.open("overrides"), old, mode="append", schema_mode="merge")
+    assert root.create_all() == [name for name in TABLES if name != "overrides"]
+    assert "who" not in [f.name for f in root.open("overrides").schema().fields], "an older writer may be at it"
+    root.gain_columns(TABLES)
+    append_rows(root, "overrides", [{"override_id": "n", "kind": "pin", "who": "anna", "entry_seq": 2, "seq": 2}])
+    found = {f.name: (f.nullable, f.metadata.get("comment")) for f in root.open("overrides").schema().fields}
+    record = TABLES["overrides"]
+    assert {name: found[name] for name in ("who", "until_ms")} == {
+        name: (True, record[name].full_comment) for name in ("who", "until_ms")
+    }
+    rows = root.open("overrides").to_pyarrow_table().to_pylist()
+    assert {row["override_id"]: (row["who"], row["until_ms"]) for row in rows} == {
+        "o": (None, None),
+        "n": ("anna", None),
+    }
+    protocol = root.open("overrides").protocol()
+    assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 2)
+    version = root.open("overrides").version()
+    assert root.create_all() == []
+    root.gain_columns(TABLES)
+    assert root.open("overrides").version() == version, "nothing is added twice"
+
+
+def test_two_processes_may_add_columns_at_once(root: TableRoot) -> None:
+    without(root, "rounds", "mean_score", "max_score", "duration_ms")
+    failures: list[Exception] = []
+    both = threading.Barrier(2)
+
+    def start() -> None:
+        both.wait()
+        try:
+            TableRoot(root.root).gain_columns(["rounds"])
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=start) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert sorted(f.name for f in root.open("rounds").schema().fields) == sorted(TABLES["rounds"].names)
+
+
+def test_a_table_without_a_column_that_must_be_there_is_refused(root: TableRoot) -> None:
+    without(root, "brokers", "leaving", "runtime", "lookup_url")
+    with pytest.raises(IncompatibleTable, match=r"lacks the columns leaving, runtime, which no row .* be without"):
         root.create_all()
+
+
+def test_an_older_table_is_written_before_it_has_gained_anything(root: TableRoot) -> None:
+    without(root, "journal", "attempt_id")
+    root.create_all()
+    journal = Journal(root)
+    journal.commit([Entry(1, Kind.CONTROLLER_STARTED, "i", 0, 0)], "i", 0)
+    with pytest.raises(OutcomeUnknown, match="no column attempt_id: start the job"):
+        journal.commit([Entry(2, Kind.ROUND, "i", 1, 0, attempt_id="a", data={"at_ms": 1})], "i", 1)
+    TableRoot(root.root).gain_columns(["journal"])
+    journal.check_not_replaced("i")
+    journal.commit([Entry(2, Kind.ROUND, "i", 1, 0, attempt_id="a", data={"at_ms": 1})], "i", 1)
+    assert [e.attempt_id for e in Journal(root).read_since(0)] == [None, "a"]
+
+
+def newer(root: TableRoot) -> None:
+    """Every table as a version leaves it that has a column more, of a type of its own."""
+    root.create_all()
+    more = pa.schema(
+        [pa.field("tide", pa.int64()), pa.field("moons", pa.list_(pa.field("element", pa.string(), False)))]
+    )
+    for name in TABLES:
+        root.open(name).alter.add_columns(list(Schema.from_arrow(more).fields))
+
+
+def test_tables_of_a_newer_version_are_written_all_the_same(root: TableRoot) -> None:
+    newer(root)
+    assert root.create_all() == []
+    Journal(root).commit([Entry(1, Kind.ROUND, "i", 0, 0, attempt_id="kept", data={"at_ms": 1})], "i", 0)
+    write_evidence(root, _evidence("kept"), wall_ms=2)
+    state = load_state(root)
+    assert Snapshots(root).save(state, at_ms=1)
+    assert load_state(root) == state
+    wish = Override("o", "avoid", namespace="t/n", broker="a:1")
+    state.overrides[wish.id] = wish
+    assert Projections(root).write(state) == ["overrides"]
+    row = {"config_version": "c", "instance": "i", "at_ms": 1, "code_version": "1", "config_json": "{}"}
+    append(root, "config_history", arrow_table(TABLES["config_history"], [row]), "app", 1)
+    for name in ("journal", "rounds", "decisions", "overrides", "control_state", "config_history"):
+        rows = root.open(name).to_pyarrow_table()
+        assert rows.num_rows, name
+        assert rows["tide"].null_count == rows["moons"].null_count == rows.num_rows
+    assert [row["attempt_id"] for row in read_joined(root, "rounds").to_pylist()] == ["kept"]
+
+
+def test_evidence_of_a_version_without_a_column_is_read(root: TableRoot) -> None:
+    without(root, "rounds", "mean_score")
+    root.create("journal")
+    Journal(root).commit([Entry(1, Kind.ROUND, "i", 0, 0, attempt_id="kept", data={"at_ms": 1})], "i", 0)
+    row = round_row(_evidence("kept"), 2, None)
+    rows = arrow_table(TABLES["rounds"], [row]).drop_columns("mean_score")
+    write_deltalake(root.open("rounds"), rows, mode="append")
+    (found,) = read_joined(root, "rounds").to_pylist()
+    assert (found["mean_score"], found["max_score"]) == (None, row["max_score"])
 
 
 def test_the_journal_forbids_deletes_and_allows_compaction(root: TableRoot) -> None:
