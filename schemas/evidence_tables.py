@@ -39,6 +39,7 @@ ROUNDS = Record(
         Field("inputs_json", STRING, "", "what the strategy read, sorted and quantised, JSON"),
         Field("duration_ms", LONG, "ms", "time the evaluation took", nullable=True),
         Field("wall_ms", LONG, "ms since epoch", "wall time of the write"),
+        Field("rules", LONG, "", "which rules of the strategy decided; null: 1, those of 0.1.0", nullable=True),
     ),
     _options("round_id", "attempt_id"),
 )

@@ -9,6 +9,7 @@ BallastError
 │   └── OutcomeUnknown     the table store does not say whether a commit happened
 ├── AnotherController      a living controller holds the journal already
 ├── IncompatibleTable      a Delta table uses features that agents cannot read
+├── OtherRules             a stored round was decided by other rules than this version's
 ├── JavaNotFit             no Java 17 or 21 with the modules Spark needs
 └── StoreError
     └── Fenced             a write with an epoch below the fence
@@ -56,6 +57,17 @@ class AnotherController(BallastError):
 
 class IncompatibleTable(BallastError):
     """Raised when a table's protocol has features outside the agents' allow-list."""
+
+
+class OtherRules(BallastError):
+    """Raised by the replay of a round that was decided by other rules: it is neither equal nor broken."""
+
+    def __init__(self, rules: int, strategy: str, rules_here: int) -> None:
+        super().__init__(
+            f"decided by rules {rules} of {strategy}, this version decides by rules {rules_here}: replay it with the "
+            "version that decided it"
+        )
+        self.rules = rules
 
 
 class JavaNotFit(BallastError):

@@ -13,6 +13,7 @@ from typing import NamedTuple, cast
 
 import typer
 
+import controller
 from controller.domain.errors import BallastError
 
 # what the parser of the command line raises; typer exports only a leaf of it
@@ -42,6 +43,7 @@ COMMANDS: Mapping[str, Command] = {
     "bundles": Command("controller.ops.cmd_bundles", "bundles with owner, state and load"),
     "rounds": Command("controller.ops.cmd_rounds", "evaluations of the cluster"),
     "decisions": Command("controller.ops.cmd_decisions", "what rounds decided, and what became of it"),
+    "replay": Command("controller.ops.cmd_replay", "decide stored rounds again: is it the same plan?"),
     "explain": Command("controller.ops.cmd_explain", "the evidence behind a decision, round, broker or bundle"),
     "journal": Command("controller.ops.cmd_journal", "everything decided and everything that happened"),
     "namespace": Command("controller.ops.cmd_namespace", "create, list"),
@@ -67,9 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(overview())
         raise SystemExit(0)
     if given[0] == "--version":
-        from importlib.metadata import version
-
-        print(f"ballast {version('ballast')}")
+        print(f"ballast {controller.__version__}")
         raise SystemExit(0)
     command = COMMANDS.get(given[0])
     if command is None:

@@ -64,7 +64,7 @@ def _print_decision(document: Mapping[str, Any]) -> None:
         [
             ("decision", decision["decision_id"]),
             ("round", f"{decision['round_id']} at {time_text(decision['at_ms'])}, mode {of_round.get('mode', '?')}"),
-            ("strategy", decision["strategy"] + (" (challenger)" if decision["challenger"] else "")),
+            ("strategy", _strategy_text(decision, of_round)),
             ("kind", f"{kind_text(decision)}, {decision['label']}"),
             ("reason", why_text(decision)),
             ("bundle", decision["bundle"] and f"{decision['bundle']} at epoch {decision['epoch']}"),
@@ -80,6 +80,12 @@ def _print_decision(document: Mapping[str, Any]) -> None:
         print_entries([Entry.from_row(row) for row in document["journal"]], "what the journal says")
 
 
+def _strategy_text(decision: Mapping[str, Any], of_round: Mapping[str, Any]) -> str:
+    """Who decided, and by which of its rules."""
+    words = [decision["strategy"], f"by rules {of_round['rules']}" if of_round else ""]
+    return " ".join([*filter(None, words), *(["(challenger)"] if decision["challenger"] else [])])
+
+
 def _end_text(decision: Mapping[str, Any], broker: str | None) -> str | None:
     """One end of a move with what it should become: `b1:8080  47.0 % → 36.2 %`."""
     return f"{broker}  {predicted_text(decision, broker)}".rstrip() if broker else None
@@ -88,7 +94,17 @@ def _end_text(decision: Mapping[str, Any], broker: str | None) -> str | None:
 def _print_round(document: Mapping[str, Any]) -> None:
     for found in document["rounds"]:
         of_round = found["round"]
-        facts = ("round_id", "strategy", "challenger", "mode", "state_seq", "seq", "plan_hash", "config_version")
+        facts = (
+            "round_id",
+            "strategy",
+            "rules",
+            "challenger",
+            "mode",
+            "state_seq",
+            "seq",
+            "plan_hash",
+            "config_version",
+        )
         emit_facts([("at (UTC)", time_text(of_round["at_ms"])), *((name, of_round[name]) for name in facts)])
         typer.echo("")
         _print_scores(found["scores"])

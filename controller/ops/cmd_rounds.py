@@ -21,12 +21,25 @@ def rounds(
         emit_json(rows)
         return
     emit_table(
-        ["at (UTC)", "round", "strategy", "mode", "mean >", "highest >", "moves >", "splits >", "skips >", "took >"],
+        [
+            "at (UTC)",
+            "round",
+            "strategy",
+            "rules >",
+            "mode",
+            "mean >",
+            "highest >",
+            "moves >",
+            "splits >",
+            "skips >",
+            "took >",
+        ],
         [
             (
                 time_text(row["at_ms"]),
                 row["round_id"],
                 row["strategy"] + (" (challenger)" if row["challenger"] else ""),
+                row["rules"],
                 row["mode"],
                 percent_text(row["mean_score"]),
                 percent_text(row["max_score"]),

@@ -16,6 +16,7 @@ from controller.domain.entries import Kind
 from controller.domain.load import SCORE_UNIT
 from controller.domain.reason_words import decision_words, reason_words
 from controller.ops.reading import Reader
+from controller.policy.round import FIRST_RULES
 from schemas.evidence_tables import BROKER_SCORES, DECISIONS, ROUNDS
 
 CLOCK_SLACK_MS = 600_000  # evidence carries the wall time of its write, the journal the time of its batch
@@ -37,13 +38,24 @@ class EvidenceView:
             rows = self._reader.rows("rounds", "wall_ms", columns=columns).to_pylist()
             since_ms = min((row["wall_ms"] for row in rows), default=0) - CLOCK_SLACK_MS
             named = self._attempts(since_ms) if rows else {}
-            counted = [{**row, "seq": named[row["attempt_id"]]} for row in rows if row["attempt_id"] in named]
+            counted = [
+                {**row, "rules": row["rules"] or FIRST_RULES, "seq": named[row["attempt_id"]]}
+                for row in rows
+                if row["attempt_id"] in named
+            ]
             self._rounds = sorted(counted, key=lambda row: row["seq"], reverse=True)
         return self._rounds
 
     def last_round(self) -> Row | None:
         """The newest round of the strategy in charge."""
         return next((row for row in self.rounds() if not row["challenger"]), None)
+
+    def inputs(self, attempt_ids: Iterable[str]) -> dict[str, Row]:
+        """What rounds have stored of what they read, by attempt."""
+        rows = self._reader.rows("rounds", "wall_ms", columns=["attempt_id", "inputs_json"])
+        wanted = pa.array(list(attempt_ids), pa.string())
+        chosen = rows.filter(pc.is_in(rows["attempt_id"].cast(pa.string()), value_set=wanted)).to_pylist()
+        return {row["attempt_id"]: json.loads(row["inputs_json"]) for row in chosen}
 
     def decisions(
         self,

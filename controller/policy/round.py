@@ -2,7 +2,8 @@
 
 The same inputs give the same result on any machine and in any mode: whether decisions are carried out is the control
 step's business, `inputs.mode` only records it. What could have changed the plan is stored, quantised, in
-`RoundResult.inputs`; `replay_round` computes the plan hash again from that alone (invariant I4).
+`RoundResult.inputs`; `replay_round` computes the plan hash again from that alone (invariant I4), as long as the
+strategy decides by the same rules (`Strategy.rules`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from controller.domain.decision import Decision, RoundResult
+from controller.domain.errors import OtherRules
 from controller.domain.placement_settings import PlacementSettings
 from controller.domain.settings import PolicySettings
 from controller.domain.state import ClusterState
@@ -34,6 +36,7 @@ from controller.policy.strategies import STRATEGIES, get
 from controller.policy.unreported import with_misplaced
 
 INPUTS_VERSION = 1
+FIRST_RULES = 1  # of rounds that name none: version 0.1.0 stored no number
 _DEFAULTS = PolicySettings()
 
 
@@ -91,12 +94,24 @@ def as_commanded(settings: PolicySettings, state: ClusterState) -> PolicySetting
 
 
 def replay_round(stored: Mapping[str, Any]) -> str:
-    """The plan hash, computed from the stored `RoundResult.inputs` alone. Raises BadRecord for another version's."""
+    """The plan hash, computed from the stored `RoundResult.inputs` alone.
+
+    Raises OtherRules for a round that was decided by other rules than this version's, BadRecord and ConfigError for one
+    that this version cannot read.
+    """
+    deciding = get(stored["strategy"])
+    if rules_of(stored) != deciding.rules:
+        raise OtherRules(rules_of(stored), deciding.name, deciding.rules)
     inputs = json.loads(json.dumps(stored))
     frame = Frame.from_json(inputs["frame"])
     settings = _settings(inputs["settings"])
     plan = make_plan(from_frame(frame, settings), inputs["strategy"], unpacked(inputs["memory"]), settings)
     return _hash({**inputs, "frame": frame.to_json()}, plan.decisions)
+
+
+def rules_of(stored: Mapping[str, Any]) -> int:
+    """The number of the rules that a stored round was decided by."""
+    return int(stored.get("rules", FIRST_RULES))
 
 
 def _frame(inputs: RoundInputs) -> Frame:
@@ -116,6 +131,7 @@ def _result(inputs: RoundInputs, frame: Frame, strategy: str, challenger: bool) 
     stored = {
         "v": INPUTS_VERSION,
         "strategy": name,
+        "rules": get(name).rules,
         "config_version": inputs.config_version,
         "code_version": inputs.code_version,
         "settings": _stored(inputs.settings),

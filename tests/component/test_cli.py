@@ -34,13 +34,15 @@ from controller.ops.overview import status as status_of
 from controller.ops.paths import ROOT
 from controller.ops.reading import Reader
 from controller.ops.show import duration_text, packed, percent_text, rate_text, time_text
+from controller.policy.strategies import get
+from controller.policy.strategies.headroom import Headroom
 from controller.store.client import StoreClient
 from tests.short_run import ShortRun, play
 
 NOWHERE = "kafka.bootstrap_servers=127.0.0.1:1"
 READING = (
     *("status --offline", "brokers", "bundles", "decisions", "rounds", "journal", "namespace list", "mode"),
-    *("strategy", "override list"),
+    *("strategy", "override list", "replay"),
 )
 GROUPS = {
     "namespace": ("create", "list"),
@@ -49,7 +51,19 @@ GROUPS = {
     "override": ("pin", "avoid", "freeze", "exclude-namespace", "list", "end"),
 }
 OURS = [
-    *("status", "brokers", "bundles", "decisions", "rounds", "explain", "journal", "unload", "split", "drain"),
+    *(
+        "status",
+        "brokers",
+        "bundles",
+        "decisions",
+        "rounds",
+        "replay",
+        "explain",
+        "journal",
+        "unload",
+        "split",
+        "drain",
+    ),
     *("undrain", "mode", "strategy", "round-now", "thaw", "store"),
     *(f"{group} {name}" for group, names in GROUPS.items() for name in names),
 ]
@@ -206,6 +220,24 @@ def test_rounds_are_newest_first(document: Any, run: ShortRun) -> None:
     assert [row["mode"] for row in rows][-3:] == ["shadow"] * 3
 
 
+def test_stored_rounds_are_decided_again(document: Any, ballast: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds, rows = document("rounds --limit 1000"), document("replay --limit 1000")
+    assert [(r["round_id"], r["rules"], r["verdict"]) for r in rows] == [
+        (r["round_id"], get("headroom").rules, "equal") for r in rounds
+    ]
+    monkeypatch.setattr(Headroom, "rules", 9)
+    code, out, _ = ballast("replay")
+    assert (code, out.count(f"decided by rules {rows[0]['rules']}")) == (0, min(20, len(rows)))
+    assert {row["verdict"] for row in document("replay")} == {"other_rules"}
+    monkeypatch.undo()
+    monkeypatch.setattr(Headroom, "name", "headroom ")
+    code, out, _ = ballast("replay", rows[0]["round_id"])
+    assert (code, out.count("DIFFERENT: stored")) == (1, 1)
+    monkeypatch.undo()
+    code, _, err = ballast("replay nobody")
+    assert (code, err) == (1, "ballast: no round is named nobody: `ballast rounds` lists those that are kept\n")
+
+
 @pytest.mark.covers("move-proposed-and-recorded", "ownership-recorded")
 def test_explain_follows_a_decision_into_the_journal(document: Any, ballast: Any, run: ShortRun) -> None:
     decision = next(row for row in document("decisions") if row["outcome"] == "executed" and row["kind"] == "transfer")
@@ -219,6 +251,7 @@ def test_explain_follows_a_decision_into_the_journal(document: Any, ballast: Any
     code, out, _ = ballast("explain", decision["decision_id"])
     assert code == 0
     assert "102_above_mean (normal)" in out
+    assert f"headroom by rules {get('headroom').rules}" in out
     assert decision["bundle"] in out
 
 

@@ -107,6 +107,7 @@ class _Swing:
     """A balancer without memory or manners: whatever b1 holds first goes to b2, and the round after it comes back."""
 
     name = "swing"
+    rules = 1
 
     def decide(self, snapshot: Snapshot, memory: Mapping[str, Any], settings: PolicySettings) -> StrategyOutcome:
         at = int(memory.get("at", 0))

@@ -405,6 +405,7 @@ class Rogue:
     """Moves bundles anywhere, as one might that was written without these rules in mind."""
 
     name = "rogue"
+    rules = 1
 
     def decide(self, snapshot: Snapshot, memory: Mapping[str, Any], settings: PolicySettings) -> StrategyOutcome:
         dice = random.Random(snapshot.at_ms)

@@ -19,6 +19,7 @@ class Average:
     """See `controller/policy/pulsar/average.py`."""
 
     name = "average"
+    rules = 1
 
     def decide(self, snapshot: Snapshot, memory: Mapping[str, Any], settings: PolicySettings) -> StrategyOutcome:
         """Memory: `high_hits` and `low_hits` by broker id, and what all modular strategies keep.

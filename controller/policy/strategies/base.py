@@ -38,9 +38,14 @@ class StrategyOutcome:
 
 
 class Strategy(Protocol):
-    """`name` is what configuration and evidence call it."""
+    """`name` is what configuration and evidence call it.
+
+    `rules` is raised whenever it decides a stored round differently, the evidence included, be it by its own code or by
+    what it shares with others: a round keeps the number, and only a round of the same number is computed again.
+    """
 
     name: str
+    rules: int
 
     def decide(self, snapshot: Snapshot, memory: Mapping[str, Any], settings: PolicySettings) -> StrategyOutcome:
         """Decide one round; `memory` is what the same strategy returned in the round before, {} in the first."""

@@ -17,6 +17,7 @@ class Simple:
     """See `controller/policy/pulsar/simple.py`."""
 
     name = "simple"
+    rules = 1
 
     def decide(self, snapshot: Snapshot, memory: Mapping[str, Any], settings: PolicySettings) -> StrategyOutcome:
         """Memory: what every strategy of the modular manager keeps (`ModularRound.kept`)."""

@@ -19,6 +19,7 @@ class Threshold:
     """See `controller/policy/pulsar/threshold.py`."""
 
     name = "threshold"
+    rules = 1
 
     def decide(self, snapshot: Snapshot, memory: Mapping[str, Any], settings: PolicySettings) -> StrategyOutcome:
         """Memory: `history`, broker id -> historical usage as a fraction, and what all modular strategies keep.

@@ -38,6 +38,7 @@ class Transfer:
     """See `controller/policy/pulsar/transfer.py`."""
 
     name = "transfer"
+    rules = 1
 
     def decide(self, snapshot: Snapshot, memory: Mapping[str, Any], settings: PolicySettings) -> StrategyOutcome:
         """Memory: `hits`, cycles running in which the cluster was uneven; `averages` by broker; `recently_unloaded`."""

@@ -17,7 +17,8 @@ CREATE TABLE IF NOT EXISTS rounds (
   `code_version` STRING NOT NULL COMMENT 'code it ran with',
   `inputs_json` STRING NOT NULL COMMENT 'what the strategy read, sorted and quantised, JSON',
   `duration_ms` BIGINT COMMENT 'time the evaluation took [ms]',
-  `wall_ms` BIGINT NOT NULL COMMENT 'wall time of the write [ms since epoch]'
+  `wall_ms` BIGINT NOT NULL COMMENT 'wall time of the write [ms since epoch]',
+  `rules` BIGINT COMMENT 'which rules of the strategy decided; null: 1, those of 0.1.0'
 )
 USING DELTA
 COMMENT 'one evaluation of the whole cluster, also when it decides nothing'
