@@ -19,6 +19,7 @@ from controller.control.inventory import on_inventory, on_observed
 from controller.control.rounds import on_round
 from controller.control.sessions import end_session, judge_leases, on_heartbeat
 from controller.control.splits import on_split_done, on_split_proposed
+from controller.control.strays import on_tick
 from controller.control.watch import Watch
 from controller.domain.entries import Entry, Kind
 from controller.domain.events import AssignRequest, BrokerEvent, Command, Event, Heartbeat, RoundFinished, Tick
@@ -48,6 +49,8 @@ def step(
     for event in batch.events:
         if isinstance(event, Heartbeat):
             on_heartbeat(ctx, event)
+        elif isinstance(event, Tick):
+            on_tick(ctx, event)
     for event in batch.events:
         if isinstance(event, BrokerEvent):
             _on_broker_event(ctx, event)

@@ -21,7 +21,7 @@ from controller.domain.entries import Entry, Kind
 from controller.domain.errors import BallastError, OutcomeUnknown
 from controller.domain.events import Event, RoundFinished, Tick
 from controller.domain.settings import ControlSettings
-from controller.domain.state import ClusterState
+from controller.domain.state import ClusterState, is_foreign
 from controller.step import Batch, Watch, step
 from jobs.control_metrics import ControlMetrics
 from jobs.control_records import Offsets, Parsed, Row, merged, parse_rows, parsers
@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 
 # So many records that change nothing (inventories, mostly) may be read again by the next start; heartbeats never are.
 QUIET_RECORDS = 10_000
+OWNER_CHECK_MS = 30_000  # between two looks at whose topics these are, while another journal's controller ticks
 
 
 class Stopping(BallastError):
@@ -67,7 +68,9 @@ class ControlLoop:
         settings: ControlSettings,
         clocks: Clocks,
         metrics: ControlMetrics,
+        check_owner: Callable[[], None] = lambda: None,
     ) -> None:
+        """`check_owner` raises ForeignCommit when the topics have been given to another journal."""
         self.state = claim.state
         self.metrics = metrics
         self.failure: BaseException | None = None
@@ -88,6 +91,7 @@ class ControlLoop:
         self._lock = threading.Lock()
         self._stopped = False
         self._overtaken_judged = False
+        self._check_owner, self._owner_checked_ms = check_owner, -OWNER_CHECK_MS
         self._now_ms = self.last_batch_ms = clocks.boot_ms()
         self._watch = Watch.fresh(self.state, self._now_ms, settings)
 
@@ -176,11 +180,16 @@ class ControlLoop:
     def _yield_to_another(self, events: Sequence[Event]) -> None:
         """A tick of another instance beyond our own seq says that it has committed since, and so does a projection
         beyond it. A quiet controller would otherwise learn of a take-over only at its next commit. The journal has
-        the last word: anybody can forge a tick."""
+        the last word: anybody can forge a tick. One of another journal says nothing of this one; that the topics were
+        given to it, the owner's record says."""
+        ticks = [event for event in events if isinstance(event, Tick) and event.instance != self.instance]
+        strays = [tick for tick in ticks if is_foreign(self.state.journal_id, tick.journal_id)]
+        if strays:
+            self._yield_to_owner()
         hints = [
-            f"a tick of {event.instance} with seq {event.seq}"
-            for event in events
-            if isinstance(event, Tick) and event.instance != self.instance and event.seq > self.state.seq
+            f"a tick of {tick.instance} with seq {tick.seq}"
+            for tick in ticks
+            if tick.seq > self.state.seq and tick not in strays
         ]
         overtaken = self._tables.overtaken
         if overtaken is not None and not self._overtaken_judged:
@@ -193,6 +202,12 @@ class ControlLoop:
                 log.error("%s; whether it has taken over: %s", hints[0], error)
             else:
                 log.warning("%s: the journal does not bear it out", hints[0])
+
+    def _yield_to_owner(self) -> None:
+        now_ms = self._clocks.boot_ms()
+        if now_ms - self._owner_checked_ms >= OWNER_CHECK_MS:
+            self._check_owner()
+            self._owner_checked_ms = now_ms
 
     def _finished_rounds(self) -> list[RoundFinished]:
         finished = []

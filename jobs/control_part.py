@@ -24,12 +24,14 @@ from controller.config.policy_values import control_settings
 from controller.config.settings import Settings
 from controller.domain.apply import fold
 from controller.domain.entries import Entry
-from controller.domain.errors import BallastError, ForeignCommit
+from controller.domain.errors import AnotherController, BallastError, ForeignCommit
 from controller.domain.events import RoundFinished
 from controller.domain.state import ClusterState
+from controller.ledger.tables import TableRoot
 from jobs.control_arguments import Arguments
 from jobs.control_loop import Claim, Clocks, ControlLoop
 from jobs.control_metrics import ControlMetrics
+from jobs.control_owner import Claimant, journal_of, nobody_to_hear
 from jobs.control_query import control_checkpoint, remove_old_checkpoints, start_control, stop_control
 from jobs.control_source import Reaches, SourceSettings, reach_of, starting_offsets
 from jobs.control_start import (
@@ -68,6 +70,8 @@ class ControlPart:
         self._tables: ControlTables | None = None
         self._feed: Feed | None = None
         self._kafka: dict[str, Any] = {}
+        kafka, tables = settings.kafka, TableRoot(settings.tables.root).root
+        self._claimant = Claimant(kafka.bootstrap_servers, self._names.owner, kafka.client, self.instance, tables)
         self.worker: RoundWorker | None = None
 
     def start(self, spark: SparkSession) -> None:
@@ -80,27 +84,44 @@ class ControlPart:
         self._kafka = kafka = kafka_identity(bootstrap, client, facts, self._names)
         source = SourceSettings(bootstrap, self._names.control, client)
         reach = reach_of(source)
+        feed_reach = reach_of(SourceSettings(bootstrap, (self._names.journal_feed,), client))
+        spoken = any(part.end > 0 for parts in feed_reach.values() for part in parts.values())
 
         def prepare(state: ClusterState, take_over: bool) -> list[Entry]:
             positions = settle_kafka(state, kafka, reach, bootstrap, self._arguments.accept_new_kafka)
-            check_alone(state, take_over, settings, self._listen)
-            return first_entries(state, self.instance, wall_ms(), settings, kafka, positions)
+            seen, accepted = self._claimant.look(), positions is not None
+            root = TableRoot(self._settings.tables.root).root
+            journal_id = journal_of(
+                state, seen, spoken=spoken, kafka=kafka, accepted=accepted, tables=root, take_over=take_over
+            )
+            nobody = nobody_to_hear(state, seen.owner, spoken)
+            check_alone(state, nobody, take_over, settings, lambda ms: self._listen(journal_id, ms))
+            return first_entries(state, self.instance, wall_ms(), settings, kafka, journal_id, positions)
 
         tables, state, entries = become_the_one(self._open_tables, prepare, self._arguments.take_over)
+        self._claim_topics(tables, state)
         self._tables = tables
         tables.gain_columns()
         tables.record_config(wall_ms())
-        log.info("controller %s holds the journal from seq %d on", self.instance, state.seq)
-        self._feed = feed = self._make_feed()
+        log.info("controller %s holds journal %s from seq %d on", self.instance, state.journal_id, state.seq)
+        self._feed = feed = self._make_feed(state.journal_id)
         feed.start(state.seq)
         feed.publish(entries)
         clocks = Clocks(boot_ms, wall_ms)
         held = Claim(self.instance, state, kafka)
-        self._loop = ControlLoop(held, tables, feed, self._names, settings, clocks, self.metrics)
+        self._loop = ControlLoop(held, tables, feed, self._names, settings, clocks, self.metrics, self._claimant.check)
         tables.start_projecting(state)
         self.worker = RoundWorker(self._settings, self._arguments.every_round, self._round_finished, self.metrics)
         self.worker.start()
         self._query = self._start_query(spark, self._loop, source, reach)
+
+    def _claim_topics(self, tables: ControlTables, state: ClusterState) -> None:
+        """Who loses them to another journal takes back that it started."""
+        try:
+            self._claimant.claim(state)
+        except AnotherController:
+            tables.commit(last_entries(state, self.instance, 0, wall_ms(), {}, self._kafka))
+            raise
 
     def _open_tables(self) -> ControlTables:
         root = self._settings.tables.root
@@ -159,6 +180,7 @@ class ControlPart:
             log.error("stopped without a word in the journal: %s", error)
             return False
         loop.state = fold(loop.state, entries)
+        self._claimant.stop(loop.state.seq)
         if self._feed is not None:
             self._feed.publish(entries)
         return True
@@ -167,7 +189,7 @@ class ControlPart:
         if self._loop is not None:
             self._loop.round_finished(event, duration_ms)
 
-    def _make_feed(self) -> Feed:
+    def _make_feed(self, journal_id: str | None) -> Feed:
         kafka = self._settings.kafka
         producer = JsonProducer(kafka.bootstrap_servers, f"ballast-{self.instance}", kafka.client, max_block_ms=1_000)
         control = self._settings.control
@@ -175,14 +197,15 @@ class ControlPart:
             producer,
             self._names,
             self.instance,
+            journal_id=journal_id,
             tick_ms=control.tick_ms,
             repeat_ms=control.feed_repeat_ms,
             wall_ms=wall_ms,
         )
 
-    def _listen(self, listen_ms: int) -> str | None:
+    def _listen(self, journal_id: str, listen_ms: int) -> str | None:
         kafka = self._settings.kafka
-        return listen_for_another(kafka.bootstrap_servers, kafka.client, self._names, self.instance, listen_ms)
+        return listen_for_another(kafka.bootstrap_servers, kafka.client, self._names, journal_id, listen_ms)
 
     def _control_topics(self) -> set[str]:
-        return {*self._names.control, self._names.journal_feed}
+        return {*self._names.control, self._names.journal_feed, self._names.owner}

@@ -6,7 +6,6 @@ commit; the compare-and-set lets one win.
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -20,9 +19,10 @@ from controller.config.checks import check_lease
 from controller.config.settings import Settings
 from controller.domain.apply import fold
 from controller.domain.entries import Entry, Kind
-from controller.domain.errors import AnotherController, ConfigError, ForeignCommit
+from controller.domain.errors import AnotherController, BadRecord, ConfigError, ForeignCommit
+from controller.domain.events import Tick, parse_heartbeat
 from controller.domain.settings import ControlSettings
-from controller.domain.state import SHADOW, ClusterState
+from controller.domain.state import SHADOW, ClusterState, is_foreign
 from jobs.control_records import Offsets
 from jobs.control_source import Reaches
 
@@ -136,16 +136,19 @@ def check_kafka(settings: Settings, facts: Mapping[str, TopicFacts]) -> None:
 
 
 def listen_for_another(
-    bootstrap: str, client: Mapping[str, object], names: TopicNames, instance: str, listen_ms: int
+    bootstrap: str, client: Mapping[str, object], names: TopicNames, journal_id: str, listen_ms: int
 ) -> str | None:
-    """The instance id of a controller that ticks, or None when none was heard for `listen_ms`."""
+    """The instance id of a controller of this journal that ticks, or None when none was heard for `listen_ms`.
+
+    One that names no journal counts: it is of an older version. One of another journal has no right to these topics.
+    """
     heard = threading.Event()
     holders: list[str] = []
 
     def on_batch(batch: list[Record]) -> None:
         for record in batch:
-            holder = _ticking_instance(record.value)
-            if holder is not None and holder != instance:
+            holder = ticking_instance(record.value, journal_id)
+            if holder is not None:
                 holders.append(holder)
                 heard.set()
 
@@ -160,20 +163,21 @@ def listen_for_another(
 
 def check_alone(
     state: ClusterState,
+    nobody: bool,
     take_over: bool,
     settings: ControlSettings,
     listen: Callable[[int], str | None],
 ) -> None:
     """Raises AnotherController, with the holder's name, when a living one is heard.
 
-    There is nobody to listen for when the journal is empty or its last word is `controller_stopped`.
+    `nobody`: none can be alive (`jobs.control_owner.nobody_to_hear`).
     """
-    if not state.controller_running:
+    if nobody:
         return
     if take_over:
         log.warning("taking over from controller %s without listening for it", state.instance)
         return
-    log.info("the journal's last controller %s did not say that it stopped: listening for a lease", state.instance)
+    log.info("nothing says that the last controller %s stopped: listening for a lease", state.instance)
     holder = listen(settings.lease_ms + LISTEN_EXTRA_MS)
     if holder is not None:
         raise AnotherController(
@@ -187,24 +191,29 @@ def first_entries(
     at_ms: int,
     settings: ControlSettings,
     kafka: Mapping[str, Any],
+    journal_id: str,
     positions: Mapping[str, Mapping[str, int]] | None = None,
+    epoch_floor: int = 0,
 ) -> list[Entry]:
     """What a controller says before its first batch; a new cluster is told its mode as well.
 
-    `positions`: where to go on in a Kafka that is not the journal's (`settle_kafka`).
+    `positions`: where to go on in a Kafka that is not the journal's (`settle_kafka`), or that was another journal's.
     """
+    data: dict[str, Any] = {
+        "version": controller.__version__,
+        "config_version": settings.config_version,
+        "lease_ms": settings.lease_ms,
+        "margin_ms": settings.margin_ms,
+        "journal_id": journal_id,
+        **({"epoch_floor": epoch_floor} if epoch_floor else {}),
+    }
     started = Entry(
         seq=state.seq + 1,
         kind=Kind.CONTROLLER_STARTED,
         instance=instance,
         batch=-1,
         at_ms=at_ms,
-        data={
-            "version": controller.__version__,
-            "config_version": settings.config_version,
-            "lease_ms": settings.lease_ms,
-            "margin_ms": settings.margin_ms,
-        },
+        data=data,
     )
     entries = [started]
     new_cluster = state.seq == 0
@@ -278,11 +287,15 @@ def become_the_one(
     raise AssertionError("unreachable")
 
 
-def _ticking_instance(value: bytes) -> str | None:
+def ticking_instance(value: bytes, journal_id: str) -> str | None:
+    """Whose tick a record of the heartbeats topic is; None for anything but a tick of this journal's controller."""
     try:
-        record = json.loads(value)
-    except ValueError:
+        event = parse_heartbeat(value)
+    except BadRecord:
         return None
-    if isinstance(record, dict) and record.get("kind") == "tick":
-        return str(record.get("instance"))
-    return None
+    if not isinstance(event, Tick):
+        return None
+    if is_foreign(journal_id, event.journal_id):
+        log.warning("controller %s of journal %s ticks on these topics, a stray", event.instance, event.journal_id)
+        return None
+    return event.instance

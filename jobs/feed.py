@@ -25,6 +25,7 @@ class Feed:
         names: TopicNames,
         instance: str,
         *,
+        journal_id: str | None,
         tick_ms: int,
         repeat_ms: int,
         wall_ms: Callable[[], int],
@@ -34,6 +35,7 @@ class Feed:
         self._producer = producer
         self._names = names
         self._instance = instance
+        self._who = {"instance": instance, "journal_id": journal_id}
         self._tick_ms = tick_ms
         self._repeat_ms = repeat_ms
         self._wall_ms = wall_ms
@@ -50,7 +52,7 @@ class Feed:
         """Send a commit's entries, in order, just after the commit."""
         for start in range(0, len(entries), ENTRIES_PER_RECORD):
             rows = [entry.to_row() for entry in entries[start : start + ENTRIES_PER_RECORD]]
-            self._producer.send(self._names.journal_feed, {"v": 1, "instance": self._instance, "entries": rows})
+            self._producer.send(self._names.journal_feed, {"v": 1, **self._who, "entries": rows})
         if entries:
             self.seq = entries[-1].seq
 
@@ -72,11 +74,11 @@ class Feed:
             self._poked.clear()
             self._tick()
             if since_repeat_ms >= self._repeat_ms:
-                self._producer.send(self._names.journal_feed, {"v": 1, "instance": self._instance, "seq": self.seq})
+                self._producer.send(self._names.journal_feed, {"v": 1, **self._who, "seq": self.seq})
                 since_repeat_ms = 0
             self._poked.wait(self._tick_ms / 1000)
             since_repeat_ms += self._tick_ms
 
     def _tick(self) -> None:
-        record = {"v": 1, "kind": "tick", "instance": self._instance, "seq": self.seq, "sent_ms": self._wall_ms()}
+        record = {"v": 1, "kind": "tick", **self._who, "seq": self.seq, "sent_ms": self._wall_ms()}
         self._producer.send(self._names.heartbeats, record, key=self._instance)

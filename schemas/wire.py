@@ -50,6 +50,10 @@ _SESSION = (
 _APPLIED = Field("applied_seq", LONG, "", "newest journal seq the agent has applied", rules=_COUNT)
 
 
+def _journal_id(comment: str) -> Field:
+    return Field("journal_id", STRING, "", comment, True, {"maxLength": 64})
+
+
 def _usage(name: str) -> Field:
     unit = RESOURCE_UNITS[name]
     return Field(
@@ -118,7 +122,14 @@ LOAD_REPORT = Record(
 HEARTBEAT = Record(
     "heartbeat",
     "a session lives; its first heartbeat registers it",
-    (_VERSION, *_SESSION, _APPLIED, _SENT, Field("info", OBJECT, "", "runtime, addresses, capacity", nullable=True)),
+    (
+        _VERSION,
+        *_SESSION,
+        _APPLIED,
+        _SENT,
+        Field("info", OBJECT, "", "runtime, addresses, capacity, process", nullable=True),
+        _journal_id("the journal that the agent follows; empty: none yet, absent: an older version"),
+    ),
 )
 
 TICK = Record(
@@ -130,6 +141,7 @@ TICK = Record(
         Field("instance", STRING, "", "controller instance", rules={"minLength": 1, "maxLength": 64}),
         Field("seq", LONG, "", "newest journal seq", rules=_COUNT),
         _SENT,
+        _journal_id("the journal that the controller writes; absent: an older version"),
     ),
 )
 
@@ -186,5 +198,6 @@ JOURNAL_FEED = Record(
         Field("instance", STRING, "", "controller instance"),
         Field("entries", ListOf(Struct(JOURNAL_FIELDS)), "", "the entries of one commit in order", nullable=True),
         Field("seq", LONG, "", "newest journal seq, when no entries are sent", nullable=True, rules=_COUNT),
+        _journal_id("the journal that it is about; absent: an older version"),
     ),
 )

@@ -79,7 +79,7 @@ def kafka(short_lived_jvms: None, tmp_path_factory: pytest.TempPathFactory) -> I
 
 @pytest.fixture
 def topics(kafka: EmbeddedKafka) -> TopicNames:
-    """The six topics under a prefix that no other test has."""
+    """The seven topics under a prefix that no other test has."""
     names = TopicNames(f"t{uuid.uuid4().hex[:8]}.")
     ensure_topics(kafka.bootstrap, live_topics(names))
     return names

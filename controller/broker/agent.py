@@ -39,6 +39,7 @@ log = logging.getLogger(__name__)
 
 OK, LOST, BROKEN = 0, 3, 4  # exit codes: left, replaced by another process, an invariant broke
 CHECK_MS = 100  # how late a lapse is noticed where nothing else happens; well below the controller's margin
+STRAY_FOR_MS = 60_000  # so long after its last word a controller of another journal is a trouble
 DRIVE_MS = 250  # answers and failed work are repeated after a second
 
 
@@ -161,6 +162,12 @@ class Agent:
             troubles.append("the lease has lapsed")
         if self.watcher.failing:
             troubles.append(f"the journal's table cannot be read: {self.watcher.failing}")
+        stray = self.watcher.stray
+        if stray is not None and self._boot_ms() - stray[1] <= STRAY_FOR_MS:
+            troubles.append(
+                f"a controller of journal {stray[0]} speaks here, this agent follows {self.watcher.state.journal_id}: "
+                "if that one is gone for good, start the agent again"
+            )
         if self.watcher.state.seq < self.watcher.known_seq:
             troubles.append(f"behind: seq {self.watcher.state.seq} of {self.watcher.known_seq}")
         return troubles

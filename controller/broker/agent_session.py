@@ -85,7 +85,8 @@ class Sessions:
     def beat(self) -> None:
         """A heartbeat is due. None while a session ends: what it owned is still being dropped."""
         if self._ending is None and not self.over:
-            self._heart.beat(self.current, self.lease, self._state().seq, self._info)
+            state = self._state()
+            self._heart.beat(self.current, self.lease, state.seq, self._info, state.journal_id)
 
     def on_applied(self, entries: Sequence[Entry]) -> None:
         """The state has changed by these entries."""

@@ -12,11 +12,12 @@ from controller.failpoints import reach
 
 
 class Feed(NamedTuple):
-    """A record of the journal feed. `instance`: the controller that says it."""
+    """A record of the journal feed. `instance`: the controller that says it; `journal_id` None: of an older version."""
 
     entries: tuple[Entry, ...]
     seq: int
     instance: str = ""
+    journal_id: str | None = None
 
 
 def parse_feed(raw: bytes) -> Feed:
@@ -27,7 +28,7 @@ def parse_feed(raw: bytes) -> Feed:
             raise BadRecord("version", f"journal feed: {raw[:80]!s} is no record of version {VERSION}")
         entries = tuple(Entry.from_row(row) for row in doc.get("entries") or ())
         seq = int(doc.get("seq") or (entries[-1].seq if entries else 0))
-        return Feed(entries, seq, str(doc.get("instance") or ""))
+        return Feed(entries, seq, str(doc.get("instance") or ""), str(doc.get("journal_id") or "") or None)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadRecord("journal_feed", f"{type(error).__name__}: {error}") from None
 

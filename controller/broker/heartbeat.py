@@ -48,10 +48,12 @@ class Heart:
         self._metrics = metrics
         self._failing = False
 
-    def beat(self, session: Session, lease: Lease, applied_seq: int, info: Mapping[str, Any]) -> None:
+    def beat(
+        self, session: Session, lease: Lease, applied_seq: int, info: Mapping[str, Any], journal_id: str | None = None
+    ) -> None:
         """Send one heartbeat; its acknowledgement renews the lease, in the running loop."""
         loop = asyncio.get_running_loop()
-        record = heartbeat(session, applied_seq, self._wall_ms(), info)
+        record = heartbeat(session, applied_seq, self._wall_ms(), info, journal_id)
         first_send_ms = self._boot_ms()
         future = self._sender.send(self._topic, record, key=session.broker)
 

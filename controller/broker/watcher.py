@@ -6,8 +6,9 @@ and handed to the loop in one hop; the table is read in a worker thread, so a sl
 
 The feed is believed as far as it goes on from the journal: an entry counts only when it is of the controller that holds
 the journal as far as it was read (the first word of the next one is read in the table), and what that controller says
-last is the newest entry there is, whatever anybody else has claimed before. An entry that contradicts what was applied
-has the table read anew, as a whole: one of the two was forged, and the table knows which.
+last is the newest entry there is, whatever anybody else has claimed before. What names another journal is ignored. An
+entry that contradicts what was applied has the table read anew, as a whole: one of the two was forged, and the table
+knows which.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from controller.domain.apply import apply_in_place
 from controller.domain.entries import Entry
 from controller.domain.errors import BadRecord, InvariantBroken
 from controller.domain.events import BrokerEvent, parse_broker_event
-from controller.domain.state import ClusterState
+from controller.domain.state import ClusterState, is_foreign
 
 log = logging.getLogger(__name__)
 
@@ -112,6 +113,7 @@ class Watcher:
         self._gap = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._table = ThreadPoolExecutor(1, thread_name_prefix="journal-table")
+        self.stray: tuple[str, int] | None = None  # another journal whose controller was heard here, and when last
         self.failing = ""  # why the table cannot be read, empty when it can
 
     async def start(self, reader: Reader) -> None:
@@ -188,6 +190,8 @@ class Watcher:
             for record in parsed:
                 if isinstance(record, BrokerEvent):
                     self._on_event(record)
+                elif is_foreign(self.state.journal_id, record.journal_id):
+                    self._note_stray(record)
                 else:
                     self._fed_ms = now
                     self._hear(record)
@@ -209,6 +213,16 @@ class Watcher:
                 self._metrics.bad_records.labels("feed_beyond_journal").inc()
             self.known_seq = newest
             self._ahead = {seq: entry for seq, entry in self._ahead.items() if seq <= newest}
+
+    def _note_stray(self, feed: Feed) -> None:
+        """A controller of another journal speaks on these topics: nothing of it counts."""
+        self._metrics.bad_records.labels("feed_of_another_journal").inc()
+        if self.stray is None:
+            log.error(
+                "controller %s on these topics writes journal %s, this agent follows %s: it is ignored",
+                feed.instance, feed.journal_id, self.state.journal_id,
+            )  # fmt: skip
+        self.stray = (str(feed.journal_id), self._boot_ms())
 
     def _follows(self, entry: Entry) -> bool:
         """Whether the next entry may be applied: the table says it, or the controller that holds the journal."""
@@ -298,6 +312,11 @@ class Watcher:
 
     def _replace_state(self) -> None:
         """The follower has read a snapshot that is ahead of what this agent could apply one by one."""
+        if is_foreign(self.state.journal_id, self._journal.state.journal_id):
+            raise InvariantBroken(
+                f"the tables now hold journal {self._journal.state.journal_id}, this agent follows "
+                f"{self.state.journal_id}: start it again"
+            )
         self.state = self._journal.state.copy()
         self._ahead = {seq: entry for seq, entry in self._ahead.items() if seq > self.state.seq}
         self.ready = True

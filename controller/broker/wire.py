@@ -23,10 +23,15 @@ def session_fields(session: Session) -> dict[str, Any]:
     }
 
 
-def heartbeat(session: Session, applied_seq: int, sent_ms: int, info: Mapping[str, Any]) -> dict[str, Any]:
-    """`info`: runtime, can_fence, version, lookup_url, data_address, capacity."""
+def heartbeat(
+    session: Session, applied_seq: int, sent_ms: int, info: Mapping[str, Any], journal_id: str | None = None
+) -> dict[str, Any]:
+    """`info`: runtime, can_fence, version, lookup_url, data_address, capacity, host, pid, started_ms.
+
+    `journal_id`: the journal that is followed. Empty says that none is yet, which an older version does not say.
+    """
     base = {"v": VERSION, **session_fields(session), "applied_seq": applied_seq, "sent_ms": sent_ms}
-    return {**base, "info": dict(info)}
+    return {**base, "info": dict(info), "journal_id": journal_id or ""}
 
 
 def event(session: Session, kind: str, applied_seq: int, sent_ms: int, **fields: Any) -> dict[str, Any]:

@@ -54,6 +54,10 @@ class TopicNames:
         return f"{self.prefix}journal-feed"
 
     @property
+    def owner(self) -> str:
+        return f"{self.prefix}owner"
+
+    @property
     def control(self) -> tuple[str, ...]:
         """What the control query reads."""
         return (self.heartbeats, self.broker_events, self.assign_requests, self.commands)
@@ -61,12 +65,17 @@ class TopicNames:
 
 @dataclass(frozen=True)
 class TopicSpec:
-    """One topic as it must be. `retention_ms` -1 keeps records for ever."""
+    """One topic as it must be. `retention_ms` -1 keeps records for ever, `compacted` the newest of each key."""
 
     name: str
     partitions: int
     retention_ms: int
     timestamp_type: str = LOG_APPEND_TIME
+    compacted: bool = False
+
+    @property
+    def cleanup_policy(self) -> str:
+        return "compact" if self.compacted else "delete"
 
     @property
     def settings(self) -> dict[str, str]:
@@ -74,6 +83,7 @@ class TopicSpec:
         segment_ms = self.retention_ms // 4 if self.retention_ms > 0 else 24 * HOUR_MS
         settings = {
             "message.timestamp.type": self.timestamp_type,
+            "cleanup.policy": self.cleanup_policy,
             "retention.ms": str(self.retention_ms),
             "segment.ms": str(segment_ms),
             "segment.bytes": str(128 * 1024 * 1024),
@@ -96,10 +106,11 @@ class TopicFacts:
     retention_ms: int
     min_insync_replicas: int
     replication_factor: int
+    cleanup_policy: str
 
 
 def live_topics(names: TopicNames) -> list[TopicSpec]:
-    """The six topics of a running cluster."""
+    """The seven topics of a running cluster."""
     return [
         TopicSpec(names.load_reports, 4, 6 * HOUR_MS),  # perishable: a round looks back minutes
         TopicSpec(names.heartbeats, 1, HOUR_MS),
@@ -107,6 +118,7 @@ def live_topics(names: TopicNames) -> list[TopicSpec]:
         TopicSpec(names.assign_requests, 1, HOUR_MS),  # asked again as long as someone needs the bundle
         TopicSpec(names.commands, 1, 168 * HOUR_MS),  # an operator's word is never lost to a long stop
         TopicSpec(names.journal_feed, 1, HOUR_MS),  # only a hint: the journal is the truth
+        TopicSpec(names.owner, 1, -1, compacted=True),  # whose topics these are, for as long as they exist
     ]
 
 
@@ -178,11 +190,18 @@ def _describe(admin: Any, names: list[str]) -> dict[str, TopicFacts]:
             retention_ms=int(config["retention.ms"]),
             min_insync_replicas=int(config["min.insync.replicas"]),
             replication_factor=min(len(each["replica_nodes"]) for each in topic["partitions"]),
+            cleanup_policy=config["cleanup.policy"],
         )
     return facts
 
 
 def _check(spec: TopicSpec, found: TopicFacts) -> None:
+    if spec.compacted and found.cleanup_policy != spec.cleanup_policy:
+        raise ConfigError(
+            f"topic {spec.name} has cleanup.policy={found.cleanup_policy}, needed is {spec.cleanup_policy}, as its last"
+            f" record must stay: set it with `kafka-configs --alter --entity-type topics --entity-name {spec.name}"
+            f" --add-config cleanup.policy={spec.cleanup_policy}`, or name another prefix"
+        )
     if found.timestamp_type != spec.timestamp_type:
         raise ConfigError(
             f"topic {spec.name} has message.timestamp.type={found.timestamp_type}, needed is {spec.timestamp_type}:"

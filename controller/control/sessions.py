@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from controller.control.context import Context
 from controller.control.handover import on_session_end
+from controller.control.strays import is_stray
 from controller.domain.entries import Kind
 from controller.domain.events import Heartbeat
 from controller.domain.ids import Session
@@ -20,6 +21,8 @@ FURTHEST_SESSION = 1_000_000  # of the session number: a process without Kafka b
 def on_heartbeat(ctx: Context, beat: Heartbeat) -> None:
     """Renew the session, or register it when it is the next one of its broker."""
     session = beat.session
+    if is_stray(ctx, beat):
+        return
     if session not in ctx.state.sessions:
         if not _may_register(ctx, session):
             ctx.watch.refuse("heartbeat_of_unknown_session")

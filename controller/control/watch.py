@@ -35,6 +35,7 @@ class Watch:
     evidence_serial: int = 0
     lookups: dict[str, None] = field(default_factory=dict)  # bundles that wait for their first owner, oldest first
     marks: list[tuple[int, int]] = field(default_factory=list)  # (when, newest seq) of the last batches, oldest first
+    strays: set[tuple[str, str]] = field(default_factory=set)  # (alarm, other journal) told already
 
     @classmethod
     def fresh(cls, state: ClusterState, now_ms: int, settings: ControlSettings) -> Watch:

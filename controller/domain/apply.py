@@ -15,7 +15,7 @@ from controller.domain.ids import Bundle, Session
 from controller.domain.overrides import Override
 from controller.domain.ownership import Ownership, State, check_transition
 from controller.domain.ring import check_cover
-from controller.domain.state import Broker, ClusterState
+from controller.domain.state import Broker, ClusterState, is_foreign
 
 COMMANDS_KEPT = 10_000
 
@@ -39,7 +39,15 @@ def apply_in_place(state: ClusterState, entry: Entry) -> None:
 
 
 def _started(state: ClusterState, entry: Entry) -> None:
+    journal_id = entry.data.get("journal_id")
+    if is_foreign(state.journal_id, journal_id):
+        raise InvariantBroken(
+            f"entry {entry.seq} is of journal {journal_id}, what was read before is of {state.journal_id}: these "
+            "tables came in the place of others; start again to read them from their beginning"
+        )
     state.instance, state.controller_running = entry.instance, True
+    state.journal_id = journal_id or state.journal_id
+    state.epoch_floor = max(state.epoch_floor, int(entry.data.get("epoch_floor") or 0))
 
 
 def _stopped(state: ClusterState, entry: Entry) -> None:
@@ -93,7 +101,7 @@ def _namespace_created(state: ClusterState, entry: Entry) -> None:
     check_cover(namespace, bundles)
     state.namespaces[namespace] = bundles
     for bundle in bundles:
-        state.put(Ownership(bundle, State.FREE, 0, seq=entry.seq))
+        state.put(Ownership(bundle, State.FREE, state.epoch_floor, seq=entry.seq))
 
 
 def _topic_created(state: ClusterState, entry: Entry) -> None:

@@ -29,7 +29,7 @@ UNKNOWN_KINDS_KEPT = 100  # kinds that are logged once; beyond that some are log
 class Kind(str, Enum):
     """What an entry tells."""
 
-    CONTROLLER_STARTED = "controller_started"  # data: version, config_version, lease_ms
+    CONTROLLER_STARTED = "controller_started"  # data: version, config_version, lease_ms, journal_id, epoch_floor
     CONTROLLER_STOPPED = "controller_stopped"
     OFFSETS = "offsets"  # data: cluster_id, topics {name: {partition: next offset}}
     REGISTERED = "registered"  # session; data: info

@@ -47,19 +47,24 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """A session says that it lives; the first one registers it. `info`: addresses, runtime, capacity."""
+    """A session says that it lives; the first one registers it. `info`: addresses, runtime, capacity, process.
+
+    `journal_id`: the journal that it follows; None where it follows none yet, and from older versions.
+    """
 
     session: Session
     applied_seq: int
     info: Mapping[str, Any] = field(default_factory=dict)
+    journal_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """The controller's own beat on the heartbeats topic."""
+    """The controller's own beat on the heartbeats topic. `journal_id` None: of an older version."""
 
     instance: str
     seq: int
+    journal_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +115,11 @@ def parse_heartbeat(raw: bytes) -> Heartbeat | Tick:
     """A record of the heartbeats topic."""
     doc = _document(raw, MAX_SMALL_BYTES)
     if doc.get("kind") == "tick":
-        return Tick(_text(doc, "instance", 64), _int(doc, "seq"))
+        return Tick(_text(doc, "instance", 64), _int(doc, "seq"), _journal_id(doc))
     info = doc.get("info") or {}
     if not isinstance(info, dict):
         raise BadRecord("heartbeat_info", f"info is {type(info).__name__}, not an object")
-    return Heartbeat(_session(doc), _int(doc, "applied_seq"), info)
+    return Heartbeat(_session(doc), _int(doc, "applied_seq"), info, _journal_id(doc))
 
 
 def parse_broker_event(raw: bytes) -> BrokerEvent:
@@ -240,6 +245,10 @@ def _session(doc: Mapping[str, Any]) -> Session:
         raise BadRecord("nonce", f"{nonce!r} is not alphanumeric")
     broker = check_broker_id(_text(doc, "broker", 255))
     return Session(broker, _int(doc, "incarnation", 1), nonce, _int(doc, "session", 1))
+
+
+def _journal_id(doc: Mapping[str, Any]) -> str | None:
+    return _text(doc, "journal_id", 64) if doc.get("journal_id") not in (None, "") else None
 
 
 def _text(doc: Mapping[str, Any], key: str, limit: int) -> str:

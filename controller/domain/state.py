@@ -18,6 +18,11 @@ SHADOW, LIVE, PAUSED = "shadow", "live", "paused"
 MODES = (SHADOW, LIVE, PAUSED)
 
 
+def is_foreign(ours: str | None, theirs: str | None) -> bool:
+    """Whether a word names another journal than ours. Who names none is of an older version, or follows none yet."""
+    return bool(ours and theirs and ours != theirs)
+
+
 @dataclass(frozen=True, slots=True)
 class Broker:
     """A broker as registered. `session` is its newest; alive while `session in state.sessions`."""
@@ -46,6 +51,8 @@ class ClusterState:
 
     seq: int = 0
     instance: str = ""
+    journal_id: str | None = None  # this journal among all; None until a controller that knows of it has started
+    epoch_floor: int = 0  # new bundles begin here: above whatever an earlier journal granted on the same brokers
     controller_running: bool = False
     mode: str = SHADOW
     frozen: bool = False

@@ -15,7 +15,7 @@ from controller.domain.state import Broker, ClusterState
 _PLAIN = (
     "seq", "instance", "controller_running", "mode", "frozen", "topics", "offsets", "kafka",
     "round_at_ms", "round_memory", "round_id", "round_seq", "rounds", "round_wanted", "round_wanted_seq", "thawing",
-    "strategy", "policy_seq",
+    "strategy", "policy_seq", "journal_id", "epoch_floor",
 )  # fmt: skip
 _OWNERSHIP = tuple(f.name for f in fields(Ownership) if f.name != "bundle")
 

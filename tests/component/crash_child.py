@@ -31,6 +31,7 @@ from jobs.control_tables import ControlTables
 from jobs.feed import Feed
 
 NAMES = TopicNames("")
+JOURNAL = "the-journal"
 KAFKA = {"cluster_id": "k", "topic_ids": {}}
 
 
@@ -117,7 +118,8 @@ class Controller:
             start.settings.tables.root, start.instance, start.settings, metrics, threading.Event()
         )
         state = self._tables.load_state()
-        entries = first_entries(state, start.instance, self.now_ms, control, KAFKA)
+        journal_id = state.journal_id or JOURNAL
+        entries = first_entries(state, start.instance, self.now_ms, control, KAFKA, journal_id)
         state = claim(state, entries, self._tables.commit)
         clocks = Clocks(lambda: self.now_ms, lambda: self.now_ms)
         held = Claim(start.instance, state, KAFKA)

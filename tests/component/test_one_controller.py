@@ -36,7 +36,7 @@ from jobs.control_records import Row
 from jobs.control_start import become_the_one, first_entries
 from jobs.control_tables import ControlTables
 from jobs.projector import Projector
-from tests.component.crash_child import KAFKA, NAMES, Done, Failed, MicroBatch, Start, Started
+from tests.component.crash_child import JOURNAL, KAFKA, NAMES, Done, Failed, MicroBatch, Start, Started
 from tests.component.crash_stage import Controller
 from tests.e2e.waiting import wait_until
 
@@ -184,7 +184,7 @@ def test_a_starter_that_lost_the_race_looks_again_and_names_the_winner(stage: St
         if len(heard) == 2:
             raise AnotherController("controller rival is alive")
         stage.start("rival")
-        return first_entries(state, "loser", 5, control_settings(stage.settings), KAFKA)
+        return first_entries(state, "loser", 5, control_settings(stage.settings), KAFKA, state.journal_id or JOURNAL)
 
     with pytest.raises(AnotherController, match="rival"):
         become_the_one(lambda: tables_of(stage, "loser"), prepare, take_over=True)
@@ -200,7 +200,7 @@ def test_the_last_write_of_a_dead_one_that_arrives_late_does_not_stop_the_start(
     def prepare(state: ClusterState, take_over: bool) -> list[Entry]:
         if state.instance == "dead" and state.mode == "live":
             late.commit([Entry(state.seq + 1, Kind.MODE, "dead", 1, 5, data={"mode": "paused"})], "dead", 1)
-        return first_entries(state, "next", 5, control_settings(stage.settings), KAFKA)
+        return first_entries(state, "next", 5, control_settings(stage.settings), KAFKA, state.journal_id or JOURNAL)
 
     _, state, entries = become_the_one(lambda: tables_of(stage, "next"), prepare, take_over=False)
     assert (state.instance, state.mode) == ("next", "paused")

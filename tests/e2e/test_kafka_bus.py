@@ -36,8 +36,11 @@ def test_topics_have_the_right_clock_partitions_and_retention(kafka: EmbeddedKaf
         "assign-requests": 1,
         "commands": 1,
         "journal-feed": 1,
+        "owner": 1,
     }
     assert {each.timestamp_type for each in facts.values()} == {LOG_APPEND_TIME}
+    compacted = {name for name, each in facts.items() if each.cleanup_policy == "compact"}
+    assert compacted == {topics.owner}, "its last record stays for as long as the topic does"
     assert facts == ensure_topics(kafka.bootstrap, live_topics(topics)), "asking again changes nothing"
     assert {spec.name: spec.retention_ms for spec in live_topics(topics)} == {
         name: each.retention_ms for name, each in facts.items()
@@ -60,6 +63,8 @@ def test_a_topic_with_the_wrong_clock_or_partitions_is_refused(kafka: EmbeddedKa
         ensure_topics(kafka.bootstrap, [TopicSpec(wrong.heartbeats, 1, 1000)])
     with pytest.raises(ConfigError, match=r"wrong\.commands has 3 partitions, needed is exactly 1"):
         ensure_topics(kafka.bootstrap, [TopicSpec(wrong.commands, 1, 1000, CREATE_TIME)])
+    with pytest.raises(ConfigError, match=r"wrong\.heartbeats has cleanup\.policy=delete, needed is compact"):
+        ensure_topics(kafka.bootstrap, [TopicSpec(wrong.heartbeats, 1, -1, CREATE_TIME, compacted=True)])
 
 
 def test_kafka_stamps_live_records_and_keeps_the_stamps_of_a_replay(kafka: EmbeddedKafka, topics: TopicNames) -> None:

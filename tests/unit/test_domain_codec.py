@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
+
 from controller.domain import apply
 from controller.domain.apply import fold
 from controller.domain.entries import Entry, Kind
+from controller.domain.errors import InvariantBroken
 from controller.domain.events import BrokerEvent, Heartbeat
 from controller.domain.ids import Bundle, Session
 from controller.domain.state import ClusterState
@@ -32,6 +37,29 @@ def test_a_busy_state_comes_back_equal() -> None:
     assert decode(encode(driver.state)) == driver.state
     assert encode(decode(encode(driver.state))) == encode(driver.state)
     assert b in driver.state.sessions
+
+
+def test_a_journal_and_its_snapshots_of_an_older_version_have_no_id() -> None:
+    older = [Entry(1, Kind.CONTROLLER_STARTED, "i", -1, 0, data={"version": "0.1.0"})]
+    before = fold(ClusterState(), older)
+    assert (before.journal_id, before.epoch_floor) == (None, 0)
+    document = json.loads(encode(before))
+    del document["journal_id"], document["epoch_floor"]
+    assert decode(json.dumps(document)) == before
+    named = fold(before, [Entry(2, Kind.CONTROLLER_STARTED, "k", -1, 0, data={"journal_id": "j", "epoch_floor": 7})])
+    assert (named.journal_id, named.epoch_floor) == ("j", 7)
+    assert decode(encode(named)) == named
+    later = fold(named, [Entry(3, Kind.CONTROLLER_STARTED, "l", -1, 0, data={"version": "0.1.0"})])
+    assert (later.journal_id, later.epoch_floor) == ("j", 7), "an older version in between takes nothing away"
+    with pytest.raises(InvariantBroken, match="entry 4 is of journal other"):
+        fold(later, [Entry(4, Kind.CONTROLLER_STARTED, "m", -1, 0, data={"journal_id": "other"})])
+
+
+def test_new_bundles_begin_above_what_another_journal_granted() -> None:
+    names = {"namespace": "t/n", "bundles": ["t/n/0x00000000_0xffffffff"]}
+    begun = Entry(1, Kind.CONTROLLER_STARTED, "i", -1, 0, data={"journal_id": "j", "epoch_floor": 41})
+    state = fold(ClusterState(), [begun, Entry(2, Kind.NAMESPACE_CREATED, "i", 0, 0, data=names)])
+    assert [record.epoch for record in state.bundles.values()] == [41], "the first grant burns the next one"
 
 
 def test_the_oldest_commands_are_forgotten_first_also_after_a_snapshot(monkeypatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from controller.domain.apply import fold
@@ -10,15 +12,16 @@ from controller.domain.errors import AnotherController, ConfigError
 from controller.domain.settings import ControlSettings
 from controller.domain.state import LIVE, SHADOW, ClusterState
 from jobs.control_source import Reach, starting_offsets
-from jobs.control_start import check_alone, check_identity, first_entries, last_entries, settle_kafka
+from jobs.control_start import check_alone, check_identity, first_entries, last_entries, settle_kafka, ticking_instance
 
 KAFKA = {"cluster_id": "k1", "topic_ids": {"commands": "a"}}
 SETTINGS = ControlSettings(lease_ms=6_000)
+JOURNAL = "j1"
 
 
 def started(**settings: str) -> ClusterState:
     state = ClusterState()
-    return fold(state, first_entries(state, "one", 5, ControlSettings(**settings), KAFKA))  # type: ignore[arg-type]
+    return fold(state, first_entries(state, "one", 5, ControlSettings(**settings), KAFKA, JOURNAL))  # type: ignore[arg-type]
 
 
 def silence(listen_ms: int) -> str | None:
@@ -37,28 +40,35 @@ def test_a_new_cluster_is_told_its_mode_and_its_kafka() -> None:
 
 def test_a_later_start_leaves_the_mode_alone() -> None:
     state = started(initial_mode="live")
-    entries = first_entries(state, "two", 6, ControlSettings(initial_mode="shadow"), KAFKA)
+    entries = first_entries(state, "two", 6, ControlSettings(initial_mode="shadow"), KAFKA, JOURNAL)
     assert [e.kind for e in entries] == [Kind.CONTROLLER_STARTED]
     assert fold(state, entries).mode == LIVE
 
 
-def test_an_empty_journal_and_a_clean_stop_need_no_listening() -> None:
-    check_alone(ClusterState(), False, SETTINGS, never)
-    state = started()
-    stopped = fold(state, last_entries(state, "one", 3, 9, {"commands": {"0": 4}}, KAFKA))
-    check_alone(stopped, False, SETTINGS, never)
+def test_where_nobody_can_be_alive_nobody_is_listened_for() -> None:
+    check_alone(started(), True, False, SETTINGS, never)
 
 
 def test_after_a_crash_a_lease_of_silence_is_enough() -> None:
     heard: list[int] = []
-    check_alone(started(), False, SETTINGS, lambda ms: heard.append(ms))  # type: ignore[func-returns-value]
+    check_alone(started(), False, False, SETTINGS, lambda ms: heard.append(ms))  # type: ignore[func-returns-value]
     assert heard[0] >= SETTINGS.lease_ms
 
 
 def test_a_living_controller_is_named() -> None:
     with pytest.raises(AnotherController, match=r"controller one is alive .* --take-over"):
-        check_alone(started(), False, SETTINGS, lambda ms: "one")
-    check_alone(started(), True, SETTINGS, never)
+        check_alone(started(), False, False, SETTINGS, lambda ms: "one")
+    check_alone(started(), False, True, SETTINGS, never)
+
+
+def test_only_a_tick_of_this_journal_or_of_an_older_version_is_one_to_give_way_to() -> None:
+    tick = {"v": 1, "kind": "tick", "instance": "one", "seq": 5}
+    assert ticking_instance(json.dumps(tick).encode(), JOURNAL) == "one"
+    assert ticking_instance(json.dumps(tick | {"journal_id": JOURNAL}).encode(), JOURNAL) == "one"
+    assert ticking_instance(json.dumps(tick | {"journal_id": "j2"}).encode(), JOURNAL) is None
+    beat = {"v": 1, "broker": "b:1", "incarnation": 1, "nonce": "n", "session": 1, "applied_seq": 0}
+    assert ticking_instance(json.dumps(beat).encode(), JOURNAL) is None
+    assert ticking_instance(b"{", JOURNAL) is None
 
 
 @pytest.mark.parametrize(
@@ -111,7 +121,7 @@ def test_another_kafka_must_be_accepted_by_its_id_and_is_read_from_its_beginning
         settle_kafka(state, found, held, "b:1", "k1")
     positions = settle_kafka(state, found, held, "b:1", "k2")
     assert positions == {"commands": {"0": 2}}
-    after = fold(state, first_entries(state, "two", 6, SETTINGS, found, positions))
+    after = fold(state, first_entries(state, "two", 6, SETTINGS, found, JOURNAL, positions))
     assert (after.kafka, after.offsets) == (found, {"commands": {"0": 2}})
     assert settle_kafka(after, found, held, "b:1", None) is None
 
