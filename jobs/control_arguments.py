@@ -22,6 +22,7 @@ class Arguments:
     only: str | None
     take_over: bool
     accept_new_kafka: str | None
+    new_journal: bool
     checkpoint: str | None
     every_round: bool
     pid_file: Path | None
@@ -37,7 +38,8 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
         prog="balance.py",
         description="Ballast's Spark job: the loads query and the control query. SIGTERM stops it after the batch "
         "in hand.",
-        epilog="Exit codes: 0 stopped on request, 1 failed, 2 bad configuration, 3 another controller is alive, "
+        epilog="Exit codes: 0 stopped on request, 1 failed, 2 bad configuration, 3 another controller is alive or "
+        "the topics are another journal's, "
         "4 another controller took over.",
     )
     add_settings_arguments(parser)
@@ -47,6 +49,12 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
         "--accept-new-kafka",
         metavar="CLUSTER_ID",
         help="go on with this Kafka cluster although the journal's offsets are of another one, or of lost records; "
+        "for one start, see docs/recovery.md",
+    )
+    parser.add_argument(
+        "--new-journal",
+        action="store_true",
+        help="take the topics over from a journal whose tables are gone for good: nothing of it is carried out; "
         "for one start, see docs/recovery.md",
     )
     parser.add_argument("--checkpoint", metavar="DIR", help="folder of the checkpoints, instead of tables.checkpoints")
@@ -62,6 +70,7 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
         only=found.only,
         take_over=found.take_over,
         accept_new_kafka=found.accept_new_kafka,
+        new_journal=found.new_journal,
         checkpoint=found.checkpoint,
         every_round=found.every_round,
         pid_file=found.pid_file,

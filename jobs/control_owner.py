@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 import os
 import socket
-import uuid
 from collections.abc import Mapping
 from typing import Any
 
 import controller
 from controller.bus.cluster import KafkaUnavailable
-from controller.bus.owner import RUNNING, STOPPED, Owner, OwnerTopic, OwnerUnreadable, Seen, stopped
+from controller.bus.owner import RUNNING, STOPPED, Owner, OwnerTopic, Seen, stopped
+from controller.bus.scan import TopicUnreadable
 from controller.clock import wall_ms
 from controller.domain.errors import AnotherController, ConfigError, ForeignCommit
 from controller.domain.state import ClusterState
@@ -45,8 +45,9 @@ def journal_of(
     accepted: bool,
     tables: str,
     take_over: bool,
+    new_id: str,
 ) -> str:
-    """The journal's id, a new one where it has none. Raises AnotherController when the topics are another journal's.
+    """The journal's id, `new_id` where it has none. Raises AnotherController when the topics are another journal's.
 
     `spoken`: some controller has published here. `accepted`: an operator said that this Kafka is the journal's.
     """
@@ -57,7 +58,7 @@ def journal_of(
                 f"a controller has used these topics, and the journal at {tables} has read nothing of them: "
                 f"they are another journal's{WAYS_OUT}"
             )
-        return state.journal_id or uuid.uuid4().hex
+        return state.journal_id or new_id
     ours = state.journal_id
     if ours is None and owner.tables == tables and names_these_topics(state, kafka):
         ours = owner.journal_id  # an older version ran in between, which forgets it
@@ -133,14 +134,14 @@ class Claimant:
             seen = self._quick.read()
             if seen.owner is not None and self._is_ours(seen.owner) and seen.owner.instance == self._instance:
                 self._quick.write(stopped(seen.owner, seq, wall_ms()), seen, self._mine)
-        except (KafkaUnavailable, OwnerUnreadable, ConfigError) as error:
+        except (KafkaUnavailable, TopicUnreadable, ConfigError) as error:
             log.warning("the owner's record still says that this controller runs: %s", error)
 
     def check(self) -> None:
         """Raises ForeignCommit when the topics have been given to another journal."""
         try:
             owner = self._quick.read().owner
-        except (KafkaUnavailable, OwnerUnreadable, ConfigError) as error:
+        except (KafkaUnavailable, TopicUnreadable, ConfigError) as error:
             log.error("whether the topics are still this journal's: %s", error)
             return
         if owner is not None and not self._is_ours(owner):

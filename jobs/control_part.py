@@ -17,13 +17,13 @@ from prometheus_client import CollectorRegistry
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from controller.bus.owner import Owner
 from controller.bus.producer import JsonProducer
 from controller.bus.topics import TopicNames, ensure_topics, live_topics
 from controller.clock import boot_ms, wall_ms
 from controller.config.policy_values import control_settings
 from controller.config.settings import Settings
 from controller.domain.apply import fold
-from controller.domain.entries import Entry
 from controller.domain.errors import AnotherController, BallastError, ForeignCommit
 from controller.domain.events import RoundFinished
 from controller.domain.state import ClusterState
@@ -31,18 +31,15 @@ from controller.ledger.tables import TableRoot
 from jobs.control_arguments import Arguments
 from jobs.control_loop import Claim, Clocks, ControlLoop
 from jobs.control_metrics import ControlMetrics
-from jobs.control_owner import Claimant, journal_of, nobody_to_hear
+from jobs.control_owner import Claimant
+from jobs.control_prepare import Preparation
 from jobs.control_query import control_checkpoint, remove_old_checkpoints, start_control, stop_control
-from jobs.control_source import Reaches, SourceSettings, reach_of, starting_offsets
+from jobs.control_source import Reaches, SourceSettings, starting_offsets
 from jobs.control_start import (
     become_the_one,
-    check_alone,
     check_kafka,
-    first_entries,
     kafka_identity,
     last_entries,
-    listen_for_another,
-    settle_kafka,
 )
 from jobs.control_tables import ControlTables
 from jobs.feed import Feed
@@ -83,23 +80,9 @@ class ControlPart:
         check_kafka(self._settings, facts)
         self._kafka = kafka = kafka_identity(bootstrap, client, facts, self._names)
         source = SourceSettings(bootstrap, self._names.control, client)
-        reach = reach_of(source)
-        feed_reach = reach_of(SourceSettings(bootstrap, (self._names.journal_feed,), client))
-        spoken = any(part.end > 0 for parts in feed_reach.values() for part in parts.values())
-
-        def prepare(state: ClusterState, take_over: bool) -> list[Entry]:
-            positions = settle_kafka(state, kafka, reach, bootstrap, self._arguments.accept_new_kafka)
-            seen, accepted = self._claimant.look(), positions is not None
-            root = TableRoot(self._settings.tables.root).root
-            journal_id = journal_of(
-                state, seen, spoken=spoken, kafka=kafka, accepted=accepted, tables=root, take_over=take_over
-            )
-            nobody = nobody_to_hear(state, seen.owner, spoken)
-            check_alone(state, nobody, take_over, settings, lambda ms: self._listen(journal_id, ms))
-            return first_entries(state, self.instance, wall_ms(), settings, kafka, journal_id, positions)
-
+        prepare = Preparation(self._settings, self._arguments, self._claimant, kafka, self.instance)
         tables, state, entries = become_the_one(self._open_tables, prepare, self._arguments.take_over)
-        self._claim_topics(tables, state)
+        self._claim_topics(tables, state, prepare.replaced)
         self._tables = tables
         tables.gain_columns()
         tables.record_config(wall_ms())
@@ -113,12 +96,12 @@ class ControlPart:
         tables.start_projecting(state)
         self.worker = RoundWorker(self._settings, self._arguments.every_round, self._round_finished, self.metrics)
         self.worker.start()
-        self._query = self._start_query(spark, self._loop, source, reach)
+        self._query = self._start_query(spark, self._loop, source, prepare.reach)
 
-    def _claim_topics(self, tables: ControlTables, state: ClusterState) -> None:
+    def _claim_topics(self, tables: ControlTables, state: ClusterState, replaced: Owner | None) -> None:
         """Who loses them to another journal takes back that it started."""
         try:
-            self._claimant.claim(state)
+            self._claimant.claim(state, replaced)
         except AnotherController:
             tables.commit(last_entries(state, self.instance, 0, wall_ms(), {}, self._kafka))
             raise
@@ -202,10 +185,6 @@ class ControlPart:
             repeat_ms=control.feed_repeat_ms,
             wall_ms=wall_ms,
         )
-
-    def _listen(self, journal_id: str, listen_ms: int) -> str | None:
-        kafka = self._settings.kafka
-        return listen_for_another(kafka.bootstrap_servers, kafka.client, self._names, journal_id, listen_ms)
 
     def _control_topics(self) -> set[str]:
         return {*self._names.control, self._names.journal_feed, self._names.owner}

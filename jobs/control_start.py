@@ -193,11 +193,13 @@ def first_entries(
     kafka: Mapping[str, Any],
     journal_id: str,
     positions: Mapping[str, Mapping[str, int]] | None = None,
+    why: str = "another Kafka was accepted",
     epoch_floor: int = 0,
 ) -> list[Entry]:
     """What a controller says before its first batch; a new cluster is told its mode as well.
 
-    `positions`: where to go on in a Kafka that is not the journal's (`settle_kafka`), or that was another journal's.
+    `positions`: where to go on in a Kafka that is not the journal's (`settle_kafka`), or in topics that were another
+    journal's, and `why`. `epoch_floor`: bundles begin above it.
     """
     data: dict[str, Any] = {
         "version": controller.__version__,
@@ -224,7 +226,7 @@ def first_entries(
         )
     if not state.kafka or positions is not None:
         data = {**kafka, "topics": dict(positions or {})}
-        reason = None if positions is None else "another Kafka was accepted"
+        reason = None if positions is None else why
         entries.append(Entry(entries[-1].seq + 1, Kind.OFFSETS, instance, -1, at_ms, reason=reason, data=data))
     return entries
 

@@ -9,29 +9,20 @@ have one key: compaction keeps the last one, so who has lost writes the valid on
 from __future__ import annotations
 
 import json
-import logging
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, NamedTuple
 
-from kafka import KafkaConsumer, TopicPartition
-
-from controller.bus.cluster import NO_SETTINGS, KafkaUnavailable
+from controller.bus.cluster import NO_SETTINGS
 from controller.bus.producer import JsonProducer
+from controller.bus.scan import TopicUnreadable, scan
 from controller.bus.security import check_client_settings
-from controller.domain.errors import BallastError, ConfigError
-
-log = logging.getLogger(__name__)
+from controller.domain.errors import ConfigError
 
 VERSION = 1
 KEY = "owner"
 RUNNING, STOPPED = "running", "stopped"
 ATTEMPTS = 8  # to get a record to the offset it was written for
-
-
-class OwnerUnreadable(BallastError):
-    """Raised when Kafka does not hand out the topic, or does not take a record, in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,25 +103,16 @@ class OwnerTopic:
         self._bootstrap, self._topic, self._client, self._timeout_ms = bootstrap, topic, client, timeout_ms
 
     def read(self) -> Seen:
-        """To the topic's end as it is now. Raises KafkaUnavailable, OwnerUnreadable, ConfigError."""
-        try:
-            consumer = KafkaConsumer(
-                bootstrap_servers=self._bootstrap,
-                client_id="ballast-owner",
-                group_id=None,
-                enable_auto_commit=False,
-                bootstrap_timeout_ms=self._timeout_ms,
-                allow_auto_create_topics=False,
-                **self._client,
-            )
-        except Exception as error:
-            raise KafkaUnavailable(
-                f"no Kafka answers at {self._bootstrap} ({type(error).__name__}: {error}): is it up?"
-            ) from error
-        try:
-            return self._read(consumer, TopicPartition(self._topic, 0))
-        finally:
-            consumer.close()
+        """To the topic's end as it is now. Raises KafkaUnavailable, TopicUnreadable, ConfigError."""
+        records: list[tuple[int, bytes | None]] = []
+        end = scan(
+            self._bootstrap,
+            self._topic,
+            lambda offset, value: records.append((offset, value)),
+            self._client,
+            timeout_ms=self._timeout_ms,
+        )
+        return resolve(records, end)
 
     def write(self, owner: Owner, seen: Seen, may_replace: Callable[[Owner | None], bool]) -> Owner | None:
         """Put this owner in the place of the one that was seen. Returns who is named at last: another one, when that
@@ -153,31 +135,16 @@ class OwnerTopic:
                     return seen.owner
         finally:
             producer.close()
-        raise OwnerUnreadable(f"topic {self._topic} was written by others {ATTEMPTS} times in a row; start again")
+        raise TopicUnreadable(f"topic {self._topic} was written by others {ATTEMPTS} times in a row; start again")
 
     def _append(self, producer: JsonProducer, owner: Owner, at: int) -> None:
         try:
             sent = producer.send(self._topic, {"v": VERSION, "at": at, **asdict(owner)}, key=KEY)
             sent.result(timeout=self._timeout_ms / 1000 + 1)
         except Exception as error:
-            raise OwnerUnreadable(
+            raise TopicUnreadable(
                 f"topic {self._topic} did not take the owner's record ({type(error).__name__}: {error})"
             ) from error
-
-    def _read(self, consumer: Any, partition: TopicPartition) -> Seen:
-        consumer.assign([partition])
-        consumer.seek_to_beginning(partition)
-        end = consumer.end_offsets([partition])[partition]
-        records: list[tuple[int, bytes | None]] = []
-        deadline = time.monotonic() + self._timeout_ms / 1000
-        while consumer.position(partition) < end:
-            if time.monotonic() > deadline:
-                raise OwnerUnreadable(f"topic {self._topic} could not be read to its end within {self._timeout_ms} ms")
-            for batch in consumer.poll(timeout_ms=200).values():
-                records += [(record.offset, record.value) for record in batch]
-        if records:
-            end = max(end, records[-1][0] + 1)
-        return resolve(records, end)
 
 
 def stopped(owner: Owner, seq: int, sent_ms: int) -> Owner:

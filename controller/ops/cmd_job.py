@@ -74,7 +74,7 @@ def run(
     spark_conf: Path = typer.Option(LOCAL_SPARK_CONF, "--spark-conf", help="Spark properties file."),
 ) -> None:
     """Start the job; all other options go to it: --conf, --profile, --set, --only, --take-over, --accept-new-kafka,
-    --checkpoint, --every-round, --pid-file."""
+    --new-journal, --checkpoint, --every-round, --pid-file."""
     command = spark_submit_command(context.args, spark_conf)
     sys.stdout.flush()
     os.execve(command[0], command, spark_environment(os.environ, spark_conf))

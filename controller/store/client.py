@@ -16,6 +16,7 @@ import structlog
 
 from controller.domain.errors import StoreError
 from controller.domain.ids import Bundle
+from controller.store.fences import Fence
 from controller.store.protocol import FrameConnection, Header, connect, encode, raised
 from controller.store.records import Message, Record, pack_messages, unpack_records
 
@@ -165,6 +166,10 @@ class StoreClient:
         """Bytes, messages and backlog by subscription, per topic."""
         found: dict[str, dict[str, Any]] = (await self.call({"op": "stats"}))[0]["topics"]
         return found
+
+    async def fences(self) -> list[Fence]:
+        """Every fence in force."""
+        return [Fence(*found) for found in (await self.call({"op": "fences"}))[0]["fences"]]
 
     def take_mean_latency_ms(self) -> float:
         """Mean time from call to answer since the previous call of this; 0 when nothing was answered."""

@@ -134,6 +134,10 @@ class StoreEngine:
             for name, topic in self._topics.items()
         }
 
+    def fences(self) -> list[Fence]:
+        """Who may write where, and since which epoch."""
+        return self._fences.all()
+
     def close(self) -> None:
         """Close every file and give the folder free."""
         self.sync()

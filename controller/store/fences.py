@@ -114,6 +114,10 @@ class Fences:
         self._log.append(wanted.to_json())
         self._map.put(wanted)
 
+    def all(self) -> list[Fence]:
+        """Every fence in force, in the order they were raised."""
+        return self._map.all()
+
     def at(self, namespace: str, hash_: int) -> Fence | None:
         """The fence in force over one hash."""
         return self._map.at(namespace, hash_)

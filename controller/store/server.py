@@ -42,6 +42,7 @@ class StoreServer:
             "topics": self._topics,
             "tail": self._tail,
             "stats": self._stats,
+            "fences": self._list_fences,
             "ping": lambda header, body: ({}, b""),
         }
 
@@ -133,6 +134,9 @@ class StoreServer:
 
     def _stats(self, header: Header, body: bytes) -> tuple[Header, bytes]:
         return {"topics": self._engine.stats()}, b""
+
+    def _list_fences(self, header: Header, body: bytes) -> tuple[Header, bytes]:
+        return {"fences": [list(fence) for fence in self._engine.fences()]}, b""
 
 
 async def serve(data_dir: Path, host: str, port: int, *, fsync: bool) -> None:

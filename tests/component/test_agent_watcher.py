@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -264,3 +265,46 @@ def test_what_is_told_again_contradicts_nothing(play: Play) -> None:
         assert stage.metrics.bad_records.labels("feed_contradicts_journal")._value.get() == 0
 
     play(scenario)
+
+
+def test_what_names_another_journal_is_ignored_and_named(play: Play) -> None:
+    async def scenario(stage: Stage) -> None:
+        ours = {"journal_id": "ours"}
+        stage.commit(Kind.CONTROLLER_STARTED, "two", data=ours)
+        await stage.follows()
+        stage._say({"v": 1, "instance": "stray", "journal_id": "other", "seq": 99})
+        forged = Entry(stage.state.seq + 1, Kind.MODE, "two", 9, 0, data={"mode": "live"})
+        stage._say({"v": 1, "instance": "two", "journal_id": "other", "entries": [forged.to_row()]})
+        await stage.until(lambda: stage.watcher.stray == ("other", stage.now_ms))
+        assert (stage.watcher.known_seq, stage.watcher.state) == (stage.state.seq, stage.state)
+        assert stage.metrics.bad_records.labels("feed_of_another_journal")._value.get() == 2
+        entry = stage.commit(Kind.MODE, "two", data={"mode": "live"})
+        stage._say({"v": 1, "instance": "two", **ours, "entries": [entry.to_row()]})
+        await stage.follows()
+        older = stage.commit(Kind.MODE, "two", data={"mode": "paused"})
+        stage.tell(older, instance="two")  # of a version that names no journal
+        await stage.follows()
+
+    play(scenario)
+
+
+def test_tables_of_another_journal_in_the_place_of_the_old_ones_end_the_agent(tmp_path: Path) -> None:
+    async def run() -> None:
+        stage = Stage(tmp_path / "tables")
+        stage.commit(Kind.CONTROLLER_STARTED, data={"journal_id": "ours"})
+        await stage.watcher.start(NoKafka())
+        shutil.rmtree(tmp_path / "tables")
+        other = Stage(tmp_path / "tables")
+        other.commit(Kind.CONTROLLER_STARTED, data={"journal_id": "other"})
+        forged = Entry(1, Kind.MODE, "one", 9, 0, data={"mode": "live"})
+        stage.watcher._contradict(forged, "a test")  # whatever makes it read the tables as a whole
+        running = asyncio.create_task(stage.watcher.run())
+        end = asyncio.get_running_loop().time() + PATIENCE_S
+        while not stage.failures and asyncio.get_running_loop().time() < end:
+            await asyncio.sleep(0.01)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        assert "the tables now hold journal other, this agent follows ours" in str(stage.failures[0])
+        assert stage.watcher.state.journal_id == "ours"
+
+    asyncio.run(run())

@@ -66,7 +66,14 @@ def seen(found: Owner | None) -> Seen:
 
 
 def judge(state: ClusterState, found: Owner | None, **more: Any) -> str:
-    asked = {"spoken": True, "kafka": KAFKA, "accepted": False, "tables": TABLES, "take_over": False} | more
+    asked = {
+        "spoken": True,
+        "kafka": KAFKA,
+        "accepted": False,
+        "tables": TABLES,
+        "take_over": False,
+        "new_id": "new",
+    } | more
     return journal_of(state, seen(found), **asked)
 
 
@@ -76,9 +83,7 @@ def journal(journal_id: str | None, seq: int = 9, **offsets: int) -> ClusterStat
 
 
 def test_a_new_journal_on_topics_that_no_controller_has_used_gets_an_id() -> None:
-    first, second = judge(ClusterState(), None, spoken=False), judge(ClusterState(), None, spoken=False)
-    assert first != second
-    assert first.isalnum()
+    assert judge(ClusterState(), None, spoken=False) == "new"
 
 
 def test_another_journals_topics_are_refused_and_both_places_named() -> None:
@@ -101,13 +106,13 @@ def test_an_older_copy_of_the_tables_is_refused() -> None:
 
 
 def test_a_journal_of_an_older_version_owns_the_topics_that_its_offsets_name() -> None:
-    assert judge(journal(None, commands=3), None).isalnum()
-    assert judge(journal(None), None).isalnum(), "it has read nothing but heartbeats yet"
+    assert judge(journal(None, commands=3), None) == "new"
+    assert judge(journal(None), None) == "new", "it has read nothing but heartbeats yet"
     other = ClusterState(seq=9, kafka={**KAFKA, "cluster_id": "k2"}, offsets={"commands": {"0": 3}})
     for state in (ClusterState(), other):
         with pytest.raises(AnotherController, match=r"journal at /a/tables has read nothing of them.*--new-journal"):
             judge(state, None)
-    assert judge(other, None, accepted=True).isalnum(), "an operator named this Kafka for it"
+    assert judge(other, None, accepted=True) == "new", "an operator named this Kafka for it"
 
 
 def test_one_that_lost_the_topics_when_it_started_does_not_own_them_because_the_record_is_gone() -> None:

@@ -1,0 +1,93 @@
+"""Reading one single-partition topic from somewhere to its end, once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kafka import KafkaConsumer, TopicPartition
+
+from controller.bus.cluster import NO_SETTINGS, KafkaUnavailable
+from controller.bus.security import check_client_settings
+from controller.bus.topics import MAX_RECORD_BYTES
+from controller.domain.errors import BallastError
+
+POLL_MS = 200
+
+
+class TopicUnreadable(BallastError):
+    """Raised when Kafka does not hand out a topic, or does not take a record, in time."""
+
+
+def scan(
+    bootstrap: str,
+    topic: str,
+    on_record: Callable[[int, bytes | None], None],
+    client: Mapping[str, object] = NO_SETTINGS,
+    *,
+    back_ms: int | None = None,
+    timeout_ms: int = 30_000,
+) -> int:
+    """Hands over (offset, value) up to the end as it is now, and returns that end.
+
+    `back_ms`: begin so long before the newest record instead of at the oldest. `timeout_ms`: the longest wait without
+    any record. Raises KafkaUnavailable, TopicUnreadable.
+    """
+    check_client_settings(client)
+    try:
+        consumer = KafkaConsumer(
+            bootstrap_servers=bootstrap,
+            client_id="ballast-scan",
+            group_id=None,
+            enable_auto_commit=False,
+            bootstrap_timeout_ms=timeout_ms,
+            max_partition_fetch_bytes=MAX_RECORD_BYTES,
+            allow_auto_create_topics=False,
+            **client,
+        )
+    except Exception as error:
+        raise KafkaUnavailable(
+            f"no Kafka answers at {bootstrap} ({type(error).__name__}: {error}): is it up?"
+        ) from error
+    try:
+        return _scan(consumer, TopicPartition(topic, 0), on_record, back_ms, timeout_ms)
+    finally:
+        consumer.close()
+
+
+def _scan(
+    consumer: Any,
+    partition: TopicPartition,
+    on_record: Callable[[int, bytes | None], None],
+    back_ms: int | None,
+    timeout_ms: int,
+) -> int:
+    consumer.assign([partition])
+    end = int(consumer.end_offsets([partition])[partition])
+    consumer.seek_to_beginning(partition)
+    if back_ms is not None and consumer.position(partition) < end:
+        newest = _newest_ms(consumer, partition, end, timeout_ms)
+        found = consumer.offsets_for_times({partition: newest - back_ms})[partition] if newest else None
+        consumer.seek_to_beginning(partition) if found is None else consumer.seek(partition, found.offset)
+    waited_from = time.monotonic()
+    while consumer.position(partition) < end:
+        for records in consumer.poll(timeout_ms=POLL_MS).values():
+            waited_from = time.monotonic()
+            for record in records:
+                on_record(record.offset, record.value)
+        if time.monotonic() - waited_from > timeout_ms / 1000:
+            raise TopicUnreadable(f"topic {partition.topic} could not be read to its end within {timeout_ms} ms")
+    return max(end, int(consumer.position(partition)))
+
+
+def _newest_ms(consumer: Any, partition: TopicPartition, end: int, timeout_ms: int) -> int | None:
+    """Append time of the last record, where one is left."""
+    consumer.seek(partition, end - 1)
+    deadline = time.monotonic() + timeout_ms / 1000
+    while time.monotonic() < deadline:
+        for records in consumer.poll(timeout_ms=POLL_MS).values():
+            return int(records[-1].timestamp)
+        if consumer.position(partition) >= end:
+            break
+    return None

@@ -1,0 +1,120 @@
+"""The owner's record on a real Kafka: claimed by the first of several, whoever dies in between."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from kafka import KafkaConsumer, TopicPartition
+
+from controller.bus.owner import KEY, RUNNING, Owner, OwnerTopic
+from controller.bus.producer import JsonProducer
+from controller.bus.topics import TopicNames
+from controller.demo.kafka import EmbeddedKafka
+from controller.domain.errors import AnotherController, ForeignCommit
+from controller.domain.state import ClusterState
+from jobs.control_owner import Claimant
+
+pytestmark = pytest.mark.kafka
+
+RIVALS = 4
+Make = Callable[[str], Claimant]
+
+
+@pytest.fixture
+def make(kafka: EmbeddedKafka, topics: TopicNames) -> Make:
+    """A claimant with tables of its own."""
+    return lambda name: Claimant(kafka.bootstrap, topics.owner, {}, name, f"/{name}/tables")
+
+
+def state_of(name: str) -> ClusterState:
+    return ClusterState(seq=3, instance=name, journal_id=f"journal-of-{name}")
+
+
+def test_of_several_that_have_read_the_same_topic_the_first_is_named(
+    make: Make, kafka: EmbeddedKafka, topics: TopicNames
+) -> None:
+    claimants, gate = {f"rival-{n}": make(f"rival-{n}") for n in range(RIVALS)}, threading.Barrier(RIVALS)
+
+    def claim(name: str) -> str | None:
+        assert claimants[name].look().owner is None
+        gate.wait(60)
+        try:
+            claimants[name].claim(state_of(name))
+        except AnotherController as error:
+            return str(error)
+        return None
+
+    with ThreadPoolExecutor(RIVALS) as pool:
+        said = dict(zip(claimants, pool.map(claim, claimants), strict=True))
+    (winner,) = [name for name, error in said.items() if error is None]
+    for name, error in said.items():
+        assert error is None or (f"/{winner}/tables" in error and f"/{name}/tables" in error)
+    seen = make("looker").look()
+    assert seen.owner is not None
+    assert seen.owner.journal_id == f"journal-of-{winner}"
+    assert seen.settled, "the last record is the winner's: compaction keeps that one"
+    assert _first(kafka, topics).endswith(winner)
+
+
+def test_a_loser_that_dies_before_it_gives_the_record_back_has_still_lost(
+    make: Make, kafka: EmbeddedKafka, topics: TopicNames
+) -> None:
+    winner = make("winner")
+    end = winner.look().end
+    winner.claim(state_of("winner"))
+    dead = Owner("journal-of-dead", "dead", "/dead/tables", RUNNING, seq=1)
+    OwnerTopic(kafka.bootstrap, topics.owner)._append(JsonProducer(kafka.bootstrap, "dead"), dead, end)
+    seen = make("looker").look()
+    assert seen.owner is not None
+    assert (seen.owner.journal_id, seen.settled) == ("journal-of-winner", False)
+    winner.check()  # raises nothing
+    winner.stop(9)
+    again = make("looker").look()
+    assert again.owner is not None
+    assert (again.owner.state, again.owner.seq, again.settled) == ("stopped", 9, True)
+
+
+def test_who_was_given_the_topics_by_an_operator_ends_the_other(make: Make) -> None:
+    first, second = make("first"), make("second")
+    first.look()
+    first.claim(state_of("first"))
+    replaced = second.look().owner
+    with pytest.raises(AnotherController, match="/first/tables"):
+        second.claim(state_of("second"))
+    first.check()
+    second.look()
+    second.claim(state_of("second"), replaced)
+    with pytest.raises(ForeignCommit, match="/second/tables"):
+        first.check()
+    first.stop(9)
+    owner = first.look().owner
+    assert owner is not None
+    assert (owner.instance, owner.state) == ("second", RUNNING), "one that was replaced has nothing to say"
+
+
+def test_a_later_instance_of_the_same_journal_is_named_without_more_ado(make: Make) -> None:
+    first, second = make("first"), make("second")
+    first.look()
+    first.claim(state_of("first"))
+    second.look()
+    second.claim(ClusterState(seq=8, journal_id="journal-of-first"))
+    first.check()
+    first.stop(9)
+    owner = second.look().owner
+    assert owner is not None
+    assert (owner.instance, owner.state) == ("second", RUNNING), "the older instance's goodbye says nothing of it"
+
+
+def _first(kafka: EmbeddedKafka, topics: TopicNames) -> str:
+    """The instance of the topic's first record."""
+    consumer = KafkaConsumer(bootstrap_servers=kafka.bootstrap, group_id=None)
+    partition = TopicPartition(topics.owner, 0)
+    consumer.assign([partition])
+    consumer.seek_to_beginning(partition)
+    records = consumer.poll(timeout_ms=20_000)[partition]
+    consumer.close()
+    assert {record.key for record in records} == {KEY.encode()}
+    return str(records[0].value.decode().split('"instance":"')[1].split('"')[0])
