@@ -113,13 +113,15 @@ class LocalCluster:
         ensure_topics(self.kafka.bootstrap, topics(TopicNames(self._settings.kafka.topic_prefix)))
         TableRoot(self._settings.tables.root).create_all()
 
-    def start_job(self, only: str | None = None, take_over: bool = False, name: str = "job") -> Child:
-        """The Spark application; `only`: loads or control."""
+    def start_job(
+        self, only: str | None = None, take_over: bool = False, name: str = "job", more: Sequence[str] = ()
+    ) -> Child:
+        """The Spark application; `only`: loads or control; `more`: further options of it."""
         argv = [*JOB_NICENESS, *BALLAST, "run", "--conf", str(self.config_file), *self._sets()]
         argv += ["--only", only] if only else []
         argv += ["--take-over"] if take_over else []
         argv += ["--every-round"] if self.replay else []
-        return self.start(name, argv)
+        return self.start(name, [*argv, *more])
 
     def wait_for_job(self, timeout_s: float = 240.0) -> None:
         """Until the controller has journaled its start."""

@@ -67,3 +67,16 @@ def test_of_two_started_at_once_one_survives(site: Site) -> None:
     site.wait(lambda s: "t/later" in s.namespaces, "the survivor goes on", survivor)
     site.check()
     assert survivor.stop() == 0
+
+
+def test_of_two_started_at_once_in_two_folders_one_is_left_and_the_other_names_it(site: Site) -> None:
+    """Another folder is another journal: only the topics can tell that there are two."""
+    elsewhere = str(site.folder / "elsewhere")
+    jobs = [site.start(), site.start("--set", f"tables.root={elsewhere}")]
+    wait_until(lambda: not all(job.alive for job in jobs), 180)
+    (loser,) = [job for job in jobs if not job.alive]
+    (winner,) = [job for job in jobs if job is not loser]
+    assert loser.wait() == EXIT_ANOTHER, loser.said()[-1500:]
+    assert (site.settings.tables.root if winner is jobs[0] else elsewhere) in loser.said()
+    assert winner.alive
+    assert winner.stop() == 0
