@@ -81,6 +81,7 @@ class ControlPart:
         self._kafka = kafka = kafka_identity(bootstrap, client, facts, self._names)
         source = SourceSettings(bootstrap, self._names.control, client)
         prepare = Preparation(self._settings, self._arguments, self._claimant, kafka, self.instance)
+        prepare.before_tables()
         tables, state, entries = become_the_one(self._open_tables, prepare, self._arguments.take_over)
         self._claim_topics(tables, state, prepare.replaced)
         self._tables = tables

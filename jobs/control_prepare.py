@@ -23,6 +23,7 @@ from jobs.control_owner import Claimant, journal_of, nobody_to_hear
 from jobs.control_source import Reaches, SourceSettings, reach_of
 from jobs.control_start import check_alone, first_entries, listen_for_another, settle_kafka
 from jobs.new_journal import take_over_topics, tell
+from schemas.journal import JOURNAL
 
 log = logging.getLogger(__name__)
 
@@ -42,29 +43,44 @@ class Preparation:
         self.reach = self._reach_of(*self._names.control)
         self.replaced: Owner | None = None  # the other journal's record that this start may take the place of
 
+    def before_tables(self) -> None:
+        """Where no journal lies yet: whether one may begin, before anything is created for it."""
+        if not TableRoot(self._tables).exists(JOURNAL.name):
+            seen, spoken = self._look()
+            if not self._arguments.new_journal:
+                self._journal_of(ClusterState(), seen, spoken, accepted=self._arguments.accept_new_kafka is not None)
+
     def __call__(self, state: ClusterState, take_over: bool) -> list[Entry]:
         """The first entries. Raises ConfigError, AnotherController."""
         bootstrap, accepted = self._settings.kafka.bootstrap_servers, self._arguments.accept_new_kafka
         positions = settle_kafka(state, self._kafka, self.reach, bootstrap, accepted)
-        seen = self._claimant.look()
-        feed = self._reach_of(self._names.journal_feed)
-        spoken = any(reach.end > 0 for partitions in feed.values() for reach in partitions.values())
+        seen, spoken = self._look()
         if self._arguments.new_journal and self._is_another(state, seen, spoken):
             return self._begin_anew(state, seen)
         self.replaced = None
-        journal_id = journal_of(
+        journal_id = self._journal_of(state, seen, spoken, positions is not None, take_over)
+        nobody = nobody_to_hear(state, seen.owner, spoken)
+        check_alone(state, nobody, take_over, self._control, lambda listen_ms: self._listen(journal_id, listen_ms))
+        return self._entries(state, journal_id, positions)
+
+    def _look(self) -> tuple[Seen, bool]:
+        """The owner's record, and whether some controller has published here."""
+        feed = self._reach_of(self._names.journal_feed)
+        return self._claimant.look(), any(reach.end > 0 for parts in feed.values() for reach in parts.values())
+
+    def _journal_of(
+        self, state: ClusterState, seen: Seen, spoken: bool, accepted: bool, take_over: bool = False
+    ) -> str:
+        return journal_of(
             state,
             seen,
             spoken=spoken,
             kafka=self._kafka,
-            accepted=positions is not None,
+            accepted=accepted,
             tables=self._tables,
             take_over=take_over,
             new_id=self._new_id,
         )
-        nobody = nobody_to_hear(state, seen.owner, spoken)
-        check_alone(state, nobody, take_over, self._control, lambda listen_ms: self._listen(journal_id, listen_ms))
-        return self._entries(state, journal_id, positions)
 
     def _is_another(self, state: ClusterState, seen: Seen, spoken: bool) -> bool:
         """Whether there is anything to take over: left behind in a unit file the option does nothing."""

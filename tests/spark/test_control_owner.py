@@ -86,7 +86,7 @@ def test_a_start_from_another_folder_is_refused_and_the_first_goes_on(
         state = journal.wait(lambda s: "c1" in s.commands and len(s.sessions) == 1, "the first command")
         refused(elsewhere, spark, rf"belong to journal {state.journal_id} \(tables {settings.tables.root};.*elsewhere")
         refused(elsewhere, spark, str(state.journal_id), "--take-over")
-        assert Journal(elsewhere).state.seq == 0, "no old command was run, no agent was claimed"
+        assert not Path(elsewhere.tables.root).exists(), "no old command was run, no agent was claimed"
         stray = {"v": 1, "kind": "tick", "instance": "stray", "seq": 9_999, "journal_id": "other"}
         agents.raw(topics.heartbeats, json.dumps(stray).encode())
         journal.wait(lambda s: bool(journal.of_kind("alarm")), "the alarm")
@@ -176,6 +176,7 @@ def test_wiped_tables_are_refused_until_an_operator_gives_the_topics_to_a_new_jo
     assert journal.state.mode == "live"
 
 
+@pytest.mark.faults
 def test_a_new_journal_is_not_begun_where_nobody_can_tell_the_epochs(
     settings: Settings, agents: Agents, spark: SparkSession
 ) -> None:
