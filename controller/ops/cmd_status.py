@@ -76,7 +76,8 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     brokers, bundles = document["brokers"], document["bundles"]
     yield "cluster", f"{document['cluster']}  ({document['tables']})"
     yield "controller", _controller_text(document["controller"])
-    yield "journal", f"seq {document['seq']}, {document['namespaces']} namespaces"
+    identity = f", id {document['journal_id']}" if document["journal_id"] else ""
+    yield "journal", f"seq {document['seq']}, {document['namespaces']} namespaces{identity}"
     yield "mode", document["mode"] + ("  (guard frozen)" if document["guard_frozen"] else "")
     if document["strategy_by_command"]:
         yield "strategy", f"{document['strategy_by_command']}  (by command: `ballast strategy configured` ends it)"

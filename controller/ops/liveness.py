@@ -22,10 +22,12 @@ SILENT_AFTER_MS = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """The newest word of a controller: who, and how long ago by Kafka's clock against ours."""
+    """The newest word of a controller: who, how long ago by Kafka's clock against ours, and of which journal (None: an
+    older version does not say)."""
 
     instance: str
     at_ms: int
+    journal_id: str | None = None
 
 
 def last_word(bootstrap: str, client: Mapping[str, Any], names: TopicNames, timeout_ms: int = 3_000) -> Heard | None:
@@ -63,5 +65,6 @@ def _last(consumer: Any, partition: TopicPartition, timeout_ms: int) -> Heard | 
         records = consumer.poll(timeout_ms=200).get(partition)
         if records:
             newest = records[-1]
-            return Heard(str(json.loads(newest.value).get("instance", "")), newest.timestamp)
+            said = json.loads(newest.value)
+            return Heard(str(said.get("instance", "")), newest.timestamp, said.get("journal_id"))
     return None

@@ -11,11 +11,12 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from controller.control.strays import STRAY_AGENT, STRAY_CONTROLLER
 from controller.domain.entries import Entry, Kind
 from controller.domain.load import RESOURCES
 from controller.domain.ownership import IN_FLIGHT, Ownership
 from controller.domain.reason_words import reason_words
-from controller.domain.state import ClusterState
+from controller.domain.state import ClusterState, is_foreign
 from controller.ledger.loads import loads_progress
 from controller.ops.evidence_view import EvidenceView
 from controller.ops.liveness import SILENT_AFTER_MS, Heard
@@ -33,6 +34,7 @@ def status(reader: Reader, now_ms: int, heard: Heard | None, kafka_error: str | 
     progress = loads_progress(reader.root)
     document: Row = {
         "controller": _controller(state, now_ms, heard, kafka_error),
+        "journal_id": state.journal_id,
         "seq": state.seq,
         "mode": state.mode,
         "guard_frozen": state.frozen,
@@ -187,7 +189,8 @@ def _load_of(row: Mapping[str, Any] | None) -> Row:
 
 
 def _controller(state: ClusterState, now_ms: int, heard: Heard | None, kafka_error: str | None) -> Row:
-    silent_ms = max(0, now_ms - heard.at_ms) if heard else None
+    stray = heard if heard is not None and is_foreign(state.journal_id, heard.journal_id) else None
+    silent_ms = max(0, now_ms - heard.at_ms) if heard and stray is None else None
     alive: bool | None = None
     if kafka_error is None:
         alive = silent_ms is not None and silent_ms <= SILENT_AFTER_MS and state.controller_running
@@ -197,6 +200,7 @@ def _controller(state: ClusterState, now_ms: int, heard: Heard | None, kafka_err
         "alive": alive,
         "silent_ms": silent_ms,
         "not_asked": kafka_error,
+        "heard_of_another_journal": stray and {"instance": stray.instance, "journal_id": stray.journal_id},
     }
 
 
@@ -227,8 +231,27 @@ def _quarantined(reader: Reader, since_ms: int) -> Row:
     return {"total": rows.num_rows, "rules": dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))}
 
 
+def _strays(document: Mapping[str, Any]) -> list[str]:
+    """Whoever of another journal spoke on these topics: the controller heard last, and what was alarmed."""
+    found = []
+    heard = document["controller"]["heard_of_another_journal"]
+    if heard:
+        found.append(
+            f"these topics are used by controller {heard['instance']} of journal {heard['journal_id']}, not by that "
+            "of these tables: is --conf or tables.root right? (docs/recovery.md)"
+        )
+    for alarm in document["alarms_last_hour"]:
+        if alarm["reason"] in (STRAY_CONTROLLER, STRAY_AGENT):
+            who = alarm["data"].get("instance") or alarm["data"].get("session")
+            found.append(
+                f"{alarm['reason'].replace('_', ' ')}: {who} of journal {alarm['data']['journal_id']} spoke on these "
+                f"topics, which are this journal's, {document['journal_id']}: end it (docs/recovery.md)"
+            )
+    return found
+
+
 def _problems(document: Mapping[str, Any]) -> list[str]:
-    controller, found = document["controller"], []
+    controller, found = document["controller"], _strays(document)
     if not controller["journal_says_running"]:
         found.append("no controller runs: start one with `ballast run`")
     elif controller["alive"] is False:
