@@ -28,6 +28,7 @@ from controller.broker.heartbeat import Heart
 from controller.broker.lookup import Changes, LookupService
 from controller.broker.reporter import Host, Reporter
 from controller.broker.rhythm import every
+from controller.broker.rivals import Rivals, told
 from controller.broker.runtime import BrokerRuntime
 from controller.broker.split_proposals import SplitWatch
 from controller.broker.voice import Voice
@@ -66,11 +67,13 @@ class Agent:
         host: Host | None = None,
         splits: SplitWatch | None = None,
         metrics: AgentMetrics | None = None,
+        process: Mapping[str, Any] | None = None,
         boot_ms: Callable[[], int] = clock.boot_ms,
         wall_ms: Callable[[], int] = clock.wall_ms,
         jitter: float | None = None,
     ) -> None:
-        """`nonce` is random and alphanumeric, new for each process. `splits` None: no splits are proposed."""
+        """`nonce` is random and alphanumeric, new for each process. `splits` None: no splits are proposed. `process`:
+        host, pid, started_ms, by which a second one of this broker id names it."""
         self.broker = broker
         self.metrics = metrics or AgentMetrics()
         self.changes = Changes()
@@ -80,6 +83,7 @@ class Agent:
         self._options = options
         self._lookup_url = lookup_url
         self._capacity = dict(capacity or {})
+        self._process = dict(process or {})
         self._boot_ms, self._wall_ms = boot_ms, wall_ms
         self._ended: asyncio.Future[Ending] | None = None
         self._report_soon = asyncio.Event()
@@ -194,10 +198,12 @@ class Agent:
             await self._runtime.start(AgentDirectory(lambda: self.watcher.state))
             if not await self._departure.unless_asked(self.watcher.start(reader)):
                 return Ending(OK, "left before the journal could be read")
-            self._begin()
-            tasks = [loop.create_task(part) for part in self._parts()]
-            for task in tasks:
-                task.add_done_callback(self._part_ended)
+            tasks.append(self._start_part(self.watcher.run()))
+            if not await self._departure.unless_asked(self._listen_for_rivals()):
+                return Ending(OK, "left before it was known whether another process is this broker")
+            if not self._ended.done():
+                self._begin()
+                tasks += [self._start_part(part) for part in self._parts()]
             return await self._ended
         finally:
             if self.sessions is not None:
@@ -230,6 +236,7 @@ class Agent:
                 "lookup_url": self._lookup_url,
                 "data_address": self._runtime.data_address,
                 "capacity": self._capacity,
+                **self._process,
             },
             lease_ms=self._options.lease_ms,
             refuses=lambda bundle: LEAVING if self._departure.asked else self._runtime.refuses(bundle),
@@ -242,10 +249,35 @@ class Agent:
             metrics=self.metrics,
         )
 
+    async def _listen_for_rivals(self) -> None:
+        """Where the journal says that a session of this broker lives, a lease shows whether its process does. A session
+        that ends meanwhile needs no more listening: it said goodbye, or its lease ran out."""
+        session = self.watcher.state.session_of(self.broker)
+        if session is None or self._options.take_over:
+            return
+        log.info("the journal says that %s lives: listening for its process", session)
+        loop, rivals = asyncio.get_running_loop(), Rivals(self.broker, self._nonce)
+        reader = self._wires.reader(
+            [self._wires.names.heartbeats], rivals.take, lambda error: self._broken_elsewhere(loop, error)
+        )
+        await loop.run_in_executor(None, reader.start)
+        try:
+            until_ms = self._boot_ms() + self._options.lease_ms
+            while self._boot_ms() < until_ms and self.watcher.state.session_of(self.broker) is not None:
+                if rivals.living is not None:
+                    return self._end(LOST, told(rivals.living))
+                await asyncio.sleep(CHECK_MS / 1000)
+        finally:
+            await loop.run_in_executor(None, reader.stop)
+
+    def _start_part(self, part: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(part)
+        task.add_done_callback(self._part_ended)
+        return task
+
     def _parts(self) -> list[Coroutine[Any, Any, None]]:
         options, living = self._options, self._living
         return [
-            self.watcher.run(),
             every(options.heartbeat_ms, living.beat),
             every(CHECK_MS, self._check),
             every(DRIVE_MS, self._driver.tick),

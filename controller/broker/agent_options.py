@@ -22,6 +22,7 @@ class AgentOptions:
     top_k_bundles: int = 100
     message_throughput_as_bandwidth: bool = False
     nic_bytes_per_s: float | None = None
+    take_over: bool = False  # start beside a living process of this broker id, which then goes
 
     def __post_init__(self) -> None:
         if self.heartbeat_ms * 3 > self.lease_ms:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import os
 import secrets
 import signal
 import socket
@@ -27,9 +28,11 @@ from controller.broker.reference.capacity import Capacity
 from controller.broker.runtime import BundleStats
 from controller.broker.split_proposals import SplitWatch
 from controller.broker.wires import Wires
+from controller.bus.cluster import KafkaUnavailable
 from controller.bus.consumer import TopicReader
 from controller.bus.producer import JsonProducer
 from controller.bus.topics import TopicNames
+from controller.clock import wall_ms
 from controller.config.load import load_settings
 from controller.config.policy_values import split_settings
 from controller.config.settings import Settings
@@ -38,6 +41,7 @@ from controller.domain.errors import BadRecord, ConfigError
 from controller.domain.ids import check_broker_id
 from controller.ledger.follower import Follower
 from controller.ops.cli_options import Conf, Profile, Sets, new_app
+from controller.ops.commanding import check_reachable
 from controller.ops.http import HttpServer, make_app
 from controller.ops.logs import configure_logs
 from controller.ops.metrics import new_registry
@@ -47,6 +51,7 @@ app = new_app()
 log = structlog.get_logger(__name__)
 
 WILDCARDS = ("0.0.0.0", "::")
+TRY_AGAIN_S, SAY_AGAIN_S = 1.0, 30.0  # while no Kafka answers
 URGENT_BLOCK_MS = 200  # the event loop is never held longer by a Kafka that takes nothing
 
 
@@ -61,6 +66,9 @@ def agent(
     ] = None,
     data_port: Annotated[int, typer.Option(help="Port for clients; 0 takes a free one.")] = 0,
     leave_timeout_s: Annotated[float, typer.Option(help="Longest wait for a graceful leave.")] = 30.0,
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="Do not listen for a living process of this broker: replace it.")
+    ] = False,
 ) -> None:
     """Report load, hold the lease, follow the journal, hand bundles over, answer lookups."""
     settings = load_settings(conf, profile, overrides=sets or [])
@@ -69,7 +77,9 @@ def agent(
     except BadRecord as error:
         raise ConfigError(f"--broker-id: {error.text}") from None
     configure_logs(settings.logging.level, settings.logging.json_lines, broker=broker_id, cluster=settings.cluster.name)
-    options = dataclasses.replace(options_of(settings), leave_timeout_ms=int(leave_timeout_s * 1000))
+    options = dataclasses.replace(
+        options_of(settings), leave_timeout_ms=int(leave_timeout_s * 1000), take_over=take_over
+    )
     limits = parse_capacity(capacity or [], capacity_of(settings))
     ending = asyncio.run(_run(settings, broker_id, options, limits, data_port))
     log.info("agent ended", code=ending.code, text=ending.text)
@@ -181,6 +191,7 @@ async def _run(settings: Settings, broker: str, options: AgentOptions, capacity:
         host=host_of(settings),
         splits=split_watch(settings),
         metrics=metrics,
+        process={"host": socket.gethostname(), "pid": os.getpid(), "started_ms": wall_ms()},
     )
     http.start(make_app(metrics.registry, found.health, found.routes()))
     print(f"ballast-agent {broker} listening {http.url}", flush=True)
@@ -196,6 +207,8 @@ async def _run(settings: Settings, broker: str, options: AgentOptions, capacity:
 async def _producer(settings: Settings, broker: str, lease_ms: int, part: str) -> JsonProducer:
     """A heartbeat older than a lease is worth nothing, a load report neither: nothing is queued longer."""
 
+    await _kafka_answers(settings.kafka.bootstrap_servers)
+
     def make() -> JsonProducer:
         return JsonProducer(
             settings.kafka.bootstrap_servers,
@@ -206,7 +219,26 @@ async def _producer(settings: Settings, broker: str, lease_ms: int, part: str) -
             idempotent=False,
         )
 
-    return await asyncio.get_running_loop().run_in_executor(None, make)
+    while True:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(None, make)
+        except KafkaUnavailable as error:  # after half a minute; the message says why
+            log.warning("no Kafka yet, trying again", reason=str(error))
+            await asyncio.sleep(TRY_AGAIN_S)
+
+
+async def _kafka_answers(bootstrap: str) -> None:
+    """Wait until some address takes a connection; one line at once and one every half minute until then."""
+    loop = asyncio.get_running_loop()
+    say_at = loop.time()
+    while True:
+        try:
+            return await loop.run_in_executor(None, check_reachable, bootstrap)
+        except KafkaUnavailable as error:
+            if loop.time() >= say_at:
+                log.warning("waiting for Kafka", reason=str(error))
+                say_at = loop.time() + SAY_AGAIN_S
+            await asyncio.sleep(TRY_AGAIN_S)
 
 
 def _reader(settings: Settings, broker: str) -> Callable[..., TopicReader]:

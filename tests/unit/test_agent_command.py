@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
+import socket
 from concurrent.futures import Future
 
 import pytest
@@ -11,10 +14,21 @@ from controller.broker.agent_metrics import AgentMetrics
 from controller.broker.host_load import GBIT_BYTES
 from controller.broker.memory_runtime import MemoryFences, MemoryRuntime
 from controller.broker.reporter import Reporter
+from controller.broker.rivals import Rivals, told
+from controller.bus.consumer import Record
 from controller.config.load import load_settings
 from controller.config.settings import Settings
 from controller.domain.ids import Session
-from controller.ops.cmd_agent import advertised_host, capacity_of, host_of, options_of, parse_capacity, split_watch
+from controller.ops import cmd_agent
+from controller.ops.cmd_agent import (
+    _kafka_answers,
+    advertised_host,
+    capacity_of,
+    host_of,
+    options_of,
+    parse_capacity,
+    split_watch,
+)
 
 
 def settings(*sets: str) -> Settings:
@@ -81,3 +95,73 @@ def test_the_hosts_figures_win_over_the_runtimes() -> None:
     asyncio.run(run())
     assert sent[0]["resources"]["cpu"] == {"usage": 42.0, "limit": 400.0}
     assert sent[1]["resources"].get("cpu") != {"usage": 42.0, "limit": 400.0}
+
+
+def test_without_a_kafka_one_line_says_so_until_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    tried = 0
+    check = cmd_agent.check_reachable
+
+    def count(bootstrap: str) -> None:
+        nonlocal tried
+        tried += 1
+        if tried == 60:
+            listener.listen()
+        check(bootstrap)
+
+    monkeypatch.setattr(cmd_agent, "TRY_AGAIN_S", 0.001)
+    monkeypatch.setattr(cmd_agent, "check_reachable", count)
+    monkeypatch.setattr(cmd_agent.log, "warning", lambda text, **more: said.append(f"{text}: {more['reason']}"))
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        asyncio.run(_kafka_answers(address))
+    (line,) = said
+    assert line.startswith(f"waiting for Kafka: no Kafka answers at {address}")
+    assert tried == 60
+
+
+def test_the_client_library_tells_of_single_connections_at_debug_only() -> None:
+    logger = logging.getLogger("kafka.net.connection")
+    shown: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: shown.append(record.getMessage())  # type: ignore[method-assign]
+    root, before = logging.getLogger(), logging.getLogger().level
+    logger.addHandler(handler)
+    try:
+        for level in (logging.INFO, logging.DEBUG):
+            root.setLevel(level)
+            logger.error("%s: Connection lost: refused", "b1")
+            logger.error("Authentication failed")
+    finally:
+        root.setLevel(before)
+        logger.removeHandler(handler)
+    assert shown == ["Authentication failed", "b1: Connection lost: refused", "Authentication failed"]
+
+
+def beat(broker: str = "a:1", nonce: str = "old", **more: object) -> Record:
+    said = {"v": 1, "broker": broker, "incarnation": 3, "nonce": nonce, "session": 2, "applied_seq": 9} | more
+    return Record("heartbeats", 0, 0, 0, json.dumps(said).encode())
+
+
+def test_a_process_that_is_heard_twice_is_a_rival() -> None:
+    rivals = Rivals("a:1", "mine")
+    rivals.take([beat(), beat(nonce="mine"), beat(nonce="mine"), beat(broker="b:1"), beat(broker="b:1")])
+    rivals.take([Record("heartbeats", 0, 0, 0, b"{"), beat(nonce="third")])
+    assert rivals.living is None, "one heartbeat may have been on its way when the process was killed"
+    rivals.take([beat()])
+    assert rivals.living is not None
+    assert rivals.living.session == Session("a:1", 3, "old", 2)
+
+
+def test_a_rival_is_named_by_what_is_known_of_it() -> None:
+    def text(**info: object) -> str:
+        rivals = Rivals("a:1", "mine")
+        rivals.take([beat(info=info), beat(info=info)])
+        assert rivals.living is not None
+        return told(rivals.living).split(": ", 1)[1].split("; ")[0]
+
+    whole = text(host="h", pid=7, started_ms=1_700_000_000_000)
+    assert whole == "pid 7 on h since 2023-11-14 22:13:20 UTC, session a:1#3.old.2"
+    assert text(lookup_url="http://h:1") == "http://h:1, session a:1#3.old.2"
+    assert text() == "an agent of an older version, session a:1#3.old.2"

@@ -1,7 +1,9 @@
-"""A broker started a second time while its first process lives: the older one goes, the newer one waits for its end."""
+"""A broker started a second time while its first process lives: refused, unless it is told to take over. Then the
+older one goes, and the newer one waits for its end."""
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 
 import pytest
@@ -26,7 +28,12 @@ def test_older_process_exits_and_its_bundles_are_given_away_only_after_its_lease
     topics, session = on_victim(), victim.registered()
     older, before = victim.child, cluster.state.seq
     assert older is not None
-    newer = victim.start(process="victim-again")
+    refused = victim.start(process="victim-refused")
+    assert refused.wait(60) == LOST, refused.last_words()
+    assert f"pid {older.pid} on {socket.gethostname()} since 20" in refused.last_words()
+    assert f"session {session}; stop it first, or start with --take-over" in refused.last_words()
+    assert victim.registered() == session, "the first one has noticed nothing"
+    newer = victim.start(process="victim-again", more=["--take-over"])
     following = victim.registered(after=session)
     assert (following.incarnation, following.number) == (session.incarnation + 1, 1)
     assert older.wait(60) == LOST, older.last_words()

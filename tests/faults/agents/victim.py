@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Sequence
 
 import httpx
 
@@ -28,10 +29,11 @@ class Victim:
         self.child: Child | None = None
         self._url = ""
 
-    def start(self, process: str = NAME, failpoints: str = "") -> Child:
-        """A process of this broker id. Returns at once."""
+    def start(self, process: str = NAME, failpoints: str = "", more: Sequence[str] = ()) -> Child:
+        """A process of this broker id, with further options. Returns at once."""
         self.child = self.cluster.start_agent(
             NAME,
+            *more,
             name=process,
             env={"BALLAST_FAILPOINTS": failpoints},
             kafka__bootstrap_servers=f"127.0.0.1:{self.proxy.port}",
