@@ -177,7 +177,7 @@ class Stage:
         for sender in self.senders.values():
             sender.producer.close()
 
-    def agent(self, broker: str, nonce: str = "n1", **options: Any) -> Agent:
+    def agent(self, broker: str, nonce: str = "n1", told: AgentOptions = OPTIONS, **options: Any) -> Agent:
         """An agent, running from now on."""
         sender = self.senders[broker] = CutSender(JsonProducer(self.bootstrap, broker, delivery_timeout_ms=3_000))
         table = self.tables[broker] = CutTable(str(self.root))
@@ -187,7 +187,7 @@ class Stage:
             return TopicReader(self.bootstrap, topics, on_batch, name=broker, on_failure=on_failure)
 
         wires = Wires(sender, sender, reader, table, self.names)
-        agent = Agent(broker, nonce, runtime, wires, OPTIONS, lookup_url=f"http://{broker}", jitter=0.5, **options)
+        agent = Agent(broker, nonce, runtime, wires, told, lookup_url=f"http://{broker}", jitter=0.5, **options)
         self.runs[broker] = asyncio.create_task(agent.run())
         return agent
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,50 @@ def test_newer_process_replaces_the_older_one(play: Callable[[Scenario], None]) 
         stage.controller.journal.register(Session("a", 2, "newer", 1))
         assert (await asyncio.wait_for(older, 90)).code == LOST
         assert stage.runtimes["a"].serving() == {}
+
+    play(scenario)
+
+
+def test_a_second_process_is_refused_unless_it_is_told_to_take_over(
+    play: Callable[[Scenario], None],
+) -> None:
+    async def scenario(stage: Stage) -> None:
+        process = {"host": "h1", "pid": 4711, "started_ms": 1_700_000_000_000}
+        stage.agent("a", process=process)
+        (session,) = await _registered(stage, "a")
+        first = stage.runs["a"]
+        refused = stage.agent("a", nonce="n2")
+        ending = await asyncio.wait_for(stage.runs["a"], 90)
+        assert (ending.code, refused.sessions) == (LOST, None), "it has not said a word"
+        assert f"pid 4711 on h1 since 2023-11-14 22:13:20 UTC, session {session}" in ending.text
+        assert "--take-over" in ending.text
+        assert not first.done()
+        stage.agent("a", nonce="n3", told=replace(OPTIONS, take_over=True))
+        assert (await asyncio.wait_for(first, 90)).code == LOST
+        state = stage.controller.journal.state
+        await stage.until(lambda: state.session_of("a") == Session("a", 2, "n3", 1), "the newer one's registration")
+
+    play(scenario)
+
+
+def test_after_a_kill_the_next_process_waits_for_silence_or_the_sessions_end(play: Callable[[Scenario], None]) -> None:
+    async def scenario(stage: Stage) -> None:
+        told = replace(OPTIONS, lease_ms=2_000)
+        journal = stage.controller.journal
+        stage.agent("a", told=told)
+        (session,) = await _registered(stage, "a")
+        stage.runs["a"].cancel()  # it says no goodbye
+        await asyncio.gather(stage.runs["a"], return_exceptions=True)
+        stage.agent("a", nonce="n2", told=told)
+        await stage.until(lambda: journal.state.session_of("a") == Session("a", 2, "n2", 1), "a lease of silence")
+        stage.runs["a"].cancel()
+        await asyncio.gather(stage.runs["a"], return_exceptions=True)
+        patient = replace(OPTIONS, lease_ms=600_000)
+        third = stage.agent("a", nonce="n3", told=patient)
+        await stage.until(lambda: third.watcher.ready, "the journal's reading")
+        stage.controller.rules.ended(journal.state.brokers["a"].session)
+        await stage.until(lambda: journal.state.session_of("a") == Session("a", 3, "n3", 1), "no more listening")
+        assert session.incarnation == 1
 
     play(scenario)
 
