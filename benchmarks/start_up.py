@@ -122,7 +122,8 @@ def start_controller(root: str) -> Callable[[], int]:
     instance = f"bench-{wall_ms()}"
     tables = ControlTables(root, instance, settings, metrics, threading.Event())
     state = tables.load_state()
-    entries = first_entries(state, instance, wall_ms(), control, {})  # no Kafka: the whole job's is still unknown
+    journal_id = state.journal_id or instance
+    entries = first_entries(state, instance, wall_ms(), control, {}, journal_id)  # no Kafka: the job's is still unknown
     state = claim(state, entries, tables.commit)
     tables.record_config(wall_ms())
     held = Claim(instance, state, {})

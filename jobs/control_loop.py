@@ -136,7 +136,7 @@ class ControlLoop:
         read_ms = self._clocks.boot_ms()
         found = parse_rows(rows, self._applied, self._parsers)
         self._report(found, rows)
-        self._yield_to_another(found.events)
+        self._yield_to_another(found.events, read_ms)
         failpoints.reach("control.before_step")
         events: list[Event] = [*found.events, *self._finished_rounds()]
         offsets = merged(self._unjournaled, found.offsets)
@@ -177,15 +177,16 @@ class ControlLoop:
         self._tables.project(self.state)
         self.metrics.after_batch(self.state, self._watch)
 
-    def _yield_to_another(self, events: Sequence[Event]) -> None:
+    def _yield_to_another(self, events: Sequence[Event], now_ms: int) -> None:
         """A tick of another instance beyond our own seq says that it has committed since, and so does a projection
         beyond it. A quiet controller would otherwise learn of a take-over only at its next commit. The journal has
         the last word: anybody can forge a tick. One of another journal says nothing of this one; that the topics were
         given to it, the owner's record says."""
         ticks = [event for event in events if isinstance(event, Tick) and event.instance != self.instance]
         strays = [tick for tick in ticks if is_foreign(self.state.journal_id, tick.journal_id)]
-        if strays:
-            self._yield_to_owner()
+        if strays and now_ms - self._owner_checked_ms >= OWNER_CHECK_MS:
+            self._check_owner()
+            self._owner_checked_ms = now_ms
         hints = [
             f"a tick of {tick.instance} with seq {tick.seq}"
             for tick in ticks
@@ -202,12 +203,6 @@ class ControlLoop:
                 log.error("%s; whether it has taken over: %s", hints[0], error)
             else:
                 log.warning("%s: the journal does not bear it out", hints[0])
-
-    def _yield_to_owner(self) -> None:
-        now_ms = self._clocks.boot_ms()
-        if now_ms - self._owner_checked_ms >= OWNER_CHECK_MS:
-            self._check_owner()
-            self._owner_checked_ms = now_ms
 
     def _finished_rounds(self) -> list[RoundFinished]:
         finished = []

@@ -86,7 +86,8 @@ class Sessions:
         """A heartbeat is due. None while a session ends: what it owned is still being dropped."""
         if self._ending is None and not self.over:
             state = self._state()
-            self._heart.beat(self.current, self.lease, state.seq, self._info, state.journal_id)
+            journal_id = state.journal_id if state.seq else ""  # that none is followed yet is a word of its own
+            self._heart.beat(self.current, self.lease, state.seq, self._info, journal_id)
 
     def on_applied(self, entries: Sequence[Entry]) -> None:
         """The state has changed by these entries."""

@@ -28,10 +28,11 @@ def heartbeat(
 ) -> dict[str, Any]:
     """`info`: runtime, can_fence, version, lookup_url, data_address, capacity, host, pid, started_ms.
 
-    `journal_id`: the journal that is followed. Empty says that none is yet, which an older version does not say.
+    `journal_id`: the journal that is followed; empty: none has been read yet; None: one that has no id.
     """
     base = {"v": VERSION, **session_fields(session), "applied_seq": applied_seq, "sent_ms": sent_ms}
-    return {**base, "info": dict(info), "journal_id": journal_id or ""}
+    named = {} if journal_id is None else {"journal_id": journal_id}
+    return {**base, "info": dict(info), **named}
 
 
 def event(session: Session, kind: str, applied_seq: int, sent_ms: int, **fields: Any) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from controller.ledger.follower import Follower
 from controller.ledger.journal import Journal
 from controller.ledger.tables import TableRoot
 from jobs import control_loop
-from jobs.control_loop import Claim, Clocks, ControlLoop, Stopping
+from jobs.control_loop import OWNER_CHECK_MS, Claim, Clocks, ControlLoop, Stopping
 from jobs.control_metrics import ControlMetrics
 from jobs.control_records import Row
 from jobs.control_start import claim, first_entries
@@ -60,6 +60,8 @@ class World:
     offset: int = 0
     batch: int = 0
     feed: Ear = field(default_factory=Ear)
+    owner_checks: list[int] = field(default_factory=list)  # when it was looked whose topics these are
+    lost: bool = False  # the topics were given to another journal
 
     def __post_init__(self) -> None:
         settings = Settings(tables=Tables(root=str(self.folder / "tables")))
@@ -67,11 +69,16 @@ class World:
         self.tables = ControlTables(settings.tables.root, self.instance, settings, metrics, threading.Event())
         control = control_settings(settings)
         state = self.tables.load_state()
-        state = claim(state, first_entries(state, self.instance, 5, control, KAFKA), self.tables.commit)
+        state = claim(state, first_entries(state, self.instance, 5, control, KAFKA, "ours"), self.tables.commit)
         clocks = Clocks(lambda: self.now_ms, lambda: 5)
         held = Claim(self.instance, state, KAFKA)
-        self.loop = ControlLoop(held, self.tables, self.feed, NAMES, control, clocks, metrics)
+        self.loop = ControlLoop(held, self.tables, self.feed, NAMES, control, clocks, metrics, self.check_owner)
         self.patience_ms = control.lease_ms + control.margin_ms
+
+    def check_owner(self) -> None:
+        self.owner_checks.append(self.now_ms)
+        if self.lost:
+            raise ForeignCommit("these topics have been given to journal other")
 
     def heartbeat(self) -> Row:
         record = {"v": 1, "broker": "b:1", "incarnation": 1, "nonce": "n", "session": 1, "applied_seq": 0}
@@ -303,3 +310,29 @@ def test_evidence_that_never_gets_through_ends_the_batch_before_its_commit(world
         failpoints.activate("")
     assert journal_of(world) == before
     assert isinstance(world.loop.failure, OSError)
+
+
+def stray(world: World) -> Row:
+    tick = {"v": 1, "kind": "tick", "instance": "stray", "seq": 10_000, "journal_id": "other"}
+    return world._row(NAMES.heartbeats, tick)
+
+
+def test_a_controller_of_another_journal_ends_this_one_only_when_the_topics_are_its_own(world: World) -> None:
+    alarmed = world.run(stray(world))
+    assert world.owner_checks == [1_000]
+    for end_ms in (2_000, 1_000 + OWNER_CHECK_MS - 1):
+        world.run(stray(world), end_ms=end_ms)
+    assert world.owner_checks == [1_000], "now and then is enough"
+    assert world.loop.state.seq == alarmed.seq, "alarmed once"
+    world.lost = True
+    world.now_ms = 1_000 + OWNER_CHECK_MS
+    with pytest.raises(ForeignCommit, match="given to journal other"):
+        world.run(stray(world))
+    assert isinstance(world.loop.failure, ForeignCommit)
+
+
+def test_ticks_of_this_journal_and_of_older_versions_are_no_strays(world: World) -> None:
+    for journal_id in ({"journal_id": "ours"}, {}):
+        tick = {"v": 1, "kind": "tick", "instance": "another", "seq": 1, **journal_id}
+        world.run(world._row(NAMES.heartbeats, tick))
+    assert world.owner_checks == []

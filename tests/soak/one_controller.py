@@ -47,7 +47,7 @@ class OneController:
         metrics, control = ControlMetrics(CollectorRegistry()), control_settings(settings)
         self.tables = ControlTables(self.root, "soak", settings, metrics, threading.Event())
         state = self.tables.load_state()
-        state = claim(state, first_entries(state, "soak", wall_ms(), control, KAFKA), self.tables.commit)
+        state = claim(state, first_entries(state, "soak", wall_ms(), control, KAFKA, "soaked"), self.tables.commit)
         clocks = Clocks(lambda: self.boot_ms, wall_ms)
         held = Claim("soak", state, KAFKA)
         self.loop = ControlLoop(held, self.tables, _Silent(), NAMES, control, clocks, metrics)
