@@ -53,7 +53,7 @@ BROKERS = Record(
         Field("incarnation", LONG, "", "grows each time the process starts"),
         Field("nonce", STRING, "", "random name of the process"),
         Field("session", STRING, "", "newest session, broker#incarnation.nonce.number"),
-        Field("state", STRING, "", "alive or ended"),
+        Field("state", STRING, "", "alive or gone"),
         Field("drained", BOOLEAN, "", "gets no bundles until undrained"),
         Field("leaving", BOOLEAN, "", "is handing everything over before it goes"),
         Field("runtime", STRING, "", "reference or pulsar"),

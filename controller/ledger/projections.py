@@ -158,7 +158,7 @@ def _broker_row(broker: Broker, state: ClusterState) -> Row:
         "incarnation": session.incarnation,
         "nonce": session.nonce,
         "session": str(session),
-        "state": "alive" if state.alive(session) else "ended",
+        "state": "alive" if state.alive(session) else "gone",
         "drained": broker.drained,
         "leaving": broker.leaving,
         "runtime": broker.runtime,

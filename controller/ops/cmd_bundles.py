@@ -44,7 +44,7 @@ def bundles(
                 row["to"],
                 rate_text(row["msg_rate"], "/s"),
                 rate_text(row["throughput"], "B/s"),
-                rate_text(row["topics"]),
+                None if row["topics"] is None else round(row["topics"]),
                 time_text(row["moved_at_ms"]),
             )
             for row in rows[:limit]

@@ -1,17 +1,35 @@
-"""`ballast drain` and `ballast undrain`: empty a broker and keep it empty, or let it take bundles again."""
+"""`ballast drain` and `ballast undrain`: empty a broker and keep it empty, or let it take bundles again.
+
+`drain --wait` ends when the broker owns nothing and nothing is on its way to it. Exit code 1 when that takes too long:
+the drain goes on.
+"""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
-from controller.ops.cli_options import AsJson, Conf, Profile, Sets, Timeout, Why, new_app, told
-from controller.ops.commanding import ANSWER_S, carry_out
+from controller.config.settings import Settings
+from controller.domain.errors import BallastError
+from controller.ledger.follower import Follower
+from controller.ops.cli_options import PROBLEM, AsJson, Conf, Profile, Sets, Timeout, Why, new_app, settings_of, told
+from controller.ops.commanding import ANSWER_S, answer_to, carry_out, tell
+from controller.ops.operator import POLL_S
+from controller.ops.show import duration_text
 
 app = new_app()
 undrain_app = new_app()
 Broker = Annotated[str, typer.Argument(metavar="BROKER")]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait until the broker owns nothing.")]
+WaitTimeout = Annotated[float, typer.Option("--wait-timeout", help="Most seconds that --wait waits.", min=0.1)]
+WAIT_S = 600.0
+
+
+class NotEmpty(BallastError):
+    """Raised when a broker that is waited for will not become empty."""
 
 
 @app.command()
@@ -19,10 +37,54 @@ Broker = Annotated[str, typer.Argument(metavar="BROKER")]
 def drain(
     broker: Broker,
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
-    why: Why = "", timeout: Timeout = ANSWER_S,
+    why: Why = "", timeout: Timeout = ANSWER_S, wait: Wait = False, wait_timeout: WaitTimeout = WAIT_S,
 ) -> None:  # fmt: skip
     """Hand everything the broker owns to others; it gets nothing until undrained, also after a restart."""
-    carry_out(conf, profile, sets, as_json, "drain", why, timeout, {"broker": broker})
+    settings = settings_of(conf, profile, sets)
+    outcome = answer_to(settings, "drain", why, timeout, {"broker": broker})
+    if not wait or not outcome.accepted:
+        tell(outcome, "drain", as_json)
+        return
+    if not as_json:
+        tell(outcome, "drain", as_json)
+    began_s = time.monotonic()
+    left = wait_until_empty(settings, broker, wait_timeout, lambda left: _progress(broker, left))
+    took_ms = round(1000 * (time.monotonic() - began_s))
+    if as_json:
+        tell(outcome, "drain", as_json, {"bundles_left": left, "waited_ms": took_ms})
+    elif not left:
+        typer.echo(f"{broker} owns nothing, after {duration_text(took_ms)}")
+    if left:
+        more = f"`ballast bundles --broker {broker}` lists them; the drain goes on"
+        typer.echo(f"ballast: {broker} still has {left} bundles after {wait_timeout:g} s: {more}", err=True)
+        raise typer.Exit(PROBLEM)
+
+
+def wait_until_empty(settings: Settings, broker: str, timeout_s: float, told: Callable[[int], None]) -> int:
+    """How many bundles the broker has left, 0 unless the time is up; `told` hears each number above 0 once.
+
+    Raises NotEmpty when somebody has undrained the broker.
+    """
+    follower = Follower(settings.tables.root)
+    state = follower.bootstrap()
+    deadline_s, last = time.monotonic() + timeout_s, 0
+    while True:
+        left = sum(broker in (r.by and r.by.broker, r.to and r.to.broker) for r in state.bundles.values())
+        known = state.brokers.get(broker)
+        if left and known is not None and not known.drained:
+            raise NotEmpty(f"{broker} is not drained (any more): it keeps its {left} bundles")
+        if left not in (0, last):
+            told(left)
+        if not left or time.monotonic() > deadline_s:
+            return left
+        last = left
+        time.sleep(POLL_S)
+        follower.catch_up()
+        state = follower.state
+
+
+def _progress(broker: str, left: int) -> None:
+    typer.echo(f"{broker}: {left} bundles left", err=True)
 
 
 @undrain_app.command()

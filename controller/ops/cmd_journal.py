@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Annotated
 
 import pyarrow.compute as pc
@@ -25,6 +25,7 @@ POLL_S = 0.25
 Since = Annotated[int | None, typer.Option("--since", help="Entries above this seq; without it the newest.", min=0)]
 Follow = Annotated[bool, typer.Option("--follow", help="Go on with what comes, one line an entry, until Ctrl-C.")]
 OfKind = Annotated[str | None, typer.Option("--kind", help="Only entries of this kind.")]
+Offsets = Annotated[bool, typer.Option("--offsets", help="Also `offsets`: how far Kafka was read. --json has them.")]
 OfBundle = Annotated[str | None, typer.Option("--bundle", help="Only entries about this bundle.")]
 
 
@@ -33,6 +34,7 @@ OfBundle = Annotated[str | None, typer.Option("--bundle", help="Only entries abo
 def journal(
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
     since: Since = None, limit: Limit = 50, follow: Follow = False, kind: OfKind = None, bundle: OfBundle = None,
+    offsets: Offsets = False,
 ) -> None:  # fmt: skip
     """Entries in order. --since takes the first ones above a seq, otherwise the newest are shown."""
     kinds = [k.value for k in Kind]
@@ -44,15 +46,23 @@ def journal(
     for column, wanted in (("kind", kind), ("bundle", bundle)):
         if wanted is not None:
             rows = rows.filter(pc.equal(rows[column], wanted))
+    hidden = {Kind.OFFSETS.value} - {kind} if not (offsets or as_json) else set()
+    for name in hidden:
+        rows = rows.filter(pc.not_equal(rows["kind"], name))
     rows = rows.sort_by("seq")
     chosen = rows.slice(0, limit) if since is not None else rows.slice(max(0, rows.num_rows - limit))
     entries = [Entry.from_row(row) for row in chosen.to_pylist()]
     if follow:
-        _follow(settings, entries, lambda e: kind in (None, e.kind.value) and bundle in (None, e.bundle), as_json)
+        _follow(settings, entries, lambda e: _wanted(e, kind, bundle, hidden), as_json)
     elif as_json:
         emit_json([_document(entry) for entry in entries])
     else:
         print_entries(entries)
+
+
+def _wanted(entry: Entry, kind: str | None, bundle: str | None, hidden: Collection[str]) -> bool:
+    found = entry.kind.value
+    return kind in (None, found) and bundle in (None, entry.bundle) and found not in hidden
 
 
 def _follow(settings: Settings, shown: Sequence[Entry], wanted: Callable[[Entry], bool], as_json: bool) -> None:
@@ -88,7 +98,7 @@ def _line(entry: Entry, as_json: bool) -> None:
 
 def print_entries(entries: Sequence[Entry], title: str = "") -> None:
     """The table that `explain` prints as well."""
-    columns = ["seq >", "at (UTC)", "kind", "about", "what", "reason", "cause"]
+    columns = ["seq >", "at (UTC)", "kind", "about", "what …", "reason", "cause"]
     emit_table(columns, [_cells(entry) for entry in entries], title, empty="no entry matches")
 
 
@@ -116,9 +126,9 @@ def _what(entry: Entry) -> str:
         )
     if entry.kind is Kind.ROUND:
         return " ".join(f"{count} {kind}" for kind, count in entry.data.get("counts", {}).items())
-    if entry.kind is Kind.OFFSETS:
-        return ""
-    return " ".join(f"{key}={json.dumps(value)}" for key, value in sorted(entry.data.items()))[:120]
+    if entry.kind is Kind.NAMESPACE_CREATED:
+        return f"{len(entry.data['bundles'])} bundles"
+    return " ".join(f"{key}={json.dumps(value)}" for key, value in sorted(entry.data.items()))
 
 
 def _document(entry: Entry) -> dict[str, object]:

@@ -83,7 +83,7 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         yield "strategy", f"{document['strategy_by_command']}  (by command: `ballast strategy configured` ends it)"
     if document["overrides"]:
         yield "overrides", f"{document['overrides']} hold  (`ballast override list`)"
-    named = [(word, brokers[word]) for word in ("drained", "leaving", "ended")]
+    named = [(word, brokers[word]) for word in ("drained", "leaving", "gone")]
     more = [f"{len(ids)} {word}: {', '.join(ids[:5])}" for word, ids in named if ids]
     yield "brokers", ", ".join([f"{brokers['alive']} alive", *more])
     yield "bundles", ", ".join(f"{count} {state}" for state, count in bundles.items()) or "none"

@@ -10,6 +10,7 @@ from typing import Any
 import typer
 
 from controller.bus.cluster import KafkaUnavailable
+from controller.config.settings import Settings
 from controller.ops.cli_options import PROBLEM, settings_of
 from controller.ops.operator import Operator, Outcome
 from controller.ops.reading import Reader
@@ -30,12 +31,15 @@ def carry_out(
     args: Mapping[str, Any],
 ) -> None:
     """Send the command, wait for the answer, print it. Raises KafkaUnavailable, NoAnswer, typer.Exit on a rejection."""
-    settings = settings_of(conf, profile, sets)
+    tell(answer_to(settings_of(conf, profile, sets), kind, why, timeout_s, args), kind, as_json)
+
+
+def answer_to(settings: Settings, kind: str, why: str, timeout_s: float, args: Mapping[str, Any]) -> Outcome:
+    """Send the command, wait for the answer. Raises KafkaUnavailable, NoAnswer."""
     Reader(settings)  # without tables nobody could answer: say that first
     check_reachable(settings.kafka.bootstrap_servers)
     with Operator(settings) as operator:
-        outcome = operator.run(kind, args, why, timeout_s)
-    tell(outcome, kind, as_json)
+        return operator.run(kind, args, why, timeout_s)
 
 
 def check_reachable(bootstrap: str) -> None:
@@ -53,8 +57,8 @@ def check_reachable(bootstrap: str) -> None:
     )
 
 
-def tell(outcome: Outcome, kind: str, as_json: bool) -> None:
-    """Print an outcome; ends with exit code 1 when the command was rejected."""
+def tell(outcome: Outcome, kind: str, as_json: bool, more: Mapping[str, Any] | None = None) -> None:
+    """Print an outcome; ends with exit code 1 when the command was rejected. `more` is added to the JSON document."""
     if as_json:
         emit_json(
             {
@@ -63,6 +67,7 @@ def tell(outcome: Outcome, kind: str, as_json: bool) -> None:
                 "accepted": outcome.accepted,
                 "reason": outcome.reason or None,
                 "seq": outcome.seq,
+                **(more or {}),
             }
         )
     elif outcome.accepted:

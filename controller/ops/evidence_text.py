@@ -79,10 +79,12 @@ def print_candidates(decision: Row) -> None:
         return
     typer.echo("")
     paired = any("target_after" in row for row in rows)
-    columns = ["bundle", "target", *(["source after >", "target after >"] if paired else []), "lost by"]
+    swapped = any(row.get("in_exchange_for") for row in rows)
+    columns = ["bundle", "target", *(["in exchange for"] if swapped else []),
+               *(["source after >", "target after >"] if paired else []), "lost by"]  # fmt: skip
     emit_table(
         columns,
-        [_candidate(row, paired, _is_chosen(row, decision)) for row in rows],
+        [_candidate(row, paired, swapped, _is_chosen(row, decision)) for row in rows],
         title=f"the best {len(rows)} {'pairs' if paired else 'bundles'} of {giver_of(decision)}",
     )
 
@@ -109,12 +111,14 @@ def print_as_target(rows: Sequence[Row]) -> None:
 
 
 def _is_chosen(row: Row, decision: Row) -> bool:
-    return (row["bundle"], row.get("target")) == (decision["bundle"], decision["target"])
+    what = decision["bundle"], decision["target"], decision["evidence"].get("swapped_with")
+    return (row["bundle"], row.get("target"), row.get("in_exchange_for")) == what
 
 
-def _candidate(row: Row, paired: bool, chosen: bool) -> tuple[Any, ...]:
+def _candidate(row: Row, paired: bool, swapped: bool, chosen: bool) -> tuple[Any, ...]:
     scores = scores_text(row) if paired else ()
-    return (row["bundle"], row.get("target"), *scores, "chosen" if chosen else lost_text(row))
+    other = (row.get("in_exchange_for"),) if swapped else ()
+    return (row["bundle"], row.get("target"), *other, *scores, "chosen" if chosen else lost_text(row))
 
 
 def scores_text(row: Row) -> tuple[str, str]:

@@ -104,7 +104,7 @@ def broker_rows(reader: Reader) -> list[Row]:
         rows.append(
             {
                 "broker": broker.id,
-                "state": "alive" if state.alive(broker.session) else "ended",
+                "state": "alive" if state.alive(broker.session) else "gone",
                 "incarnation": broker.session.incarnation,
                 "session": str(broker.session),
                 "drained": broker.drained,
@@ -211,7 +211,7 @@ def _broker_counts(state: ClusterState) -> Row:
         "alive": len(alive),
         "drained": [b.id for b in alive if b.drained],
         "leaving": [b.id for b in alive if b.leaving],
-        "ended": sorted(set(state.brokers) - {b.id for b in alive}),
+        "gone": sorted(set(state.brokers) - {b.id for b in alive}),
     }
 
 

@@ -21,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 _WIDE = 100_000
+_WRAPPED = 100  # characters of a column that wraps, however wide the table may be
 RIGHT = "right"
 
 
@@ -30,12 +31,17 @@ def emit_json(document: Any) -> None:
 
 
 def emit_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str = "", empty: str = "") -> None:
-    """A table without lines. A column whose name ends in ` >` is right-aligned, one that ends in ` …` may wrap."""
+    """A table without lines. A column whose name ends in ` >` is right-aligned, one that ends in ` …` wraps."""
     table = Table(box=None, title=title or None, title_justify="left", title_style="bold", pad_edge=False)
     for column in columns:
         name, wraps, right = column.removesuffix(" …").removesuffix(" >"), column.endswith(" …"), column.endswith(" >")
         table.add_column(
-            name, no_wrap=not wraps, overflow="fold", justify="right" if right else "left", header_style="bold"
+            name,
+            no_wrap=not wraps,
+            overflow="fold",
+            justify="right" if right else "left",
+            header_style="bold",
+            max_width=_WRAPPED if wraps else None,
         )
     given = list(rows)
     for row in given:

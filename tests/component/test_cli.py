@@ -23,13 +23,16 @@ import pytest
 
 from controller.domain.decision import Reason
 from controller.domain.entries import Kind
+from controller.domain.ids import Bundle
 from controller.domain.ownership import State
 from controller.domain.reason_words import reason_words
 from controller.ops.cli import COMMANDS, main
+from controller.ops.cmd_drain import NotEmpty, wait_until_empty
 from controller.ops.cmd_status import round_text
 from controller.ops.evidence_text import evidence_lines, kind_text, reason_text
 from controller.ops.evidence_view import EvidenceView
 from controller.ops.liveness import Heard
+from controller.ops.overview import broker_rows
 from controller.ops.overview import status as status_of
 from controller.ops.paths import ROOT
 from controller.ops.reading import Reader
@@ -140,7 +143,7 @@ def test_status_counts_what_the_journal_says(run: ShortRun) -> None:
     assert found["controller"]["alive"] is True
     assert found["mode"] == "live"
     assert (found["strategy_by_command"], found["overrides"]) == (None, 0)
-    assert found["brokers"] == {"registered": 3, "alive": 3, "drained": [], "leaving": [], "ended": []}
+    assert found["brokers"] == {"registered": 3, "alive": 3, "drained": [], "leaving": [], "gone": []}
     assert found["bundles"] == Counter(r.state.value for r in run.state.bundles.values())
     (moving,) = found["in_flight"]
     assert (moving["state"], moving["owner"], moving["to"]) == ("transferring", "b2:8080", "b1:8080")
@@ -279,6 +282,84 @@ def test_the_journal_is_printed_in_order(document: Any, ballast: Any, run: Short
     bundle = run.owned_by("b2:8080")[0]
     assert {row["bundle"] for row in document(f"journal --bundle {bundle}")} == {bundle}
     assert ballast("journal --kind gossip")[0] == 2
+
+
+def test_the_journals_text_hides_offsets_and_cuts_nothing(ballast: Any, document: Any, run: ShortRun) -> None:
+    kinds = Counter(e.kind for e in run.entries)
+    assert " offsets " not in ballast("journal --limit 1000")[1]
+    assert len(ballast("journal --limit 7")[1].splitlines()) >= 8  # the newest seven that are shown
+    for line in ("journal --limit 1000 --offsets", "journal --limit 1000 --kind offsets"):
+        assert ballast(line)[1].count(" offsets ") == kinds[Kind.OFFSETS]
+    assert sum(row["kind"] == "offsets" for row in document("journal --limit 1000")) == kinds[Kind.OFFSETS]
+    registered = next(e for e in run.entries if e.kind is Kind.REGISTERED)
+    _, out, _ = ballast("journal --limit 1000 --kind registered")
+    assert f"info={json.dumps(registered.data['info'], sort_keys=True)}".replace(" ", "") in re.sub(
+        r"\s", "", _column(out, "what")
+    )
+
+
+def _column(table: str, name: str) -> str:
+    """The text of one column of a printed table, all rows after each other."""
+    head, *lines = table.splitlines()
+    begin = head.index(name)
+    end = begin + len(re.match(rf"{name}\s+", head[begin:])[0])  # type: ignore[index]
+    return "".join(line[begin:end] for line in lines)
+
+
+def test_topics_are_whole_numbers(ballast: Any, document: Any) -> None:
+    _, out, _ = ballast("bundles --limit 100")
+    shown = {line.split()[0]: line for line in out.splitlines()[1:]}
+    counted = {row["bundle"]: row["topics"] for row in document("bundles --limit 100") if row["topics"] is not None}
+    assert counted
+    head = out.splitlines()[0]
+    for bundle, topics in counted.items():
+        cell = shown[bundle][: head.index("topics") + len("topics")].split()[-1]
+        assert cell == str(round(topics))
+
+
+def test_a_broker_that_is_gone_is_called_so_everywhere(tmp_path: Path) -> None:
+    run = ShortRun(tmp_path / "tables")
+    for broker in ("b1:8080", "b2:8080", "b3:8080"):
+        run.join(broker)
+    run.kill("b3:8080")
+    run.project()
+    reader = Reader(run.settings)
+    expected = {"b1:8080": "alive", "b2:8080": "alive", "b3:8080": "gone"}
+    assert {row["broker"]: row["state"] for row in broker_rows(reader)} == expected
+    assert {row["broker"]: row["state"] for row in reader.rows("brokers", "seq").to_pylist()} == expected
+    assert status_of(reader, run.now_ms, None, None)["brokers"]["gone"] == ["b3:8080"]
+
+
+def test_a_drain_is_waited_for_until_nothing_is_owned(tmp_path: Path) -> None:
+    run = ShortRun(tmp_path / "tables")
+    for broker in ("b1:8080", "b2:8080"):
+        run.join(broker)
+    run.command("create_namespace", namespace="shop/orders", bundles=6)
+    run.look_up(*map(Bundle.parse, run.state.bundles))
+    run.command_unanswered("drain", broker="b1:8080")
+    told: list[int] = []
+
+    def tell(left: int) -> None:
+        told.append(left)
+        run.settle()  # the brokers do what they are asked for
+
+    held = len(run.owned_by("b2:8080"))
+    assert wait_until_empty(run.settings, "b1:8080", 30.0, tell) == 0
+    assert told == [6 - held]
+    assert run.owned_by("b1:8080") == []
+    with pytest.raises(NotEmpty, match="b2:8080 is not drained"):
+        wait_until_empty(run.settings, "b2:8080", 30.0, told.append)
+
+
+def test_a_drain_that_takes_too_long_says_what_is_left(tmp_path: Path) -> None:
+    run = ShortRun(tmp_path / "tables")
+    run.join("b1:8080")
+    run.command("create_namespace", namespace="shop/orders", bundles=2)
+    run.look_up(*map(Bundle.parse, run.state.bundles))
+    run.command_unanswered("drain", broker="b1:8080")
+    told: list[int] = []
+    assert wait_until_empty(run.settings, "b1:8080", 0.3, told.append) == 2  # there is nobody else
+    assert told == [2]
 
 
 def test_ids_are_never_cut(ballast: Any, run: ShortRun, monkeypatch: pytest.MonkeyPatch) -> None:

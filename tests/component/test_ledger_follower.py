@@ -248,7 +248,7 @@ def test_projections_are_the_fold_after_every_batch(root: TableRoot) -> None:
     owners = {row["bundle"]: row["by_broker"] for row in table_rows(root, "ownership", "bundle")}
     assert owners == {name: r.by.broker if r.by else None for name, r in HISTORY.state.bundles.items()}
     states = {row["broker"]: row["state"] for row in table_rows(root, "brokers", "broker")}
-    assert states == {"a:1": "alive", "b:1": "ended"}
+    assert states == {"a:1": "alive", "b:1": "gone"}
 
 
 def test_a_table_without_changes_is_not_written(root: TableRoot) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import itertools
 import os
+import re
 from typing import Any
 
 import pytest
@@ -17,11 +21,29 @@ NOTEBOOK = FOLDER / "01_operations.py"
 
 
 @pytest.fixture(scope="module")
-def variables(spark: Any, short_run: ShortRun) -> dict[str, Any]:
-    """What its variables are after it ran as a script, on the session of the tests, from a relative path."""
-    result = run_notebook(NOTEBOOK, tables=os.path.relpath(short_run.root.root))
+def run(spark: Any, short_run: ShortRun) -> tuple[dict[str, Any], str]:
+    """Its variables after it ran as a script, on the session of the tests, from a relative path; what it printed."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        result = run_notebook(NOTEBOOK, tables=os.path.relpath(short_run.root.root))
     assert result["spark"] is spark
-    return result
+    return result, printed.getvalue()
+
+
+@pytest.fixture(scope="module")
+def variables(run: tuple[dict[str, Any], str]) -> dict[str, Any]:
+    return run[0]
+
+
+def test_as_a_script_it_prints_headings_and_the_newest_rows(run: tuple[dict[str, Any], str]) -> None:
+    variables, printed = run
+    headings = re.findall(r"^# MAGIC #+ (.*)$", NOTEBOOK.read_text(), re.MULTILINE)
+    lines = printed.splitlines()
+    assert [line for line, below in itertools.pairwise(lines) if below == "=" * len(line) != ""] == headings
+    begin = next(at for at, line in enumerate(lines) if line.startswith("broker history"))
+    shown = [line[:19] for line in lines[begin + 2 : begin + 5]]
+    newest = sorted((row["at"] for row in rows(variables, "broker_history")), reverse=True)[:3]
+    assert shown == [f"{at:%Y-%m-%d %H:%M:%S}" for at in newest]
 
 
 def test_the_source_format_is_databricks_own() -> None:

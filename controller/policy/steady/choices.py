@@ -69,11 +69,12 @@ class Choices:
         self.held.name(swap.returning)
         after = self._scores(way)
         back = swap.target, source
-        for bundle, other, ends, scores in (
-            (swap.leaving, swap.returning, way, (before, after)),
-            (swap.returning, swap.leaving, back, (_reversed(before), _reversed(after))),
+        singly = evidence.get("pairs", [])  # why no bundle moves alone
+        for bundle, other, ends, scores, pairs in (
+            (swap.leaving, swap.returning, way, (before, after), [*swap.leavers, *singly]),
+            (swap.returning, swap.leaving, back, (_reversed(before), _reversed(after)), swap.returners),
         ):
-            told = {**evidence, "swapped_with": self._snapshot.bundles[other]}
+            told = {**evidence, "pairs": pairs, "swapped_with": self._snapshot.bundles[other]}
             self._record.note(ends[0], move_decision(self._snapshot, bundle, ends, *scores, reason, told))
         self._count(way, 2)
 

@@ -3,7 +3,7 @@ CREATE TABLE IF NOT EXISTS brokers (
   `incarnation` BIGINT NOT NULL COMMENT 'grows each time the process starts',
   `nonce` STRING NOT NULL COMMENT 'random name of the process',
   `session` STRING NOT NULL COMMENT 'newest session, broker#incarnation.nonce.number',
-  `state` STRING NOT NULL COMMENT 'alive or ended',
+  `state` STRING NOT NULL COMMENT 'alive or gone',
   `drained` BOOLEAN NOT NULL COMMENT 'gets no bundles until undrained',
   `leaving` BOOLEAN NOT NULL COMMENT 'is handing everything over before it goes',
   `runtime` STRING NOT NULL COMMENT 'reference or pulsar',
