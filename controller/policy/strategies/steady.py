@@ -31,7 +31,7 @@ class Steady:
     """See the module's text."""
 
     name = NAME
-    rules = 1
+    rules = 2
 
     def decide(self, snapshot: Snapshot, memory: Mapping[str, Any], settings: PolicySettings) -> StrategyOutcome:
         """Memory: `v`, `noise`, `brokers` (id -> incarnation and past), `speeds`, `advised`; all small integers."""
