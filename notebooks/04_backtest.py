@@ -114,7 +114,7 @@ print(f"{len(points)} points, {points_run} of them now; the interactive report i
 
 # MAGIC %md
 # MAGIC ## Scoreboard
-# MAGIC `max_best`: highest load of a broker by the best that any placement of these bundles could achieve; 1 is as even
+# MAGIC `max_best`: highest load of a broker by the best achievable, were bundles cut as fine as one likes; 1 is as even
 # MAGIC as it gets. Moves by cause: to brokers that had been empty, from brokers that left, and for balance.
 
 # COMMAND ----------
@@ -187,6 +187,6 @@ recommended = spark.createDataFrame(
     "setting string, configured string, recommended string",
 )
 display(recommended)
-for sentence in (*recommendation.reasons, *recommendation.advice):
+for sentence in (str(recommendation.confidence), *recommendation.reasons, *recommendation.advice):
     print(f"- {sentence}")
 print((OUT / CONF).read_text())

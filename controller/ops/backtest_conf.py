@@ -58,7 +58,8 @@ def snippet(recommendation: Recommendation, title: str) -> str:
     """The text of recommendation.yaml."""
     named = {} if recommendation.strategy is None else {"strategy": recommendation.strategy}
     tree, left_over = conf_tree({**named, **recommendation.settings})
-    lines = [*_comments([title, *recommendation.reasons])]
+    sure = str(recommendation.confidence)
+    lines = [*_comments([title, f"{sure[0].upper()}{sure[1:]}.", *recommendation.reasons])]
     lines += yaml.safe_dump(tree, sort_keys=True).splitlines() if tree else []
     lines += _comments([*left_over, *recommendation.advice])
     return "\n".join(lines) + "\n"

@@ -16,14 +16,18 @@ from controller.sim.backtest.recommend_wording import shown
 from controller.sim.backtest.result import PointResult
 
 STYLE = """
-body { font-family: system-ui, sans-serif; margin: 2rem auto; max-width: 75rem; padding: 0 1rem; color: #222; }
+body { font-family: system-ui, sans-serif; margin: 2rem auto; max-width: 90rem; padding: 0 1rem; color: #222; }
 h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: 0.2rem 0.6rem; text-align: right; border-bottom: 1px solid #ddd; white-space: nowrap; }
 th { cursor: pointer; border-bottom: 2px solid #888; vertical-align: bottom; } th.word, td.word { text-align: left; }
-.wide { overflow-x: auto; } tr.front td { background: #f2f6fb; } tr.recommended td { background: #dcebd8; }
+.wide { overflow-x: auto; } #scoreboard { width: 100%; font-size: 0.8rem; }
+#scoreboard th, #scoreboard td { padding: 0.2rem 0.3rem; } #scoreboard th { white-space: normal; }
+tr.front td { background: #f2f6fb; } tr.recommended td { background: #dcebd8; }
 pre { background: #f6f6f6; padding: 0.8rem; overflow-x: auto; } code { background: #f3f3f3; padding: 0 0.2rem; }
-p.none { color: #777; } dt { font-weight: 600; margin-top: 0.4rem; } dd { margin-left: 1.2rem; }
+#about td { white-space: normal; overflow-wrap: anywhere; } #about td:first-child { white-space: nowrap; }
+p.none { color: #777; } p.confidence { font-weight: 600; }
+dt { font-weight: 600; margin-top: 0.4rem; } dd { margin-left: 1.2rem; }
 """
 # Click on a heading: sort by it, click again: the other way round. Empty cells stay last.
 SORT = """
@@ -80,12 +84,14 @@ def _about(view: View, about: Mapping[str, str]) -> str:
         f'<tr><td class="word">{escape(name)}</td><td class="word">{escape(value)}</td></tr>'
         for name, value in rows.items()
     )
-    return f"<table>{cells}</table>"
+    return f'<table id="about">{cells}</table>'
 
 
 def _recommendation(view: View, snippet: str) -> str:
     found = view.recommendation
-    said = _list(found.reasons) + (f"<p>To know more:</p>{_list(found.advice)}" if found.advice else "")
+    sure = str(found.confidence)
+    said = f'<p class="confidence">{escape(sure[0].upper() + sure[1:])}</p>' + _list(found.reasons)
+    said += f"<p>To know more:</p>{_list(found.advice)}" if found.advice else ""
     settings = "\n".join(line for line in snippet.splitlines() if not line.startswith("#"))
     return f"<pre>{escape(settings)}</pre>{said}" if settings else said
 
@@ -99,7 +105,7 @@ def _scoreboard(view: View) -> str:
     if not view.results:
         return _none("No point has finished.")
     knobs = sorted({name for result in view.results for name in result.knobs})
-    heads = "".join(f'<th class="word">{escape(name)}</th>' for name in ("strategy", *knobs))
+    heads = "".join(f'<th class="word">{_breakable(name)}</th>' for name in ("strategy", *knobs))
     heads += "".join(f'<th title="{escape(means)}">{heading}</th>' for heading, means in FIGURES.values())
     chosen = view.recommendation.overall
     rows = []
@@ -115,6 +121,11 @@ def _scoreboard(view: View) -> str:
     )
 
 
+def _breakable(name: str) -> str:
+    """A knob's name that may go on in the next line after a dot or an underscore: headings stay narrow."""
+    return re.sub(r"([._])", r"\1<wbr>", escape(name))
+
+
 def _row(result: PointResult, knobs: Sequence[str]) -> str:
     words = [result.strategy, *(shown(result.knobs[name]) if name in result.knobs else "" for name in knobs)]
     cells = [f'<td class="word" data-value="{escape(word)}">{escape(word)}</td>' for word in words]
@@ -127,7 +138,7 @@ def _row(result: PointResult, knobs: Sequence[str]) -> str:
 def _figure(value: Value) -> str:
     if value is None:
         return "–"
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
+    return f"{value:.{3 if abs(value) < 10 else 1}f}" if isinstance(value, float) else str(value)
 
 
 def _meanings() -> str:

@@ -12,19 +12,27 @@ from typing import Any
 import matplotlib
 import numpy as np
 
-from controller.ops.backtest_view import CAUSES, View, thinned
-from controller.sim.backtest.recommend_wording import named
+from controller.ops.backtest_view import CAUSES, RING, View, thinned
 
 _GREY = "#999999"
 
 
 def draw_pareto(view: View, file: Path) -> None:
-    """Every point by churn and imbalance, the front as a line, the recommended point in a ring."""
+    """Every point by churn and imbalance, the front as a line, the recommended point in a ring.
+
+    As in the interactive plot: what is below is larger, a number says how many points are at a place.
+    """
     plot, axes = _canvas(1, 7, 4.5)
     for strategy in view.strategies:
         mine = [at for at, result in enumerate(view.results) if result.strategy == strategy]
         at_x, at_y = [view.churn[at] for at in mine], [view.imbalance[at] for at in mine]
-        axes.scatter(at_x, at_y, s=22, color=view.colour(strategy), label=strategy, zorder=2)
+        sizes = [(5 + RING * view.ring(at)) ** 2 for at in mine]
+        axes.scatter(at_x, at_y, s=sizes, color=view.colour(strategy), zorder=2)
+        axes.scatter([], [], s=22, color=view.colour(strategy), label=strategy)
+    for place, tied in view.places.items():
+        if len(tied) > 1:
+            axes.annotate(f"×{len(tied)}", place, xytext=(6 + RING * view.ring(tied[0]) / 2, 4),
+                          textcoords="offset points", fontsize="x-small")  # fmt: skip
     front_x, front_y = [view.churn[at] for at in view.front], [view.imbalance[at] for at in view.front]
     axes.plot(front_x, front_y, color=_GREY, linestyle=":", zorder=1, label="Pareto front")
     if (overall := view.recommendation.overall) is not None:
@@ -46,7 +54,7 @@ def draw_timeline(view: View, file: Path) -> None:
         look = {
             "color": view.colour(strategy),
             "linewidth": 1.1,
-            "label": named(view.results, view.results[at]).replace("`", ""),
+            "label": view.called(at),
         }
         balance.plot(hours, line.max_best, **look)
         moves.plot(hours, np.cumsum(line.moves), **look)

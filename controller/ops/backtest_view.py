@@ -10,15 +10,18 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from controller.domain.settings import PolicySettings
-from controller.sim.backtest.choose import chosen_of_each
+from controller.sim.backtest.choose import chosen_of_each, positions
 from controller.sim.backtest.pareto import churn, pareto_front, span_ms
 from controller.sim.backtest.recommend import Recommendation, recommend
+from controller.sim.backtest.recommend_wording import named
 from controller.sim.backtest.result import PointResult, PointRun, Timeline
 
 MOST_DRAWN = 1_500  # values of a line: more than a screen has columns
 COLOURS = (  # Tol's
     "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#999933", "#bbbbbb", "#332288", "#ee8866",
 )  # fmt: skip
+RING = 7  # pixels that a marker is larger for each strategy that is drawn over it
+MOST_NAMED = 12  # points at one place, in its box
 CAUSES = {"addition": "#228833", "removal": "#ccbb44", "balance": "#4477aa"}
 
 
@@ -68,6 +71,28 @@ class View:
     def strategies(self) -> tuple[str, ...]:
         """Names in the order in which they appear."""
         return tuple(dict.fromkeys(result.strategy for result in self.results))
+
+    @cached_property
+    def places(self) -> Mapping[tuple[float, float], tuple[int, ...]]:
+        """(churn, imbalance) -> positions of the points there, first those of one strategy, then of the next."""
+        found: dict[tuple[float, float], list[int]] = {}
+        for strategy in self.strategies:
+            for at in positions(self.results, strategy):
+                found.setdefault((self.churn[at], self.imbalance[at]), []).append(at)
+        return {place: tuple(tied) for place, tied in found.items()}
+
+    def tied(self, at: int) -> tuple[int, ...]:
+        """The points at the same place as this one, itself among them."""
+        return self.places[self.churn[at], self.imbalance[at]]
+
+    def ring(self, at: int) -> int:
+        """How many strategies are drawn over this point, which is to be so much larger: all of them are seen."""
+        here = dict.fromkeys(self.results[one].strategy for one in self.tied(at))
+        return len(here) - 1 - list(here).index(self.results[at].strategy)
+
+    def called(self, at: int) -> str:
+        """The point in a few words, as plain text."""
+        return named(self.results, self.results[at]).replace("`", "")
 
     def colour(self, strategy: str) -> str:
         """The strategy's colour in every plot."""

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from controller.config.policy_values import policy_settings
-from controller.config.settings import Settings
+from controller.config.settings import DEFINITIONS, Settings
 from controller.demo.replay_convert import Overrides
 from controller.ops.backtest_conf import check_values
 from controller.ops.backtest_input import Input, read_input
@@ -85,7 +85,7 @@ def backtest(
         missing = distinct(point for point, run in runs.items() if run is None)
         if missing and not store.arrays(job).exists():
             store.keep_arrays(job, prepare(found.recording, base.weights.in_order(), replay))
-        about = _about(reports, found, job)
+        about = _about(reports, found, job) | {"configuration": _configured(settings, sets or [])}
         del found
         if spark:
             arguments = job_arguments(store, job, ",".join(names), grid or [], conf, profile, sets or [])
@@ -161,6 +161,13 @@ def _about(reports: str, found: Input, job: Job) -> dict[str, Any]:
     }
 
 
+def _configured(settings: Settings, sets: Sequence[str]) -> str:
+    """Where the configuration comes from: profile, file, environment, --set; what it does not say is the default."""
+    said = dict.fromkeys(settings.origin(path) for path in DEFINITIONS)
+    named = [origin for origin in said if origin not in ("default", "override")]
+    return ", ".join([*named, *(f"--set {given}" for given in sets)]) or "defaults"
+
+
 def _tell(about: dict[str, Any], finished: Sequence[PointRun], kept: int, out: Path) -> None:
     if about["refused"]:
         told_rules = ", ".join(f"{rule}: {count}" for rule, count in about["refused"].items())
@@ -170,9 +177,12 @@ def _tell(about: dict[str, Any], finished: Sequence[PointRun], kept: int, out: P
 
 
 def _recommend(found: Recommendation, out: Path) -> None:
-    """What the points speak for, with the reasons, as the report has it."""
-    settings = ", ".join(f"{name} {value}" for name, value in found.settings.items())
-    typer.echo(f"recommended strategy: {found.strategy or 'none'}; settings: {settings or 'none'}: {out / CONF}")
+    """What the points speak for, how sure that is, and the reasons, as the report has it."""
+    learned = ", ".join(f"{name} {value}" for name, value in found.settings.items() if name not in found.kept)
+    kept = ", ".join(f"{name} {value}" for name, value in found.settings.items() if name in found.kept)
+    told_kept = f"; as configured: {kept}" if kept else ""
+    typer.echo(f"recommended strategy: {found.strategy or 'none'}, {found.confidence}")
+    typer.echo(f"settings: {learned or 'none'}{told_kept}: {out / CONF}")
     for sentence in (*found.reasons, *found.advice):
         typer.echo(f"- {sentence}")
     typer.echo(f"plots: {out / REPORT}")

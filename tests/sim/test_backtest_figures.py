@@ -121,10 +121,24 @@ def test_overload_minutes_are_counted_by_broker_and_step() -> None:
     assert played(recorded({A: 90.0}, {D: 84.0}), {})[0].point.overload_minutes == 3.0
 
 
-def test_the_best_achievable_knows_the_biggest_bundle() -> None:
-    """A alone is 0.6, more than the mean of 0.35: nothing better is possible."""
+def test_the_best_achievable_is_of_bundles_that_may_be_cut() -> None:
+    """A alone is 0.6; cut in two and halved between the brokers, nobody would have more than 0.35."""
     point = played(recorded({A: 60.0}, {D: 10.0}), {})[0].point
-    assert point.max_best_mean == pytest.approx(1.0)
+    assert point.max_best_mean == pytest.approx(0.6 / 0.35, abs=1e-6)
+
+
+def test_no_strategy_is_better_than_the_best_achievable() -> None:
+    """A is cut and its halves go apart: 0.3 and 0.4, less than A alone."""
+    run, world, _ = played(recorded({A: 60.0}, {D: 10.0}), {0: [split(A, "b1", 0x20000000)]})
+    assert world.splits == 1
+    assert run.timeline.max_best[-1] == pytest.approx(0.4 / 0.35, abs=1e-6)
+    assert min(run.timeline.max_best) >= 1.0
+
+
+def test_the_best_achievable_knows_what_brokers_use_besides_their_bundles() -> None:
+    """b1 uses half a core and carries nothing, b2 carries 0.2: the mean is 0.35, but b1 has 0.5 whatever is done."""
+    reports = [r for at in range(STEPS) for r in (report("b1", at, {}, cpu=50.0), report("b2", at, TWO))]
+    assert played(reports, {})[0].point.max_best_mean == pytest.approx(1.0)
 
 
 def test_a_split_shares_by_the_width_of_the_ranges() -> None:

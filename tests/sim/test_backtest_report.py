@@ -91,7 +91,7 @@ def test_the_page_needs_no_network_and_brings_the_library_once(seen: Page) -> No
 
 
 def test_the_pareto_plot_shows_every_point_with_its_knobs(seen: Page) -> None:
-    front, *strategies, star = seen.plot("pareto")
+    front, *strategies, _, star = seen.plot("pareto")
     assert [trace["name"] for trace in strategies] == ["steady", "threshold", "average"]
     steady = strategies[0]
     assert len(steady["hovertext"]) == len(GRID)
@@ -118,13 +118,65 @@ def values(listed: Any) -> list[float]:
 def test_the_timeline_has_the_chosen_point_of_each_strategy(seen: Page) -> None:
     traces = seen.plot("timeline")
     assert [trace["name"] for trace in traces[::2]] == [
-        "`steady` with budget 1, churn 0.02, tolerance 0.05", "`threshold`", "`average`",
+        "steady with budget 1, churn 0.02, tolerance 0.05", "threshold", "average",
     ]  # fmt: skip
     for trace in traces:
         assert len(trace["x"]) <= MOST_DRAWN
     assert max(values(traces[0]["y"])) == max(run_of(GRID[16]).timeline.max_best)
     assert sum(values(traces[1]["y"])) == 28
     assert traces[0]["x"][-1] == "2026-09-22 14:13:20"
+
+
+def test_no_plot_shows_marks_of_the_text(seen: Page) -> None:
+    for plot in ("pareto", "timeline", "causes"):
+        assert not [trace["name"] for trace in seen.plot(plot) if "`" in trace.get("name", "")]
+    assert not [text for trace in seen.plot("pareto") for text in trace.get("hovertext", ()) if "`" in text]
+
+
+def test_points_at_one_place_are_all_seen_and_counted(tmp_path: Path) -> None:
+    """Two strategies tie, one of them with three points: a larger marker below a smaller one, and a number."""
+    steady = [replace(point(), knobs={"steady.budget": budget}) for budget in (0.5, 1.0, 2.0)]
+    runs = [run_of(result, 10) for result in (*steady, point("average"), point("threshold", 1.4, 3))]
+    write_report(tmp_path, runs, BASE, {})
+    _, first, second, alone, count, _ = Page((tmp_path / REPORT).read_text()).plot("pareto")
+    assert values(first["x"])[0] == values(second["x"])[0]
+    assert min(values(first["marker"]["size"])) >= values(second["marker"]["size"])[0] + 5
+    assert {trace["marker"]["opacity"] for trace in (first, second)} == {1}
+    assert [text.strip() for text in count["text"]] == ["×4"]
+    assert (values(count["x"]), values(count["y"])) == (values(second["x"]), values(second["y"]))
+    for text in (*first["hovertext"], *second["hovertext"]):
+        assert text.startswith("<b>4 points here</b>")
+        assert "average" in text
+    assert "points here" not in alone["hovertext"][0]
+
+
+def test_lines_that_go_the_same_way_are_all_seen(tmp_path: Path) -> None:
+    runs = [run_of(point(name), 10) for name in ("steady", "average")] + [run_of(point("threshold", 1.4), 10)]
+    write_report(tmp_path, runs, BASE, {})
+    balance = Page((tmp_path / REPORT).read_text()).plot("timeline")[::2]
+    widths = {trace["name"]: trace["line"]["width"] for trace in balance}
+    assert widths["steady"] > widths["average"] == widths["threshold"]
+
+
+def test_a_box_names_a_dozen_of_many_points(tmp_path: Path) -> None:
+    runs = [run_of(replace(point(), knobs={"steady.budget": float(at)}), 4) for at in range(1, 28)]
+    write_report(tmp_path, runs, BASE, {})
+    text = Page((tmp_path / REPORT).read_text()).plot("pareto")[1]["hovertext"][0]
+    assert "27 points here" in text
+    assert "and 15 more" in text
+
+
+def test_headings_of_the_scoreboard_may_break_so_that_it_fits(seen: Page, written: Path) -> None:
+    assert ("wbr", {}) in seen.tags
+    style = re.search(r"<style>(.*?)</style>", (written / REPORT).read_text(), re.DOTALL)
+    assert style is not None
+    assert re.search(r"#scoreboard th \{ white-space: normal", style[1])
+
+
+def test_page_and_configuration_say_how_sure_the_recommendation_is(written: Path, seen: Page) -> None:
+    sure = "Low confidence (24.0 hours, 10 rounds: too few for what waits for several of them)"
+    assert sure in "".join(seen.text)
+    assert f"# {sure}." in (written / CONF).read_text().splitlines()
 
 
 def test_moves_are_split_by_cause(seen: Page) -> None:

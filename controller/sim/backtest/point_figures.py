@@ -35,7 +35,8 @@ def figures_of(world: ReplayWorld, checks: Checks, point: GridPoint, replay: Rep
     some = np.asarray(member.any(axis=1))
     ratio, cv = np.ones(steps), np.zeros(steps)
     loaded = some & (prepared.best > LEAST)  # without any load every placement is as good as the best
-    ratio[loaded] = np.nanmax(known[loaded], axis=1) / prepared.best[loaded]
+    # below 1 only where nobody serves a part of the load, and in the last digit
+    ratio[loaded] = np.maximum(np.nanmax(known[loaded], axis=1) / prepared.best[loaded], 1.0)
     mean = np.nanmean(known[some], axis=1)
     cv[some] = np.nanstd(known[some], axis=1) / np.maximum(mean, LEAST)
     causes = Counter(move.cause for move in world.moves)

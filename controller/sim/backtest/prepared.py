@@ -57,7 +57,7 @@ class Prepared:
     base: Floats  # [C x S x B] usage that is not its bundles', NaN unknown
     limit: Floats  # [C x S x B] NaN unknown
     cost: Singles  # [C x S x N] what a bundle uses wherever it is
-    best: Floats  # [S] highest load that no placement of these bundles can go below
+    best: Floats  # [S] no placement has a highest load below it, however bundles are cut
     round_step: Ints  # [Q] the last step that the round reads
     round_heard: Mask  # [Q x B] it reported in the round's steps
     round_base: Floats  # [Q x B x R] means of the round's steps, as `base`
@@ -274,17 +274,18 @@ def _by_broker(owner: Ints, values: NDArray[Any], brokers: int) -> Floats:
 
 
 def _best_achievable(base: Floats, limit: Floats, cost: Singles, member: Mask, weight: Floats) -> Floats:
-    """[S] the larger of each resource's mean utilisation and the biggest bundle on the biggest broker, as in
-    `controller.sim.figures`."""
+    """[S] the larger of each resource's mean utilisation and what some broker uses besides its bundles.
+
+    Bundles count as if they could be cut as fine as one likes: strategies split, and none is better than the best.
+    """
     result = np.zeros(len(member))
     for c in range(len(weight)):
-        known = member & np.isfinite(base[c]) & np.isfinite(limit[c])
+        known = member & np.isfinite(base[c]) & (limit[c] > 0)
         some = known.any(axis=1)
         if not some.any():
             continue
         able = np.where(known, limit[c], 0.0)[some]
         used = np.where(known, base[c], 0.0)[some].sum(axis=1) + cost[c][some].sum(axis=1, dtype=np.float64)
-        least = np.where(known, base[c], np.inf)[some].min(axis=1)
-        biggest = (cost[c][some].max(axis=1, initial=0.0) + least) / able.max(axis=1)
-        result[some] = np.maximum(result[some], weight[c] * np.maximum(used / able.sum(axis=1), biggest))
+        besides = np.where(known, base[c] / np.where(known, limit[c], 1.0), 0.0)[some].max(axis=1)
+        result[some] = np.maximum(result[some], weight[c] * np.maximum(used / able.sum(axis=1), besides))
     return result

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from controller.domain.settings import PolicySettings
 from controller.sim.backtest import recommend_wording as wording
 from controller.sim.backtest.choose import STEADY, Choice, choose, configured, knobs_that_matter, positions
+from controller.sim.backtest.confidence import NOTHING_FINISHED, Confidence, Grade, confidence
 from controller.sim.backtest.grid import Value
 from controller.sim.backtest.model_error import MODEL_ERROR, fitting_error
 from controller.sim.backtest.result import PointResult
@@ -21,7 +22,7 @@ class Recommendation:
     """What to configure. `overall` and `steady` are None where there is no point of any, or of that, strategy.
 
     `settings`: names as in `PolicySettings`. All three knobs of `steady` once it was among the points, and what made a
-    difference to the recommended strategy.
+    difference to the recommended strategy. Where the points cannot be told apart it is what is configured.
     """
 
     strategy: str | None
@@ -30,26 +31,38 @@ class Recommendation:
     settings: Mapping[str, Value]
     reasons: tuple[str, ...]
     advice: tuple[str, ...]  # what to run to know more
+    confidence: Confidence = NOTHING_FINISHED
+    kept: frozenset[str] = frozenset()  # names of `settings` that nothing was learned about: as they are configured
 
 
 def recommend(results: Sequence[PointResult], lasted_ms: int, base: PolicySettings) -> Recommendation:
     """The recommendation of finished points on a recording that lasted so long; `base`: how the cluster is set."""
     overall = choose(results, range(len(results)), base)
     steady = choose(results, positions(results, STEADY), base)
+    sure = confidence(results, lasted_ms)
     settings: dict[str, Value] = {}
+    telling: set[str] = {MODEL_ERROR}
     if steady is not None:
         settings |= _steady_settings(results, results[steady.chosen], base)
+        telling |= knobs_that_matter(results, STEADY)
     if overall is not None:
         point = results[overall.chosen]
-        telling = knobs_that_matter(results, point.strategy)
-        settings |= {name: value for name, value in point.knobs.items() if name in telling}
+        matter = knobs_that_matter(results, point.strategy)
+        settings |= {name: value for name, value in point.knobs.items() if name in matter}
+        telling |= matter
+    strategy = None if overall is None else results[overall.chosen].strategy
+    if strategy is not None and sure.grade is Grade.NONE:
+        strategy, settings = base.strategy, {name: configured(base, name) for name in settings}
+    kept = {name for name, value in settings.items() if value == configured(base, name) and name not in telling}
     return Recommendation(
-        strategy=None if overall is None else results[overall.chosen].strategy,
+        strategy=strategy,
         overall=overall,
         steady=steady,
         settings=dict(sorted(settings.items())),
-        reasons=wording.reasons(results, overall, steady, lasted_ms, base),
+        reasons=wording.reasons(results, overall, steady, lasted_ms, base, sure),
         advice=wording.advice(results, steady, lasted_ms, base),
+        confidence=sure,
+        kept=frozenset(kept),
     )
 
 

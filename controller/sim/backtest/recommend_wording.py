@@ -18,6 +18,7 @@ from controller.sim.backtest.choose import (
     knobs_that_matter,
     positions,
 )
+from controller.sim.backtest.confidence import DAY_SEEN_MS, Confidence, Grade, duration
 from controller.sim.backtest.grid import Value
 from controller.sim.backtest.model_error import FEWEST_CHECKED, MODEL_ERROR, fitting_error, model_error
 from controller.sim.backtest.pareto import churn, knee, pareto_front
@@ -30,8 +31,6 @@ RANGES: Mapping[str, tuple[float, float]] = {  # what the configuration allows
     "steady.churn": (0, 1),
     "steady.budget": (0, 100),
 }
-HOUR_MS = 3_600_000
-LEAST_MS = 20 * HOUR_MS  # less than that is no day: what repeats daily cannot be seen
 
 
 def reasons(
@@ -40,10 +39,14 @@ def reasons(
     steady: Choice | None,
     lasted_ms: int,
     base: PolicySettings,
+    sure: Confidence,
 ) -> tuple[str, ...]:
     """Why the recommended strategy, then why `steady`'s knobs."""
     if overall is None:
         return ("No finished point has a figure: there is nothing to recommend.",)
+    if sure.grade is Grade.NONE:
+        figures = _figures(results[overall.chosen])
+        return (f"Nothing tells the points apart ({figures}): strategy `{base.strategy}` stays, as it is configured.",)
     said = [_why(results, overall, lasted_ms), *_knee(results, overall, lasted_ms)]
     if steady is not None and overall.chosen != steady.chosen:
         said.append("`steady` alone: " + _why(results, steady, lasted_ms))
@@ -73,9 +76,9 @@ def advice(
         said += [*_edges(results, steady), *_untried(results, results[steady.chosen], base)]
     if results and not any(result.moves_balance for result in results):
         said.append("No point moved anything for balance: replay a time with more load, or one in which load changes.")
-    if results and lasted_ms < LEAST_MS:
+    if results and lasted_ms < DAY_SEEN_MS:
         said.append(
-            f"The recording lasts {_duration(lasted_ms)}: what repeats daily is not in it. Replay a day or more."
+            f"The recording lasts {duration(lasted_ms)}: what repeats daily is not in it. Replay a day or more."
         )
     return tuple(said)
 
@@ -281,7 +284,3 @@ def _short(name: str) -> str:
 
 def _listed(words: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
-
-
-def _duration(ms: int) -> str:
-    return f"{ms / HOUR_MS:.1f} hours" if ms >= HOUR_MS else f"{ms / 60_000:.0f} minutes"
