@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,31 +11,20 @@ from controller.domain.entries import Kind
 from controller.domain.ownership import State
 from controller.ops.paths import ROOT
 from tests.short_run import ShortRun
+from tests.spark.sql_pages import PLACE, SqlPage
 
 pytestmark = pytest.mark.spark
-PAGE = ROOT / "docs" / "sql.md"
+PAGE = SqlPage.read(ROOT / "docs" / "sql.md")
 Rows = list[dict[str, Any]]
 Ask = Callable[..., Rows]
-
-
-def blocks() -> list[tuple[str, str]]:
-    """(heading, SQL text) of the page, in order."""
-    found, heading = [], ""
-    for part in re.split(r"(?m)^(?=## )", PAGE.read_text()):
-        heading = part.splitlines()[0].removeprefix("## ")
-        found += [(heading, text) for text in re.findall(r"```sql\n(.*?)```", part, re.S)]
-    return found
-
-
-QUERIES = {heading.split(".")[0]: text for heading, text in blocks() if heading[0].isdigit()}
+QUERIES = PAGE.queries
 
 
 @pytest.fixture(scope="module")
 def ask(spark: Any, short_run: ShortRun) -> Ask:
     """Runs a query of the page by its number, after the page's own preparation."""
-    (setup,) = [text for heading, text in blocks() if heading.startswith("Before")]
-    assert "= /srv/ballast/tables;" in setup, "Spark's SQL takes no relative path"
-    for statement in setup.replace("/srv/ballast/tables", short_run.root.root).split(";"):
+    assert f"= {PLACE};" in PAGE.setup, "Spark's SQL takes no relative path"
+    for statement in PAGE.setup.replace(PLACE, short_run.root.root).split(";"):
         if statement.strip():
             spark.sql(statement)
     return lambda number, **args: [row.asDict() for row in spark.sql(QUERIES[str(number)], args=args).collect()]
@@ -124,7 +112,7 @@ def test_every_half_knows_its_parent(ask: Ask, short_run: ShortRun) -> None:
     assert len(rows) == 2 * len(splits) == 4
     assert {row["reason"] for row in rows} == {"commanded", "112_split_msg_rate"}
     assert all(row["epoch_now"] >= row["first_epoch"] for row in rows)
-    assert all(row["boundary"] in row["child"] for row in rows)
+    assert all(row["boundary"].startswith("0x") and row["boundary"] in row["child"] for row in rows)
 
 
 def test_predictions_are_compared_with_later_rounds(ask: Ask) -> None:

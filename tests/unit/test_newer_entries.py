@@ -17,6 +17,11 @@ from controller.domain.state_codec import decode, encode
 from tests.component.ledger_history import History, interleaved
 
 HISTORY = History()
+KINDS_OF_0_1_0 = {
+    "controller_started", "controller_stopped", "offsets", "registered", "session_ended", "drain", "namespace_created",
+    "topic_created", "ownership", "split", "topic_unload", "command_accepted", "command_rejected", "mode", "strategy",
+    "override", "round", "guard", "alarm", "observed",
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -44,6 +49,11 @@ def test_what_is_no_name_is_no_kind(kind: object) -> None:
         Entry.from_row(row_of(kind))
     with pytest.raises(BadRecord, match="journal_feed"):
         parse_feed(json.dumps({"v": 1, "instance": "i", "entries": [row_of(kind)]}).encode())
+
+
+def test_no_kind_is_written_that_agents_of_0_1_0_stop_at() -> None:
+    """They raise at a kind that they do not know. What is new goes into `data` of a kind that they read."""
+    assert {kind.value for kind in Kind} == KINDS_OF_0_1_0
 
 
 def test_known_kinds_are_what_they_were() -> None:
