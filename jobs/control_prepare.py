@@ -20,7 +20,7 @@ from controller.domain.state import ClusterState
 from controller.ledger.tables import TableRoot
 from jobs.control_arguments import Arguments
 from jobs.control_owner import Claimant, journal_of, nobody_to_hear
-from jobs.control_source import Reaches, SourceSettings, reach_of
+from jobs.control_source import Reach, Reaches, SourceSettings, reach_of
 from jobs.control_start import check_alone, first_entries, listen_for_another, settle_kafka
 from jobs.new_journal import take_over_topics, tell
 from schemas.journal import JOURNAL
@@ -40,41 +40,38 @@ class Preparation:
         self._names = TopicNames(settings.kafka.topic_prefix)
         self._tables = TableRoot(settings.tables.root).root
         self._new_id = uuid.uuid4().hex
-        self.reach = self._reach_of(*self._names.control)
+        held = self._reach_of(*self._names.control, self._names.journal_feed)
+        feed = held.pop(self._names.journal_feed)
+        self.reach: Reaches = held
+        self._spoken = any(reach.end > 0 for reach in feed.values())  # some controller has published here
+        self._seen: Seen | None = None  # as `before_tables` saw it
         self.replaced: Owner | None = None  # the other journal's record that this start may take the place of
 
     def before_tables(self) -> None:
         """Where no journal lies yet: whether one may begin, before anything is created for it."""
         if not TableRoot(self._tables).exists(JOURNAL.name):
-            seen, spoken = self._look()
+            self._seen = self._claimant.look()
             if not self._arguments.new_journal:
-                self._journal_of(ClusterState(), seen, spoken, accepted=self._arguments.accept_new_kafka is not None)
+                self._journal_of(ClusterState(), self._seen, accepted=self._arguments.accept_new_kafka is not None)
 
     def __call__(self, state: ClusterState, take_over: bool) -> list[Entry]:
         """The first entries. Raises ConfigError, AnotherController."""
         bootstrap, accepted = self._settings.kafka.bootstrap_servers, self._arguments.accept_new_kafka
         positions = settle_kafka(state, self._kafka, self.reach, bootstrap, accepted)
-        seen, spoken = self._look()
-        if self._arguments.new_journal and self._is_another(state, seen, spoken):
+        seen, self._seen = self._seen or self._claimant.look(), None
+        if self._arguments.new_journal and self._is_another(state, seen):
             return self._begin_anew(state, seen)
         self.replaced = None
-        journal_id = self._journal_of(state, seen, spoken, positions is not None, take_over)
-        nobody = nobody_to_hear(state, seen.owner, spoken)
+        journal_id = self._journal_of(state, seen, positions is not None, take_over)
+        nobody = nobody_to_hear(state, seen.owner, self._spoken)
         check_alone(state, nobody, take_over, self._control, lambda listen_ms: self._listen(journal_id, listen_ms))
         return self._entries(state, journal_id, positions)
 
-    def _look(self) -> tuple[Seen, bool]:
-        """The owner's record, and whether some controller has published here."""
-        feed = self._reach_of(self._names.journal_feed)
-        return self._claimant.look(), any(reach.end > 0 for parts in feed.values() for reach in parts.values())
-
-    def _journal_of(
-        self, state: ClusterState, seen: Seen, spoken: bool, accepted: bool, take_over: bool = False
-    ) -> str:
+    def _journal_of(self, state: ClusterState, seen: Seen, accepted: bool, take_over: bool = False) -> str:
         return journal_of(
             state,
             seen,
-            spoken=spoken,
+            spoken=self._spoken,
             kafka=self._kafka,
             accepted=accepted,
             tables=self._tables,
@@ -82,9 +79,9 @@ class Preparation:
             new_id=self._new_id,
         )
 
-    def _is_another(self, state: ClusterState, seen: Seen, spoken: bool) -> bool:
+    def _is_another(self, state: ClusterState, seen: Seen) -> bool:
         """Whether there is anything to take over: left behind in a unit file the option does nothing."""
-        another = spoken if seen.owner is None else seen.owner.journal_id != state.journal_id
+        another = self._spoken if seen.owner is None else seen.owner.journal_id != state.journal_id
         if not another:
             log.info("--new-journal: these topics are no other journal's, this start is one as any other")
         return another
@@ -114,6 +111,6 @@ class Preparation:
         kafka = self._settings.kafka
         return listen_for_another(kafka.bootstrap_servers, kafka.client, self._names, journal_id, listen_ms)
 
-    def _reach_of(self, *topics: str) -> Reaches:
+    def _reach_of(self, *topics: str) -> dict[str, dict[str, Reach]]:
         kafka = self._settings.kafka
         return reach_of(SourceSettings(kafka.bootstrap_servers, topics, kafka.client))

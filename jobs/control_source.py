@@ -87,7 +87,7 @@ def starting_offsets(reach: Reaches, applied: Offsets, from_end: str) -> dict[st
     return starting
 
 
-def reach_of(source: SourceSettings) -> Reaches:
+def reach_of(source: SourceSettings) -> dict[str, dict[str, Reach]]:
     """What Kafka has of every partition of the source's topics now."""
     check_client_settings(source.client)
     consumer = KafkaConsumer(bootstrap_servers=source.bootstrap, group_id=None, **source.client)

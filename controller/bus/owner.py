@@ -129,18 +129,19 @@ class OwnerTopic:
             for _ in range(ATTEMPTS):
                 wanted = owner if may_replace(seen.owner) else seen.owner
                 if wanted is not None and not (wanted == seen.owner and seen.settled):
-                    self._append(producer, wanted, seen.end)
-                    seen = self.read()
+                    lies = self._append(producer, wanted, seen.end)
+                    seen = Seen(wanted, True, lies + 1) if lies == seen.end else self.read()
                 if seen.settled and (seen.owner == owner or not may_replace(seen.owner)):
                     return seen.owner
         finally:
             producer.close()
         raise TopicUnreadable(f"topic {self._topic} was written by others {ATTEMPTS} times in a row; start again")
 
-    def _append(self, producer: JsonProducer, owner: Owner, at: int) -> None:
+    def _append(self, producer: JsonProducer, owner: Owner, at: int) -> int:
+        """Where it lies: Kafka says so once it is there to stay."""
         try:
             sent = producer.send(self._topic, {"v": VERSION, "at": at, **asdict(owner)}, key=KEY)
-            sent.result(timeout=self._timeout_ms / 1000 + 1)
+            return sent.result(timeout=self._timeout_ms / 1000 + 1)[1]
         except Exception as error:
             raise TopicUnreadable(
                 f"topic {self._topic} did not take the owner's record ({type(error).__name__}: {error})"
