@@ -64,8 +64,8 @@ def journal_of(
         ours = owner.journal_id  # an older version ran in between, which forgets it
     if ours != owner.journal_id:
         raise AnotherController(
-            f"these topics belong to {owner.text}; the tables of this start are {tables}, "
-            f"{f'journal {ours}' if ours else 'a journal of their own'}{WAYS_OUT}"
+            f"these topics belong to {owner.text}; the tables of this start, {tables}, hold "
+            f"{f'journal {ours}' if ours else 'no journal of these topics'}{WAYS_OUT}"
         )
     if owner.tables != tables and owner.seq > state.seq and not take_over:
         raise AnotherController(
