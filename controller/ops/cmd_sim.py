@@ -1,7 +1,7 @@
 """`ballast sim FILE…`: carry out scenario files in the load simulator; what differs from them is printed.
 
-No cluster, no Kafka, no tables: the real step and the real strategies on simulated brokers. Exit code 1 when an
-assertion fails or a result is not what its file says.
+No cluster, no Kafka, no tables: the real step and the real strategies on simulated brokers. Results that a file does
+not have yet are printed. Exit code 1 when an assertion fails or a result is not what its file says.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Plots = Annotated[Path | None, typer.Option("--plots", help="Folder for pictures
 @app.command()
 @told
 def sim(files: Files, rewrite: Rewrite = False, strategy: Strategy = None, plots: Plots = None) -> None:
-    """Carry out scenario files (docs/simulator.md) and compare what they print with what they say."""
+    """Carry out scenario files (docs/simulator.md); print results, or what differs from those that the files have."""
     if rewrite and strategy is not None:
         raise ConfigError(f"--rewrite would write the results of --strategy {strategy} into files of another strategy")
     problems = 0
@@ -64,11 +64,13 @@ def _told(result: Result, rewrite: bool, strategy: str | None) -> int:
         typer.echo(result.text, nl=False)
         return len(result.failures)
     differences = () if rewrite else result.differences
+    new = () if rewrite else result.unrecorded
     if rewrite:
-        standing = "rewritten" if result.differences else "unchanged"
+        standing = "rewritten" if result.differences or result.unrecorded else "unchanged"
     else:
         standing = "differs" if differences else "fails" if result.failures else "ok"
-    for line in (f"{result.name}: {standing}", *differences, *result.failures):
+        standing += f", {len(new)} of its results not recorded yet (--rewrite records them)" if new else ""
+    for line in (f"{result.name}: {standing}", *new, *differences, *result.failures):
         typer.echo(line)
     return len(differences) + len(result.failures)
 

@@ -37,6 +37,7 @@ class Result:
     name: str
     text: str
     differences: tuple[str, ...]  # results that are not what the file says
+    unrecorded: tuple[str, ...]  # results that the file says nothing about
     failures: tuple[str, ...]  # assertions that do not hold
     outcomes: tuple[Outcome, ...]  # of each `eval`, for plots
 
@@ -53,9 +54,9 @@ class Script:
 
     def carry_out(self, command: Command) -> str | None:
         """One command; returns what it prints. Raises ConfigError naming file and line."""
-        action = _COMMANDS.get(command.name)
+        action = COMMANDS.get(command.name)
         if action is None:
-            raise command.error(f"unknown command {command.name!r}; there are {', '.join(_COMMANDS)}")
+            raise command.error(f"unknown command {command.name!r}; there are {', '.join(COMMANDS)}")
         return action(self, command)
 
 
@@ -71,13 +72,16 @@ def run_file(text: str, name: str, strategy: str | None = None) -> Result:
         if strategy is not None:
             script.scenario = replace(script.scenario, policy=replace(script.scenario.policy, strategy=strategy))
         results.append(script.carry_out(command))
-    differences = [
-        f"{command.place}: {command.name} gives\n{result}\nand the file says\n{command.expected}"
-        for command, result in zip(commands, results, strict=True)
-        if result != command.expected
-    ]
+    differences, unrecorded = [], []
+    for command, result in zip(commands, results, strict=True):
+        told = f"{command.place}: {command.name} gives\n{result}"
+        if command.expected is None and result is not None:
+            unrecorded.append(told)
+        elif result != command.expected:
+            differences.append(f"{told}\nand the file says\n{command.expected}")
     newest = with_results(text, commands, results)
-    return Result(name, newest, tuple(differences), tuple(script.failures), tuple(script.outcomes))
+    outcomes = tuple(script.outcomes)
+    return Result(name, newest, tuple(differences), tuple(unrecorded), tuple(script.failures), outcomes)
 
 
 def _gen_cluster(script: Script, command: Command) -> None:
@@ -248,7 +252,7 @@ def _plot(script: Script, command: Command) -> str:
     return text_plot(script.outcomes[-1], stat, width)
 
 
-_COMMANDS: dict[str, Callable[[Script, Command], str | None]] = {
+COMMANDS: dict[str, Callable[[Script, Command], str | None]] = {
     "gen_cluster": _gen_cluster,
     "gen_load": _gen_load,
     "shape": _shape,

@@ -31,14 +31,40 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_file_differs_until_it_is_rewritten(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+def test_a_file_without_results_is_carried_out_and_its_results_are_printed(
+    capsys: pytest.CaptureFixture[str], file: Path
+) -> None:
     code, out, _ = sim(capsys, file)
-    assert code == 1
-    assert f"{file}: differs\n{file}:5: eval gives\nstrategy headroom, 3 rounds" in out
+    assert code == 0
+    new = "ok, 1 of its results not recorded yet (--rewrite records them)"
+    assert out.startswith(f"{file}: {new}\n{file}:5: eval gives\nstrategy headroom, 3 rounds")
+    assert out.endswith("\nOK\n")
+    assert "the file says" not in out
     assert file.read_text() == TINY
     assert sim(capsys, file, "--rewrite")[:2] == (0, f"{file}: rewritten\n")
     assert file.read_text().startswith(TINY + "----\nstrategy headroom, 3 rounds")
     assert sim(capsys, file.parent)[:2] == (0, f"{file}: ok\n")
+
+
+def test_a_file_whose_results_are_others_differs(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    file.write_text(TINY + "----\nother\n\nplot\n")
+    code, out, _ = sim(capsys, file)
+    assert code == 1
+    assert out.startswith(
+        f"{file}: differs, 1 of its results not recorded yet (--rewrite records them)\n{file}:9: plot"
+    )
+    assert f"\n{file}:5: eval gives\nstrategy headroom, 3 rounds" in out
+    assert out.endswith("and the file says\nother\n")
+
+
+def test_an_assertion_that_fails_is_a_problem_also_without_results(
+    capsys: pytest.CaptureFixture[str], file: Path
+) -> None:
+    file.write_text(TINY.replace("total==0", "total>0"))
+    code, out, _ = sim(capsys, file)
+    assert code == 1
+    assert out.startswith(f"{file}: fails, 1 of its results not recorded yet")
+    assert out.endswith(f"{file}:5: FAILED: moves total>0, found 0\n")
 
 
 def test_an_assertion_that_fails_is_a_problem_also_when_rewritten(
