@@ -67,6 +67,28 @@ def test_two_runs_give_the_same_bytes_whatever_the_number_of_processes(
     assert max(p["max_best_mean"] for p in steady) < min(p["max_best_mean"] for p in threshold)
 
 
+def test_the_report_names_its_configuration_and_minutes_recommend_with_low_confidence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Bundles carry what a card of 40 Mbit/s can: `steady` cuts them, and is no better than the best achievable."""
+    conf = tmp_path / "mine.yaml"
+    conf.write_text("rounds:\n  round_interval_s: 10\nshedding:\n  cpu_weight: 0\n")
+    card = ("agent.message_throughput_as_bandwidth=true", "agent.override_broker_nic_speed_gbps=0.04")
+    sets = [part for given in card for part in ("--set", given)]
+    assert backtest(REAL, tmp_path, "--strategies", "steady,headroom", "--conf", str(conf), *sets) == 0
+    out = capsys.readouterr().out
+    assert "recommended strategy: headroom, low confidence (5 minutes, 31 rounds" in out
+    assert "settings: none; as configured: steady.budget 1.0, steady.churn 0.01, steady.tolerance 0.05" in out
+    document = json.loads((tmp_path / "results.json").read_text())
+    configuration = document["about"]["configuration"]
+    assert str(conf) in configuration
+    assert all(given in configuration for given in card)
+    assert configuration in (tmp_path / "report.html").read_text()
+    assert document["points"][0]["splits"] > 0
+    lines = [json.loads(file.read_text())["timeline"]["max_best"] for file in (tmp_path / "points").iterdir()]
+    assert min(map(min, lines)) >= 1.0
+
+
 def test_a_second_run_runs_nothing_again_and_more_points_only_what_is_new(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
