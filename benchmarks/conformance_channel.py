@@ -75,7 +75,7 @@ def state_channel(case: Case) -> Mapping[str, Any]:
     if isinstance(state, Mapping):
         return _overridden(case, state)
     if case.get("steps"):
-        return play([str(step) for step in case["steps"]])
+        return play([str(step) for step in case["steps"]], knobs_of(case))
     raise BadCase("no entry, no steps and no metadata_session to go by")
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from benchmarks.conformance_values import BadCase
+from controller.domain.pulsar_knobs import PulsarKnobs
 from controller.policy.pulsar.channel import Channel, child_name, halves
 from controller.policy.pulsar.channel_lookup import Answer, after_waiting
 from controller.policy.pulsar.channel_states import ServiceUnitState, ServiceUnitStateData
@@ -22,9 +23,9 @@ S = ServiceUnitState
 Rule = tuple[str, Callable[["Story", re.Match[str]], None]]
 
 
-def play(steps: Sequence[str]) -> dict[str, Any]:
+def play(steps: Sequence[str], knobs: PulsarKnobs | None = None) -> dict[str, Any]:
     """All that can be observed of the story. Raises BadCase for a step it does not understand."""
-    story = Story()
+    story = Story(knobs or PulsarKnobs())
     for step in steps:
         for pattern, rule in RULES:
             found = re.fullmatch(pattern, step)
@@ -40,8 +41,9 @@ def play(steps: Sequence[str]) -> dict[str, Any]:
 class Story:
     """Two brokers and one bundle. `seen` collects what the case may ask about."""
 
-    def __init__(self) -> None:
-        self.channel = Channel((HERE, THERE))
+    def __init__(self, knobs: PulsarKnobs) -> None:
+        self.knobs = knobs
+        self.channel = Channel((HERE, THERE), knobs)
         self.seen: dict[str, Any] = {}
         self.planned_split: tuple[str, str] | None = None
         self.owners: list[str | None] = []
@@ -161,7 +163,7 @@ def _transfer_to_mute(story: Story, found: re.Match[str]) -> None:
 def _owner_not_registered(story: Story, found: re.Match[str]) -> None:
     """The owner's process runs, but its registration is missing; and what the leader's cleanup makes of it."""
     owner = found[1]
-    channel = _with_lost_owner(owner)
+    channel = _with_lost_owner(owner, story.knobs)
     answer = channel.look_up(BUNDLE, HERE)
     later = after_waiting(channel.entries.get(BUNDLE), channel.active)
     waits = answer.answer is Answer.PENDING and later.answer is Answer.ERROR
@@ -177,13 +179,13 @@ def _owner_not_registered(story: Story, found: re.Match[str]) -> None:
     channel.clean_up(owner)  # nobody is registered who could take it
     gone = channel.look_up(BUNDLE, HERE).answer is Answer.NOBODY
     story.seen["after_leader_cleanup_no_broker"] = f"{'empty' if gone else 'owned'} ({channel.state(BUNDLE).value})"
-    again = _with_lost_owner(owner)
+    again = _with_lost_owner(owner, story.knobs)
     again.clean_up(owner)
     story.seen[f"after_leader_cleanup_with_{HERE}"] = again.look_up(BUNDLE, HERE).broker
 
 
-def _with_lost_owner(owner: str) -> Channel:
-    channel = Channel((HERE, THERE))
+def _with_lost_owner(owner: str, knobs: PulsarKnobs) -> Channel:
+    channel = Channel((HERE, THERE), knobs)
     channel.entries[BUNDLE] = ServiceUnitStateData(S.OWNED, owner)
     channel.active.discard(owner)
     return channel

@@ -184,6 +184,13 @@ def test_an_expectation_that_there_is_nothing_to_compare_with_fails(case: dict[s
     assert run_case({**case, "steps": more})[0] == "fail"
 
 
+@pytest.mark.parametrize("case", {(c["kind"], c["strategy"]): c for c in CASES}.values(), ids=lambda case: case["id"])
+def test_a_knob_of_pulsar_may_stand_in_every_case_and_its_value_is_checked(case: dict[str, Any]) -> None:
+    for value, outcome in ((7, "pass"), ("seven", "fail")):
+        config = {**(case["config"] or {}), "loadBalancerBrokerComfortLoadLevelPercentage": value}
+        assert run_case({**case, "config": config})[0] == outcome
+
+
 def test_documentation_may_be_anywhere_in_a_case_and_in_its_steps() -> None:
     case = next(case for case in CASES if case["id"] == "153")
     said = {"notes": "n", "source_test": "s", "provenance": "p"}
