@@ -11,12 +11,10 @@ from collections import Counter
 
 from controller.control.context import Context, Evidence
 from controller.control.splits import begin_split
-from controller.domain.decision import Decision, DecisionKind, Reason, RoundResult
+from controller.domain.decision import EXECUTED, Decision, DecisionKind, Reason, RoundResult
 from controller.domain.entries import Kind
 from controller.domain.ownership import State
 from controller.domain.state import LIVE, SHADOW
-
-EXECUTED = "executed"
 
 
 def on_round(ctx: Context, result: RoundResult) -> None:
@@ -26,9 +24,10 @@ def on_round(ctx: Context, result: RoundResult) -> None:
     if not result.challenger and repeated:
         ctx.watch.refuse("round_repeated")
         return
-    ctx.watch.evidence_serial += 1
-    attempt_id = f"{ctx.batch.instance}-{ctx.batch.batch_id}-{ctx.watch.evidence_serial}"
+    attempt_id = ctx.next_attempt()
     mode = ctx.state.mode
+    if result.loads is not None:
+        ctx.watch.loads.arrived(result.loads, ctx.now_ms)
     overruled = result.state_seq < ctx.state.policy_seq
     ctx.emit(Kind.ROUND, attempt_id=attempt_id, data=_summary(result, mode))
     for wish in list(ctx.state.overrides.values()):

@@ -11,6 +11,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from controller.domain.round_loads import RoundLoads
+
+EXECUTED = "executed"  # the outcome of a decision that was carried out
+OF_STEP = "step-"  # how ids of the control step's own decisions begin, and what stands for their round
+PLACEMENT, PROPOSAL = "placement", "proposal"  # what stands for their strategy
+
 
 class DecisionKind(str, Enum):
     """What is to be done."""
@@ -52,6 +58,9 @@ class Reason(str, Enum):
     MISPLACED = "116_misplaced"
     WITHIN_LIMITS = "117_within_limits"
     SPLIT_STORAGE = "118_split_storage"
+    MORE_LOADED = "119_more_loaded"
+    MORE_OF_NAMESPACE = "120_more_of_namespace"
+    MORE_BUNDLES = "121_more_bundles"
     HIT_COUNT = "200_hit_count"
     GRACE_PERIOD = "201_grace_period"
     BUDGET_SPENT = "202_budget_spent"
@@ -130,6 +139,7 @@ class RoundResult:
     `at_ms` is the round's time on the load reports' axis, `state_seq` the journal seq its ownership was read at.
     `scores`: one row a broker: broker, score, mean, hits, eligible, source, reason, utilisations.
     `memory` goes into the journal and comes back in the next round. `plan_hash` covers inputs and decisions.
+    `loads`: what placements go by until the next round; not part of the plan.
     """
 
     round_id: str
@@ -142,3 +152,4 @@ class RoundResult:
     plan_hash: str
     challenger: bool = False
     inputs: Mapping[str, Any] = field(default_factory=dict)
+    loads: RoundLoads | None = field(default=None, compare=False, repr=False)

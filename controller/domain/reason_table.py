@@ -149,6 +149,19 @@ _NORMAL = {
         "Too many bytes are stored in the bundle's topics, so it is cut in two.", _DECIDES,
         ("split.max_storage_bytes",),
     ),
+    Reason.MORE_LOADED: Explained(
+        ("more loaded",),
+        "Another broker would have been less loaded with the bundle than this one, so it got it.", _NOTHING,
+    ),
+    Reason.MORE_OF_NAMESPACE: Explained(
+        ("has more bundles of the namespace",),
+        "Of brokers that are about as loaded, the one with the fewest bundles of the namespace gets the bundle; where "
+        "no loads are known, that is the first thing looked at.", _NOTHING,
+    ),
+    Reason.MORE_BUNDLES: Explained(
+        ("has more bundles",),
+        "Of brokers between which nothing else decides, the one with the fewest bundles gets the bundle.", _NOTHING,
+    ),
 }  # fmt: skip
 
 _THROTTLED = {

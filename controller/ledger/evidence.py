@@ -1,13 +1,15 @@
 """What rounds saw and decided, as rows of `rounds`, `decisions` and `broker_scores`.
 
-Written before the journal's `round` entry, so a crash in between leaves rows that no entry names: they never counted.
-Whoever reads evidence reads it joined (`read_joined`), and so sees exactly the rounds that the journal knows.
+What the control step decides by itself has rows in `decisions` alone.
+
+Written before the journal's entries that name the attempt, so a crash in between leaves rows that no entry names: they
+never counted. Whoever reads evidence reads it joined (`read_joined`), and so sees exactly what the journal knows.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,16 +17,21 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 
 from controller import failpoints
-from controller.domain.decision import Decision, DecisionKind, RoundResult
+from controller.domain.decision import EXECUTED, Decision, DecisionKind, RoundResult
 from controller.domain.entries import Kind
 from controller.domain.load import RESOURCES
 from controller.ledger.files import surviving_vacuum
 from controller.ledger.tables import TableRoot, as_root
-from controller.ledger.writer import append_rows
+from controller.ledger.writer import append, append_rows
 from schemas.arrow import arrow_schema
 from schemas.catalog import TABLES
+from schemas.evidence_tables import DECISIONS
 
-EXECUTED = "executed"
+NAMING = (Kind.ROUND.value, Kind.OWNERSHIP.value, Kind.OFFSETS.value)  # kinds of entries that name attempts
+_OF_DECISION = {
+    "decision_id": "id",
+    **{name: name for name in ("bundle", "source", "target", "epoch", "boundary", "strategy")},
+}  # column -> field
 EVIDENCE_TABLES = ("rounds", "decisions", "broker_scores")
 _MOVES = frozenset({DecisionKind.TRANSFER, DecisionKind.UNLOAD})
 
@@ -63,6 +70,68 @@ def write_evidence(
     append_rows(tables, "rounds", [round_row(evidence, wall_ms, duration_ms)])
 
 
+class StepDecisions(Protocol):
+    """What a batch decided without a round (`controller.control.decided.StepEvidence`)."""
+
+    @property
+    def round_id(self) -> str:
+        """`step-<instance>-<batch>`."""
+
+    @property
+    def instance(self) -> str:
+        """The controller."""
+
+    @property
+    def batch_id(self) -> int:
+        """Its batch."""
+
+    @property
+    def attempt_id(self) -> str:
+        """What the journal's entries name."""
+
+    @property
+    def at_ms(self) -> int:
+        """Wall time of the batch."""
+
+    @property
+    def decisions(self) -> Sequence[Decision]:
+        """In the order in which they were made."""
+
+    @property
+    def outcomes(self) -> Mapping[str, str]:
+        """Decision id -> `executed`, or the reason code why not."""
+
+
+def write_step_decisions(root: TableRoot | str | Path, found: StepDecisions) -> None:
+    """Append the rows of one batch to `decisions`, in one commit; a batch that is written already is left alone."""
+    failpoints.reach("evidence.step")
+    append(as_root(root), DECISIONS.name, step_table(found), f"step-{found.instance}", found.batch_id)
+
+
+def step_table(found: StepDecisions) -> pa.Table:
+    """The rows of `decisions`, column by column: a batch may decide about thousands of bundles."""
+    decisions, outcomes = found.decisions, [found.outcomes[d.id] for d in found.decisions]
+    columns: dict[str, Sequence[Any]] = {
+        name: [getattr(decision, field) for decision in decisions] for name, field in _OF_DECISION.items()
+    }
+    columns |= {name: [getattr(d, name).value for d in decisions] for name in ("kind", "label", "reason")}
+    columns |= {
+        f"{name}_json": [_json(getattr(decision, name)) for decision in decisions]
+        for name in ("evidence", "before", "after")
+    }
+    columns |= {
+        "round_id": [found.round_id] * len(decisions),
+        "attempt_id": [found.attempt_id] * len(decisions),
+        "at_ms": [found.at_ms] * len(decisions),
+        "band": [decision.reason.band for decision in decisions],
+        "challenger": [False] * len(decisions),
+        "executed": [outcome == EXECUTED for outcome in outcomes],
+        "outcome": outcomes,
+    }
+    schema = arrow_schema(DECISIONS)
+    return pa.table({f.name: pa.array(columns[f.name], f.type) for f in schema}, schema=schema)
+
+
 def read_joined(root: TableRoot | str | Path, name: str) -> pa.Table:
     """The rows of one evidence table whose attempt the journal names; unordered. Empty before the tables exist."""
     tables = as_root(root)
@@ -72,10 +141,10 @@ def read_joined(root: TableRoot | str | Path, name: str) -> pa.Table:
 
     def read() -> pa.Table:
         journal = tables.open("journal").to_pyarrow_dataset()
-        named = journal.to_table(columns=["attempt_id"], filter=pads.field("kind") == Kind.ROUND.value)["attempt_id"]
+        named = journal.to_table(columns=["attempt_id"], filter=pads.field("kind").isin(NAMING))["attempt_id"].unique()
         rows = tables.open(name).to_pyarrow_dataset()
         present = [column for column in schema.names if column in rows.schema.names]
-        found = rows.to_table(columns=present, filter=pads.field("attempt_id").isin(named.combine_chunks()))
+        found = rows.to_table(columns=present, filter=pads.field("attempt_id").isin(named.drop_null()))
         return pa.table(
             [found[f.name] if f.name in present else pa.nulls(found.num_rows, f.type) for f in schema], schema
         )

@@ -50,16 +50,20 @@ def constrain(snapshot: Snapshot, settings: PolicySettings) -> Snapshot:
 
 def over_caps(totals: Floats, caps: BrokerCaps, reached: bool = False) -> NDArray[np.bool_]:
     """[...] whether totals [... x F] are above a cap; with `reached` also when exactly at one."""
+    result = np.zeros(totals.shape[:-1], bool)
+    for value, cap in capped(totals, caps):
+        result |= (value >= cap) if reached else (value > cap)
+    return result
+
+
+def capped(totals: Floats, caps: BrokerCaps) -> list[tuple[Floats, int]]:
+    """What has a cap, of totals [... x F], and the cap."""
     measured = (
         (totals[..., _F["topics"]], caps.max_topics),
         (totals[..., _F["storage_bytes"]] + totals[..., _F["cache_bytes"]], caps.max_bundle_memory_bytes),
         (totals[..., _F["throughput_in"]] + totals[..., _F["throughput_out"]], caps.max_throughput_bytes_per_s),
     )
-    result = np.zeros(totals.shape[:-1], bool)
-    for value, cap in measured:
-        if cap is not None:
-            result |= (value >= cap) if reached else (value > cap)
-    return result
+    return [(value, cap) for value, cap in measured if cap is not None]
 
 
 def is_system_namespace(namespace: str) -> bool:

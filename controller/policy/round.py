@@ -26,6 +26,7 @@ from controller.policy.frame import Columns, Frame, tabulate
 from controller.policy.journal_counts import rule_facts
 from controller.policy.memory_codec import packed, unpacked
 from controller.policy.overrides import looked_into
+from controller.policy.placement_loads import loads_of
 from controller.policy.placement_tables import ruled_bundles
 from controller.policy.plan import PACING, make_plan
 from controller.policy.purses import begun_bundles
@@ -160,6 +161,7 @@ def _result(inputs: RoundInputs, frame: Frame, strategy: str, challenger: bool) 
         plan_hash=_hash(stored, plan.decisions),
         challenger=challenger,
         inputs=stored,
+        loads=None if challenger else loads_of(snapshot, inputs.settings, inputs.round_id, inputs.state.seq),
     )
 
 
