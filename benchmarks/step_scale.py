@@ -15,12 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from benchmarks.result import NotMeasured, Result, Target
 from controller.domain.apply import fold
 from controller.domain.entries import Entry, Kind
 from controller.domain.events import AssignRequest, BrokerEvent, Command, Event, Heartbeat
 from controller.domain.ids import Session
 from controller.domain.ownership import State
+from controller.domain.round_loads import RoundLoads
 from controller.domain.settings import ControlSettings
 from controller.domain.state import ClusterState
 from controller.step import Batch, StepResult, Watch, step
@@ -33,6 +36,7 @@ TARGETS = [
     Target("scenes.inventories.ms", 15, "ms"),
     Target("scenes.drain_scan.ms", 15, "ms"),
     Target("scenes.broker_death.ms", 250, "ms"),
+    Target("scenes.broker_death_by_load.ms", 250, "ms"),
     Target("scenes.lookups.ms", 250, "ms"),
 ]
 
@@ -123,6 +127,7 @@ def measure(size: Size, repeats: int = REPEATS) -> dict[str, Any]:
     for name, prepare in _SCENES.items():
         found[name] = _measure(scene, prepare, repeats)
     expected = {"heartbeats": 0, "inventories": 0, "broker_death": 2 * size.heavy + 2}
+    expected["broker_death_by_load"] = expected["broker_death"]
     for name, entries in expected.items():
         if found[name]["entries"] != entries:
             raise NotMeasured(f"{name}: {found[name]['entries']} entries instead of {entries}")
@@ -164,6 +169,29 @@ def _broker_death(scene: Scene, watch: Watch) -> Sequence[Event]:
     return scene.heartbeats()[1:]
 
 
+def _broker_death_by_load(scene: Scene, watch: Watch) -> Sequence[Event]:
+    """The same with a round's loads at hand."""
+    watch.loads.arrived(_loads(scene), scene.now_ms)
+    return _broker_death(scene, watch)
+
+
+def _loads(scene: Scene) -> RoundLoads:
+    """Of every broker and every bundle that is owned, on three resources; no two alike."""
+    owned = sorted(name for name, record in scene.state.bundles.items() if record.by is not None)
+    dice = np.random.default_rng(7)
+    return RoundLoads(
+        round_id="r",
+        state_seq=scene.state.seq,
+        full=0.85,
+        scored=3,
+        brokers=tuple(s.broker for s in scene.sessions),
+        used=dice.uniform(0.3, 0.7, (len(scene.sessions), 3)).tobytes(),
+        limit=np.ones((len(scene.sessions), 3)).tobytes(),
+        bundles="\n".join(owned).encode(),
+        costs=dice.lognormal(-6.0, 1.0, (len(owned), 3)).astype(np.float32).tobytes(),
+    )
+
+
 def _drain_scan(scene: Scene, watch: Watch) -> Sequence[Event]:
     """The heavy broker is drained and as many of its bundles as may be are under way: nothing is left to do."""
     for events in ([Command("drain", "drain", {"broker": scene.sessions[0].broker})], []):
@@ -181,6 +209,7 @@ _SCENES: dict[str, Callable[[Scene, Watch], Sequence[Event]]] = {
     "inventories": _inventories,
     "one_command": _one_answer,
     "broker_death": _broker_death,
+    "broker_death_by_load": _broker_death_by_load,
     "drain_scan": _drain_scan,
     "lookups": _lookups,
 }

@@ -29,6 +29,7 @@ POINTS = {
     "control.before_step": "rows are read, nothing is computed",
     "control.before_evidence": "the step is done, nothing is written",
     "evidence.write": "a round's first evidence table is written, the others are not",
+    "evidence.step": "decisions of the step itself are about to be written",
     "control.before_journal": "evidence and quarantine are written, the journal is not",
     "control.before_feed": "the journal is committed, the feed says nothing yet",
     "control.before_projection": "the feed has spoken, the projections are old",

@@ -15,6 +15,7 @@ from controller.control.assignment import answer_lookups, assign_orphans, evacua
 from controller.control.commands import on_command
 from controller.control.context import Batch, Context, Evidence
 from controller.control.deadlines import judge_deadlines
+from controller.control.decided import StepEvidence
 from controller.control.inventory import on_inventory, on_observed
 from controller.control.rounds import on_round
 from controller.control.sessions import end_session, judge_leases, on_heartbeat
@@ -34,11 +35,13 @@ _CHANGES_NOTHING = frozenset({"inventory", "observed"})
 
 @dataclass(slots=True)
 class StepResult:
-    """The state after the batch, the entries that lead there, and the evidence of the rounds among them."""
+    """The state after the batch, the entries that lead there, the evidence of the rounds among them, and what the step
+    itself decided."""
 
     state: ClusterState
     entries: list[Entry]
     evidence: list[Evidence]
+    decided: StepEvidence | None = None
 
 
 def step(
@@ -71,8 +74,9 @@ def step(
             on_round(ctx, event.result)
     evacuate(ctx)
     if batch.offsets and (ctx.entries or quarantined or batch.note_offsets or any(map(_counts, batch.events))):
-        ctx.emit(Kind.OFFSETS, data={**batch.kafka, "topics": batch.offsets})
-    return StepResult(ctx.state, ctx.entries, ctx.evidence)
+        attempt_id = ctx.decided.attempt_id if ctx.decided is not None and ctx.decided.unnamed else None
+        ctx.emit(Kind.OFFSETS, attempt_id=attempt_id, data={**batch.kafka, "topics": batch.offsets})
+    return StepResult(ctx.state, ctx.entries, ctx.evidence, ctx.decided)
 
 
 def _counts(event: Event) -> bool:

@@ -161,6 +161,8 @@ class ControlLoop:
             renamed = self._tables.append_evidence(result.evidence, batch.at_ms, self._durations_ms)
             self._durations_ms.clear()
             result.entries = [_of_attempt(entry, renamed) for entry in result.entries] if renamed else result.entries
+        if result.decided is not None:
+            self._tables.append_decisions(result.decided)
         failpoints.reach("control.before_journal")
         if result.entries:
             with self.metrics.commit_seconds.time():
@@ -168,6 +170,7 @@ class ControlLoop:
             failpoints.reach("control.before_feed")
             self._feed.publish(result.entries)
             self.metrics.committed(result.entries)
+        self._tables.append_left_decisions()
         self.state = result.state
         self._applied = merged(self._applied, found.offsets)
         journaled = any(entry.kind is Kind.OFFSETS for entry in result.entries)

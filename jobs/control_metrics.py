@@ -36,6 +36,9 @@ class ControlMetrics:
         self.quarantine_failures = Counter(
             "ballast_control_quarantine_failures", "Writes of quarantine that failed", registry=r
         )
+        self.decision_failures = Counter(
+            "ballast_control_decision_failures", "Writes of the step's own decisions that failed", registry=r
+        )
         self.missing = Counter("ballast_control_missing_records", "Removed from Kafka unread", ["topic"], registry=r)
         self.entries = Counter("ballast_journal_entries", "Journal entries committed", ["kind"], registry=r)
         self.seq = Gauge("ballast_journal_seq", "Newest journal entry", registry=r)

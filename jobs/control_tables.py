@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,11 +20,12 @@ from controller.clock import wall_ms
 from controller.config.retention import kept_ms
 from controller.config.settings import Settings
 from controller.control.context import Evidence
+from controller.control.decided import StepEvidence
 from controller.domain.entries import Entry
 from controller.domain.errors import ForeignCommit, OutcomeUnknown
 from controller.domain.state import ClusterState
 from controller.ledger.cleanup import CleanupThread, ControlCleanup, Kept
-from controller.ledger.evidence import write_evidence
+from controller.ledger.evidence import write_evidence, write_step_decisions
 from controller.ledger.journal import Journal
 from controller.ledger.snapshots import load_state
 from controller.ledger.tables import TableRoot
@@ -42,6 +44,7 @@ UNKNOWN_PAUSE_S = 1.0
 EVIDENCE_TRIES = 4
 EVIDENCE_PAUSE_S = 0.2  # after the first try, twice that after the second, and so on
 UNWRITTEN_KEPT = 1_000
+UNDECIDED_KEPT = 20  # batches; a batch rescues at most 5,000 bundles, a few MB of decisions
 
 
 class ControlTables:
@@ -59,6 +62,7 @@ class ControlTables:
         self._projector = Projector(root, settings.control.snapshot_every_entries, metrics)
         self._give_up = give_up
         self._metrics = metrics
+        self._undecided: deque[StepEvidence] = deque(maxlen=UNDECIDED_KEPT)  # oldest first
         self._unwritten: list[dict[str, Any]] = []  # rows of quarantine that its table would not take
         kept = kept_ms(settings)
         self._cleanup = CleanupThread(
@@ -113,6 +117,22 @@ class ControlTables:
                         raise
                     found.attempt_id = renamed[first] = f"{first}-{again}"
         return renamed
+
+    def append_decisions(self, found: StepEvidence) -> None:
+        """What the step decided by itself, before the commit that names it. A table that cannot be written stops
+        nothing, as bundles would go unserved: the newest batches are kept and tried again."""
+        self._undecided.append(found)
+        self.append_left_decisions()
+
+    def append_left_decisions(self) -> None:
+        """What could not be written before; each batch ends with a try."""
+        try:
+            while self._undecided:
+                write_step_decisions(self._tables, self._undecided[0])
+                self._undecided.popleft()
+        except (DeltaError, OSError) as error:
+            self._metrics.decision_failures.inc()
+            log.error("decisions of %d batches could not be written yet: %s", len(self._undecided), error)
 
     def quarantine(self, bad: Sequence[BadRow], batch_id: int, wall_ms: int) -> None:
         """Records that break a rule. A batch that is run again may write them twice: topic, partition and offset are

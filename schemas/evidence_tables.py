@@ -1,4 +1,4 @@
-"""What rounds saw and decided: written before the journal's `round` entry, counted only when that entry names them."""
+"""What rounds and the control step decided: written before the journal's entry, counted only when one names them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ def _options(*key: str) -> TableOptions:
 
 
 _ROUND = Field("round_id", STRING, "", "the round")
+_DECIDED_IN = Field("round_id", STRING, "", "the round, or step-INSTANCE-BATCH: the control step decided by itself")
+_DECIDED_AT = Field("at_ms", LONG, "ms since epoch", "of a round its time on the axis of the reports, else wall time")
 _ATTEMPT = Field("attempt_id", STRING, "", "random id of the write; rows count when a journal entry names it")
 _AT = Field("at_ms", LONG, "ms since epoch", "time of the round on the event-time axis of the reports")
 _STRATEGY = Field("strategy", STRING, "", "strategy that decided")
@@ -46,12 +48,12 @@ ROUNDS = Record(
 
 DECISIONS = Record(
     "decisions",
-    "one decision of a round, skips included, with its evidence",
+    "one decision of a round or of the control step, skips included, with its evidence",
     (
         Field("decision_id", STRING, "", "the decision; journal entries name it as their cause"),
-        _ROUND,
+        _DECIDED_IN,
         _ATTEMPT,
-        _AT,
+        _DECIDED_AT,
         Field("kind", STRING, "", "assign transfer unload split skip"),
         Field("label", STRING, "", "success skip failure"),
         Field("reason", STRING, "", "reason code; its hundred is the band"),
@@ -61,7 +63,7 @@ DECISIONS = Record(
         Field("target", STRING, "", "broker it goes to", nullable=True),
         Field("epoch", LONG, "", "epoch of the bundle it was decided on", nullable=True),
         Field("boundary", LONG, "CRC-32", "where to split", nullable=True),
-        _STRATEGY,
+        Field("strategy", STRING, "", "strategy that decided; placement or proposal where the control step did"),
         _CHALLENGER,
         Field("executed", BOOLEAN, "", "the controller carried it out"),
         Field("outcome", STRING, "", "executed, or the reason code why not", nullable=True),

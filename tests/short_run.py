@@ -36,7 +36,7 @@ from controller.domain.events import (
 from controller.domain.ids import Bundle, Session
 from controller.domain.ownership import IN_FLIGHT, Ownership, State
 from controller.domain.state import ClusterState
-from controller.ledger.evidence import write_evidence
+from controller.ledger.evidence import write_evidence, write_step_decisions
 from controller.ledger.journal import Journal
 from controller.ledger.loads import read_panes
 from controller.ledger.projections import Projections
@@ -92,6 +92,8 @@ class ShortRun:
         result = step(self.state, self._watch, batch, self.now_ms, self.control)
         for evidence in result.evidence:
             write_evidence(self.root, evidence, self.now_ms, duration_ms=12)
+        if result.decided is not None:
+            write_step_decisions(self.root, result.decided)
         if result.entries:
             self._commit(result.entries, self._batches)
         return result.entries

@@ -188,6 +188,7 @@ def control_settings(settings: Settings) -> ControlSettings:
         config_version=settings.version,
         placement=placement_settings(settings),
         max_bundles=settings.broker.max_bundles,
+        round_interval_ms=r.round_interval_s * 1000,
     )
 
 

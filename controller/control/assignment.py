@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from controller.control.context import Context
-from controller.control.handover import next_target
-from controller.domain.decision import Reason
+from controller.control.decided import Choice
+from controller.control.handover import next_choice
+from controller.domain.decision import DecisionKind, Reason
 from controller.domain.entries import Kind
 from controller.domain.events import AssignRequest
 from controller.domain.ids import Session
@@ -26,9 +27,11 @@ FIRST_GRANTS_BESIDE_RESCUES = 100  # in a batch that rescues: its entries should
 
 
 def assign_orphans(ctx: Context) -> int:
-    """Grant orphans to the best brokers; those without a candidate stay orphans. Returns how many were granted."""
-    room = RESCUES_PER_BATCH
-    for name in sorted(ctx.watch.orphans):
+    """Grant orphans to the best brokers, the heaviest first; those without a candidate stay orphans. Returns how many
+    were granted."""
+    room, loads = RESCUES_PER_BATCH, ctx.loads
+    weights = {name: -loads.weight(name) for name in ctx.watch.orphans} if loads is not None else {}
+    for name in sorted(ctx.watch.orphans, key=lambda name: (weights.get(name, 0.0), name)):
         room -= grant(ctx, ctx.state.bundles[name], Reason.ORPHANED)
         if room <= 0 or not ctx.placement:
             break
@@ -66,12 +69,13 @@ def answer_lookups(ctx: Context, rescued: int) -> None:
 
 def grant(ctx: Context, record: Ownership, reason: Reason) -> bool:
     """FREE -> ASSIGNING, when a broker is eligible."""
-    target = next_target(ctx, record)
-    if target is None:
+    choice = next_choice(ctx, record)
+    if choice is None:
         _tell_isolation(ctx, record)
         return False
     ctx.watch.alarmed.pop(record.bundle.namespace, None)
-    ctx.move(record, State.ASSIGNING, to=target, burn=True, reason=reason.value)
+    cause = ctx.decide_place(record, choice, DecisionKind.ASSIGN, reason)
+    ctx.move(record, State.ASSIGNING, to=choice.session, burn=True, reason=reason.value, **cause._asdict())
     return True
 
 
@@ -107,18 +111,29 @@ def evacuate(ctx: Context) -> None:
         place = record.bundle.namespace, record.by
         if place in stuck:
             continue
-        target = _shelter(ctx, record, shelters) or next_target(ctx, record, record.by)
-        if target is not None:
+        choice = _shelter(ctx, record, shelters) or next_choice(ctx, record, record.by)
+        if choice is not None:
             room -= 1
             ctx.watch.alarmed.pop(record.bundle.namespace, None)
-            reason = Reason.DRAINED.value
-            begun_ms = ctx.state.round_at_ms
-            ctx.move(
-                record, State.TRANSFERRING, by=record.by, to=target, burn=True, reason=reason, moving_at_ms=begun_ms
-            )
+            send_on(ctx, record, choice, Reason.DRAINED)
         elif ctx.choose_target(record.bundle, record.by) is None:
             stuck.add(place)
             _tell_isolation(ctx, record)
+
+
+def send_on(ctx: Context, record: Ownership, choice: Choice, reason: Reason) -> None:
+    """OWNED -> TRANSFERRING by the step's own decision; no round moves it on within its grace period (I8)."""
+    cause = ctx.decide_place(record, choice, DecisionKind.TRANSFER, reason)
+    ctx.move(
+        record,
+        State.TRANSFERRING,
+        by=record.by,
+        to=choice.session,
+        burn=True,
+        moving_at_ms=ctx.state.round_at_ms,
+        reason=reason.value,
+        **cause._asdict(),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,15 +151,17 @@ def _shelters(ctx: Context) -> Shelters:
     return Shelters(started, -(-held // max(1, len(started))))
 
 
-def _shelter(ctx: Context, record: Ownership, shelters: Shelters) -> Session | None:
+def _shelter(ctx: Context, record: Ownership, shelters: Shelters) -> Choice | None:
     """A broker that started after the bundle came to where it is, and holds less than its fair share.
 
     In a rolling restart these are the brokers that have their restart behind them (decision 5). A bundle that moved
     within its grace period goes to one of them whatever they hold, so that it is not moved a third time; of the rest
-    no broker that happens to be the youngest gets everything.
+    no broker that happens to be the youngest gets everything. Nor does one that is overloaded.
     """
     grace_ends_ms = record.moved_at_ms + ctx.settings.grace_period_ms
     moved_lately = record.moved_at_ms > 0 and ctx.state.round_at_ms < grace_ends_ms
     later = (broker for _, broker in takewhile(lambda start: start[0] > record.seq, shelters.started))
     among = [b for b in later if moved_lately or ctx.state.holdings.total(b) < shelters.fair_share]
-    return next_target(ctx, record, record.by, among=among) if among else None
+    loads = ctx.loads
+    among = [b for b in among if loads is None or not loads.standing(b).full]
+    return next_choice(ctx, record, record.by, among=among) if among else None

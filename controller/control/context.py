@@ -7,13 +7,15 @@ hand-over, commands, …) are functions of a `Context`; none of them reads a clo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
+from controller.control.decided import Cause, Choice, StepEvidence, evidence_of, predicted
 from controller.control.watch import Watch
 from controller.domain.apply import apply_in_place
-from controller.domain.decision import RoundResult
+from controller.domain.decision import PLACEMENT, DecisionKind, Reason, RoundResult
 from controller.domain.entries import Entry, Kind, ownership_fields
 from controller.domain.events import Event
 from controller.domain.ids import Bundle, Session
@@ -24,6 +26,7 @@ from controller.domain.settings import ControlSettings
 from controller.domain.state import Broker, ClusterState
 from controller.policy.placement import Placement
 from controller.policy.placement_limits import PlacementLimits
+from controller.policy.placement_loads import WhatIf
 
 _CHANGES_TARGETS = frozenset({Kind.REGISTERED, Kind.SESSION_ENDED, Kind.DRAIN, Kind.ROUND, Kind.SPLIT})
 _NO_RULES = PlacementSettings()
@@ -72,6 +75,7 @@ class Context:
         self.settings = settings
         self.entries: list[Entry] = []
         self.evidence: list[Evidence] = []
+        self.decided: StepEvidence | None = None
         self._private = False
         watch.mark(self.read_ms, state.seq)
         self._placement: Placement | None = None
@@ -91,6 +95,11 @@ class Context:
             self.state, self._private = self.state.copy(), True
         apply_in_place(self.state, entry)
         self.entries.append(entry)
+        if kind is Kind.REGISTERED:
+            self._note_loads(partial(WhatIf.emptied, broker=fields["broker"]))
+        elif kind is Kind.SPLIT:
+            halves = tuple(fields["data"]["children"])
+            self._note_loads(partial(WhatIf.split, parent=fields["bundle"], children=halves))
         if kind in _CHANGES_TARGETS:
             self._placement = None
         if kind is Kind.OVERRIDE:
@@ -108,6 +117,7 @@ class Context:
         reason: str = "",
         decision_id: str | None = None,
         command_id: str | None = None,
+        attempt_id: str | None = None,
         **more: Any,
     ) -> Ownership:
         """Emit the bundle's next ownership entry; `burn` takes the next epoch. Returns the new record."""
@@ -133,14 +143,59 @@ class Context:
         fields["data"].update(more)
         if decision_id is None and command_id is None and underway:
             decision_id, command_id = self.cause_of(record)
-        self.emit(Kind.OWNERSHIP, reason=reason or None, decision_id=decision_id, command_id=command_id, **fields)
+        fields |= {"decision_id": decision_id, "command_id": command_id, "attempt_id": attempt_id}
+        self.emit(Kind.OWNERSHIP, reason=reason or None, **fields)
         result = self.state.bundles[str(record.bundle)]
         before, after = record.to or record.by, result.to or result.by
-        if self._placement is not None and before != after:
-            namespace = record.bundle.namespace
-            self._placement.moved(namespace, before.broker if before else None, after.broker if after else None)
+        if before != after:
+            self._count_move(record.bundle, before, after)
         self.watch.follow(result, self.now_ms, self.settings)
         return result
+
+    def _count_move(self, bundle: Bundle, before: Session | None, after: Session | None) -> None:
+        """The bundle counts for another session: what placements go by follows. Of a session that has ended nothing is
+        taken off: its successor has other loads."""
+        left, taken = before.broker if before else None, after.broker if after else None
+        lighter = left if left is not None and self.state.session_of(left) == before else None
+        if lighter or taken:
+            self._note_loads(partial(WhatIf.moved, bundle=str(bundle), source=lighter, target=taken))
+        if self._placement is not None:
+            self._placement.moved(bundle.namespace, left, taken)
+
+    def _note_loads(self, change: Callable[[WhatIf], None]) -> None:
+        self.watch.loads.note(change, self.now_ms, self.state.seq, self.settings.round_interval_ms)
+
+    @property
+    def loads(self) -> WhatIf | None:
+        """The newest loads, as they should be now; None: nobody knows, or they are too old."""
+        return self.watch.loads.model(self.now_ms, self.settings.round_interval_ms)
+
+    def next_attempt(self) -> str:
+        """An attempt id for evidence of this batch."""
+        self.watch.evidence_serial += 1
+        return f"{self.batch.instance}-{self.batch.batch_id}-{self.watch.evidence_serial}"
+
+    def decisions(self) -> StepEvidence:
+        """What the step decides in this batch."""
+        if self.decided is None:
+            batch = self.batch
+            self.decided = StepEvidence(batch.instance, batch.batch_id, self.next_attempt(), batch.at_ms)
+        return self.decided
+
+    def decide_place(self, record: Ownership, choice: Choice, kind: DecisionKind, reason: Reason) -> Cause:
+        """Note the decision to send the bundle there."""
+        loads = self.loads
+        before, after = predicted(choice, loads, record)
+        return self.decisions().add(
+            kind,
+            reason,
+            record,
+            target=choice.session.broker,
+            strategy=PLACEMENT,
+            evidence=evidence_of(choice, loads, self.watch.loads.why_none, str(record.bundle)),
+            before=before,
+            after=after,
+        )
 
     def cause_of(self, record: Ownership) -> tuple[str | None, str | None]:
         """Decision id and command id behind the record's newest transition; at most one of them is given."""
@@ -157,13 +212,21 @@ class Context:
         """Every broker that may be granted a bundle now."""
         if self._placement is None:
             scores = {b.id: self._score(b) for b in self.state.live_brokers() if self._may_be_granted(b)}
-            self._placement = Placement(lambda: self.state.holdings, scores, self._limits(scores))
+            limits = self._limits(scores)
+            self._placement = Placement(lambda: self.state.holdings, scores, limits, self.loads)
         return self._placement
 
     def choose_target(
         self, bundle: Bundle, *without: Session | None, among: Collection[str] | None = None
     ) -> Session | None:
-        """The session that should get the bundle (of the brokers named, if any are), or None when none is eligible.
+        """The session that should get the bundle (of the brokers named, if any are), or None when none is eligible."""
+        choice = self.weigh_targets(bundle, *without, among=among)
+        return choice.session if choice is not None else None
+
+    def weigh_targets(
+        self, bundle: Bundle, *without: Session | None, among: Collection[str] | None = None
+    ) -> Choice | None:
+        """Who should get the bundle, and why.
 
         The broker it is pinned to if that may be granted it; one it should avoid only when there is no other; never one
         that isolation does not allow.
@@ -173,11 +236,12 @@ class Context:
         placement, namespace = self.placement, bundle.namespace
         pinned_there = pinned is not None and pinned in placement and placement.allows(namespace, pinned)
         if pinned_there and pinned not in barred and (among is None or pinned in among):
-            return self.state.session_of(str(pinned))
+            return Choice(self.state.brokers[str(pinned)].session, "pin")
         leaving = self._holder(bundle) if placement.limits is not None else None
-        found = placement.choose(namespace, barred | avoided, among, leaving) if avoided else None
-        found = found or placement.choose(namespace, barred, among, leaving)
-        return self.state.session_of(found) if found else None
+        found = placement.weigh(namespace, barred | avoided, among, leaving, str(bundle)) if avoided else []
+        found = found or placement.weigh(namespace, barred, among, leaving, str(bundle))
+        by = "count" if placement.loads is None else "load"
+        return Choice(self.state.brokers[found[0].broker].session, by, found) if found else None
 
     def _limits(self, eligible: Iterable[str]) -> PlacementLimits | None:
         """The rules of placement for these brokers; None where nothing is configured."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from controller.control.context import Context
+from controller.control.decided import Choice
 from controller.domain.entries import Kind
 from controller.domain.events import BrokerEvent
 from controller.domain.ids import Session
@@ -107,8 +108,16 @@ def next_target(
     ctx: Context, record: Ownership, *without: Session | None, among: Collection[str] | None = None
 ) -> Session | None:
     """The best broker (of those named, if any are) that has not refused this bundle lately."""
+    choice = next_choice(ctx, record, *without, among=among)
+    return choice.session if choice is not None else None
+
+
+def next_choice(
+    ctx: Context, record: Ownership, *without: Session | None, among: Collection[str] | None = None
+) -> Choice | None:
+    """The same, with what it was weighed against."""
     barred = [ctx.state.session_of(broker) for broker in _refused_lately(ctx, record)]
-    return ctx.choose_target(record.bundle, *without, *barred, among=among)
+    return ctx.weigh_targets(record.bundle, *without, *barred, among=among)
 
 
 def note_refusal(ctx: Context, record: Ownership, who: Session) -> None:

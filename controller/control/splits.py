@@ -5,14 +5,25 @@ The agent proposes from what it sees; an operator commands; a round decides. All
 
 from __future__ import annotations
 
+from typing import Any
+
+from controller.control.assignment import send_on
 from controller.control.context import Context
-from controller.domain.decision import Reason
+from controller.domain.decision import EXECUTED, PROPOSAL, DecisionKind, Reason
 from controller.domain.entries import Kind
 from controller.domain.events import BrokerEvent
 from controller.domain.ids import Bundle
 from controller.domain.overrides import EXCLUDE_NAMESPACE, FREEZE
 from controller.domain.ownership import Ownership, State
 from controller.domain.state import LIVE
+
+_LIMITS = {
+    Reason.SPLIT_TOPICS: "max_topics",
+    Reason.SPLIT_SESSIONS: "max_sessions",
+    Reason.SPLIT_MSG_RATE: "max_msg_rate_per_s",
+    Reason.SPLIT_BANDWIDTH: "max_bandwidth_bytes_per_s",
+    Reason.SPLIT_STORAGE: "max_storage_bytes",
+}  # of SplitSettings
 
 Refusal = tuple[Reason, str]
 
@@ -24,6 +35,7 @@ def begin_split(
     reason: str,
     decision_id: str | None = None,
     command_id: str | None = None,
+    attempt_id: str | None = None,
     send_on: bool = False,
 ) -> Refusal | None:
     """Enter `splitting`, or say why not."""
@@ -39,6 +51,7 @@ def begin_split(
             reason=reason,
             decision_id=decision_id,
             command_id=command_id,
+            attempt_id=attempt_id,
         )
     return refusal
 
@@ -58,22 +71,56 @@ def split_refusal(ctx: Context, record: Ownership, boundary: int) -> Refusal | N
 
 
 def on_split_proposed(ctx: Context, event: BrokerEvent, record: Ownership) -> None:
-    """An agent sees an oversized bundle. Done in live mode with splits switched on; else it is counted only."""
-    settings = ctx.settings.split
-    if not settings.enabled:
-        ctx.watch.refuse(Reason.SWITCHED_OFF.value)
-    elif ctx.state.mode != LIVE:
-        ctx.watch.refuse(Reason.SHADOW_MODE.value)
-    elif any(o.kind in (FREEZE, EXCLUDE_NAMESPACE) and o.concerns(record.bundle) for o in ctx.state.overrides.values()):
-        ctx.watch.refuse(Reason.FROZEN.value)
-    elif record.by != event.session:
-        ctx.watch.refuse(Reason.STALE_DECISION.value)
-    else:
-        boundary = event.boundary if event.boundary is not None else record.bundle.middle()
+    """An agent sees an oversized bundle. Done in live mode with splits switched on; else the decision says why not."""
+    boundary = event.boundary if event.boundary is not None else record.bundle.middle()
+    refusal = _refused_proposal(ctx, event, record, boundary)
+    if refusal is not None:
+        ctx.watch.refuse(refusal.value)
+    if record.by != event.session:
+        return  # an echo of what the bundle was before: there is nothing to decide
+    reason = _reason_of(event)
+    cause = ctx.decisions().add(
+        DecisionKind.SPLIT,
+        reason,
+        record,
+        refusal.value if refusal is not None else EXECUTED,
+        boundary=boundary,
+        strategy=PROPOSAL,
+        evidence=_evidence_of_proposal(ctx, event, record, reason),
+    )
+    if refusal is None:
         why = event.reason or "oversized"
-        refusal = begin_split(ctx, record, boundary, why, send_on=settings.auto_unload)
-        if refusal:
-            ctx.watch.refuse(refusal[0].value)
+        begin_split(ctx, record, boundary, why, send_on=ctx.settings.split.auto_unload, **cause._asdict())
+
+
+def _refused_proposal(ctx: Context, event: BrokerEvent, record: Ownership, boundary: int) -> Reason | None:
+    """Why the proposal is not followed, or None."""
+    if not ctx.settings.split.enabled:
+        return Reason.SWITCHED_OFF
+    if ctx.state.mode != LIVE:
+        return Reason.SHADOW_MODE
+    if any(o.kind in (FREEZE, EXCLUDE_NAMESPACE) and o.concerns(record.bundle) for o in ctx.state.overrides.values()):
+        return Reason.FROZEN
+    if record.by != event.session:
+        return Reason.STALE_DECISION
+    refusal = split_refusal(ctx, record, boundary)
+    return refusal[0] if refusal is not None else None
+
+
+def _reason_of(event: BrokerEvent) -> Reason:
+    """The limit that the bundle exceeds; an agent of another version may have one that is not known here."""
+    return next((reason for reason in _LIMITS if reason.value == event.reason), Reason.SPLIT_MSG_RATE)
+
+
+def _evidence_of_proposal(ctx: Context, event: BrokerEvent, record: Ownership, reason: Reason) -> dict[str, Any]:
+    limits, namespace = ctx.settings.split, record.bundle.namespace
+    return {
+        "proposed_by": event.session.broker,
+        "proposed_for": event.reason or "oversized",
+        "limit": getattr(limits, _LIMITS[reason]),
+        "bundles_of_namespace": ctx.state.in_namespace(namespace),
+        "bundles_of_namespace_at_most": limits.namespace_maximum_bundles,
+    }
 
 
 def on_split_done(ctx: Context, event: BrokerEvent, record: Ownership) -> None:
@@ -94,7 +141,10 @@ def on_split_done(ctx: Context, event: BrokerEvent, record: Ownership) -> None:
     )
     ctx.watch.follow(ctx.state.bundles[str(record.bundle)], ctx.now_ms, ctx.settings)
     if record.send_on:
-        _send_on(ctx, ctx.state.bundles[str(_quieter(children, event, "best_" if best else ""))])
+        half = ctx.state.bundles[str(_quieter(children, event, "best_" if best else ""))]
+        choice = ctx.weigh_targets(half.bundle, half.by)
+        if choice is not None:
+            send_on(ctx, half, choice, Reason.SPLIT_SEND_ON)
 
 
 def _owners_cut(record: Ownership, event: BrokerEvent) -> int | None:
@@ -111,17 +161,3 @@ def _quieter(children: tuple[Bundle, Bundle], event: BrokerEvent, prefix: str) -
     if isinstance(lower, int | float) and isinstance(upper, int | float) and lower < upper:
         return children[0]
     return children[1]
-
-
-def _send_on(ctx: Context, record: Ownership) -> None:
-    target = ctx.choose_target(record.bundle, record.by)
-    if target is not None:
-        ctx.move(
-            record,
-            State.TRANSFERRING,
-            by=record.by,
-            to=target,
-            burn=True,
-            moving_at_ms=ctx.state.round_at_ms,  # no round moves it on within its grace period (I8)
-            reason=Reason.SPLIT_SEND_ON.value,
-        )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass, field
 
+from controller.control.kept_loads import KeptLoads
 from controller.domain.ids import Session
 from controller.domain.ownership import IN_FLIGHT, Ownership, State
 from controller.domain.settings import ControlSettings
@@ -34,6 +35,7 @@ class Watch:
     refused: dict[str, int] = field(default_factory=dict)  # reason -> count of events without effect, for metrics
     evidence_serial: int = 0
     lookups: dict[str, None] = field(default_factory=dict)  # bundles that wait for their first owner, oldest first
+    loads: KeptLoads = field(default_factory=KeptLoads)
     marks: list[tuple[int, int]] = field(default_factory=list)  # (when, newest seq) of the last batches, oldest first
     strays: set[tuple[str, str]] = field(default_factory=set)  # (alarm, other journal) told already
 

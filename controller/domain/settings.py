@@ -161,3 +161,4 @@ class ControlSettings:
     config_version: str = ""
     placement: PlacementSettings = field(default_factory=PlacementSettings)
     max_bundles: int | None = None  # of a broker; one at the cap gets an orphan only when all others are at it
+    round_interval_ms: int = 60_000  # loads that a round brought count for some of these

@@ -26,7 +26,7 @@ def decisions(
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
     round_id: OfRound = None, broker: OfBroker = None, bundle: OfBundle = None, limit: Limit = 50, skips: Skips = False,
 ) -> None:  # fmt: skip
-    """Decisions of the rounds that the journal knows, newest round first."""
+    """Decisions that the journal knows, of rounds and of the control step itself, newest first."""
     view = EvidenceView(Reader(settings_of(conf, profile, sets)))
     rows = view.decisions(round_id, broker, bundle, skips=skips)
     if as_json:

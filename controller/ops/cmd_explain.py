@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from controller.domain.decision import OF_STEP
 from controller.domain.entries import Entry
 from controller.domain.load import RESOURCES
 from controller.domain.reason_words import reason_named
@@ -63,7 +64,7 @@ def _print_decision(document: Mapping[str, Any]) -> None:
     emit_facts(
         [
             ("decision", decision["decision_id"]),
-            ("round", f"{decision['round_id']} at {time_text(decision['at_ms'])}, mode {of_round.get('mode', '?')}"),
+            ("round", _round_text(decision, of_round)),
             ("strategy", _strategy_text(decision, of_round)),
             ("kind", f"{kind_text(decision)}, {decision['label']}"),
             ("reason", why_text(decision)),
@@ -84,6 +85,18 @@ def _strategy_text(decision: Mapping[str, Any], of_round: Mapping[str, Any]) -> 
     """Who decided, and by which of its rules."""
     words = [decision["strategy"], f"by rules {of_round['rules']}" if of_round else ""]
     return " ".join([*filter(None, words), *(["(challenger)"] if decision["challenger"] else [])])
+
+
+def _round_text(decision: Mapping[str, Any], of_round: Mapping[str, Any]) -> str:
+    """When it was decided; the control step's own decisions are of no round and the same in every mode."""
+    when = f"{decision['round_id']} at {time_text(decision['at_ms'])}"
+    if str(decision["round_id"]).startswith(OF_STEP):
+        return f"{when}, a batch of the control step"
+    return f"{when}, mode {of_round.get('mode', '?')}"
+
+
+def _print_batch(document: Mapping[str, Any]) -> None:
+    print_decisions(document["decisions"])
 
 
 def _end_text(decision: Mapping[str, Any], broker: str | None) -> str | None:
@@ -125,7 +138,7 @@ def _print_broker(document: Mapping[str, Any]) -> None:
         print_evidence(document["considered"])
     print_as_target(document["as_target"])
     typer.echo("")
-    print_decisions(document["decisions"], "no round decided anything about it")
+    print_decisions(document["decisions"], "nothing was decided about it")
 
 
 def _print_bundle(document: Mapping[str, Any]) -> None:
@@ -133,7 +146,7 @@ def _print_bundle(document: Mapping[str, Any]) -> None:
     moved_at_ms = now.pop("moved_at_ms", None)
     emit_facts([*now.items(), ("moved (UTC)", time_text(moved_at_ms) if moved_at_ms else None)])
     typer.echo("")
-    print_decisions(document["decisions"], "no round decided anything about it")
+    print_decisions(document["decisions"], "nothing was decided about it")
     typer.echo("")
     _print_considered(document["candidate"], now["owner"])
     typer.echo("")
@@ -225,4 +238,5 @@ _PRINTERS = {
     "round": _print_round,
     "broker": _print_broker,
     "bundle": _print_bundle,
+    "batch": _print_batch,
 }

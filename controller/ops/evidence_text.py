@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from controller.domain.decision import Reason
+from controller.domain.decision import PLACEMENT, Reason
 from controller.domain.load import SCORE_UNIT
 from controller.domain.reason_words import decision_words, reason_words
 from controller.ops.show import emit_table, emit_text, percent_text
@@ -47,8 +47,12 @@ def evidence_lines(evidence: Mapping[str, Any]) -> list[str]:
 
 
 def candidates_of(decision: Row) -> list[dict[str, Any]]:
-    """The bundle-target pairs, or, of a strategy that does not judge pairs, the bundles; best first."""
-    return next((decision["evidence"][name] for name in CANDIDATES if decision["evidence"].get(name)), [])
+    """The bundle-target pairs; of a strategy that does not judge pairs, the bundles; of a placement, the brokers.
+
+    The best first.
+    """
+    rows: list[Row] = next((decision["evidence"][name] for name in CANDIDATES if decision["evidence"].get(name)), [])
+    return [{"bundle": decision["bundle"], **row} for row in rows]
 
 
 def giver_of(decision: Row) -> str | None:
@@ -85,7 +89,7 @@ def print_candidates(decision: Row) -> None:
     emit_table(
         columns,
         [_candidate(row, paired, swapped, _is_chosen(row, decision)) for row in rows],
-        title=f"the best {len(rows)} {'pairs' if paired else 'bundles'} of {giver_of(decision)}",
+        title=f"the best {len(rows)} {_candidates_text(decision, paired)}",
     )
 
 
@@ -108,6 +112,13 @@ def print_as_target(rows: Sequence[Row]) -> None:
             [(r["source"], r["bundle"], _score(r.get("target_after")), lost_text(r)) for r in rows],
             title="as a target",
         )
+
+
+def _candidates_text(decision: Row, paired: bool) -> str:
+    """What the candidates are; a placement is about one bundle and compares brokers."""
+    if decision["strategy"] == PLACEMENT:
+        return f"brokers for it, by {decision['evidence'].get('placed_by')}"
+    return f"{'pairs' if paired else 'bundles'} of {giver_of(decision)}"
 
 
 def _is_chosen(row: Row, decision: Row) -> bool:

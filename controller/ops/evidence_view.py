@@ -1,6 +1,7 @@
 """Rounds, decisions and scores as operators read them: only rows whose attempt a journal entry names.
 
-Evidence is written before the journal, so a row that no entry names belongs to a round that never counted.
+Evidence is written before the journal, so a row that no entry names belongs to a round or batch that never counted. A
+decision without a row of `rounds` is one that the control step made by itself.
 """
 
 from __future__ import annotations
@@ -12,14 +13,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from controller.domain.entries import Kind
 from controller.domain.load import SCORE_UNIT
 from controller.domain.reason_words import decision_words, reason_words
 from controller.ops.reading import Reader
 from controller.policy.round import FIRST_RULES
 from schemas.evidence_tables import BROKER_SCORES, DECISIONS, ROUNDS
 
-CLOCK_SLACK_MS = 600_000  # evidence carries the wall time of its write, the journal the time of its batch
 JSON_COLUMNS = ("evidence_json", "before_json", "after_json")
 Row = dict[str, Any]
 
@@ -30,14 +29,14 @@ class EvidenceView:
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self._rounds: list[Row] | None = None
+        self._named: dict[str, int] | None = None
 
     def rounds(self) -> list[Row]:
         """All rounds that count, newest first, without their inputs; `seq` is the journal's entry."""
         if self._rounds is None:
             columns = [name for name in ROUNDS.names if name != "inputs_json"]
             rows = self._reader.rows("rounds", "wall_ms", columns=columns).to_pylist()
-            since_ms = min((row["wall_ms"] for row in rows), default=0) - CLOCK_SLACK_MS
-            named = self._attempts(since_ms) if rows else {}
+            named = self._attempts() if rows else {}
             counted = [
                 {**row, "rules": row["rules"] or FIRST_RULES, "seq": named[row["attempt_id"]]}
                 for row in rows
@@ -66,11 +65,11 @@ class EvidenceView:
         skips: bool = True,
         limit: int | None = None,
     ) -> list[Row]:
-        """Decisions that count and match, newest round first, in the round's order; JSON columns are parsed.
+        """Decisions that count and match, newest round or batch first, in its order; JSON columns are parsed.
 
         Evidence, which is nearly all of the table, is read for the rows that are returned only.
         """
-        order = {row["attempt_id"]: number for number, row in enumerate(self.rounds())}
+        order = self._attempts()
         table = self._counted("decisions", order, [name for name in DECISIONS.names if name not in JSON_COLUMNS])
         for column, wanted in (("round_id", round_id), ("bundle", bundle), ("decision_id", decision_id)):
             if wanted is not None:
@@ -79,7 +78,7 @@ class EvidenceView:
             table = table.filter(pc.or_kleene(pc.equal(table["source"], broker), pc.equal(table["target"], broker)))
         if not skips:
             table = table.filter(pc.not_equal(table["kind"], "skip"))
-        found = sorted(table.to_pylist(), key=lambda row: (order[row["attempt_id"]], row["decision_id"]))[:limit]
+        found = sorted(table.to_pylist(), key=lambda row: (-order[row["attempt_id"]], row["decision_id"]))[:limit]
         if not found:
             return []
         times = [row["at_ms"] for row in found]
@@ -120,11 +119,13 @@ class EvidenceView:
         wanted = pa.array(list(attempts), pa.string())
         return rows.filter(pc.is_in(rows["attempt_id"].cast(pa.string()), value_set=wanted))
 
-    def _attempts(self, since_ms: int) -> dict[str, int]:
-        """Attempt id -> seq of the journal's round entry that names it."""
-        entries = self._reader.rows("journal", "at_ms", above=since_ms, columns=["seq", "kind", "attempt_id"])
-        rounds = entries.filter(pc.equal(entries["kind"], Kind.ROUND.value))
-        return dict(zip(rounds["attempt_id"].to_pylist(), rounds["seq"].to_pylist(), strict=True))
+    def _attempts(self) -> dict[str, int]:
+        """Attempt id -> seq of the first entry of the journal that names it."""
+        if self._named is None:
+            entries = self._reader.rows("journal", "seq", columns=["seq", "attempt_id"])
+            named = entries.filter(pc.is_valid(entries["attempt_id"])).sort_by([("seq", "descending")])
+            self._named = dict(zip(named["attempt_id"].to_pylist(), named["seq"].to_pylist(), strict=True))
+        return self._named
 
 
 def _parsed(row: Mapping[str, Any]) -> Row:

@@ -5,6 +5,7 @@ Part of every answer is what the journal says happened after, so that "decided" 
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pyarrow.compute as pc
@@ -44,13 +45,21 @@ def explain(reader: Reader, name: str, look_back: int = LOOK_BACK) -> Row:
         return _broker(view, name)
     if name in state.bundles:
         now = ownership_row(state.bundles[name])
+        origin = _origin(reader, name)
+        cause = origin[0]["decision_id"] if origin else None
         return {
             "about": "bundle",
             "now": now,
-            "decisions": view.decisions(bundle=name, limit=HISTORY),
+            "decisions": [
+                *view.decisions(bundle=name, limit=HISTORY),
+                *(view.decisions(decision_id=cause) if cause else []),
+            ],
             "candidate": considered(view, name, now["owner"], look_back),
-            "journal": _journal(reader, bundle=name),
+            "journal": [*origin, *_journal(reader, bundle=name)],
         }
+    of_batch = view.decisions(round_id=name)
+    if of_batch:
+        return {"about": "batch", "decisions": of_batch}
     raise NothingNamed(
         f"nothing is named {name}: give a decision (`ballast decisions --skips`), a round (`ballast rounds`), "
         "a broker, a bundle or a reason code (docs/reasons.md); evidence older than its retention is gone"
@@ -74,6 +83,14 @@ def _consequences(reader: Reader, decision_id: str) -> list[Row]:
         if row["state"] == State.OWNED.value or row["kind"] != Kind.OWNERSHIP.value:
             break
     return caused
+
+
+def _origin(reader: Reader, bundle: str) -> list[Row]:
+    """The entry by which the bundle became one: the split of its parent; none for a namespace's first bundles."""
+    rows = reader.rows("journal", "seq", columns=JOURNAL.names)
+    splits = rows.filter(pc.equal(rows["kind"], Kind.SPLIT.value))
+    named = splits.filter(pc.match_substring(splits["data"], json.dumps(bundle))).sort_by("seq")
+    return [Entry.from_row(row).to_row() for row in named.to_pylist()[:1]]
 
 
 def _round(view: EvidenceView, row: Row) -> Row:

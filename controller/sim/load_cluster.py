@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from controller.broker.handover import HandoverCore
-from controller.domain.decision import Reason
+from controller.domain.decision import OF_STEP, Reason
 from controller.domain.entries import Entry, Kind
 from controller.domain.events import BrokerEvent, Heartbeat
 from controller.domain.ids import Bundle, Session
@@ -219,7 +219,7 @@ class LoadCluster(SimCluster):
         if entry.reason in _BY_REASON:
             ledger.cause[bundle] = _BY_REASON[entry.reason]
             ledger.decided.pop(bundle, None)
-        elif entry.reason and entry.decision_id:
+        elif entry.reason and entry.decision_id and not entry.decision_id.startswith(OF_STEP):
             ledger.cause[bundle] = BALANCE
         if entry.data.get("moving_at_ms"):
             ledger.decided[bundle] = int(entry.data["moving_at_ms"]) - AXIS_MS

@@ -71,6 +71,7 @@ class Simulation:
             grace_period_ms=policy.shed.grace_period_ms,
             placement=policy.placement,
             max_bundles=policy.caps.max_bundles,
+            round_interval_ms=scenario.round_every_ms,
         )
         self.cluster = LoadCluster(seed, control)
         self.cluster.loads_of_halves = self._halves

@@ -201,8 +201,9 @@ def test_bundles_can_be_narrowed(document: Any, ballast: Any, run: ShortRun) -> 
 
 @pytest.mark.covers("decision-breakdown")
 def test_decisions_are_those_that_the_journal_knows(document: Any, run: ShortRun) -> None:
-    attempts = {e.attempt_id for e in run.entries if e.kind is Kind.ROUND}
+    attempts = {e.attempt_id for e in run.entries}
     everything = document("decisions --skips --limit 1000")
+    assert {row["round_id"].startswith("step-") for row in everything} == {True, False}
     assert {row["attempt_id"] for row in everything} <= attempts
     assert not any("lost" in row["attempt_id"] for row in everything)
     done = {row["decision_id"] for row in document("decisions --limit 1000") if row["outcome"] == "executed"}
@@ -256,6 +257,30 @@ def test_explain_follows_a_decision_into_the_journal(document: Any, ballast: Any
     assert "102_above_mean (normal)" in out
     assert f"headroom by rules {get('headroom').rules}" in out
     assert decision["bundle"] in out
+
+
+def test_explain_says_why_a_bundle_was_placed_where_it_is(document: Any, ballast: Any, run: ShortRun) -> None:
+    placed = next(row for row in document("decisions --limit 1000") if row["reason"] == "104_orphaned")
+    told = document("explain", placed["decision_id"])
+    assert told["round"] is None
+    assert [row["state"] for row in told["journal"]][:1] == ["assigning"]
+    assert {row["decision_id"] for row in document("explain", placed["round_id"])["decisions"]} >= {
+        placed["decision_id"]
+    }
+    assert placed["decision_id"] in {row["decision_id"] for row in document("explain", placed["bundle"])["decisions"]}
+    code, out, _ = ballast("explain", placed["decision_id"])
+    assert code == 0
+    assert "a batch of the control step" in out
+    assert "brokers for it, by " in out
+    assert "chosen" in out
+
+
+def test_explain_of_a_half_tells_of_the_split_that_made_it(document: Any, run: ShortRun) -> None:
+    split = next(e for e in run.entries if e.kind is Kind.SPLIT and e.decision_id)
+    for half in split.data["children"]:
+        told = document("explain", half)
+        assert told["journal"][0]["seq"] == split.seq
+        assert split.decision_id in {row["decision_id"] for row in told["decisions"]}
 
 
 def test_explain_knows_rounds_brokers_and_bundles(document: Any, ballast: Any, run: ShortRun) -> None:

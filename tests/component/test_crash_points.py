@@ -23,6 +23,7 @@ KILLS = {
     "control.before_step": (1, 40),
     "control.before_evidence": (1, 40),
     "evidence.write": (1, 2),
+    "evidence.step": (1, 6),
     "control.before_journal": (1, 40),
     "journal.append": (1, 12),  # the first is the claim itself
     "journal.appended": (1, 12),
@@ -39,6 +40,7 @@ FAILURES = (
     "journal.append=delay(150)@2*3;journal.appended=delay(150)@2*3;control.before_feed=kill@6",
     "evidence.write=error@1*2;control.before_step=kill@40",  # stored as another attempt, which the journal names
     "evidence.write=error@1*4",  # the process ends with the error, and is started again
+    "evidence.step=error@1*2;control.before_step=kill@40",  # bundles are assigned, the rows come with the next ones
     "control.before_journal=error@9*1",
     "projection.write=error@1*2;control.before_step=kill@40",
 )

@@ -299,6 +299,55 @@ def test_evidence_whose_first_tries_failed_counts_once(world: World) -> None:
     assert journal_of(world) == state
 
 
+def look_up(world: World, topic_of: str) -> Row:
+    """A lookup of the namespace's only bundle."""
+    record = {"v": 1, "broker": "b:1", "bundle": f"{topic_of}/0x00000000_0xffffffff"}
+    return world._row(NAMES.assign_requests, record)
+
+
+def decided(world: World) -> list[tuple[str, str, str]]:
+    rows = read_joined(world.folder / "tables", "decisions").to_pylist()
+    return sorted((row["decision_id"], row["reason"], row["outcome"]) for row in rows)
+
+
+def test_what_the_step_decides_is_a_row_that_the_journal_names(world: World) -> None:
+    world.run(world.heartbeat(), world.command("a"))
+    world.run(world.heartbeat(), look_up(world, "t/a"))
+    assert decided(world) == [("step-one-1-0000", "105_first_lookup", "executed")]
+    (entry,) = [e for e in Journal(world.folder / "tables").read_since(0) if e.state == "assigning"]
+    assert entry.decision_id == "step-one-1-0000"
+    assert read_joined(world.folder / "tables", "rounds").num_rows == 0
+
+
+def test_a_bundle_is_served_though_its_decision_cannot_be_written_yet(world: World) -> None:
+    """Then it is written later, once and in order."""
+    world.run(world.heartbeat(), world.command("a"), world.command("b"))
+    failpoints.activate("evidence.step=error@1*2")
+    try:
+        state = world.run(world.heartbeat(), look_up(world, "t/a"))
+        assert [r.state.value for r in state.bundles.values()] == ["assigning", "free"]
+        assert (decided(world), world.loop.failure) == ([], None)
+        assert world.loop.metrics.decision_failures._value.get() == 2
+        world.run(world.heartbeat(), look_up(world, "t/b"))
+    finally:
+        failpoints.activate("")
+    expected = [(f"step-one-{n}-0000", "105_first_lookup", "executed") for n in (1, 2)]
+    assert decided(world) == expected
+    assert world.loop.state == journal_of(world)
+
+
+def test_decisions_of_a_batch_that_was_never_journaled_do_not_count(world: World) -> None:
+    world.run(world.heartbeat(), world.command("a"))
+    failpoints.activate("control.before_journal=error")
+    try:
+        with pytest.raises(OSError, match="does not answer"):
+            world.run(world.heartbeat(), look_up(world, "t/a"))
+    finally:
+        failpoints.activate("")
+    written = TableRoot(world.folder / "tables").open("decisions").to_pyarrow_table()
+    assert (written.num_rows, decided(world)) == (1, [])
+
+
 def test_evidence_that_never_gets_through_ends_the_batch_before_its_commit(world: World) -> None:
     failpoints.activate("evidence.write=error")
     before = journal_of(world)

@@ -51,7 +51,7 @@ class StepDriver:
         assert fold(before, result.entries) == result.state
         check_state(before, result.state)
         self.state = result.state
-        self.evidence = result.evidence
+        self.evidence, self.decided = result.evidence, result.decided
         self.journal += result.entries
         return [e for e in result.entries if e.kind is not Kind.OFFSETS]
 

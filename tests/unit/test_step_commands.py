@@ -277,7 +277,7 @@ def test_a_drained_brokers_transfer_is_not_attributed_to_an_older_decision() -> 
     owned = [e for e in driver.say(b, "serving", WHOLE) if e.kind is Kind.OWNERSHIP]
     assert [e.decision_id for e in owned] == ["r1-1"]
     moves = [e for e in driver.command("drain", broker="b:1") if e.kind is Kind.OWNERSHIP]
-    assert [(e.state, e.decision_id) for e in moves] == [("transferring", None)]
+    assert [(e.state, e.decision_id) for e in moves] == [("transferring", f"step-i-{driver.batches}-0000")]
 
 
 @pytest.mark.covers("right-settings")

@@ -1,8 +1,8 @@
 CREATE TABLE IF NOT EXISTS decisions (
   `decision_id` STRING NOT NULL COMMENT 'the decision; journal entries name it as their cause',
-  `round_id` STRING NOT NULL COMMENT 'the round',
+  `round_id` STRING NOT NULL COMMENT 'the round, or step-INSTANCE-BATCH: the control step decided by itself',
   `attempt_id` STRING NOT NULL COMMENT 'random id of the write; rows count when a journal entry names it',
-  `at_ms` BIGINT NOT NULL COMMENT 'time of the round on the event-time axis of the reports [ms since epoch]',
+  `at_ms` BIGINT NOT NULL COMMENT 'of a round its time on the axis of the reports, else wall time [ms since epoch]',
   `kind` STRING NOT NULL COMMENT 'assign transfer unload split skip',
   `label` STRING NOT NULL COMMENT 'success skip failure',
   `reason` STRING NOT NULL COMMENT 'reason code; its hundred is the band',
@@ -12,7 +12,7 @@ CREATE TABLE IF NOT EXISTS decisions (
   `target` STRING COMMENT 'broker it goes to',
   `epoch` BIGINT COMMENT 'epoch of the bundle it was decided on',
   `boundary` BIGINT COMMENT 'where to split [CRC-32]',
-  `strategy` STRING NOT NULL COMMENT 'strategy that decided',
+  `strategy` STRING NOT NULL COMMENT 'strategy that decided; placement or proposal where the control step did',
   `challenger` BOOLEAN NOT NULL COMMENT 'ran in shadow beside the live strategy',
   `executed` BOOLEAN NOT NULL COMMENT 'the controller carried it out',
   `outcome` STRING COMMENT 'executed, or the reason code why not',
@@ -21,7 +21,7 @@ CREATE TABLE IF NOT EXISTS decisions (
   `after_json` STRING NOT NULL COMMENT 'predicted scores after, by broker, JSON'
 )
 USING DELTA
-COMMENT 'one decision of a round, skips included, with its evidence'
+COMMENT 'one decision of a round or of the control step, skips included, with its evidence'
 TBLPROPERTIES (
   'delta.enableDeletionVectors' = 'false',
   'delta.columnMapping.mode' = 'none',
