@@ -35,8 +35,11 @@ class AuditReport:
     fence_violations: int
     mismatched: int
     handovers: int
-    handover_gap_p50_ms: float | None
+    handover_gap_p50_ms: float | None  # acknowledgement to acknowledgement, the sending interval included
     handover_gap_p99_ms: float | None
+    handover_beyond_interval_p50_ms: float | None  # the same, less the producer's own sending interval
+    handover_beyond_interval_max_ms: float | None
+    sending_interval_p50_ms: float | None
     failover_gap_max_ms: float | None
     unwatched_subscriptions: int  # in the store, but without a consumer's log: their deliveries were not judged
     findings: list[str]
@@ -96,7 +99,10 @@ def _acked_of(clients: ClientRecords, topic: str) -> dict[str, Cursor]:
 
 
 def _report(found: Findings, clients: ClientRecords, unwatched: int) -> AuditReport:
-    moved = [gap["gap_ms"] for gap in clients.gaps if gap["cause"] == "moved"]
+    told = [gap for gap in clients.gaps if gap["cause"] == "moved"]
+    moved = [gap["gap_ms"] for gap in told]
+    paced = [gap for gap in told if gap.get("interval_ms") is not None]  # a log of version 0.1.0 has none
+    beyond = [max(0.0, gap["gap_ms"] - gap["interval_ms"]) for gap in paced]
     other = [gap["gap_ms"] for gap in clients.gaps if gap["cause"] != "moved"]
     return AuditReport(
         messages_stored=found.stored,
@@ -111,6 +117,9 @@ def _report(found: Findings, clients: ClientRecords, unwatched: int) -> AuditRep
         handovers=len(moved),
         handover_gap_p50_ms=percentile(moved, 0.5),
         handover_gap_p99_ms=percentile(moved, 0.99),
+        handover_beyond_interval_p50_ms=percentile(beyond, 0.5),
+        handover_beyond_interval_max_ms=max(beyond, default=None),
+        sending_interval_p50_ms=percentile([gap["interval_ms"] for gap in paced], 0.5),
         failover_gap_max_ms=max(other, default=None),
         unwatched_subscriptions=unwatched,
         findings=found.texts,

@@ -3,7 +3,7 @@
 Lines (`t` is the kind, `at` the boot clock in ms when it was written):
     topic      i, topic, name, subscription?, type?    number i for the lines below
     acked      a: [[i, first, last], ...]              sequences acknowledged to the producer
-    gap        topic, from, to, cause, gap_ms          a hand-over as the producer saw it
+    gap        topic, from, to, cause, gap_ms, interval_ms    a hand-over as the producer saw it, and how often it sends
     delivered  i, at_ms, r: [[offset, count, p, sequence], ...]   first deliveries, in order; p numbers a producer
     again      the same fields                         deliveries of offsets this process had before
     confirmed  i, at_ms, r: [[low, high], ...]         acknowledgements that the store has

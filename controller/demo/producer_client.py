@@ -126,11 +126,13 @@ class ProducerProcess:
 
     def _on_gap(self, gap: Gap) -> None:
         self._gaps.append(gap)
+        rate_per_s = self._flows[gap.topic].rate_per_s
         self._log.write(
             "gap",
             **{"topic": gap.topic, "from": gap.from_address, "to": gap.to_address},
             cause=gap.cause,
             gap_ms=round(gap.gap_ms, 3),
+            interval_ms=round(1000 / rate_per_s, 3) if rate_per_s > 0 else None,
         )
 
     def _summary(self) -> dict[str, Any]:

@@ -97,7 +97,24 @@ def test_client_processes_follow_their_bundles_and_the_audit_agrees_with_them(tm
     assert read[0]["unconfirmed"] == 0
     assert report.handovers >= 6
     assert report.handover_gap_p50_ms is not None
+    assert report.sending_interval_p50_ms in (2.5, 10.0), "400 and 100 messages/s were asked for"
+    assert report.handover_beyond_interval_p50_ms is not None
+    assert report.handover_beyond_interval_p50_ms <= report.handover_gap_p50_ms
     assert report.unwatched_subscriptions == 0
+
+
+def test_a_gap_is_measured_against_the_producers_own_sending_interval(tmp_path: Path) -> None:
+    log = ClientLog(tmp_path / "producer.jsonl")
+    for gap_ms, interval_ms in ((300.0, 250.0), (240.0, 250.0), (1_000.0, 400.0)):
+        log.write("gap", topic=NAME, cause="moved", gap_ms=gap_ms, interval_ms=interval_ms)
+    log.write("gap", topic=NAME, cause="moved", gap_ms=90.0)  # as version 0.1.0 wrote it
+    log.write("gap", topic=NAME, cause="lost", gap_ms=7_000.0, interval_ms=250.0)  # a failover is no hand-over
+    log.close()
+    StoreEngine(tmp_path / "store", clock_ms=lambda: 1).close()
+    report = audit(tmp_path / "store", [tmp_path / "producer.jsonl"], drained=True)
+    assert (report.handovers, report.handover_gap_p50_ms) == (4, 240.0)
+    assert (report.handover_beyond_interval_p50_ms, report.handover_beyond_interval_max_ms) == (50.0, 600.0)
+    assert report.sending_interval_p50_ms == 250.0
 
 
 class Run:
