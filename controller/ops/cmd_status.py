@@ -16,7 +16,16 @@ from controller.ops.evidence_text import reason_text
 from controller.ops.liveness import Heard, last_word
 from controller.ops.overview import status as status_of
 from controller.ops.reading import Reader
-from controller.ops.show import duration_text, emit_facts, emit_json, emit_table, percent_text, time_text
+from controller.ops.show import (
+    duration_text,
+    emit_facts,
+    emit_json,
+    emit_table,
+    emit_text,
+    percent_text,
+    time_text,
+)
+from controller.ops.stopped import with_stop
 
 app = new_app()
 Offline = Annotated[bool, typer.Option("--offline", help="Do not ask Kafka whether the controller is alive.")]
@@ -31,10 +40,11 @@ def status(
     settings = settings_of(conf, profile, sets)
     reader = Reader(settings)
     heard, kafka_error = (None, "--offline") if offline else _ask_kafka(settings)
+    now_ms = wall_ms()
     document = {
         "cluster": settings.cluster.name,
         "tables": reader.root.root,
-        **status_of(reader, wall_ms(), heard, kafka_error),
+        **with_stop(reader, status_of(reader, now_ms, heard, kafka_error), settings.profile, now_ms),
     }
     if as_json:
         emit_json(document)
@@ -69,7 +79,8 @@ def _print(document: Mapping[str, Any]) -> None:
         typer.echo("")
         emit_table(["at (UTC)", "reason …", "about"], alarms, "alarms of the last hour")
     for problem in document["problems"]:
-        typer.echo(f"\n! {problem}")
+        typer.echo("")
+        emit_text(f"! {problem}")
 
 
 def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -99,13 +110,21 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 def _controller_text(controller: Mapping[str, Any]) -> str:
     instance = controller["instance"]
     if not controller["journal_says_running"]:
-        return f"stopped (last: {instance})" if instance else "never started"
+        return _stopped_text(controller) if instance else "never started"
     if controller["alive"] is None:
         return f"{instance} started and did not say it stopped (not asked: {controller['not_asked']})"
     if controller["alive"]:
         return f"running: {instance}, heard {duration_text(controller['silent_ms'])} ago"
     silent = duration_text(controller["silent_ms"])
     return f"SILENT: {instance}" + (f", last heard {silent} ago" if silent else ", never heard on this Kafka")
+
+
+def _stopped_text(controller: Mapping[str, Any]) -> str:
+    at_ms = controller.get("stopped_at_ms")
+    if at_ms is None:
+        return f"stopped (last: {controller['instance']})"
+    when = f"{time_text(at_ms)} UTC, {duration_text(controller['stopped_ms_ago'])} ago"
+    return f"stopped in good order at {when} (last: {controller['instance']}); all below is as it was then"
 
 
 def round_text(last: Mapping[str, Any] | None) -> str:
