@@ -42,11 +42,16 @@ class LocalCluster:
         overrides: Sequence[str] = (),
         replay: bool = False,
         kafka: EmbeddedKafka | None = None,
+        tell: Callable[[str], None] = lambda doing: None,
     ) -> None:
-        """`kafka`: one with doors or an environment of its own; the cluster starts and stops it all the same."""
+        """`kafka`: one with doors or an environment of its own; the cluster starts and stops it all the same.
+
+        `tell` hears what is being started or waited for.
+        """
         self.folder = folder.resolve()
         self.profile = profile
         self.overrides = tuple(overrides)
+        self.tell = tell
         self.replay = replay  # load reports keep the recording's times, and no round is left out
         self.config_file = self.folder / "ballast.yaml"
         self.kafka = kafka or EmbeddedKafka(self.folder / "kafka")
@@ -92,13 +97,17 @@ class LocalCluster:
             self.start_agent(broker)
         self.wait_for_job()
         self.wait_until(
-            lambda state: {b.id for b in state.live_brokers()} >= set(brokers), 180, f"registration of {list(brokers)}"
+            lambda state: {b.id for b in state.live_brokers()} >= set(brokers),
+            180,
+            f"the registration of {len(brokers)} brokers",
         )
 
     def start_kafka_and_store(self) -> None:
         """Kafka with its topics, the segment store, the tables, and the configuration file all others read."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        self.tell("Kafka starts (a JVM)")
         self.kafka.start()
+        self.tell("the segment store starts")
         store = self.start("store", [*STORE, "--data-dir", str(self.folder / "store")])
         address = store.wait_for_line("ballast-store listening", 60).split()[-1]
         document = {
@@ -109,6 +118,7 @@ class LocalCluster:
         }
         self.config_file.write_text(yaml.safe_dump(document, sort_keys=False))
         self._settings = load_settings(self.config_file, overrides=self.overrides)
+        self.tell("topics and tables are created")
         topics = replay_topics if self.replay else live_topics
         ensure_topics(self.kafka.bootstrap, topics(TopicNames(self._settings.kafka.topic_prefix)))
         TableRoot(self._settings.tables.root).create_all()
@@ -125,7 +135,8 @@ class LocalCluster:
 
     def wait_for_job(self, timeout_s: float = 240.0) -> None:
         """Until the controller has journaled its start."""
-        self.wait_until(lambda state: state.controller_running, timeout_s, "the controller's start", needs="job")
+        what = "the Spark job's start (a JVM, its session, the journal)"
+        self.wait_until(lambda state: state.controller_running, timeout_s, what, needs="job")
 
     def start_agent(
         self, broker: str, *more: str, name: str = "", env: Mapping[str, str] | None = None, **settings: str
@@ -162,9 +173,11 @@ class LocalCluster:
     ) -> ClusterState:
         """Poll the journal until the condition holds; raises ProcessFailed, naming what was waited for."""
         deadline = time.monotonic() + timeout_s
+        self.tell(f"waiting for {what}")
         while True:
             state = self.state
             if holds(state):
+                self.tell("")
                 return state
             child = self.children.get(needs) if needs else None
             if child is not None and not child.alive:
@@ -184,6 +197,7 @@ class LocalCluster:
 
         Agents are killed: the whole cluster goes, so a graceful leave would only wait for takers that do not exist.
         """
+        self.tell("clients, agents, Spark job, store and Kafka are stopped")
         last = ("job", "store")
         clients = [name for name in self.children if name not in last and name not in self.agents]
         for name in clients:

@@ -11,8 +11,9 @@ import json
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from controller.demo.local_cluster import LocalCluster
 from controller.demo.replay_convert import Overrides, Recorded, read_record, to_load_report
 from controller.domain.errors import BadRecord
 from controller.domain.ids import Session
+from controller.domain.state import ClusterState
 from controller.ledger.evidence import read_joined
 from controller.ledger.tables import TableRoot
 
@@ -67,7 +69,16 @@ def read_recording(path: Path) -> list[Recorded]:
     return sorted(records, key=lambda r: (r.at_ms, r.broker))
 
 
-def replay(cluster: LocalCluster, records: Sequence[Recorded], speed: float, timeout_s: float = 600.0) -> ReplayResult:
+Count = Callable[[str, int, int], None]  # what, how many so far, of how many
+
+
+def replay(
+    cluster: LocalCluster,
+    records: Sequence[Recorded],
+    speed: float,
+    timeout_s: float = 600.0,
+    count: Count = lambda what, done, total: None,
+) -> ReplayResult:
     """Send a recording through a cluster whose job runs already; waits until its last round is journaled."""
     settings = cluster.settings
     names = TopicNames(settings.kafka.topic_prefix)
@@ -80,9 +91,8 @@ def replay(cluster: LocalCluster, records: Sequence[Recorded], speed: float, tim
         cluster.wait_until(
             lambda state: all(state.alive(s) for s in sessions.values()), 60, "registration of the recorded brokers"
         )
-        send_reports(producer, names, records, sessions, settings, speed)
-        last = last_round_ms(records, settings)
-        cluster.wait_until(lambda state: state.round_at_ms >= last, timeout_s, f"the round at {last}", needs="job")
+        send_reports(producer, names, records, sessions, settings, speed, count)
+        _wait_for_rounds(cluster, records, timeout_s, count)
     finally:
         stop.set()
         beats.join(5)
@@ -97,20 +107,37 @@ def send_reports(
     sessions: Mapping[str, Session],
     settings: Settings,
     speed: float,
+    count: Count = lambda what, done, total: None,
 ) -> None:
     """Each report at its time, divided by the speed; the record carries the recording's time."""
     agent = settings.agent
     overrides = Overrides(agent.override_broker_nic_speed_gbps, agent.message_throughput_as_bandwidth)
     sequences: dict[str, int] = defaultdict(int)
     started, first = time.monotonic(), records[0].at_ms
-    for recorded in records:
+    for number, recorded in enumerate(records, 1):
         due = started + (recorded.at_ms - first) / 1000.0 / speed
         time.sleep(max(0.0, due - time.monotonic()))
         sequences[recorded.broker] += 1
         session = sessions[recorded.broker]
         report = to_load_report(recorded, session, sequences[recorded.broker], overrides)
         producer.send(names.load_reports, report, key=recorded.broker, timestamp_ms=recorded.at_ms)
+        count("reports sent", number, len(records))
     producer.flush()
+
+
+def _wait_for_rounds(cluster: LocalCluster, records: Sequence[Recorded], timeout_s: float, count: Count) -> None:
+    """None is left out, so that their times tell how many there will be."""
+    interval = round(cluster.settings.rounds.round_interval_s * 1000)
+    last = last_round_ms(records, cluster.settings)
+    before = records[0].at_ms // interval * interval
+    total = max(0, (last - before) // interval)
+
+    def decided(state: ClusterState) -> bool:
+        count("rounds decided", min(total, max(0, (state.round_at_ms - before) // interval)), total)
+        return state.round_at_ms >= last
+
+    when = datetime.fromtimestamp(last / 1000, timezone.utc)
+    cluster.wait_until(decided, timeout_s, f"the recording's last round, at {when:%H:%M:%S} UTC of it", needs="job")
 
 
 def last_round_ms(records: Sequence[Recorded], settings: Settings) -> int:

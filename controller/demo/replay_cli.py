@@ -12,8 +12,11 @@ import typer
 
 from controller.demo.local_cluster import LocalCluster
 from controller.demo.replay import ReplayResult, read_recording, replay
+from controller.demo.replay_progress import ReplayProgress
 from controller.domain.errors import BallastError, ConfigError
 from controller.ops.cli_options import PROBLEM, USAGE, new_app
+from controller.ops.cmd_decisions import predicted_text
+from controller.ops.evidence_text import kind_text, why_text
 from controller.ops.paths import RUN
 from controller.ops.show import emit_table, time_text
 
@@ -32,12 +35,7 @@ def replay_reports(
     """Send recorded load reports through Kafka and the whole pipeline, in shadow mode, by record time."""
     folder = keep or Path(tempfile.mkdtemp(prefix="replay-", dir=_run_folder()))
     try:
-        records = read_recording(file)
-        with LocalCluster(folder, profile=profile, overrides=[*(sets or [])], replay=True) as cluster:
-            cluster.start_kafka_and_store()
-            cluster.start_job()
-            cluster.wait_for_job()
-            result = replay(cluster, records, speed)
+        result = _replayed(file, folder, profile, sets or [], speed)
     except (BallastError, OSError) as error:
         typer.echo(f"ballast replay-reports: {error}", err=True)
         raise typer.Exit(USAGE if isinstance(error, ConfigError) else PROBLEM) from None
@@ -45,6 +43,18 @@ def replay_reports(
         if keep is None:
             shutil.rmtree(folder, ignore_errors=True)
     _print(result, as_json)
+
+
+def _replayed(file: Path, folder: Path, profile: str, sets: list[str], speed: float) -> ReplayResult:
+    records = read_recording(file)
+    with (
+        ReplayProgress() as progress,
+        LocalCluster(folder, profile=profile, overrides=sets, replay=True, tell=progress.doing) as cluster,
+    ):
+        cluster.start_kafka_and_store()
+        cluster.start_job()
+        cluster.wait_for_job()
+        return replay(cluster, records, speed, count=progress.count)
 
 
 def _run_folder() -> Path:
@@ -58,11 +68,20 @@ def _print(result: ReplayResult, as_json: bool) -> None:
             typer.echo(json.dumps(row, sort_keys=True, default=str))
         typer.echo(json.dumps(result.summary()))
         return
-    columns = ("kind", "bundle", "source", "target", "reason")
     emit_table(
-        ["at (UTC)", "kind", "bundle", "from", "to", "reason"],
-        [(time_text(row["at_ms"]), *(row[name] for name in columns)) for row in result.decisions],
-        "decisions (shadow)",
+        ["at (UTC)", "kind", "bundle", "from", "to", "reason", "source >", "target >"],
+        [
+            (
+                time_text(row["at_ms"]),
+                kind_text(row),
+                *(row[name] for name in ("bundle", "source", "target")),
+                why_text(row),
+                predicted_text(row, row["source"]),
+                predicted_text(row, row["target"]),
+            )
+            for row in result.decisions
+        ],
+        "decisions (shadow: none was carried out), with the loads that were predicted of each",
         empty="no decision",
     )
     for phase, sources in result.sources_by_phase.items():
