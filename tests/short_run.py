@@ -53,6 +53,7 @@ INSTANCE = "c0ffee"
 HOT, USUAL = 5_000.0, 1_000.0  # messages/s in
 OVERRIDES = (  # the story is told for headroom: after two hot rounds it moves
     "rounds.mode=shadow", "rounds.strategy=headroom", "split.max_msg_rate_per_s=12000", "loads.short_horizon_s=30",
+    "loads.pane_s=10", "rounds.round_interval_s=10", "shedding.grace_period_minutes=30",
 )  # fmt: skip
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import shutil
-import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -16,11 +13,16 @@ from rich.console import Console
 from controller.clock import wall_ms
 from controller.demo.figures import DemoFigures
 from controller.demo.local_cluster import LocalCluster
-from controller.demo.scenario import Scenario
-from controller.demo.view import LiveView
+from controller.demo.scenario import Scenario, Told
+from controller.demo.screen.base import Watching
+from controller.demo.screen.events import exchanges_in
+from controller.demo.screen.plain import PlainLines
+from controller.demo.screen.summary import next_lines, summary_lines, worth_asking
+from controller.demo.screen.view import LiveView
 from controller.domain.errors import BallastError, ConfigError
 from controller.ops.cli_options import PROBLEM, USAGE, new_app
 from controller.ops.paths import RUN
+from controller.ops.reading import Reader
 
 app = new_app()
 
@@ -35,14 +37,14 @@ def demo(
     sets: Annotated[list[str] | None, typer.Option("--set", help="section.key=value over the demo profile.")] = None,
 ) -> None:
     """Run the main job on embedded defaults and show what it does."""
-    typed_ms = wall_ms()
+    typed_ms, typed_s = wall_ms(), time.monotonic()
     where = folder or RUN / f"demo-{time.strftime('%Y%m%d-%H%M%S')}"
     console = Console(stderr=as_json)
-    view = None if headless or not console.is_terminal else LiveView(console)
-    with view or contextlib.nullcontext():
-        tell = view.tell if view else _plain(console)
+    drawn = console.is_terminal and not console.is_dumb_terminal and not headless
+    screen: Watching = LiveView(console) if drawn else PlainLines(console)
+    with screen:
         try:
-            figures = _run(where, brokers, minutes, sets or [], view, tell, typed_ms)
+            figures, asked = _run(where, brokers, minutes, sets or [], screen, typed_ms)
         except (BallastError, OSError) as error:
             usage = isinstance(error, ConfigError)
             typer.echo(f"ballast demo: {error}" + ("" if usage else f"; logs: {where}/logs"), err=True)
@@ -50,52 +52,25 @@ def demo(
     if as_json:
         typer.echo(json.dumps(figures.to_json()))
     else:
-        _summary(console, figures, where)
+        lines = [*summary_lines(figures, time.monotonic() - typed_s), "", *next_lines(where.resolve(), asked)]
+        console.print("\n" + "\n".join(lines), highlight=False, markup=False, soft_wrap=True)
     raise typer.Exit(1 if figures.failed else 0)
 
 
 def _run(
-    where: Path,
-    brokers: int,
-    minutes: float,
-    sets: list[str],
-    view: LiveView | None,
-    tell: object,
-    typed_ms: int,
-) -> DemoFigures:
-    assert callable(tell)
-    with LocalCluster(where, overrides=sets) as cluster:
-        tell(f"starting Kafka, store, Spark job and {brokers} brokers in {where}")
-        if view is not None:
-            view.watch(cluster)
+    where: Path, brokers: int, minutes: float, sets: list[str], screen: Watching, typed_ms: int
+) -> tuple[DemoFigures, list[tuple[str, str]]]:
+    with LocalCluster(where, overrides=sets, tell=screen.doing) as cluster:
+        screen.act(f"starting Kafka, store, Spark job and {brokers} brokers in {where}")
+        screen.watch(cluster)
         cluster.up([f"broker-{i}" for i in range(1, brokers + 1)])
-        return Scenario(cluster, minutes, tell, typed_ms).run()
+        scenario = Scenario(cluster, minutes, screen, typed_ms)
+        figures = scenario.run()
+        asked = _worth_asking(cluster, scenario.told)
+        screen.act("done; everything is stopped")
+    return figures, asked
 
 
-def _plain(console: Console) -> object:
-    started = time.monotonic()
-
-    def tell(step: str) -> None:
-        line = f"[{time.monotonic() - started:6.1f} s] {step}"
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
-
-    return tell
-
-
-def _summary(console: Console, figures: DemoFigures, where: Path) -> None:
-    for name, value in figures.to_json().items():
-        console.print(f"{name:22} {value}", highlight=False, soft_wrap=True)
-    console.print(
-        f"\nlogs: {where / 'logs'}\n"
-        "try next:\n"
-        f"  {_as_typed()} decisions --conf {where / 'ballast.yaml'}\n"
-        f"  {_as_typed()} explain broker-2 --conf {where / 'ballast.yaml'}\n"
-        "  docs/sql.md and notebooks/01_operations.py, on the tables above",
-        highlight=False,
-        soft_wrap=True,
-    )
-
-
-def _as_typed() -> str:
-    """The command as it can be typed here: by its path where `ballast` alone would not be found."""
-    return "ballast" if shutil.which("ballast") else sys.argv[0]
+def _worth_asking(cluster: LocalCluster, told: Told) -> list[tuple[str, str]]:
+    exchanges = exchanges_in(lambda: Reader(cluster.settings))
+    return worth_asking(told.entries, told.hot, told.victim, exchanges)

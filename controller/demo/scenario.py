@@ -1,7 +1,7 @@
-"""What the demo shows, step by step: settle, skew, shift, split under backlog, a new broker, a killed one, audit.
+"""What the demo shows, act by act: settle, skew, shift, split under backlog, a new broker, a killed one, calm, audit.
 
-Each step waits for what it is about, not for a time; its limit grows with the minutes asked for. A step that does not
-happen in time is said and the demo goes on: only lost, doubled or reordered messages and broken invariants fail it.
+Each act waits for what it is about, not for a time; its limit grows with the minutes asked for. What does not happen
+in time is said and the demo goes on: only lost, doubled or reordered messages and broken invariants fail it.
 """
 
 from __future__ import annotations
@@ -9,101 +9,145 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from controller.clock import wall_ms
 from controller.demo.auditor import audit
+from controller.demo.calm import Look, Standing, calm_since, unrest
 from controller.demo.figures import DemoFigures, rounds_of, splits_of, transfers_of
 from controller.demo.local_cluster import LocalCluster
 from controller.demo.processes import ProcessFailed
-from controller.demo.workload import BASE_RATE_PER_S, HOT_SHARE, TOPICS, Workload, bundle_of, heated, topics_of
+from controller.demo.screen.base import Screen
+from controller.demo.workload import (
+    HOT_SHARE,
+    TOPICS,
+    Workload,
+    base_rates,
+    bundle_of,
+    deliveries,
+    heated,
+    owner_of,
+    topics_of,
+)
+from controller.domain.entries import Entry, Kind
 from controller.domain.errors import InvariantBroken
-from controller.domain.ownership import State
+from controller.domain.ownership import IN_FLIGHT, State
 from controller.domain.state import ClusterState
 from controller.ledger.journal import Journal
+from controller.ops.evidence_view import EvidenceView
+from controller.ops.reading import Reader
 from controller.sim.invariants import check_fold, check_rings
 
 DRAIN_S = 120.0  # what is left unread then counts as lost: a slow machine must not look like that
+CALM_WITHIN_S = (
+    120.0  # the faintest deviation is acted on after eight rounds, and what is left of it after as many more
+)
+TOO_MUCH = 1.3  # times the limit of a bundle, for the one that is to be split
+ACTS = 8
+
+
+@dataclass(slots=True)
+class Told:
+    """What happened in this very run that is worth asking `ballast explain` about."""
+
+    hot: str = ""
+    victim: str = ""
+    entries: list[Entry] = field(default_factory=list)  # all until the clients stopped
 
 
 class Scenario:
     """One run on a cluster that is up."""
 
-    def __init__(self, cluster: LocalCluster, minutes: float, tell: Callable[[str], None], typed_ms: int) -> None:
+    def __init__(self, cluster: LocalCluster, minutes: float, screen: Screen, typed_ms: int) -> None:
         self.cluster = cluster
-        self.tell = tell
+        self.screen = screen
         self.step_s = max(45.0, minutes * 60 / 4)
         self.figures = DemoFigures(tables=cluster.settings.tables.root)
         self.workload = Workload(cluster)
+        self.told = Told()
         self._typed_ms = typed_ms
+        self._acts = 0
+        self._base: dict[str, float] = {}
+        self._looks: list[Look] = []
+        self._looked_at = 0  # entries
 
     def run(self) -> DemoFigures:
-        """All steps, then the audit."""
+        """All acts, then the audit."""
         self._settle()
         hot = self._skew()
         self._shift(hot)
         self._split_under_backlog()
         self._add_broker()
         self._kill()
+        self._calm_down(wall_ms())
         self._finish()
         return self.figures
 
-    # ------------------------------------------------------------ steps
+    # ------------------------------------------------------------ acts
 
     def _settle(self) -> None:
-        self.tell("creating namespaces and topics, starting clients")
+        self._act(f"namespaces, {len(TOPICS)} topics, and clients that send and read")
         self.workload.create()
-        self.workload.start()
-        self._wait("every topic is served", lambda state: all(_served(state, t) for t in TOPICS))
+        self._base = base_rates(len(self.cluster.state.live_brokers()))
+        self.workload.start(self._base)
+        self._wait("an owner for every topic", lambda state: all(_served(state, t) for t in TOPICS))
         before = len(rounds_of(self.cluster.entries))
         self._wait("two rounds", lambda _: len(rounds_of(self.cluster.entries)) >= before + 2)
 
     def _skew(self) -> str:
         """Make the topics of one broker hot; measured until a round finds no broker above the lines."""
-        counts = Counter(t for t in map(self._owner_of, TOPICS) if t)
-        hot = counts.most_common(1)[0][0]
-        self.tell(f"skew: the topics of {hot} get hot")
+        state = self.cluster.state
+        counts = Counter(t for t in (owner_of(state, topic) for topic in TOPICS) if t)
+        hot = self.told.hot = counts.most_common(1)[0][0]
+        self._act(f"skew: the topics of {hot} get hot")
         started_ms = wall_ms()
         self._heat(hot)
         self._relief(started_ms, hot, first=True)
         return hot
 
     def _shift(self, old: str) -> None:
+        """The heat goes elsewhere and stays there to the end."""
         others = [b.id for b in self.cluster.state.live_brokers() if b.id != old]
         hot = max(others, key=lambda b: len(topics_of(self.cluster.state, b)))
-        self.tell(f"shift: {old} cools down, the topics of {hot} get hot")
-        self.workload.set_rates(dict.fromkeys(TOPICS, BASE_RATE_PER_S))
+        self._act(f"shift: what was hot cools down, the topics of {hot} get hot")
+        self.workload.set_rates(self._base)
         started_ms = wall_ms()
         self._heat(hot)
         self._relief(started_ms, hot, first=False)
-        self.workload.set_rates(dict.fromkeys(TOPICS, BASE_RATE_PER_S))
 
     def _split_under_backlog(self) -> None:
         """The bundle with most topics gets a subscription that does not acknowledge, and more traffic than allowed."""
         state = self.cluster.state
         bundle, count = Counter(bundle_of(state, t) for t in TOPICS).most_common(1)[0]
         topics = [t for t in TOPICS if bundle_of(state, t) == bundle]
-        self.tell(f"split: {bundle} with {count} topics gets a backlog and too much traffic")
+        self._act(f"split: {bundle} with {count} topics gets a backlog and too much traffic")
         self.workload.build_backlog(topics)
         limit = self.cluster.settings.split.max_msg_rate_per_s or 400.0
-        rate = 1.3 * limit / 2 / count  # every message is counted in and at least once out
-        self.workload.set_rates(dict.fromkeys(topics, rate))
+        usual = {topic: self.workload.rates[topic] for topic in topics}
+        operations = sum(1 + deliveries(topic) for topic in topics)  # of a message to each of them
+        self.workload.set_rates(dict.fromkeys(topics, TOO_MUCH * limit / operations))
         self._wait("the split", lambda state: state.bundles[str(bundle)].state is State.RETIRED)
         time.sleep(3)
-        self.workload.set_rates(dict.fromkeys(topics, BASE_RATE_PER_S))
+        self.workload.set_rates(usual)
         self.workload.clear_backlog()
 
     def _add_broker(self) -> None:
-        number = len(self.cluster.state.brokers) + 1
-        self.tell(f"broker-{number} joins")
-        self.cluster.start_agent(f"broker-{number}")
-        self._wait("its registration", lambda state: state.session_of(f"broker-{number}") is not None)
+        """It is empty, and filled by the next round that knows its load."""
+        name = f"broker-{len(self.cluster.state.brokers) + 1}"
+        self._act(f"join: {name}, empty, is to get its share")
+        self.cluster.start_agent(name)
+        self._wait(f"the registration of {name}", lambda state: state.session_of(name) is not None)
+        self._wait(
+            f"the first bundles of {name}",
+            lambda state: any(r.state is State.OWNED and r.by and r.by.broker == name for r in state.bundles.values()),
+        )
 
     def _kill(self) -> None:
         """SIGKILL the busiest broker; measured until the journal says that all it owned is served again."""
         state = self.cluster.state
         counts = Counter(r.by.broker for r in state.bundles.values() if r.by)
-        victim = counts.most_common(1)[0][0]
-        self.tell(f"kill: SIGKILL to {victim}, which owns {counts[victim]} bundles")
+        victim = self.told.victim = counts.most_common(1)[0][0]
+        self._act(f"kill: SIGKILL to {victim}, which owns {counts[victim]} bundles")
         killed = time.monotonic()
         self.cluster.children[victim].kill()
         state = self.cluster.state
@@ -116,16 +160,44 @@ class Scenario:
                 for name in lost
             )
 
-        if self._wait("the failover", served):
+        lease_s = self.cluster.settings.control.lease_ms / 1000
+        if self._wait(f"the failover, once the lease of {lease_s:g} s has run out", served):
             self.figures.failover_s = round(time.monotonic() - killed, 2)
-        time.sleep(3)
+
+    def _calm_down(self, since_ms: int) -> None:
+        """Nothing happens to the cluster any more: how long until the balancer has nothing left to do?"""
+        self._act("calm: nothing happens any more, the balancer evens out what is left")
+        horizon_ms = round(self.cluster.settings.loads.short_horizon_s * 1000)
+        found: list[int] = []
+        self._looked_at = len(self.cluster.entries)
+
+        def calm(state: ClusterState) -> bool:
+            self._look(state)
+            since = calm_since(self._looks, since_ms, horizon_ms, len(_under_way(state)))
+            found[:] = [] if since is None else [since]
+            return bool(found)
+
+        self.figures.calm = self._wait(
+            "rounds in which nobody is above what the strategy tolerates", calm, CALM_WITHIN_S
+        )
+        if found:
+            self.figures.calm_after_s = round((found[0] - since_ms) / 1000, 1)
+            return
+        self.figures.not_calm = unrest(self._looks, _under_way(self.cluster.state))
+        for why in self.figures.not_calm:
+            self._act(f"not calm: {why}", counts=False)
 
     def _finish(self) -> None:
-        self.tell("clients stop; readers read the rest; the auditor reads the store")
+        self.screen.closing()
+        self.told.entries = list(self.cluster.entries)
+        self.figures.take_balance(rounds_of(self.told.entries))
+        self._act("audit: was a message lost, stored twice or reordered?")
         self.workload.stop(DRAIN_S)
+        self.cluster.tell("the auditor reads the store and the clients' logs")
         report = audit(self.cluster.folder / "store", [p for p in self.workload.logs if p.exists()], drained=True)
         figures = self.figures
         figures.take_audit(report)
+        self.cluster.tell("the journal is folded anew")
         try:
             self._check_journal()
         except InvariantBroken as error:
@@ -140,13 +212,17 @@ class Scenario:
 
     # ------------------------------------------------------------ inside
 
+    def _act(self, text: str, counts: bool = True) -> None:
+        self._acts += counts
+        self.screen.act(f"{self._acts}/{ACTS} {text}" if counts else text)
+
     def _heat(self, broker: str) -> None:
         """Spread the extra traffic over the broker's bundles, so that single ones can relieve it."""
         state = self.cluster.state
         held = {topic: str(bundle_of(state, topic)) for topic in topics_of(state, broker)}
         reference = self.cluster.settings.reference
-        messages_per_s = HOT_SHARE * reference.cpu_pct / 100 * 1e6 / max(1.0, reference.cpu_us_per_message)
-        self.workload.set_rates(heated(held, messages_per_s / 2.2))  # once in, 1.2 times out
+        operations_per_s = HOT_SHARE * reference.cpu_pct / 100 * 1e6 / max(1.0, reference.cpu_us_per_message)
+        self.workload.set_rates(heated(held, self._base, operations_per_s))
 
     def _relief(self, started_ms: int, hot: str, first: bool) -> None:
         shed = self.cluster.settings.shedding
@@ -162,8 +238,8 @@ class Scenario:
         rounds = [r for r in rounds_of(self.cluster.entries) if r.journaled_ms > started_ms]
         peak = max(range(len(rounds)), key=lambda i: rounds[i].spread)
         end = next(r for r in rounds[peak:] if r.relieved(overloaded, difference))
-        self.figures.spread_before = round(rounds[peak].spread, 3)
-        self.figures.spread_after = round(end.spread, 3)
+        self.figures.skew_spread_before = round(rounds[peak].spread, 3)
+        self.figures.skew_spread_after = round(end.spread, 3)
         self.figures.skew_to_relief_s = round((end.journaled_ms - started_ms) / 1000, 1)
 
     def _wait(self, what: str, holds: Callable[[ClusterState], bool], at_least_s: float = 0.0) -> bool:
@@ -172,13 +248,25 @@ class Scenario:
         except ProcessFailed as error:
             if not self.cluster.children["job"].alive:
                 raise
-            self.tell(f"not seen: {error}")
+            self._act(f"not seen: {error}", counts=False)
             return False
         return True
 
-    def _owner_of(self, topic: str) -> str | None:
-        session = self.cluster.state.bundles[str(bundle_of(self.cluster.state, topic))].owner_for_clients()
-        return session.broker if session else None
+    def _look(self, state: ClusterState) -> None:
+        """Take in the evidence of rounds that are new."""
+        entries = self.cluster.entries
+        fresh = [e for e in entries[self._looked_at :] if e.kind is Kind.ROUND and not e.data.get("challenger")]
+        self._looked_at = len(entries)
+        living = {broker.id for broker in state.live_brokers()}
+        balancing = self.cluster.settings
+        tolerance = balancing.steady.tolerance if balancing.rounds.strategy == "steady" else 0.0
+        for entry in fresh:
+            view = EvidenceView(Reader(self.cluster.settings))
+            at_ms = int(entry.data["at_ms"])
+            scores = view.scores({"at_ms": at_ms, "attempt_id": entry.attempt_id})
+            rows = [row for row in scores if row["broker"] in living]
+            decided = sum(count for kind, count in entry.data["counts"].items() if kind != "skip")
+            self._looks.append(Look(at_ms, decided, tuple(Standing.from_row(row, tolerance) for row in rows)))
 
     def _check_journal(self) -> None:
         journal = Journal(self.cluster.settings.tables.root)
@@ -190,3 +278,7 @@ class Scenario:
 def _served(state: ClusterState, topic: str) -> bool:
     record = state.bundles[str(bundle_of(state, topic))]
     return record.state is State.OWNED
+
+
+def _under_way(state: ClusterState) -> list[str]:
+    return sorted(name for name, record in state.bundles.items() if record.state in IN_FLIGHT)

@@ -9,10 +9,15 @@ from typing import Any
 import pytest
 import yaml
 
+from controller.config.load import load_settings
+from controller.demo.figures import rounds_of
+from controller.demo.screen.events import exchanges_in
+from controller.demo.screen.summary import worth_asking
 from controller.domain.entries import Kind
 from controller.ledger.evidence import read_joined
 from controller.ledger.follower import Follower
 from controller.ledger.journal import Journal
+from controller.ops.reading import Reader
 from tests.e2e.programs import ballast
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1_800)]
@@ -47,9 +52,43 @@ def test_it_moves_splits_and_fails_over(demo: tuple[dict[str, Any], Path]) -> No
     assert figures["splits"] >= 1
     assert figures["rounds"] >= 4
     assert figures["failover_s"] is not None
-    assert figures["handover_gap_p50_ms"] <= figures["handover_gap_p99_ms"]
-    assert figures["spread_after"] < figures["spread_before"]
+    assert figures["skew_spread_after"] < figures["skew_spread_before"]
     assert figures["skew_to_relief_s"] > 0
+
+
+def test_hand_overs_are_measured_against_the_senders_own_interval(demo: tuple[dict[str, Any], Path]) -> None:
+    figures, _ = demo
+    assert figures["handovers_measured"] > 0
+    assert figures["handover_gap_p50_ms"] <= figures["handover_gap_p99_ms"]
+    assert figures["sending_interval_p50_ms"] > 0
+    assert 0 <= figures["handover_beyond_interval_p50_ms"] <= figures["handover_beyond_interval_max_ms"]
+
+
+def test_it_ends_as_its_figures_say(demo: tuple[dict[str, Any], Path]) -> None:
+    """The scores that it ends with are those of the journal's rounds before its clients stopped, of living brokers."""
+    figures, _ = demo
+    rounds = rounds_of(Journal(figures["tables"]).read_since(0))
+    assert figures["scores_after"] in [{b: round(s, 3) for b, s in sorted(r.scores.items())} for r in rounds]
+    assert len(figures["scores_after"]) == 2, "two began, one joined, one was killed"
+    ends = figures["scores_after"].values()
+    assert figures["spread_after"] == pytest.approx(max(ends) - min(ends), abs=0.002)
+    assert figures["spread_after"] < figures["spread_before"]
+    assert figures["calm"] is (figures["calm_after_s"] is not None)
+    assert figures["calm"] is not bool(figures["not_calm"]), "either at rest, or it says why not"
+
+
+def test_its_end_says_what_to_look_at(demo: tuple[dict[str, Any], Path]) -> None:
+    """`explain` finds what the end of a run suggests, and `status` knows that the run is over."""
+    figures, folder = demo
+    entries = Journal(figures["tables"]).read_since(0)
+    asked = worth_asking(entries, "", "", exchanges_in(lambda: Reader(load_settings(folder / "ballast.yaml"))))
+    assert asked
+    for name, _ in asked:
+        told = ballast("explain", name, "--conf", str(folder / "ballast.yaml"))
+        assert told.returncode == 0, told.stderr
+        assert name in told.stdout
+    status = ballast("status", "--conf", str(folder / "ballast.yaml"))
+    assert "this demo is over" in status.stdout
 
 
 def test_its_tables_stay_and_can_be_read(demo: tuple[dict[str, Any], Path]) -> None:

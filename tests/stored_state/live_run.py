@@ -21,7 +21,7 @@ from controller.domain.ownership import State
 from controller.domain.state import ClusterState
 
 BROKERS = ("broker-1", "broker-2", "broker-3")
-SETTINGS = ("rounds.challengers=[headroom]", "loads.pane_s=10")
+SETTINGS = ("rounds.challengers=[headroom]", "loads.pane_s=10", "rounds.round_interval_s=10")
 RATE_PER_S = 2.0
 Tell = Callable[[str], None]
 
@@ -33,7 +33,7 @@ def run_live(folder: Path, tell: Tell) -> None:
         cluster.up(BROKERS)
         workload = Workload(cluster)
         workload.create()
-        workload.start(RATE_PER_S)
+        workload.start(dict.fromkeys(TOPICS, RATE_PER_S))
         cluster.wait_until(_all_served, 120, "service of every topic")
         tell("skew")
         _skew(cluster, workload)
@@ -83,9 +83,9 @@ def _skew(cluster: LocalCluster, workload: Workload) -> None:
     hot = max(counts, key=lambda broker: counts[broker])
     held = {t: _bundle_name(state, t) for t in topics_of(state, hot)}
     reference = cluster.settings.reference
-    messages_per_s = HOT_SHARE * reference.cpu_pct / 100 * 1e6 / max(1.0, reference.cpu_us_per_message)
+    operations_per_s = HOT_SHARE * reference.cpu_pct / 100 * 1e6 / max(1.0, reference.cpu_us_per_message)
     before = _moved_by_rounds(cluster)
-    workload.set_rates(heated(held, messages_per_s / 2.2))
+    workload.set_rates(heated(held, workload.rates, operations_per_s))
     cluster.wait_until(lambda _: _moved_by_rounds(cluster) > before, 240, "a move by a round", needs="job")
     workload.set_rates(dict.fromkeys(TOPICS, RATE_PER_S))
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controller.demo.auditor import AuditReport
-from controller.demo.figures import DemoFigures, RoundView, describe, rounds_of, splits_of, transfers_of
+from controller.demo.figures import DemoFigures, RoundView, rounds_of, splits_of, transfers_of
 from controller.domain.entries import Entry, Kind
 
 BUNDLE, OTHER = "t/ns/0x00000000_0x80000000", "t/ns/0x80000000_0xffffffff"
@@ -26,6 +26,7 @@ def owned(state: str, epoch: int, by: str | None, to: str | None = None, bundle:
 def audit(**changes: Any) -> AuditReport:
     counts = dict.fromkeys(AuditReport.__dataclass_fields__, 0)
     gaps = {"handover_gap_p50_ms": 3.0, "handover_gap_p99_ms": 9.0, "failover_gap_max_ms": None}
+    gaps |= {"handover_beyond_interval_p50_ms": 1.0, "handover_beyond_interval_max_ms": 4.0}
     return AuditReport(**{**counts, **gaps, "findings": [], "messages_written": 10, "messages_read": 20, **changes})
 
 
@@ -61,6 +62,26 @@ def test_rounds_of_challengers_are_left_out() -> None:
     assert splits_of([*entries, entry(Kind.SPLIT, bundle=BUNDLE)])[0].bundle == BUNDLE
 
 
+def test_a_broker_that_is_gone_has_no_load_that_others_could_be_compared_with() -> None:
+    data = {"at_ms": 500, "memory": {"scores": {"a": 0.4, "b": 0.0}}}
+    ended = entry(Kind.SESSION_ENDED, 2, broker="b", session="b#1.n.1")
+    back = entry(Kind.REGISTERED, 4, broker="b", session="b#2.n.1")
+    told = [entry(Kind.REGISTERED, 1, broker="b", session="b#1.n.1"), ended]
+    dead, alive = rounds_of([*told, entry(Kind.ROUND, 3, data=data), back, ended, entry(Kind.ROUND, 5, data=data)])
+    assert (dead.scores, dead.spread) == ({"a": 0.4}, 0.0)
+    assert alive.spread == 0.4, "it came back, and an older session's end says nothing"
+
+
+def test_the_spread_is_that_of_the_whole_run_and_of_what_one_sees_at_its_end() -> None:
+    figures = DemoFigures()
+    figures.take_balance(
+        [RoundView(0, 0, s) for s in ({"a": 0.2, "b": 0.3}, {"a": 0.7, "b": 0.1}, {"a": 0.3, "b": 0.34}, {})]
+    )
+    assert (figures.spread_before, figures.spread_after) == (0.6, 0.04)
+    assert figures.scores_after == {"a": 0.3, "b": 0.34}
+    assert DemoFigures().spread_after is None
+
+
 @pytest.mark.parametrize(
     ("scores", "relieved"),
     [
@@ -81,6 +102,8 @@ def test_a_clean_audit_passes_and_its_figures_are_taken_over() -> None:
     document = json.loads(json.dumps(figures.to_json()))
     assert (document["messages_written"], document["messages_read"], document["redelivered"]) == (10, 20, 4)
     assert (document["handover_gap_p50_ms"], document["handover_gap_p99_ms"]) == (3.0, 9.0)
+    beyond = [document[f"handover_beyond_interval_{name}_ms"] for name in ("p50", "max")]
+    assert beyond == [1.0, 4.0]
 
 
 @pytest.mark.parametrize(
@@ -96,15 +119,3 @@ def test_anything_the_auditor_found_fails_the_demo(broken: str) -> None:
 
 def test_a_broken_invariant_fails_the_demo() -> None:
     assert DemoFigures(invariants="I4: differs").failed
-
-
-def test_events_are_told_in_a_line_and_the_rest_not_at_all() -> None:
-    assert describe(owned("transferring", 2, A, B, reason="101_overloaded")) == (
-        f"move {BUNDLE}: broker-a → broker-b (101_overloaded)"
-    )
-    assert describe(owned("splitting", 2, A, reason="106_commanded")) == f"split {BUNDLE} on broker-a (106_commanded)"
-    assert describe(entry(Kind.SESSION_ENDED, broker="broker-a", reason="lease")) == "broker-a is gone (lease)"
-    assert describe(entry(Kind.REGISTERED, broker="broker-b")) == "broker-b has joined"
-    assert describe(entry(Kind.ALARM, reason="cannot_fence", bundle=BUNDLE)) == f"alarm: cannot_fence {BUNDLE}"
-    assert describe(entry(Kind.OFFSETS)) is None
-    assert describe(owned("owned", 2, A)) is None

@@ -7,29 +7,37 @@ from typing import Any
 
 import pytest
 
-from controller.demo.workload import HOT_SHARE, heated
+from controller.demo.workload import HOT_SHARE, TOPICS, base_rates, deliveries, heated
 from tests.policy.builders import ClusterBuilder, cluster, moves
 
-BASE_PCT = 13.0  # what a broker of the demo has to do at the base rate
+BASE_PCT = 22.0  # what a broker of the demo has to do at the base rate
 ROUND_MS = 10_000
 POINT = {"msg_rate_in": 50, "msg_rate_out": 50, "throughput_in": 5e4, "throughput_out": 5e4}  # of CPU
 
 
 def test_every_bundle_gets_the_same_share_whatever_it_holds() -> None:
-    held = {"t0": "b0", "t1": "b1", "t2": "b1", "t3": "b1"}
-    rates = heated(held, messages_per_s=300.0)
+    held = dict(zip((TOPICS[0], *TOPICS[64:66], TOPICS[90]), ("b0", "b1", "b1", "b1"), strict=True))
+    base = dict.fromkeys(held, 2.0)
+    rates = heated(held, base, operations_per_s=300.0)
     by_bundle: Counter[str] = Counter()
     for topic, rate in rates.items():
-        by_bundle[held[topic]] += rate
+        by_bundle[held[topic]] += (rate - base[topic]) * (1 + deliveries(topic))  # each is taken in, and delivered
     assert by_bundle == {"b0": pytest.approx(150.0), "b1": pytest.approx(150.0)}
-    assert rates["t1"] == rates["t2"] == rates["t3"]
+
+
+def test_topics_differ_and_are_as_busy_on_average_as_said() -> None:
+    rates = base_rates(brokers=4)
+    assert sum(rates.values()) / len(rates) == pytest.approx(2.0, rel=0.02)
+    assert max(rates.values()) == pytest.approx(3 * min(rates.values()))
+    assert sum(base_rates(brokers=2).values()) == pytest.approx(sum(rates.values()) / 2), "fewer brokers, less to do"
+    assert base_rates(brokers=9) == rates
 
 
 def test_nothing_to_heat_heats_nothing() -> None:
-    assert heated({}, 300.0) == {}
+    assert heated({}, {}, 300.0) == {}
 
 
-@pytest.mark.parametrize("bundles", range(4, 13))
+@pytest.mark.parametrize("bundles", range(5, 15))
 @pytest.mark.parametrize(("strategy", "rounds", "above_mean"), [("headroom", 4, 10), ("steady", 6, 13)])
 def test_the_hot_broker_is_relieved(strategy: str, rounds: int, above_mean: float, bundles: int) -> None:
     """Three calm rounds, then the heat. steady waits for four rounds, and with eight bundles a broker it stops twelve
