@@ -174,7 +174,7 @@ def test_a_later_layer_may_use_the_other_name(tmp_path: Path) -> None:
     path.write_text("loadBalancerSheddingIntervalMinutes: 1")
     settings = load_settings(path, "demo", ["rounds.round_interval_s=20"], {})
     assert settings.rounds.round_interval_s == 20
-    assert load_settings(path, "demo", env={}).rounds.round_interval_s == 60  # the file beats the profile's 10 s
+    assert load_settings(path, "demo", env={}).rounds.round_interval_s == 60  # the file beats the profile's 5 s
 
 
 @pytest.mark.covers("shedding-switch", "split-switch", "split-unload-switch")
