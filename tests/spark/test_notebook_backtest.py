@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,15 @@ NOTEBOOK = FOLDER / "04_backtest.py"
 STRATEGIES, GRID = ("steady", "headroom", "average"), "steady.tolerance=0.05,0.4; shed.consecutive_rounds=1,2"
 
 
+@pytest.fixture(scope="module", autouse=True)
+def pace_of_the_run() -> Iterator[None]:
+    """The short run's panes and rounds are ten seconds long; its profile's are of five."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BALLAST_LOADS__PANE_S", "10")
+        patch.setenv("BALLAST_ROUNDS__ROUND_INTERVAL_S", "10")
+        yield
+
+
 def run(out: Path, tables: str | Path) -> dict[str, Any]:
     """The notebook's variables after it ran as a script, on the session of the tests."""
     given = {"tables": tables, "out": out, "strategies": ",".join(STRATEGIES), "grid": GRID, "profile": "demo"}
@@ -32,7 +42,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def variables(spark: Any, short_run: ShortRun, out: Path) -> dict[str, Any]:
+def variables(spark: Any, short_run: ShortRun, out: Path, pace_of_the_run: None) -> dict[str, Any]:
     result = run(out, short_run.root.root)
     assert result["spark"] is spark
     return result
