@@ -166,6 +166,7 @@ class LocalCluster:
 
     def command(self, kind: str, timeout_s: float = 60.0, **args: object) -> Outcome:
         """An operator's command and the journal's answer to it."""
+        self.tell(f"waiting for the controller's answer to {kind}")
         return self._operator().run(kind, args, timeout_s=timeout_s)
 
     def wait_until(
