@@ -42,13 +42,13 @@ def demo(
     console = Console(stderr=as_json)
     drawn = console.is_terminal and not console.is_dumb_terminal and not headless
     screen: Watching = LiveView(console) if drawn else PlainLines(console)
-    with screen:
-        try:
+    try:
+        with screen:  # closed before anything else is said: the live view would be drawn over it
             figures, asked = _run(where, brokers, minutes, sets or [], screen, typed_ms)
-        except (BallastError, OSError) as error:
-            usage = isinstance(error, ConfigError)
-            typer.echo(f"ballast demo: {error}" + ("" if usage else f"; logs: {where}/logs"), err=True)
-            raise typer.Exit(USAGE if usage else PROBLEM) from None
+    except (BallastError, OSError) as error:
+        usage = isinstance(error, ConfigError)
+        typer.echo(f"ballast demo: {error}" + ("" if usage else f"; logs: {where}/logs"), err=True)
+        raise typer.Exit(USAGE if usage else PROBLEM) from None
     if as_json:
         typer.echo(json.dumps(figures.to_json()))
     else:
