@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kafka import KafkaConsumer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
-from controller.bus.security import check_client_settings, spark_options
+from controller.bus.security import client_options, revealed, spark_options
 from jobs.control_records import Offsets, Row
 
 log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ def read_stream(spark: SparkSession, source: SourceSettings, starting: str) -> D
         "kafka.client.id": "ballast-control",
         **spark_options(source.client),
     }
-    frame = spark.readStream.format("kafka").options(**options).load()
+    frame = spark.readStream.format("kafka").options(**revealed(options)).load()
     at_ms, key = "unix_millis(timestamp) AS ms", "CAST(key AS STRING) AS key"
     return frame.selectExpr("topic", "partition", "offset", at_ms, "value", key)
 
@@ -89,8 +89,7 @@ def starting_offsets(reach: Reaches, applied: Offsets, from_end: str) -> dict[st
 
 def reach_of(source: SourceSettings) -> dict[str, dict[str, Reach]]:
     """What Kafka has of every partition of the source's topics now."""
-    check_client_settings(source.client)
-    consumer = KafkaConsumer(bootstrap_servers=source.bootstrap, group_id=None, **source.client)
+    consumer = KafkaConsumer(bootstrap_servers=source.bootstrap, group_id=None, **client_options(source.client))
     try:
         partitions = [
             TopicPartition(topic, number)

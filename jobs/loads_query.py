@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from controller.bus.security import revealed
 from controller.clock import wall_ms
 from controller.domain.errors import BallastError
 from controller.ledger.tables import TableRoot
@@ -141,7 +142,7 @@ def read_stream(spark: SparkSession, settings: LoadsSettings) -> DataFrame:
     }
     if settings.max_offsets_per_trigger is not None:
         options["maxOffsetsPerTrigger"] = str(settings.max_offsets_per_trigger)
-    return spark.readStream.format("kafka").options(**options).load()
+    return spark.readStream.format("kafka").options(**revealed(options)).load()
 
 
 def _passed(source: dict[str, object]) -> int:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pydantic import SecretStr
+
 from controller.domain.errors import ConfigError
 
 WRITERS = ("auto", "delta_rs", "spark")
@@ -19,7 +21,8 @@ class LoadsSettings:
 
     bootstrap_servers: str = "127.0.0.1:9092"
     topic: str = "load-reports"
-    kafka_options: Mapping[str, str] = field(default_factory=dict)  # SASL and TLS as Spark's source takes them: kafka.*
+    # SASL and TLS as Spark's source takes them: kafka.*
+    kafka_options: Mapping[str, str | SecretStr] = field(default_factory=dict)
     tables_root: str = "run/tables"
     storage_options: Mapping[str, str] = field(default_factory=dict)  # delta-rs's, for object stores
     checkpoint: str = "run/checkpoints/loads"

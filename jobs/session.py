@@ -1,18 +1,22 @@
 """The Spark session of every job and Spark test: one place for JARs, Delta, Python and loopback binding.
 
-Started by spark-submit, a job keeps what `--properties-file` and `--conf` gave and only what is missing is filled in.
-Started by plain `python` (tests, notebooks, benchmarks), the same defaults and the JARs of the project's cache apply.
+Started by spark-submit, a job keeps whatever that gave (master, name, JARs, `--properties-file`, `--conf`) and only
+what is missing is filled in: the JVM is asked, which is there before Python. Started by plain `python` (notebooks,
+benchmarks), the same defaults and the JARs of the project's cache apply; the JVM reads them from a file of this user
+alone, for the list of processes shows a command line to everybody.
 Spark's settings live in `conf/spark/*.conf`, each with its why; here is only what the code cannot work without.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from pyspark import SparkConf
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from controller.domain.errors import ConfigError
@@ -21,17 +25,29 @@ ROOT = Path(__file__).resolve().parents[1]
 JAR_FOLDER = ROOT / ".cache" / "jars" / "spark"
 LOCAL_CONF = ROOT / "conf" / "spark" / "local.conf"
 
-# Without these nothing works: Delta's SQL extension and catalog; UTC, because panes are cut from the epoch.
+GATEWAY = "PYSPARK_GATEWAY_PORT"  # in the environment of whom spark-submit started
+SUBMIT_ARGS = "PYSPARK_SUBMIT_ARGS"
+
+EXTENSIONS, DELTA = "spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension"
+# Without these nothing works: Delta's catalog; UTC, because panes are cut from the epoch.
 REQUIRED = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
+SECRETS = "(?i)secret|passw|token|credential|jaas|(access|account|private|api)[._-]?key|sas[._-]?key"
+# In plans, which tell a Kafka source's options as `name -> value, `, and in JAAS as `password="value"`.
+SECRETS_IN_TEXT = (
+    r'(?i)(passw|secret|token)[^\s=]*\s*=\s*"(?:[^"\\]|\\.)*"|(password|key|token|secret) -> .*?(?=, [a-z]+\.|\),|$)'
+)
 # Used where neither spark-submit nor the configuration file nor `extra` says otherwise.
 FALLBACK = {
     "spark.master": "local[2]",
     "spark.ui.enabled": "false",
+    # What Spark blanks out wherever it shows settings or options; its own pattern knows no JAAS and no account keys.
+    "spark.redaction.regex": SECRETS,
+    "spark.sql.redaction.options.regex": f"{SECRETS}|url",
+    "spark.redaction.string.regex": SECRETS_IN_TEXT,
 }
 # The same, where driver and executors are one process. Executors elsewhere could not reach a driver at this address.
 LOOPBACK = {
@@ -64,15 +80,20 @@ def build_session(
     Precedence: what spark-submit gave, then `extra`, then `conf_file` (default `conf/spark/local.conf` when the job was
     not submitted), then the fallbacks. Raises ConfigError when the JARs are missing.
     """
-    conf = SparkConf()  # holds spark.* of spark-submit
-    fill_in(conf, conf_file, extra)
-    if not conf.contains("spark.jars") and not conf.contains("spark.jars.packages"):
-        conf.set("spark.jars", ",".join(_cached_jars()))
-    if _is_local(conf):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    existing = SparkSession.getActiveSession()
+    if existing is not None:
+        return existing
     # Without this, Python workers take the system's python and miss pyarrow and pandas.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    session = SparkSession.builder.appName(app_name).config(conf=conf).getOrCreate()
+    if GATEWAY in os.environ or SparkContext._gateway is not None:
+        SparkContext._ensure_initialized()  # or the settings asked for are those of this process: none
+        conf = SparkConf()
+        _complete(conf, conf_file, extra)
+    else:
+        conf = _launched(conf_file, extra)
+    if conf.get("spark.app.name", "") in ("", "pyspark-shell", Path(sys.argv[0]).name):  # nobody gave a name
+        conf.setAppName(app_name)
+    session = SparkSession.builder.config(conf=conf).getOrCreate()
     session.sparkContext.setLogLevel(conf.get("spark.log.level", "WARN"))
     return session
 
@@ -85,8 +106,45 @@ def fill_in(conf: SparkConf, conf_file: Path | None = None, extra: Mapping[str, 
         _set_missing(conf, wanted)
     if _is_local(conf):
         _set_missing(conf, LOOPBACK)
+    extensions = [name for name in conf.get(EXTENSIONS, "").split(",") if name]
+    if DELTA not in extensions:
+        conf.set(EXTENSIONS, ",".join([*extensions, DELTA]))
     for key, value in REQUIRED.items():
         conf.set(key, value)
+
+
+def _complete(conf: SparkConf, conf_file: Path | None, extra: Mapping[str, str] | None) -> None:
+    fill_in(conf, conf_file, extra)
+    if not conf.contains("spark.jars") and not conf.contains("spark.jars.packages"):
+        conf.set("spark.jars", ",".join(_cached_jars()))
+    if _is_local(conf):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+def _launched(conf_file: Path | None, extra: Mapping[str, str] | None) -> SparkConf:
+    """Start the JVM; its settings. What PYSPARK_SUBMIT_ARGS says comes first, as on spark-submit's command line."""
+    wanted = SparkConf(loadDefaults=False)
+    _complete(wanted, conf_file, extra)
+    before = os.environ.get(SUBMIT_ARGS)
+    with tempfile.NamedTemporaryFile("w", prefix="ballast-spark-", suffix=".conf", encoding="utf-8") as file:
+        file.writelines(f"{key} {_escaped(value)}\n" for key, value in wanted.getAll())
+        file.flush()
+        os.environ[SUBMIT_ARGS] = f"--properties-file {shlex.quote(file.name)} {before or 'pyspark-shell'}"
+        try:
+            SparkContext._ensure_initialized()
+        finally:
+            if before is None:
+                del os.environ[SUBMIT_ARGS]
+            else:
+                os.environ[SUBMIT_ARGS] = before
+    conf = SparkConf()
+    _set_missing(conf, dict(wanted.getAll()))
+    return conf
+
+
+def _escaped(value: str) -> str:
+    """As a file of Java properties has it."""
+    return value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
 
 
 def _set_missing(conf: SparkConf, wanted: Mapping[str, str]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from kafka import KafkaAdminClient
 
-from controller.bus.security import check_client_settings
+from controller.bus.security import client_options
 from controller.domain.errors import BallastError
 
 NO_SETTINGS: Mapping[str, object] = {}
@@ -27,14 +27,14 @@ def admin_client(
     bootstrap: str, settings: Mapping[str, object] = NO_SETTINGS, timeout_ms: int = 30_000
 ) -> Iterator[Any]:
     """An admin client that is closed at the end; raises KafkaUnavailable when nobody answers within `timeout_ms`."""
-    check_client_settings(settings)
+    opened = client_options(settings)
     try:
         client = KafkaAdminClient(
             bootstrap_servers=bootstrap,
             bootstrap_timeout_ms=timeout_ms,
             request_timeout_ms=timeout_ms,
             client_id="ballast-admin",
-            **settings,
+            **opened,
         )
     except Exception as error:
         # A refused login closes the connection as a dead server does: the client cannot tell them apart.

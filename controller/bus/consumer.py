@@ -16,7 +16,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import OffsetOutOfRangeError
 
 from controller.bus.cluster import NO_SETTINGS, KafkaUnavailable
-from controller.bus.security import check_client_settings
+from controller.bus.security import check_client_settings, client_options
 from controller.bus.topics import MAX_RECORD_BYTES
 from controller.clock import boot_ms
 from controller.domain.errors import BallastError, ConfigError
@@ -135,7 +135,7 @@ class TopicReader:
             retry_backoff_ms=20,
             reconnect_backoff_max_ms=1_000,
             allow_auto_create_topics=False,
-            **self._settings,
+            **client_options(self._settings),
         )
 
     def _first_positions(self, consumer: Any) -> dict[TopicPartition, int]:

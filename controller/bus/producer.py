@@ -15,7 +15,7 @@ from typing import Any
 from kafka import KafkaProducer
 
 from controller.bus.cluster import NO_SETTINGS, KafkaUnavailable
-from controller.bus.security import check_client_settings
+from controller.bus.security import client_options
 from controller.bus.topics import MAX_RECORD_BYTES
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class JsonProducer:
         `idempotent` False: for records that may be repeated (each names session and epoch), by who must come back after
         an outage: an idempotent producer whose record expired while it was under way sends nothing ever after.
         """
-        check_client_settings(settings)
+        opened = client_options(settings)
         self.failed = 0
         self.last_error: Exception | None = None
         self._on_error = on_error
@@ -70,7 +70,7 @@ class JsonProducer:
                 # The default grows to 30 s: a broker back from a restart must be noticed within a second.
                 reconnect_backoff_max_ms=1_000,
                 allow_auto_create_topics=False,
-                **settings,
+                **opened,
             )
         except Exception as error:
             raise KafkaUnavailable(

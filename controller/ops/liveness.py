@@ -14,7 +14,7 @@ from typing import Any
 from kafka import KafkaConsumer, TopicPartition
 
 from controller.bus.cluster import KafkaUnavailable
-from controller.bus.security import check_client_settings
+from controller.bus.security import client_options
 from controller.bus.topics import MAX_RECORD_BYTES, TopicNames
 
 SILENT_AFTER_MS = 5_000
@@ -32,7 +32,7 @@ class Heard:
 
 def last_word(bootstrap: str, client: Mapping[str, Any], names: TopicNames, timeout_ms: int = 3_000) -> Heard | None:
     """The feed's last record, None when the topic is missing or empty. Raises KafkaUnavailable."""
-    check_client_settings(client)
+    opened = client_options(client)
     try:
         consumer = KafkaConsumer(
             bootstrap_servers=bootstrap,
@@ -42,7 +42,7 @@ def last_word(bootstrap: str, client: Mapping[str, Any], names: TopicNames, time
             bootstrap_timeout_ms=timeout_ms,
             max_partition_fetch_bytes=MAX_RECORD_BYTES,
             allow_auto_create_topics=False,
-            **client,
+            **opened,
         )
     except Exception as error:
         raise KafkaUnavailable(f"no Kafka answers at {bootstrap} ({type(error).__name__})") from error

@@ -1,6 +1,7 @@
 """Logs of a process: one JSON object a line (or text for a terminal), also for libraries that use `logging`.
 
-Every line has time (UTC), level, logger, event, and what was bound to the process (broker, cluster, ...).
+Every line has time (UTC), level, logger, event, and what was bound to the process (broker, cluster, ...). Tracebacks
+name files and lines, never the values of variables.
 """
 
 from __future__ import annotations
@@ -10,9 +11,13 @@ import sys
 from typing import TextIO
 
 import structlog
+import structlog.tracebacks
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-QUIET = ("kafka", "uvicorn", "httpx", "httpcore", "asyncio")  # these say at INFO what our own lines say
+# These say at INFO what our own lines say; py4j says at DEBUG every word that goes to the JVM, passwords among them.
+QUIET = ("kafka", "uvicorn", "httpx", "httpcore", "asyncio", "py4j")
+# Values of variables are no part of a traceback: they hold passwords.
+_NO_LOCALS = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
 
 
 def configure_logs(level: str = "info", json_lines: bool = True, stream: TextIO | None = None, **bound: str) -> None:
@@ -30,9 +35,9 @@ def configure_logs(level: str = "info", json_lines: bool = True, stream: TextIO 
         structlog.processors.StackInfoRenderer(),
     ]
     last: list[structlog.typing.Processor] = (
-        [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer(default=str)]
+        [structlog.processors.ExceptionRenderer(_NO_LOCALS), structlog.processors.JSONRenderer(default=str)]
         if json_lines
-        else [structlog.dev.ConsoleRenderer(colors=False)]
+        else [structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)]
     )
     formatter = structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=[*shared, _bind(bound)],

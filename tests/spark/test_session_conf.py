@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
 from pyspark import SparkConf
 
+from controller.ops.cmd_job import spark_environment, spark_submit_command
+from controller.ops.paths import jars_of
 from jobs.session import ROOT, fill_in, read_conf
 
 
@@ -26,6 +35,61 @@ def test_executors_of_a_cluster_can_reach_the_driver() -> None:
 def test_on_one_machine_nothing_listens_beyond_it() -> None:
     assert submitted("local[2]", "local.conf").get("spark.driver.host") == "127.0.0.1"
     assert submitted("local[2]", "cluster.conf").get("spark.driver.bindAddress") == "127.0.0.1"
+
+
+ASKS = """
+import json, sys
+sys.path.insert(0, {root!r})
+from jobs.session import build_session
+spark = build_session("ballast-default-name")
+conf, context = dict(spark.sparkContext.getConf().getAll()), spark.sparkContext
+sql = {{key: spark.conf.get(key) for key in ("spark.sql.shuffle.partitions", "spark.sql.session.timeZone")}}
+sql["spark.sql.extensions"] = spark.conf.get("spark.sql.extensions")
+executors = context._jsc.sc().getExecutorMemoryStatus().size()
+doubled = sorted(context.parallelize(range(4), 2).map(lambda x: 2 * x).collect())
+spark.range(3).write.format("delta").save({table!r})
+print("ASKED", json.dumps([context.master, context.appName, context.defaultParallelism, doubled, conf, sql, executors]))
+"""
+
+
+def asked(folder: Path, *options: str, properties: str) -> list[Any]:
+    """What the running session of a job says that was submitted with these options."""
+    script, file = folder / "asks.py", folder / "some.conf"
+    script.write_text(ASKS.format(root=str(ROOT), table=str(folder / "table")))
+    file.write_text(properties)
+    command = spark_submit_command([], file, script)
+    command[1:1] = options
+    done = subprocess.run(
+        command, env=spark_environment(os.environ, file), cwd=folder, capture_output=True, text=True, check=False
+    )
+    lines = [line for line in done.stdout.splitlines() if line.startswith("ASKED ")]
+    assert lines, done.stderr[-4000:]
+    return list(json.loads(lines[0].removeprefix("ASKED ")))
+
+
+@pytest.mark.spark
+def test_what_spark_submit_gives_holds_in_the_running_session(short_lived_jvms: None, tmp_path: Path) -> None:
+    options = ("--master", "local[3]", "--name", "given", "--conf", "spark.ballast.one=by --conf")
+    properties = "spark.master local[5]\nspark.ballast.two by the file\nspark.sql.shuffle.partitions 6\n"
+    properties += "spark.sql.extensions org.apache.spark.sql.example.Unknown\nspark.sql.session.timeZone Asia/Tokyo\n"
+    master, name, parallelism, doubled, conf, sql, _ = asked(tmp_path, *options, properties=properties)
+    assert (master, name, parallelism, doubled) == ("local[3]", "given", 3, [0, 2, 4, 6])
+    assert (conf["spark.ballast.one"], conf["spark.ballast.two"]) == ("by --conf", "by the file")
+    assert {Path(jar).name for jar in conf["spark.jars"].split(",")} == {jar.name for jar in jars_of("spark")}
+    assert sql["spark.sql.shuffle.partitions"] == "6"
+    assert sql["spark.sql.session.timeZone"] == "UTC"  # nobody may change that
+    assert sql["spark.sql.extensions"].split(",")[0] == "org.apache.spark.sql.example.Unknown"
+    assert "DeltaSparkSessionExtension" in sql["spark.sql.extensions"]
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_a_job_runs_on_executors_of_its_own(short_lived_jvms: None, tmp_path: Path) -> None:
+    master = "local-cluster[1,1,1024]"
+    found = asked(tmp_path, "--master", master, properties="spark.executor.memory 1g\n")
+    assert found[0] == master
+    assert found[1] == "ballast-default-name"
+    assert (found[3], found[6]) == ([0, 2, 4, 6], 2)  # driver and executor
 
 
 def test_what_was_submitted_wins_over_the_file_and_the_callers_wishes() -> None:

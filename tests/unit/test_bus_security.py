@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.bus.security import spark_options
+from controller.bus.security import client_options, revealed, spark_options, with_secrets
 from controller.domain.errors import ConfigError
 
 
@@ -22,7 +22,7 @@ def test_sasl_over_tls_in_sparks_words() -> None:
         "ssl_certfile": "/etc/client.pem",
         "ssl_check_hostname": False,
     }
-    assert spark_options(settings) == {
+    assert revealed(spark_options(settings)) == {
         "kafka.security.protocol": "SASL_SSL",
         "kafka.sasl.mechanism": "SCRAM-SHA-512",
         "kafka.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required"
@@ -51,3 +51,25 @@ def test_sasl_over_tls_in_sparks_words() -> None:
 def test_what_not_every_client_understands_is_refused(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         spark_options(settings)
+
+
+def test_secrets_show_themselves_to_the_clients_alone() -> None:
+    plain = {
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": "ballast",
+        "sasl_plain_password": "hunter2",
+        "ssl_certfile": "/etc/client.pem",
+        "ssl_password": "hunter2",
+    }
+    settings = with_secrets(plain)
+    assert client_options(settings) == plain
+    assert spark_options(settings) == spark_options(plain)
+    assert revealed(spark_options(settings))["kafka.ssl.key.password"] == "hunter2"
+    assert "hunter2" not in f"{settings} {spark_options(settings)} {list(spark_options(settings).values())}"
+
+
+def test_a_password_of_several_lines_stays_one_word() -> None:
+    login = with_secrets({"sasl_mechanism": "PLAIN", "sasl_plain_username": "u", "sasl_plain_password": "a\nb\rc"})
+    jaas = revealed(spark_options({"security_protocol": "SASL_SSL", **login}))["kafka.sasl.jaas.config"]
+    assert jaas.endswith('password="a\\nb\\rc";')
