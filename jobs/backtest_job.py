@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from controller.config.arguments import add_settings_arguments
 from controller.config.load import load_settings
 from controller.config.policy_values import policy_settings
 from controller.domain.errors import BallastError, ConfigError
@@ -64,7 +65,5 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--grid", action="append", default=[], metavar="KNOB=V,V", help="as in the command; repeatable")
     parser.add_argument("--missed-steps", type=int, required=True, metavar="N", help="as in the command")
     parser.add_argument("--gap-ms", type=int, required=True, metavar="MS", help="as in the command")
-    parser.add_argument("--conf", type=Path, help="configuration file (YAML)")
-    parser.add_argument("--profile", help="profile under conf/profiles, such as local or cluster")
-    parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="one setting")
+    add_settings_arguments(parser)
     return parser.parse_args(argv)

@@ -21,6 +21,7 @@ from controller.config.settings import Settings
 from controller.domain.errors import AnotherController, BallastError, ConfigError, ForeignCommit
 from controller.ops.logs import configure_logs
 from controller.ops.metrics import new_registry
+from controller.ops.start_checks import check_job
 from jobs.control_arguments import CONTROL, LOADS, Arguments, parse_arguments
 from jobs.control_part import ControlPart
 from jobs.health import HealthServer
@@ -58,6 +59,9 @@ def main(argv: Sequence[str]) -> int:
     try:
         settings = load_settings(arguments.conf, arguments.profile, arguments.overrides)
         configure_logs(settings.logging.level, settings.logging.json_lines, cluster=settings.cluster.name)
+        check_job(settings, arguments.checkpoint)
+        tables = settings.tables
+        log.info("tables at %s, checkpoints at %s", tables.root, arguments.checkpoint or tables.checkpoints)
         return _run(settings, arguments, stop)
     except BaseException as error:
         code = exit_code(error)

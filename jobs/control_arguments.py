@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jobs.settings_arguments import add_settings_arguments
+from controller.config.arguments import add_settings_arguments
+from controller.config.places import located
 
 LOADS, CONTROL = "loads", "control"
 
@@ -71,7 +72,7 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
         take_over=found.take_over,
         accept_new_kafka=found.accept_new_kafka,
         new_journal=found.new_journal,
-        checkpoint=found.checkpoint,
+        checkpoint=None if found.checkpoint is None else located(found.checkpoint, Path.cwd()),
         every_round=found.every_round,
         pid_file=found.pid_file,
     )

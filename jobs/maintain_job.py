@@ -11,7 +11,9 @@ import sys
 from collections.abc import Sequence
 
 from controller.clock import wall_ms
+from controller.config.arguments import add_settings_arguments
 from controller.config.load import load_settings
+from controller.config.places import check_old_place
 from controller.config.retention import kept_ms
 from controller.config.settings import Settings
 from controller.domain.errors import ConfigError
@@ -20,7 +22,6 @@ from controller.ledger.tables import TableRoot
 from controller.ops.logs import configure_logs
 from jobs.maintain_spark import SparkEngine
 from jobs.session import build_session
-from jobs.settings_arguments import add_settings_arguments
 
 log = logging.getLogger("ballast.maintain")
 
@@ -32,6 +33,7 @@ def main(argv: Sequence[str]) -> int:
     given = _arguments(argv)
     try:
         settings = load_settings(given.conf, given.profile, given.set)
+        check_old_place(settings)
     except ConfigError as error:
         print(f"ballast maintain: {error}", file=sys.stderr, flush=True)
         return EXIT_CONFIG

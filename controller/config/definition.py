@@ -50,13 +50,17 @@ def key(
     allowed: str = "",
     pulsar: tuple[PulsarName, ...] = (),
     pattern: str | None = None,
+    is_path: bool = False,
+    path_entries: tuple[str, ...] = (),
 ) -> Any:
     """Declare a key: default, one documentation line, where the default comes from, unit, closed range, Pulsar's names.
 
     `allowed` says in words what `pattern` or a custom type accepts; ranges and choices put themselves into words.
+    `is_path`: a place on the disk or an address (`controller.config.places`); `path_entries`: what is one in a mapping.
     """
-    extra = {"unit": unit, "source": source, "lo": lo, "hi": hi, "allowed": allowed, "pulsar": pulsar}
-    return Field(default, ge=lo, le=hi, pattern=pattern, description=doc, json_schema_extra={"ballast": extra})  # type: ignore[dict-item]
+    extra: dict[str, Any] = {"unit": unit, "source": source, "lo": lo, "hi": hi, "allowed": allowed, "pulsar": pulsar}
+    extra |= {"is_path": is_path, "path_entries": path_entries}
+    return Field(default, ge=lo, le=hi, pattern=pattern, description=doc, json_schema_extra={"ballast": extra})
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,16 @@ class Definition:
     def pulsar(self) -> tuple[PulsarName, ...]:
         """Pulsar's names for it."""
         return tuple(self._extra["pulsar"])
+
+    @property
+    def is_path(self) -> bool:
+        """Whether it is a place on the disk or an address."""
+        return bool(self._extra["is_path"])
+
+    @property
+    def path_entries(self) -> tuple[str, ...]:
+        """Names in its mapping that are places on the disk."""
+        return tuple(self._extra["path_entries"])
 
     @cached_property
     def optional(self) -> bool:

@@ -16,10 +16,11 @@ from pydantic import ValidationError
 
 from controller.config.definition import Definition, PulsarName, yaml_value
 from controller.config.pulsar_names import PULSAR_NAMES, to_our_unit, with_spelling_rule
-from controller.config.settings import DEFINITIONS, HIDDEN, Settings, is_secret
+from controller.config.settings import DEFINITIONS, HIDDEN, Settings, is_secret, tells_secret
 from controller.domain.errors import ConfigError
 
 PULSAR_SECTION = "pulsar"
+CLIENT = "kafka.client"  # where secrets are
 SECTIONS = tuple(Settings.model_fields)
 
 
@@ -53,6 +54,12 @@ def layer_of_tree(tree: Mapping[Any, object], origin: str) -> Layer:
         else:
             flat.append((str(top), inner, origin))
     return layer_of_names(flat)
+
+
+def default_paths() -> Layer:
+    """The layer of the defaults, so far as they are places: those are to be found like others."""
+    paths = [(path, d.default) for path, d in DEFINITIONS.items() if d.is_path]
+    return {path: Given(path, default, path, default, "default") for path, default in paths}
 
 
 def layer_of_names(named: Iterable[tuple[str, object, str]]) -> Layer:
@@ -133,11 +140,12 @@ def nearest(spelled: str) -> str | None:
 
 
 def shown(value: object, name: str = "") -> str:
-    """A value in one short line, as YAML would have it; the values of secret names hidden."""
-    if is_secret(name):
+    """A value in one short line, as YAML would have it; what is or may be secret is hidden."""
+    of_clients = name == CLIENT
+    if is_secret(name) or (of_clients and not isinstance(value, Mapping)):
         return HIDDEN
-    if isinstance(value, Mapping):
-        value = {inner: HIDDEN if is_secret(str(inner)) else one for inner, one in value.items()}
+    if isinstance(value, Mapping):  # below a mistyped name there may be anything
+        value = {inner: HIDDEN if of_clients or is_secret(str(inner)) else one for inner, one in value.items()}
     if value is None or isinstance(value, bool):
         text = "empty" if value is None else str(value).lower()
     elif isinstance(value, str) and yaml_value(value) != value:
@@ -147,6 +155,8 @@ def shown(value: object, name: str = "") -> str:
     else:
         text = str(value)
     text = " ".join(text.split())
+    if tells_secret(text):
+        return HIDDEN
     return text if len(text) <= 80 else text[:77] + "..."
 
 

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from controller.config.checks import check_all
-from controller.config.layers import Layer, layer_of_tree, shown
+from controller.config.layers import Layer, default_paths, layer_of_tree, shown
+from controller.config.places import absolute, home, placed
 from controller.config.settings import DEFINITIONS, Settings
-from controller.config.sources import ENV_PROFILE, layer_of_environment, layer_of_overrides, read_yaml
+from controller.config.sources import ENV_CONF, ENV_PROFILE, layer_of_environment, layer_of_overrides, read_yaml
 from controller.domain.errors import ConfigError
 
 DEFAULT_PROFILE = "local"
@@ -26,49 +27,62 @@ def load_settings(
     overrides: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
 ) -> Settings:
-    """The effective settings. `path`: the operator's file; `env`: the process's environment unless given.
+    """The effective settings. `env`: the process's environment unless given.
 
-    The profile is the argument, else BALLAST_PROFILE, else the file's `profile:`, else `local`.
+    The operator's file is `path`, else what BALLAST_CONF names, else none. The profile is the argument, else
+    BALLAST_PROFILE, else the file's `profile:`, else `local`.
     """
     env = os.environ if env is None else env
+    if path is None and env.get(ENV_CONF):
+        path = Path(absolute(env[ENV_CONF], f"environment variable {ENV_CONF}"))
     tree = read_yaml(path) if path is not None else {}
     in_file = tree.pop("profile", None)
     name = profile or env.get(ENV_PROFILE) or in_file or DEFAULT_PROFILE
+    at_home, own = home(env), path.absolute().parent if path is not None else None
+    shipped = at_home / "conf" / "profiles"
+    file = _profile_file(name, [own / "profiles", shipped] if own is not None else [shipped])
     layers = [
-        layer_of_tree(_profile_tree(name, _profile_folders(path, env)), f"profile {name}"),
-        layer_of_tree(tree, f"file {path}"),
-        layer_of_environment(env),
-        layer_of_overrides(overrides),
+        (default_paths(), at_home),
+        (layer_of_tree(_profile_tree(file), f"profile {name}"), at_home if file.parent == shipped else file.parent),
+        (layer_of_tree(tree, f"file {path}"), own),
+        (layer_of_environment(env), None),
+        (layer_of_overrides(overrides), None),
     ]
-    values, origins = _effective(layers)
-    settings = Settings.made_of(values, origins, str(name))
+    values, origins, written = _effective(layers)
+    settings = Settings.made_of(values, origins, str(name), written)
     check_all(settings)
     return settings
 
 
-def _profile_folders(path: Path | None, env: Mapping[str, str]) -> list[Path]:
+def _profile_file(name: object, folders: Sequence[Path]) -> Path:
     """A `profiles` folder beside the operator's file comes first, then the shipped one."""
-    home = env.get("BALLAST_HOME")
-    shipped = (Path(home) if home else Path(__file__).resolve().parents[2]) / "conf" / "profiles"
-    return [path.parent / "profiles", shipped] if path is not None else [shipped]
-
-
-def _profile_tree(name: object, folders: Sequence[Path]) -> dict[Any, object]:
     available = {file.stem: file for folder in reversed(folders) for file in sorted(folder.glob("*.yaml"))}
+    if not available:
+        raise ConfigError(f"no profiles in {folders[-1]}: set BALLAST_HOME to the folder that has conf/profiles")
     if not isinstance(name, str) or name not in available:
         raise ConfigError(f"profile = {shown(name)} is not allowed: give one of {', '.join(sorted(available))}")
-    tree = read_yaml(available[name])
+    return available[name]
+
+
+def _profile_tree(file: Path) -> dict[Any, object]:
+    tree = read_yaml(file)
     if "profile" in tree:
-        raise ConfigError(f"profile = {shown(tree['profile'])} in {available[name]}: a profile cannot name another")
+        raise ConfigError(f"profile = {shown(tree['profile'])} in {file}: a profile cannot name another")
     return tree
 
 
-def _effective(layers: Sequence[Layer]) -> tuple[dict[str, Any], dict[str, str]]:
+def _effective(layers: Sequence[tuple[Layer, Path | None]]) -> tuple[dict[str, Any], dict[str, str], dict[str, str]]:
+    """Values, origins, and relative paths as they were written. Each layer comes with the folder of its paths."""
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
-    for layer in layers:
+    written: dict[str, str] = {}
+    for layer, folder in layers:
         for path, given in layer.items():
-            passed_through = DEFINITIONS[path].is_mapping
-            values[path] = {**values.get(path, {}), **given.value} if passed_through else given.value
+            definition = DEFINITIONS[path]
+            value = placed(path, given.value, given.origin, folder)
+            values[path] = {**values.get(path, {}), **value} if definition.is_mapping else value
             origins[path] = given.origin
-    return values, origins
+            written.pop(path, None)
+            if definition.is_path and value != given.value:
+                written[path] = given.value
+    return values, origins, written

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, PrivateAttr
+from pydantic import BaseModel, PrivateAttr, SecretStr
 
 from controller.config.definition import STRICT, Definition, definitions_of
 from controller.config.sections.agent import Agent
@@ -27,7 +28,8 @@ from controller.config.sections.retention import Retention
 from controller.config.sections.weighted import Weighted
 
 HIDDEN = "(hidden)"
-_SECRET_WORDS = ("password", "secret", "jaas", "token")
+_SECRET = re.compile(r"passw|pasw|pwd|secret|jaas|token|credential|(private|access)[._-]?key", re.IGNORECASE)
+_TOLD = re.compile(rf"({_SECRET.pattern})[^\s=:]*\s*[=:](?!\s*.?{re.escape(HIDDEN)})", re.IGNORECASE)
 
 
 class Settings(BaseModel):
@@ -59,10 +61,13 @@ class Settings(BaseModel):
 
     _profile: str = PrivateAttr("")
     _origins: dict[str, str] = PrivateAttr(default_factory=dict)
+    _written: dict[str, str] = PrivateAttr(default_factory=dict)
 
     @classmethod
-    def made_of(cls, values: Mapping[str, Any], origins: Mapping[str, str], profile: str) -> Settings:
-        """Settings of validated values by path; what is not named keeps its default."""
+    def made_of(
+        cls, values: Mapping[str, Any], origins: Mapping[str, str], profile: str, written: Mapping[str, str]
+    ) -> Settings:
+        """Settings of validated values by path; what is not named keeps its default. `written`: relative paths."""
         sections: dict[str, dict[str, Any]] = {}
         for path, value in values.items():
             section, name = path.split(".", 1)
@@ -71,6 +76,7 @@ class Settings(BaseModel):
         settings = cls(**models)
         settings._profile = profile
         settings._origins = dict(origins)
+        settings._written = dict(written)
         return settings
 
     @property
@@ -86,6 +92,10 @@ class Settings(BaseModel):
     def origin(self, path: str) -> str:
         """Where the value comes from: default, profile, file, environment variable or override."""
         return self._origins.get(path, "default")
+
+    def written(self, path: str) -> str | None:
+        """A key's path as a file or the defaults have it, where that is a relative one."""
+        return self._written.get(path)
 
     def dump(self) -> dict[str, dict[str, Any]]:
         """Every key with its effective value and origin, in order of declaration; secrets hidden."""
@@ -103,10 +113,19 @@ DEFINITIONS: dict[str, Definition] = definitions_of(Settings)
 
 def is_secret(name: str) -> bool:
     """Whether a passed-through setting of this name must not be shown."""
-    return any(word in name.lower() for word in _SECRET_WORDS)
+    return _SECRET.search(name) is not None
+
+
+def tells_secret(text: str) -> bool:
+    """Whether a secret's name and value may stand in a text, such as `password: x` that was read as one word."""
+    return _TOLD.search(text) is not None
 
 
 def _shown(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: HIDDEN if is_secret(name) else inner for name, inner in value.items()}
+        return {name: HIDDEN if _hidden(name, inner) else inner for name, inner in value.items()}
     return list(value) if isinstance(value, tuple) else value
+
+
+def _hidden(name: str, value: object) -> bool:
+    return isinstance(value, SecretStr) or is_secret(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,9 @@ from typing import Any
 import yaml
 
 from controller.config.definition import yaml_value
-from controller.config.layers import PULSAR_SECTION, SECTIONS, Layer, layer_of_names, unknown
+from controller.config.layers import CLIENT, PULSAR_SECTION, SECTIONS, Layer, layer_of_names, shown, unknown
 from controller.config.pulsar_names import PULSAR_NAMES
-from controller.config.settings import DEFINITIONS
+from controller.config.settings import DEFINITIONS, is_secret, tells_secret
 from controller.domain.errors import ConfigError
 
 ENV_PREFIX = "BALLAST_"
@@ -45,6 +46,8 @@ def read_yaml(path: Path) -> dict[Any, object]:
         mark = getattr(error, "problem_mark", None)
         line = f" line {mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or "cannot be parsed"
+        if tells_secret(text):  # a password that begins with * or ! is a name to YAML, and named
+            problem = re.sub(r"'[^']{2,}'", "a value (put passwords in quotes)", problem)
         raise ConfigError(f"configuration file {path}{line} is no YAML that Ballast reads: {problem}") from None
     if tree is None:
         return {}
@@ -55,21 +58,31 @@ def read_yaml(path: Path) -> dict[Any, object]:
 
 
 def layer_of_environment(env: Mapping[str, str]) -> Layer:
-    """`BALLAST_<SECTION>__<KEY>`, in any case; Pulsar's names as `BALLAST_PULSAR__<NAME>`. Others are left alone."""
+    """`BALLAST_<SECTION>__<KEY>`, in any case; Pulsar's names as `BALLAST_PULSAR__<NAME>`. Others are left alone.
+
+    `BALLAST_KAFKA__CLIENT__<NAME>` is one passed-through setting, as `--set kafka.client.NAME` is.
+    """
     known = {path.lower(): path for path in DEFINITIONS}
     known |= {f"{PULSAR_SECTION}.{name.lower()}": f"{PULSAR_SECTION}.{name}" for name in PULSAR_NAMES}
     named: list[tuple[str, object, str]] = []
+    entries: dict[str, object] = {}
     for variable, text in sorted(env.items()):
         if not variable.upper().startswith(ENV_PREFIX):
             continue
         rest = variable[len(ENV_PREFIX) :].lower()
         if "__" in rest:
             wanted = rest.replace("__", ".", 1)
+            if wanted.startswith(f"{CLIENT}__"):
+                name = wanted.removeprefix(f"{CLIENT}__")
+                entries[name] = text if is_secret(name) else yaml_value(text)
+                continue
             if wanted not in known:
                 raise ConfigError(unknown(wanted, text, f"environment variable {variable}"))
             named.append(_from_text(known[wanted], text, f"environment variable {variable}"))
         else:
             _check_single_underscore(variable, rest)
+    if entries:
+        named.append((CLIENT, entries, f"environment variables {ENV_PREFIX}KAFKA__CLIENT__…"))
     return layer_of_names(named)
 
 
@@ -89,14 +102,28 @@ def layer_of_overrides(overrides: Sequence[str]) -> Layer:
         name, equals, text = override.partition("=")
         name = name.strip()
         if not equals or not name:
-            raise ConfigError(f"override {override!r} is not allowed: give section.key=value")
+            raise ConfigError(f"override {shown(override)} is not allowed: give section.key=value")
         parent = next((p for p, d in DEFINITIONS.items() if d.is_mapping and name.startswith(p + ".")), None)
         if parent:
             entries.setdefault(parent, {})[name[len(parent) + 1 :]] = yaml_value(text)
         else:
             named[name] = _from_text(name, text, "override")  # the last of two equal names wins, as in a shell
+    _check_no_secret(named, entries)
     whole: Iterable[tuple[str, object, str]] = [(path, inner, "override") for path, inner in entries.items()]
     return layer_of_names([*named.values(), *whole])
+
+
+def _check_no_secret(named: Mapping[str, tuple[str, object, str]], entries: Mapping[str, dict[str, object]]) -> None:
+    """Raises ConfigError for a secret on the command line, where the list of processes shows it to everybody."""
+    whole = {name: value for name, value, _ in named.values()}
+    for parent, inner in {**whole, **entries}.items():
+        secret = next((name for name in inner if is_secret(str(name))), None) if isinstance(inner, Mapping) else None
+        if secret is not None:
+            variable = f"{ENV_PREFIX}{parent}__{secret}".replace(".", "__").upper()
+            raise ConfigError(
+                f"override {parent}.{secret} is not allowed: the list of processes shows it to everybody; "
+                f"give it in a file (--conf), or as environment variable {variable}"
+            )
 
 
 def _from_text(name: str, text: str, origin: str) -> tuple[str, object, str]:

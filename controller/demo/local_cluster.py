@@ -113,7 +113,7 @@ class LocalCluster:
         document = {
             "profile": self.profile,
             "kafka": {"bootstrap_servers": self.kafka.bootstrap},
-            "tables": {"root": str(self.folder / "tables"), "checkpoints": str(self.folder / "checkpoints")},
+            "tables": {"root": "tables", "checkpoints": "checkpoints"},  # beside the file: the folder may be moved
             "store": {"address": address},
         }
         self.config_file.write_text(yaml.safe_dump(document, sort_keys=False))

@@ -23,7 +23,7 @@ from controller.domain.errors import BadRecord, BallastError, ConfigError
 OK, PROBLEM, USAGE = 0, 1, 2
 CHATTY = ("kafka", "httpx")
 
-Conf = Annotated[Path | None, typer.Option("--conf", envvar=ENV_CONF, help="Configuration file.", show_default=False)]
+Conf = Annotated[Path | None, typer.Option("--conf", help=f"Configuration file; else ${ENV_CONF}.", show_default=False)]
 Profile = Annotated[str | None, typer.Option("--profile", help="Configuration profile.", show_default=False)]
 Sets = Annotated[
     list[str] | None, typer.Option("--set", help="section.key=value over everything else.", show_default=False)
@@ -68,20 +68,24 @@ def refused(error: Exception) -> typer.Exit:
 
 def new_app(help_text: str = "") -> typer.Typer:
     """An app without shell-completion options: they would hide the few that matter."""
+    return _plain(help_text or None)
+
+
+def _plain(help_text: str | None, no_args_is_help: bool = False) -> typer.Typer:
+    """Tracebacks are Python's own: typer's can show the values of variables, passwords among them."""
     return typer.Typer(
-        add_completion=False, help=help_text or None, pretty_exceptions_enable=False, rich_markup_mode=None
+        add_completion=False,
+        help=help_text,
+        no_args_is_help=no_args_is_help,
+        pretty_exceptions_enable=False,
+        pretty_exceptions_show_locals=False,
+        rich_markup_mode=None,
     )
 
 
 def new_group(help_text: str) -> typer.Typer:
     """An app of several sub-commands, as in `ballast topic create`."""
-    app = typer.Typer(
-        add_completion=False,
-        help=help_text,
-        no_args_is_help=True,
-        pretty_exceptions_enable=False,
-        rich_markup_mode=None,
-    )
+    app = _plain(help_text, no_args_is_help=True)
 
     @app.callback()
     def group() -> None:

@@ -34,6 +34,7 @@ from controller.bus.producer import JsonProducer
 from controller.bus.topics import TopicNames
 from controller.clock import wall_ms
 from controller.config.load import load_settings
+from controller.config.places import check_old_place
 from controller.config.policy_values import split_settings
 from controller.config.settings import Settings
 from controller.domain.decision import Reason
@@ -45,6 +46,7 @@ from controller.ops.commanding import check_reachable
 from controller.ops.http import HttpServer, make_app
 from controller.ops.logs import configure_logs
 from controller.ops.metrics import new_registry
+from controller.ops.start_checks import check_port
 from controller.policy.split import oversized
 
 app = new_app()
@@ -77,6 +79,9 @@ def agent(
     except BadRecord as error:
         raise ConfigError(f"--broker-id: {error.text}") from None
     configure_logs(settings.logging.level, settings.logging.json_lines, broker=broker_id, cluster=settings.cluster.name)
+    check_old_place(settings)
+    check_port(settings, "agent.bind_host", "http.agent_port")
+    log.info("the journal is read at %s", settings.tables.root)
     options = dataclasses.replace(
         options_of(settings), leave_timeout_ms=int(leave_timeout_s * 1000), take_over=take_over
     )

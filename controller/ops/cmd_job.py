@@ -1,11 +1,13 @@
 """`ballast run`: the Spark job by spark-submit, with the JARs of the cache and the project's Spark settings.
 
-The command becomes spark-submit (exec): the pid that was started is the pid that takes SIGTERM, and the job's exit
-code is the command's. Without pyspark in this process: `controller` never imports it.
+What the configuration gets wrong is said before a JVM starts. The command becomes spark-submit (exec): the pid that was
+started is the pid that takes SIGTERM, and the job's exit code is the command's. Without pyspark in this process:
+`controller` never imports it.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import os
 import re
@@ -15,10 +17,13 @@ from pathlib import Path
 
 import typer
 
+from controller.config.arguments import add_settings_arguments
+from controller.config.load import load_settings
 from controller.domain.errors import ConfigError
 from controller.ops.cli_options import new_app
 from controller.ops.paths import CONF, ROOT, jars_of
 from controller.ops.setup_java import find_java
+from controller.ops.start_checks import check_job
 
 LOCAL_SPARK_CONF = CONF / "spark" / "local.conf"
 JOB = ROOT / "jobs" / "balance.py"
@@ -75,9 +80,19 @@ def run(
 ) -> None:
     """Start the job; all other options go to it: --conf, --profile, --set, --only, --take-over, --accept-new-kafka,
     --new-journal, --checkpoint, --every-round, --pid-file."""
+    check_before(context.args)
     command = spark_submit_command(context.args, spark_conf)
     sys.stdout.flush()
     os.execve(command[0], command, spark_environment(os.environ, spark_conf))
+
+
+def check_before(job_arguments: Sequence[str]) -> None:
+    """Raises ConfigError for what the job would find only after its JVM has started."""
+    parser = argparse.ArgumentParser(prog="ballast run", add_help=False, allow_abbrev=False)
+    add_settings_arguments(parser)
+    parser.add_argument("--checkpoint")
+    given, _ = parser.parse_known_args(list(job_arguments))
+    check_job(load_settings(given.conf, given.profile, given.set), given.checkpoint)
 
 
 def _spark_home() -> Path:

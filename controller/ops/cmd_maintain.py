@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 
 from controller.clock import wall_ms
+from controller.config.places import check_old_place
 from controller.config.retention import kept_ms
 from controller.domain.errors import ConfigError
 from controller.ledger.maintenance import BULK, DeltaRsEngine, Tended, maintain
@@ -46,6 +47,7 @@ def run(
         sys.stdout.flush()
         os.execve(command[0], command, spark_environment(os.environ, spark_conf))
     settings = settings_of(conf, profile, sets)
+    check_old_place(settings)
     tables = TableRoot(settings.tables.root)
     if not any(tables.exists(name) for name in BULK):  # a mistyped address must not look like work done
         raise no_tables(tables.root)

@@ -1,15 +1,15 @@
 """Where things lie: the project's root, its configuration, its cache of JARs, the local run folder.
 
-The root is the folder above the package `controller` (a checkout), or BALLAST_HOME where the package is installed
-elsewhere.
+The root is the checkout, or BALLAST_HOME, or ~/.ballast where the package is installed elsewhere.
 """
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
-ROOT = Path(os.environ.get("BALLAST_HOME") or Path(__file__).resolve().parents[2])
+from controller.config.places import home
+
+ROOT = home()
 CONF = ROOT / "conf"
 JARS = ROOT / ".cache" / "jars"
 RUN = ROOT / "run"

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from controller.config.places import check_old_place
 from controller.config.settings import Settings
 from controller.domain.errors import BallastError
 from controller.domain.state import ClusterState
@@ -31,9 +32,11 @@ def no_tables(root: str) -> NoTables:
 
 
 class Reader:
-    """The tables of one cluster, read at their newest versions. Raises NoTables when there are none."""
+    """The tables of one cluster, read at their newest versions. Raises NoTables when there are none,
+    ConfigError when they are where 0.1.0 would have looked."""
 
     def __init__(self, settings: Settings) -> None:
+        check_old_place(settings)
         self.root = TableRoot(settings.tables.root)
         if not self.root.exists("journal"):
             raise no_tables(self.root.root)

@@ -505,13 +505,13 @@ def test_what_hinders_a_start_is_one_line(
     line: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
-    monkeypatch.setenv("BALLAST_CONF", "no/such.yaml")  # the demo has a configuration of its own
+    monkeypatch.setenv("BALLAST_CONF", "/no/such.yaml")  # the demo has a configuration of its own
     with pytest.raises(SystemExit) as ended:
         main(line.split())
     err = capsys.readouterr().err
     of_demo = line.startswith("demo")
     assert ended.value.code == (1 if of_demo else 2)
-    assert ("README.md" if of_demo else "cannot read configuration file no/such.yaml") in err
+    assert ("README.md" if of_demo else "cannot read configuration file /no/such.yaml") in err
     assert err.count("\n") == 1
 
 

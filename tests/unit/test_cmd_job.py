@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from controller.config.load import load_settings
 from controller.ops.cmd_job import LOCAL_SPARK_CONF, has_local_master, spark_environment
 from controller.ops.paths import CONF
 from jobs.control_arguments import parse_arguments
@@ -30,9 +31,15 @@ def test_the_master_is_read_as_spark_reads_it(properties: str, local: bool) -> N
     assert has_local_master(properties) is local
 
 
-def test_the_configuration_file_may_be_named_for_a_whole_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BALLAST_CONF", "site.yaml")
-    assert parse_arguments([]).conf == Path("site.yaml")
-    assert parse_arguments(["--conf", "other.yaml"]).conf == Path("other.yaml")
-    monkeypatch.delenv("BALLAST_CONF")
-    assert parse_arguments([]).conf is None
+def test_the_configuration_file_may_be_named_for_a_whole_session(tmp_path: Path) -> None:
+    for name in ("site", "other"):
+        (tmp_path / f"{name}.yaml").write_text(f"cluster: {{name: {name}}}")
+    env = {"BALLAST_CONF": str(tmp_path / "site.yaml")}
+
+    def loaded(*arguments: str) -> str:
+        given = parse_arguments(arguments)
+        return load_settings(given.conf, given.profile, given.overrides, env).cluster.name
+
+    assert loaded() == "site"
+    assert loaded("--conf", str(tmp_path / "other.yaml")) == "other"
+    assert load_settings(None, env={}).cluster.name == "ballast"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
+from pydantic import AfterValidator, SecretStr
+
+from controller.bus.security import with_secrets
 from controller.config.definition import DESIGN, Section, key
 
 PORT = r"([0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"  # up to 65535
@@ -39,11 +42,12 @@ class Kafka(Section):
         pattern=r"^[A-Za-z0-9._\-]{0,100}$",
         allowed="up to 100 letters, digits, dots, underscores and hyphens",
     )
-    client: dict[str, str | int | float | bool] = key(
+    client: Annotated[dict[str, str | int | float | bool | SecretStr], AfterValidator(with_secrets)] = key(
         {},
         "SASL and TLS, in kafka-python's names, handed to every Kafka client, Spark's included.",
         source=DESIGN,
         allowed="names and values, such as {security_protocol: SSL, ssl_cafile: /etc/kafka/ca.pem}",
+        path_entries=("ssl_cafile", "ssl_certfile"),
     )
     session_timeout_ms: int = key(
         9_000,
@@ -77,10 +81,11 @@ class Tables(Section):
 
     root: str = key(
         "run/tables",
-        "Folder or object-store address of the Delta tables; relative to the working directory.",
+        "Folder or object-store address of the Delta tables.",
         source=DESIGN,
         pattern=r"^\S(.*\S)?$",
         allowed="a path or an address such as s3://bucket/ballast",
+        is_path=True,
     )
     checkpoints: str = key(
         "run/checkpoints",
@@ -88,6 +93,7 @@ class Tables(Section):
         source=DESIGN,
         pattern=r"^\S(.*\S)?$",
         allowed="a path or an address such as s3://bucket/ballast",
+        is_path=True,
     )
 
 
