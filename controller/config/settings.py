@@ -62,12 +62,21 @@ class Settings(BaseModel):
     _profile: str = PrivateAttr("")
     _origins: dict[str, str] = PrivateAttr(default_factory=dict)
     _written: dict[str, str] = PrivateAttr(default_factory=dict)
+    _file: str = PrivateAttr("")
 
     @classmethod
     def made_of(
-        cls, values: Mapping[str, Any], origins: Mapping[str, str], profile: str, written: Mapping[str, str]
+        cls,
+        values: Mapping[str, Any],
+        origins: Mapping[str, str],
+        profile: str,
+        written: Mapping[str, str],
+        file: str = "",
     ) -> Settings:
-        """Settings of validated values by path; what is not named keeps its default. `written`: relative paths."""
+        """Settings of validated values by path; what is not named keeps its default.
+
+        `written`: relative paths as they were given; `file`: the operator's, and who named it.
+        """
         sections: dict[str, dict[str, Any]] = {}
         for path, value in values.items():
             section, name = path.split(".", 1)
@@ -77,6 +86,7 @@ class Settings(BaseModel):
         settings._profile = profile
         settings._origins = dict(origins)
         settings._written = dict(written)
+        settings._file = file
         return settings
 
     @property
@@ -92,6 +102,16 @@ class Settings(BaseModel):
     def origin(self, path: str) -> str:
         """Where the value comes from: default, profile, file, environment variable or override."""
         return self._origins.get(path, "default")
+
+    @property
+    def told(self) -> str:
+        """What counted, in words: the file or the defaults, the profile, single values from elsewhere."""
+        origins = set(self._origins.values())
+        named = [self._file or "defaults", f"profile {self._profile}" if self._profile else ""]
+        named += sorted(origin for origin in origins if origin.startswith("environment"))
+        sets = [path for path, origin in self._origins.items() if origin == "override"]
+        named.append(f"--set {', '.join(sets)}" if sets else "")
+        return "; ".join(filter(None, named))
 
     def written(self, path: str) -> str | None:
         """A key's path as a file or the defaults have it, where that is a relative one."""

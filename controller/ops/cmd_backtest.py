@@ -18,9 +18,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from controller.config.policy_values import policy_settings
-from controller.config.settings import DEFINITIONS, Settings
+from controller.config.settings import Settings
 from controller.demo.replay_convert import Overrides
-from controller.ops.backtest_conf import check_values
+from controller.ops.backtest_conf import check_knobs, check_values
 from controller.ops.backtest_input import Input, read_input
 from controller.ops.backtest_report import CONF, REPORT, write_report
 from controller.ops.backtest_run import Finished, run_points
@@ -70,6 +70,7 @@ def backtest(
     settings = settings_of(conf, profile, sets)
     base = policy_settings(settings)
     names = [name.strip() for name in strategies.split(",") if name.strip()]
+    check_knobs(grid or [])
     points = grid_points(names, grid or [])
     check_values(
         {knob for point in points for knob in point.knobs},
@@ -85,7 +86,7 @@ def backtest(
         missing = distinct(point for point, run in runs.items() if run is None)
         if missing and not store.arrays(job).exists():
             store.keep_arrays(job, prepare(found.recording, base.weights.in_order(), replay))
-        about = _about(reports, found, job) | {"configuration": _configured(settings, sets or [])}
+        about = _about(reports, settings.told, found, job)
         del found
         if spark:
             arguments = job_arguments(store, job, ",".join(names), grid or [], conf, profile, sets or [])
@@ -141,11 +142,12 @@ def _terminated_as_interrupted() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _about(reports: str, found: Input, job: Job) -> dict[str, Any]:
-    """What was run, as results.json tells it."""
+def _about(reports: str, configuration: str, found: Input, job: Job) -> dict[str, Any]:
+    """What was run, as results.json and the report tell it."""
     recording, replay = found.recording, job.replay
     return {
         "reports": reports,
+        "configuration": configuration,
         "reports_read": found.reports,
         "refused": dict(sorted(found.refused.items())),
         "steps": len(recording.at_ms),
@@ -161,19 +163,13 @@ def _about(reports: str, found: Input, job: Job) -> dict[str, Any]:
     }
 
 
-def _configured(settings: Settings, sets: Sequence[str]) -> str:
-    """Where the configuration comes from: profile, file, environment, --set; what it does not say is the default."""
-    said = dict.fromkeys(settings.origin(path) for path in DEFINITIONS)
-    named = [origin for origin in said if origin not in ("default", "override")]
-    return ", ".join([*named, *(f"--set {given}" for given in sets)]) or "defaults"
-
-
 def _tell(about: dict[str, Any], finished: Sequence[PointRun], kept: int, out: Path) -> None:
     if about["refused"]:
         told_rules = ", ".join(f"{rule}: {count}" for rule, count in about["refused"].items())
         typer.echo(f"ballast: lines refused: {told_rules}; see {out / QUARANTINE}", err=True)
     emit_scoreboard([run.point for run in finished])
     typer.echo(f"{len(finished)} points ({kept} kept from before), {about['steps']} steps: {out / RESULTS_CSV}")
+    typer.echo(f"configuration: {about['configuration']}")
 
 
 def _recommend(found: Recommendation, out: Path) -> None:

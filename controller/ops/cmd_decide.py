@@ -36,10 +36,12 @@ def decide(
     strategy: Strategy = None, conf: Conf = None, profile: Profile = None, sets: Sets = None, no_split: NoSplit = False
 ) -> None:
     """Read one JSON object a line from standard input, write one line of decisions for each."""
-    settings = policy_settings(settings_of(conf, profile, sets))
+    loaded = settings_of(conf, profile, sets)
+    settings = policy_settings(loaded)
     if no_split:
         settings = replace(settings, split=replace(settings.split, enabled=False))
     session = DecideSession(strategy or settings.strategy, settings)
+    typer.echo(f"ballast decide: configuration: {loaded.told}", err=True)  # stdout is the answers' alone
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS, 20, 20)
     try:

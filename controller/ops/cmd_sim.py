@@ -38,6 +38,7 @@ def sim(files: Files, rewrite: Rewrite = False, strategy: Strategy = None, plots
         if rewrite:
             path.write_text(result.text)
         problems += _told(result, rewrite, strategy)
+    typer.echo("ballast sim: configuration: defaults, and what each file says", err=True)
     if problems:
         raise typer.Exit(PROBLEM)
 

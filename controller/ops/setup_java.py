@@ -1,11 +1,13 @@
 """Finds a Java that can run Spark and Kafka: version 17 or 21 with the module jdk.incubator.vector.
 
-JAVA_HOME comes first, then `java` on PATH, then the usual folders. PySpark's launcher always passes
-`--add-modules=jdk.incubator.vector`, so a reduced runtime without that module does not start it.
+JAVA_HOME comes first, then `java` on PATH, then the usual folders; a JAVA_HOME that does not fit is named either way.
+PySpark's launcher always passes `--add-modules=jdk.incubator.vector`, so a reduced runtime without that module does not
+start it.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -17,7 +19,10 @@ from pathlib import Path
 
 from controller.domain.errors import JavaNotFit
 
+log = logging.getLogger(__name__)
+
 FIT_VERSIONS = (17, 21)
+VARIABLE = "JAVA_HOME"
 NEEDED_MODULE = "jdk.incubator.vector"
 USUAL_PLACES = (
     "/usr/lib/jvm/*",
@@ -50,6 +55,8 @@ def find_java(environ: Mapping[str, str] | None = None, places: tuple[str, ...] 
             continue
         version, fault = _examine(resolved)
         if version is not None and fault is None:
+            if seen and next(iter(seen.values())).startswith(f"{VARIABLE} "):
+                _name_unfit(next(iter(seen.values())), f"Java {version} at {resolved} ({found_by})")
             return Java(resolved, version, found_by)
         seen[resolved] = f"{found_by} {home}: {fault}"
     raise JavaNotFit(
@@ -58,9 +65,14 @@ def find_java(environ: Mapping[str, str] | None = None, places: tuple[str, ...] 
     )
 
 
+@lru_cache(maxsize=8)  # once a process
+def _name_unfit(unfit: str, taken: str) -> None:
+    log.warning("%s; taking %s instead: set JAVA_HOME to that, or unset it", unfit, taken)
+
+
 def _candidates(environ: Mapping[str, str], places: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
-    if environ.get("JAVA_HOME"):
-        yield Path(environ["JAVA_HOME"]), "JAVA_HOME"
+    if environ.get(VARIABLE):
+        yield Path(environ[VARIABLE]), VARIABLE
     on_path = shutil.which("java", path=environ.get("PATH"))
     if on_path:
         yield Path(on_path).resolve().parents[1], "PATH"

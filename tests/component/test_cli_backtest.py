@@ -97,7 +97,9 @@ def test_a_second_run_runs_nothing_again_and_more_points_only_what_is_new(
     before = {file: file.stat().st_mtime_ns for file in (tmp_path / "points").iterdir()}
     assert len(before) == 2
     assert backtest(REAL, tmp_path, "--strategies", "steady,overload") == 0
-    assert "(2 kept from before)" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "(2 kept from before)" in out
+    assert "\nconfiguration: defaults; profile local\n" in out
     assert [(tmp_path / name).read_bytes() for name in RESULTS] == tables
     assert backtest(REAL, tmp_path, "--strategies", "uniform,steady,overload") == 0
     assert "3 points (2 kept from before)" in capsys.readouterr().out
@@ -174,11 +176,34 @@ def test_an_interrupt_keeps_what_is_finished(day: Path, tmp_path: Path, jobs: st
     assert f"{kept} points (0 kept from before)" in out
 
 
+def test_another_configuration_is_named_and_takes_no_results_of_the_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conf = tmp_path / "site.yaml"
+    conf.write_text("shedding: {overloaded_threshold_pct: 40}")
+    out = tmp_path / "out"
+    assert backtest(REAL, out, "--strategies", "overload") == 0
+    monkeypatch.setenv("BALLAST_CONF", str(conf))
+    assert backtest(REAL, out, "--strategies", "overload") == 0
+    told = f"file {conf} (BALLAST_CONF); profile local"
+    said = capsys.readouterr().out
+    assert "(0 kept from before)" in said.split("configuration: defaults")[1]
+    assert f"configuration: {told}\n" in said
+    assert json.loads((out / "results.json").read_text())["about"]["configuration"] == told
+    assert told in (out / "report.html").read_text()
+
+
 def test_bad_arguments_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for more, said in (
         (("--strategies", "best"), "best"),
         (("--strategies", ","), "no strategy"),
-        (("--strategies", "steady", "--grid", "steady.tolerence=1"), "steady.tolerence"),
+        (("--strategies", "steady", "--grid", "steady.tolerence=1"), "the nearest is steady.tolerance\n"),
+        (
+            ("--strategies", "steady", "--grid", "shedding.overloaded_treshold_pct=80"),
+            "the nearest is shed.overloaded_threshold (in the configuration shedding.overloaded_threshold_pct)",
+        ),
+        (("--strategies", "steady", "--grid", "grace_period_minutes=3"), "the nearest is shed.grace_period_ms"),
+        (("--strategies", "steady", "--grid", "frobnicate=3"), "there are caps."),
         (("--strategies", "steady", "--grid", "steady.tolerance=0.05,-1"), "--grid steady.tolerance=-1.0: "),
         (("--strategies", "steady", "--grid", "shed.overloaded_threshold=85"), "give a number from 1 to 100 (percent)"),
         (("--strategies", "steady", "--grid", "shed.consecutive_rounds=0"), "shedding.consecutive_rounds"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from controller.ops.paths import ROOT
 from tests.sim.decide_lines import Lines, skewed
 
 BALLAST = [sys.executable, "-m", "controller.ops.cli", "decide"]
+DEFAULTS = b"ballast decide: configuration: defaults; profile local\n"
 TIMES = ("parse_ms", "snapshot_ms", "decide_ms")
 
 
@@ -66,7 +68,7 @@ def test_a_stream_with_bad_lines_in_it() -> None:
         third = ask(process, lines.next())
         assert not {d["bundle"] for d in second["decisions"]} & {d["bundle"] for d in third["decisions"]}
         out, err = process.communicate(timeout=30)
-        assert (out, err, process.returncode) == (b"", b"", 0)
+        assert (out, err, process.returncode) == (b"", DEFAULTS, 0)
 
 
 def test_a_file_and_options_say_how(tmp_path: Path) -> None:
@@ -74,11 +76,18 @@ def test_a_file_and_options_say_how(tmp_path: Path) -> None:
     conf.write_text("rounds: {strategy: first}\nshedding: {consecutive_rounds: 1}\nsplit: {max_topics: 5}\n")
     raw = skewed().next()
     done = subprocess.run([*BALLAST, "--conf", str(conf)], input=raw, capture_output=True, timeout=60, check=True)
+    assert done.stderr.decode() == f"ballast decide: configuration: file {conf}; profile local\n"
     kinds = {d["kind"] for d in json.loads(done.stdout)["decisions"]}
     assert kinds == {"transfer", "split"}
     one = [*BALLAST, "--conf", str(conf), "--no-split", "--set", "shedding.max_moves_per_round=1"]
     done = subprocess.run(one, input=raw, capture_output=True, timeout=60, check=True)
     assert [d["kind"] for d in json.loads(done.stdout)["decisions"]] == ["transfer"]
+    assert b"; --set shedding.max_moves_per_round" in done.stderr
+    by_variable = {**os.environ, "BALLAST_CONF": str(conf), "BALLAST_SPLIT__ENABLED": "false"}
+    done = subprocess.run([*BALLAST], input=raw, capture_output=True, timeout=60, check=True, env=by_variable)
+    assert {d["kind"] for d in json.loads(done.stdout)["decisions"]} == {"transfer"}
+    told = f"file {conf} (BALLAST_CONF); profile local; environment variable BALLAST_SPLIT__ENABLED"
+    assert told in done.stderr.decode()
 
 
 def test_a_last_line_without_its_end_is_answered() -> None:
@@ -108,7 +117,7 @@ def test_a_reader_that_leaves_ends_the_stream_quietly() -> None:
         process.stdin.write(lines.next())
         process.stdin.close()
         assert process.stderr is not None
-        assert process.stderr.read() == b""
+        assert process.stderr.read() == DEFAULTS
         assert process.wait(timeout=30) == 0
 
 

@@ -34,8 +34,8 @@ def file(tmp_path: Path) -> Path:
 def test_a_file_without_results_is_carried_out_and_its_results_are_printed(
     capsys: pytest.CaptureFixture[str], file: Path
 ) -> None:
-    code, out, _ = sim(capsys, file)
-    assert code == 0
+    code, out, err = sim(capsys, file)
+    assert (code, err) == (0, "ballast sim: configuration: defaults, and what each file says\n")
     new = "ok, 1 of its results not recorded yet (--rewrite records them)"
     assert out.startswith(f"{file}: {new}\n{file}:5: eval gives\nstrategy headroom, 3 rounds")
     assert out.endswith("\nOK\n")

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from controller.config.load import load_settings
 from controller.demo.figures import rounds_of
@@ -93,7 +92,7 @@ def test_its_end_says_what_to_look_at(demo: tuple[dict[str, Any], Path]) -> None
 
 def test_its_tables_stay_and_can_be_read(demo: tuple[dict[str, Any], Path]) -> None:
     figures, folder = demo
-    assert yaml.safe_load((folder / "ballast.yaml").read_text())["tables"]["root"] == figures["tables"]
+    assert load_settings(folder / "ballast.yaml", env={}).tables.root == figures["tables"]
     follower = Follower(figures["tables"])
     follower.bootstrap()
     assert not follower.state.controller_running, "the controller said that it stopped"
