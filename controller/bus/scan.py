@@ -9,7 +9,7 @@ from typing import Any
 from kafka import KafkaConsumer, TopicPartition
 
 from controller.bus.cluster import NO_SETTINGS, KafkaUnavailable
-from controller.bus.security import check_client_settings
+from controller.bus.security import client_options
 from controller.bus.topics import MAX_RECORD_BYTES
 from controller.domain.errors import BallastError
 
@@ -34,7 +34,7 @@ def scan(
     `back_ms`: begin so long before the newest record instead of at the oldest. `timeout_ms`: the longest wait without
     any record. Raises KafkaUnavailable, TopicUnreadable.
     """
-    check_client_settings(client)
+    opened = client_options(client)
     try:
         consumer = KafkaConsumer(
             bootstrap_servers=bootstrap,
@@ -44,7 +44,7 @@ def scan(
             bootstrap_timeout_ms=timeout_ms,
             max_partition_fetch_bytes=MAX_RECORD_BYTES,
             allow_auto_create_topics=False,
-            **client,
+            **opened,
         )
     except Exception as error:
         raise KafkaUnavailable(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from controller.bus.security import client_options, revealed, spark_options, with_secrets
@@ -73,3 +76,13 @@ def test_a_password_of_several_lines_stays_one_word() -> None:
     login = with_secrets({"sasl_mechanism": "PLAIN", "sasl_plain_username": "u", "sasl_plain_password": "a\nb\rc"})
     jaas = revealed(spark_options({"security_protocol": "SASL_SSL", **login}))["kafka.sasl.jaas.config"]
     assert jaas.endswith('password="a\\nb\\rc";')
+
+
+def test_whoever_makes_a_client_opens_its_secrets() -> None:
+    """A client that is handed a secret as it is kept logs in with stars."""
+    made = re.compile(r"\bKafka(Consumer|Producer|AdminClient)\(")
+    root = Path(__file__).resolve().parents[2]
+    makers = [file for folder in ("controller", "jobs") for file in (root / folder).rglob("*.py")]
+    makers = [file for file in makers if made.search(file.read_text(encoding="utf-8"))]
+    assert len(makers) >= 6
+    assert [file.name for file in makers if "client_options(" not in file.read_text(encoding="utf-8")] == []
