@@ -61,11 +61,14 @@ def calm_since(looks: Sequence[Look], event_ms: int, horizon_ms: int, under_way:
     return running[0].at_ms if len(running) >= ROUNDS and not under_way else None
 
 
-def unrest(looks: Sequence[Look], under_way: Iterable[str]) -> list[str]:
-    """Why it is not calm, a line a broker or bundle: what the newest round says of it."""
+def unrest(looks: Sequence[Look], under_way: Iterable[str], due: int = 0) -> list[str]:
+    """Why it is not calm, a line a broker or bundle: what the newest round says of it. `due`: rounds that should have
+    been looked at by now."""
     found = [f"{bundle} is under way" for bundle in under_way]
+    if len(looks) < due / 2:
+        found.append(f"only {len(looks)} rounds came of {due} that were due: this machine is busy")
     if not looks:
-        return [*found, "no round yet"]
+        return found or ["no round yet"]
     newest = looks[-1]
     if newest.decided:
         found.append(f"the newest round still decided {newest.decided} moves or splits")

@@ -183,7 +183,8 @@ class Scenario:
         if found:
             self.figures.calm_after_s = round((found[0] - since_ms) / 1000, 1)
             return
-        self.figures.not_calm = unrest(self._looks, _under_way(self.cluster.state))
+        due = round((wall_ms() - since_ms) / 1000 / self.cluster.settings.rounds.round_interval_s)
+        self.figures.not_calm = unrest(self._looks, _under_way(self.cluster.state), due)
         for why in self.figures.not_calm:
             self._act(f"not calm: {why}", counts=False)
 

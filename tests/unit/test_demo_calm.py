@@ -71,6 +71,11 @@ def test_what_is_not_calm_is_named_with_its_reason() -> None:
     (told,) = unrest(looks(CALM, UNEVEN), [])
     assert told == "b2 is 36.0% busy where 30.0% would be even: moved too recently (201_grace_period)"
     assert unrest([], ["demo/orders/0x00000000_0x80000000"])[0] == "demo/orders/0x00000000_0x80000000 is under way"
+    assert unrest(looks(CALM, UNEVEN), [], due=24) == [
+        "only 2 rounds came of 24 that were due: this machine is busy",
+        told,
+    ]
+    assert unrest([], []) == ["no round yet"]
     assert unrest(looks(MOVING), []) == ["the newest round still decided 2 moves or splits"]
     unknown = Standing.from_row(row(score=None, eligible=False, reason="400_no_load_data", reason_words="no reports"))
     assert unrest([Look(0, 0, (unknown,))], []) == ["b1 has no known load: no reports (400_no_load_data)"]

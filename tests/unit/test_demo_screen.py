@@ -59,6 +59,12 @@ def test_who_takes_over_from_a_dead_broker_is_told() -> None:
     assert lines(owned("assigning", 1, None, B, reason="105_first_lookup")) == [], "there are dozens of these"
 
 
+def test_what_a_split_made_has_the_owner_of_what_was_split() -> None:
+    cut = entry(Kind.SPLIT, bundle="demo/orders/0x90000000_0xa0000000", by=A, data={"children": {BUNDLE: 3}})
+    (line,) = lines(cut, owned("assigning", 4, None, B, reason="104_orphaned"))
+    assert line.endswith("broker-1 → broker-3")
+
+
 def test_what_comes_back_in_an_exchange_says_for_which_bundle() -> None:
     halves = {f"{ROUND}-0004": Half(OTHER, returning=False), f"{ROUND}-0005": Half(BUNDLE, returning=True)}
     gone = owned("transferring", 2, A, B, reason="102_above_mean", decision_id=f"{ROUND}-0004")

@@ -46,6 +46,8 @@ class Events:
     def _line(self, entry: Entry) -> str | None:
         if entry.kind is Kind.OWNERSHIP:
             return self._ownership(entry)
+        if entry.kind is Kind.SPLIT:
+            self._owners |= dict.fromkeys(entry.data.get("children", {}), broker_of(entry.by))
         if entry.kind is Kind.SESSION_ENDED:
             return f"{entry.broker} is gone: {ENDS.get(entry.reason or '', entry.reason)}"
         if entry.kind is Kind.REGISTERED:
