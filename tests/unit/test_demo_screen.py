@@ -224,8 +224,12 @@ def test_the_end_says_what_its_figures_mean_in_lines_for_80_columns() -> None:
 def test_the_end_says_that_it_is_not_calm_and_why() -> None:
     figures = full()
     figures.calm, figures.not_calm = False, ["broker-2 is 36.0% busy where 30.0% would be even: moved too recently"]
-    text = "\n".join(summary_lines(figures, 231.4))
-    assert "NOT calm at the end: broker-2 is 36.0% busy" in text
+    figures.not_calm.append("demo/metrics/0x60000000_0x70000000 is under way")
+    told = list(summary_lines(figures, 231.4))
+    assert max(map(len, told)) <= 80
+    assert "balance     NOT calm at the end:" in told
+    assert "              demo/metrics/0x60000000_0x70000000 is under way" in told
+    assert any(line.startswith("              broker-2 is 36.0% busy where 30.0%") for line in told)
     assert "\n".join(summary_lines(DemoFigures(messages_lost=2, invariants="topic@3: gone"), 1.0)).count("2 lost") == 1
 
 

@@ -1,12 +1,13 @@
 """Journal entries in words: moves, exchanges, splits, who came, who went, who took over what.
 
-An entry of the journal does not say that its move is half of an exchange; the evidence of its decision does, and is
-looked up once a round by whoever was given as `exchanges`.
+An entry of the journal does not say that its move is half of an exchange; the evidence of its decision does, which
+`exchanges_in` looks up once a round.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import NamedTuple
 
 from controller.domain.decision import Reason
@@ -36,7 +37,6 @@ class Events:
     def __init__(self, exchanges: Exchanges) -> None:
         self._exchanges = exchanges
         self._owners: dict[str, str] = {}  # bundle -> the broker that had it last
-        self._halves: dict[str, Mapping[str, Half]] = {}
 
     def lines(self, entries: Iterable[Entry]) -> list[str]:
         """One line each, oldest first."""
@@ -81,15 +81,14 @@ class Events:
         round_id = (decision_id or "").rpartition("-")[0]
         if not round_id or decision_id is None:
             return None
-        if round_id not in self._halves:
-            self._halves[round_id] = self._exchanges(round_id)
-        return self._halves[round_id].get(decision_id)
+        return self._exchanges(round_id).get(decision_id)
 
 
 def exchanges_in(reader: Callable[[], Reader]) -> Exchanges:
     """The halves of a round's exchanges by decision id, from the table of decisions; none where it cannot be read."""
 
-    def halves(round_id: str) -> dict[str, Half]:
+    @cache
+    def halves(round_id: str) -> Mapping[str, Half]:
         try:
             decisions = EvidenceView(reader()).decisions(round_id=round_id, skips=False)
         except (BallastError, OSError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -12,17 +13,19 @@ from controller.demo.screen.events import Exchanges, broker_of
 from controller.domain.decision import Reason
 from controller.domain.entries import Entry, Kind
 
+WIDTH = 80
+
 
 def summary_lines(figures: DemoFigures, took_s: float) -> Iterator[str]:
     """The figures, each with what it is measured by; lines fit 80 columns."""
     yield f"The demo took {took_s:.0f} s and {figures.rounds} rounds. {_verdict(figures)}"
     yield ""
-    yield f"balance     {_calm(figures)}"
-    yield f"            {_spread(figures)}"
+    yield from _balance(figures)
     yield f"messages    {figures.messages_written:,} written, {figures.messages_read:,} read"
     yield "              read > written: some topics have several subscriptions"
     yield f"            {figures.redelivered:,} redelivered"
-    yield "              delivered again, as nobody had confirmed them before a hand-over"
+    if figures.redelivered:
+        yield "              delivered again, as nobody had confirmed them before a hand-over"
     yield f"moves       {figures.transfers} transfers, {figures.splits} split{'' if figures.splits == 1 else 's'}"
     yield f"hand-overs  {_handovers(figures)}"
     if figures.handover_beyond_interval_p50_ms is not None:
@@ -79,10 +82,14 @@ def _verdict(figures: DemoFigures) -> str:
     return f"FAILED: {told or 'an invariant broke'}; {figures.invariants}"
 
 
-def _calm(figures: DemoFigures) -> str:
+def _balance(figures: DemoFigures) -> Iterator[str]:
     if figures.calm:
-        return f"calm {figures.calm_after_s:g} s after the last event: nobody above what is tolerated"
-    return "NOT calm at the end: " + "; ".join(figures.not_calm)
+        yield f"balance     calm {figures.calm_after_s:g} s after the last event: nobody above what is tolerated"
+    else:
+        yield "balance     NOT calm at the end:"
+        for why in figures.not_calm:
+            yield from textwrap.wrap(why, WIDTH, initial_indent=" " * 14, subsequent_indent=" " * 16)
+    yield f"            {_spread(figures)}"
 
 
 def _spread(figures: DemoFigures) -> str:
