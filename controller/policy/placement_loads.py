@@ -164,8 +164,8 @@ class _Names(Sequence[bytes]):
 
     def __init__(self, text: bytes) -> None:
         self._text = text
-        ends = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n")).tolist() if text else []
-        self._starts = [0, *(end + 1 for end in ends)] if text else []
+        ends = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n"))
+        self._starts = np.concatenate([np.zeros(1 if text else 0, np.int64), ends + 1])
 
     def __len__(self) -> int:
         return len(self._starts)
