@@ -88,16 +88,23 @@ def test_the_state_is_the_fold_of_the_journal(left: Path) -> None:
 def test_the_projections_are_what_this_version_would_write(copy: Path) -> None:
     root = root_of(copy)
     state = load_state(root)
-    for name, rows in (
-        ("ownership", ownership_rows(state)),
-        ("brokers", broker_rows(state)),
-        ("overrides", override_rows(state)),
-    ):
-        assert rows
-        found = root.open(name).to_pyarrow_table().to_pylist()
-        key = TABLES[name].names[0]
-        assert [{k: row.get(k) for k in rows[0]} for row in sorted(found, key=lambda row: row[key])] == rows
+    expected = {"ownership": ownership_rows(state), "brokers": broker_rows(state), "overrides": override_rows(state)}
+
+    def found(name: str) -> list[dict[str, object]]:
+        rows = root.open(name).to_pyarrow_table().to_pylist()
+        columns, key = expected[name][0], TABLES[name].names[0]
+        return [_in_todays_words({k: row.get(k) for k in columns}) for row in sorted(rows, key=lambda row: row[key])]
+
+    assert all(expected.values())
+    assert {name: found(name) for name in expected} == expected
+    Projections(root).write(state)
+    assert {name: found(name) for name in expected} == expected
     assert Projections(root).write(state) == []
+
+
+def _in_todays_words(row: dict[str, object]) -> dict[str, object]:
+    """0.1.0 called a broker `ended` that is `gone`; the next write of the projection says it as today."""
+    return row | {"state": "gone"} if row.get("state") == "ended" else row
 
 
 def test_tables_gain_the_new_columns_when_the_journal_is_held(copy: Path) -> None:
