@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -15,13 +16,15 @@ from controller.ops.paths import ROOT
 README = (ROOT / "README.md").read_text()
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 CALL = re.compile(r"(?:^|[`\s])(?:\.venv/bin/)?ballast +([a-z][a-z-]*)")
+PULSARS = ("threshold", "overload", "uniform", "average", "transfer")
 HELP_LINE = re.compile(r"^  make ([a-z0-9-]+) +\S", re.MULTILINE)
 
 
 def typed(text: str) -> list[str]:
-    """The commands of fenced console blocks."""
+    """The commands of fenced console blocks; a line that ends with a backslash goes on."""
     blocks = re.findall(r"```console\n(.*?)```", text, re.DOTALL)
-    return [line[2:] for block in blocks for line in block.splitlines() if line.startswith("$ ")]
+    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+    return [line[2:] for line in lines if line.startswith("$ ")]
 
 
 def mentioned(text: str) -> set[str]:
@@ -77,3 +80,21 @@ def test_links_of_the_readme_lead_somewhere() -> None:
     links = [link for link in re.findall(r"\]\(([^)#]+)\)", README) if "://" not in link]
     assert links
     assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_the_first_screen_says_what_works_with_pulsar_and_what_does_not_yet() -> None:
+    first_screen = README[: README.index("## ")]
+    assert len(first_screen.splitlines()) <= 50
+    assert "does not act on a Pulsar cluster yet" in first_screen
+    assert mentioned(first_screen) >= {"replay-reports", "backtest", "decide"}
+
+
+def test_the_field_bears_out_what_the_readme_says_of_it() -> None:
+    """At least as near to the best achievable as the best of Pulsar's strategies, in no more moves than that one."""
+    figures = json.loads((ROOT / "benchmarks" / "results" / "strategy_field.json").read_text())["figures"]
+    played = {name: row for name, row in figures.items() if isinstance(row, dict) and "steady" in row}
+    assert len(played) >= 9
+    for scenario, row in played.items():
+        steady = row["steady"]
+        best = min((row[name] for name in PULSARS), key=lambda found: (found["mean"], found["moves"]))
+        assert (steady["mean"] <= best["mean"], steady["moves"] <= best["moves"]) == (True, True), scenario

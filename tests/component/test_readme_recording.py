@@ -1,0 +1,35 @@
+"""What the README says of the recording that comes with Ballast is what its own command finds."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from controller.ops.cli import main
+from controller.ops.paths import ROOT
+from tests.documents.test_demo_readme import README, typed
+
+
+def test_the_readmes_backtest_finds_the_readmes_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = next(line for line in typed(README) if line.startswith("ballast backtest "))
+    monkeypatch.chdir(ROOT)
+    monkeypatch.delenv("BALLAST_CONF", raising=False)
+    with pytest.raises(SystemExit) as ended:
+        main([*shlex.split(command)[1:], "--out", str(tmp_path), "--jobs", "1"])
+    assert not ended.value.code, capsys.readouterr().err
+    rows = {row["strategy"]: row for row in json.loads((tmp_path / "results.json").read_text())["points"]}
+    found = [
+        (f"{rows[name]['max_best_mean']:.3f}", str(rows[name]["moves_balance"])) for name in ("headroom", "steady")
+    ]
+    text = " ".join(README.split())
+    said = re.search(
+        r"([\d.]+) times the best achievable load with (\d+) moves for balance against ([\d.]+) with (\d+)", text
+    )
+    assert said is not None
+    assert found == [(said[1], said[2]), (said[3], said[4])]
