@@ -31,10 +31,13 @@ def reason_words(code: str | None, evidence: Mapping[str, Any] | None = None, re
     if returns:
         return f"in exchange for {(evidence or {}).get('swapped_with')}"
     *telling, plain = REASON_TABLE[reason].words
-    if not telling or not evidence:
+    if not evidence:
         return plain
-    figures = _figures(reason, evidence)
-    return next((words.format(**figures) for words in telling if figures.keys() >= _named(words)), plain)
+    figures = _figures(reason, evidence) if telling else {}
+    words = next((words.format(**figures) for words in telling if figures.keys() >= _named(words)), plain)
+    lost = evidence.get("bundles_lost")
+    by_this = lost.get(reason.value) if isinstance(lost, Mapping) else None
+    return f"{words}: {by_this} of its bundles" if _is_number(by_this) else words
 
 
 def returns_in_exchange(decision: Mapping[str, Any]) -> bool:

@@ -78,7 +78,7 @@ def _print_decision(document: Mapping[str, Any]) -> None:
     print_evidence(decision)
     if document["journal"]:
         typer.echo("")
-        print_entries([Entry.from_row(row) for row in document["journal"]], "what the journal says")
+        _print_journal(document["journal"], [decision])
 
 
 def _strategy_text(decision: Mapping[str, Any], of_round: Mapping[str, Any]) -> str:
@@ -97,6 +97,11 @@ def _round_text(decision: Mapping[str, Any], of_round: Mapping[str, Any]) -> str
 
 def _print_batch(document: Mapping[str, Any]) -> None:
     print_decisions(document["decisions"])
+
+
+def _print_journal(rows: Sequence[Mapping[str, Any]], decisions: Sequence[Mapping[str, Any]]) -> None:
+    words = {decision["decision_id"]: why_text(decision) for decision in decisions}
+    print_entries([Entry.from_row(row) for row in rows], "what the journal says", words)
 
 
 def _end_text(decision: Mapping[str, Any], broker: str | None) -> str | None:
@@ -150,7 +155,7 @@ def _print_bundle(document: Mapping[str, Any]) -> None:
     typer.echo("")
     _print_considered(document["candidate"], now["owner"])
     typer.echo("")
-    print_entries([Entry.from_row(row) for row in document["journal"]], "what the journal says")
+    _print_journal(document["journal"], document["decisions"])
 
 
 def _print_considered(found: Mapping[str, Any], owner: str | None) -> None:
@@ -178,8 +183,7 @@ def _print_considered(found: Mapping[str, Any], owner: str | None) -> None:
 def _stayed_text(row: Mapping[str, Any]) -> str:
     """The rule that the bundle lost by; one that nothing forbade lost to what was chosen."""
     won = row["won"]
-    better = f"; {won['bundle']} to {won['target']} was better" if won and not row.get("lost_by") else ""
-    return lost_text(row) + better
+    return f"{won['bundle']} to {won['target']} was better" if won and not row.get("lost_by") else lost_text(row)
 
 
 def _why_not_text(told: Mapping[str, Any]) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Annotated
 
 import pyarrow.compute as pc
@@ -96,16 +97,21 @@ def _line(entry: Entry, as_json: bool) -> None:
         typer.echo("  ".join(str(cell) for cell in _cells(entry) if cell not in (None, "")))
 
 
-def print_entries(entries: Sequence[Entry], title: str = "") -> None:
-    """The table that `explain` prints as well."""
+def print_entries(entries: Sequence[Entry], title: str = "", words: Mapping[str, str] | None = None) -> None:
+    """The table that `explain` prints as well; `words`: the reasons of decisions, which know more than a code."""
     columns = ["seq >", "at (UTC)", "kind", "about", "what …", "reason", "cause"]
-    emit_table(columns, [_cells(entry) for entry in entries], title, empty="no entry matches")
+    emit_table(columns, [_cells(entry, words or {}) for entry in entries], title, empty="no entry matches")
 
 
-def _cells(entry: Entry) -> tuple[object, ...]:
+def _cells(entry: Entry, words: Mapping[str, str] = MappingProxyType({})) -> tuple[object, ...]:
     about = entry.bundle or entry.broker or entry.session or _named(entry)
     cause = entry.decision_id or entry.command_id or entry.attempt_id
-    return entry.seq, time_text(entry.at_ms), entry.kind.value, about, _what(entry), reason_text(entry.reason), cause
+    return entry.seq, time_text(entry.at_ms), entry.kind.value, about, _what(entry), _why(entry, words), cause
+
+
+def _why(entry: Entry, words: Mapping[str, str]) -> str:
+    known = words.get(entry.decision_id or "") if entry.reason else None
+    return known or reason_text(entry.reason)
 
 
 def _named(entry: Entry) -> str:

@@ -43,6 +43,8 @@ def test_every_reason_is_explained(reason: Reason) -> None:
         ("101_overloaded", {"score": 9_123, "mean": 6_000}, "at 91.2 % against 60.0 % on average: overloaded"),
         ("102_above_mean", {"score": None, "mean": -1}, "above the mean"),
         ("112_split_msg_rate", {"permille_of_limit": {"112_split_msg_rate": 1_250}}, "125 % of the messages/s that"),
+        ("201_grace_period", {"bundles_lost": {"201_grace_period": 4}}, "moved too recently: 4 of its bundles"),
+        ("201_grace_period", {"bundles_lost": {"307_pinned": 4}}, "moved too recently"),
         ("407_unsplittable", {"too_big": "t/n/0x0_0x1"}, "t/n/0x0_0x1 cannot be cut: one topic or one hash"),
     ],
 )  # fmt: skip
