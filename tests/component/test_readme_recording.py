@@ -25,11 +25,14 @@ def test_the_readmes_backtest_finds_the_readmes_figures(
     assert not ended.value.code, capsys.readouterr().err
     rows = {row["strategy"]: row for row in json.loads((tmp_path / "results.json").read_text())["points"]}
     found = [
-        (f"{rows[name]['max_best_mean']:.3f}", str(rows[name]["moves_balance"])) for name in ("headroom", "steady")
+        (f"{row['max_best_mean']:.3f}", str(row["moves_balance"]), str(row["splits"]))
+        for row in (rows["headroom"], rows["steady"])
     ]
-    text = " ".join(README.split())
     said = re.search(
-        r"([\d.]+) times the best achievable load with (\d+) moves for balance against ([\d.]+) with (\d+)", text
+        r"`headroom` comes to ([\d.]+) times the best achievable load with (\d+) moves for balance and (\d+) splits, "
+        r"`steady` to ([\d.]+) with (\d+) and (\d+), and `headroom` is what the backtest recommends",
+        " ".join(README.split()),
     )
     assert said is not None
-    assert found == [(said[1], said[2]), (said[3], said[4])]
+    assert found == [said.groups()[:3], said.groups()[3:]]
+    assert "recommended strategy: headroom" in capsys.readouterr().out
