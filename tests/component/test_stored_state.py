@@ -139,15 +139,16 @@ def test_the_load_tables_give_the_round_that_was_decided_on_them(left: Path) -> 
         if not r["challenger"]
     ]
     stored = json.loads(row["inputs_json"])
-    settings = settings_of(left)
-    panes = read_panes(root_of(left), row["at_ms"], settings.loads.short_horizon_s * 1000)
+    (ran_with,) = root_of(left).open("config_history").to_pyarrow_table()["config_json"].to_pylist()
+    horizon_s = json.loads(ran_with)["loads"]["short_horizon_s"]  # the profile of today may say otherwise
+    panes = read_panes(root_of(left), row["at_ms"], horizon_s * 1000)
     inputs = RoundInputs(
         round_id=row["round_id"],
         at_ms=row["at_ms"],
         state=fold(ClusterState(), [e for e in entries if e.seq <= row["state_seq"]]),
         brokers=panes.brokers,
         bundles=panes.bundles,
-        settings=policy_settings(settings),
+        settings=policy_settings(settings_of(left)),
     )
     result = run_with_challengers(inputs)[0]
     again = json.loads(json.dumps(result.inputs))["frame"]
