@@ -140,7 +140,7 @@ def test_the_load_tables_give_the_round_that_was_decided_on_them(left: Path) -> 
     ]
     stored = json.loads(row["inputs_json"])
     (ran_with,) = root_of(left).open("config_history").to_pyarrow_table()["config_json"].to_pylist()
-    horizon_s = json.loads(ran_with)["loads"]["short_horizon_s"]  # the profile of today may say otherwise
+    horizon_s = json.loads(ran_with)["loads.short_horizon_s"]["value"]  # the profile of today may say otherwise
     panes = read_panes(root_of(left), row["at_ms"], horizon_s * 1000)
     inputs = RoundInputs(
         round_id=row["round_id"],
