@@ -1,4 +1,7 @@
-"""Assertions of scenario files: which figure each key names, and what is printed when one does not hold."""
+"""Assertions of scenario files: which figure each key names, and what is printed when one does not hold.
+
+A bound is a value, or the name of a strategy: then it is what the same run gives when that strategy decides.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from controller.domain.errors import ConfigError
+from controller.policy.strategies import ALIASES, STRATEGIES
 from controller.sim.figures import Figures
 from controller.sim.load_cluster import CAUSES
 from controller.sim.scenario_parser import Command
@@ -30,6 +34,7 @@ KINDS: Mapping[str, Mapping[str, tuple[Get, Callable[[str], float]]]] = {
     "balance": {
         "max_mean": (lambda f: f.max_mean_end, number),
         "max_best": (lambda f: f.max_best_end, number),
+        "max_mean_end_worst": (lambda f: f.max_mean_end_worst, number),
         "max_mean_all": (lambda f: f.max_mean_mean, number),
         "max_best_all": (lambda f: f.max_best_mean, number),
         "max_mean_worst": (lambda f: f.max_mean_worst, number),
@@ -63,14 +68,16 @@ class Assertion:
     text: str
     get: Get
     op: str
-    bound: float
+    bound: float | str  # a strategy's name
 
-    def failure(self, figures: Figures) -> str | None:
-        """What to print when the figures do not keep it."""
+    def failure(self, figures: Figures, of: Callable[[str], Figures]) -> str | None:
+        """What to print when the figures do not keep it; `of`: the figures of the same run with that strategy."""
         found = float(self.get(figures))
-        if _COMPARE[self.op](found, self.bound):
+        bound = float(self.get(of(self.bound))) if isinstance(self.bound, str) else self.bound
+        if _COMPARE[self.op](found, bound):
             return None
-        return f"FAILED: {self.text}, found {found:.10g}"
+        against = f" against {bound:.10g}" if isinstance(self.bound, str) else ""
+        return f"FAILED: {self.text}, found {found:.10g}{against}"
 
 
 def assertions_of(command: Command) -> list[Assertion]:
@@ -92,7 +99,8 @@ def assertions_of(command: Command) -> list[Assertion]:
             raise command.error(f"{argument.key}{argument.op}{argument.value}: compare with {', '.join(_COMPARE)}")
         get, read = KINDS[kind][argument.key]
         try:
-            bound = float(read(argument.value))
+            named = argument.value in STRATEGIES or argument.value in ALIASES
+            bound = argument.value if named else float(read(argument.value))
         except ConfigError as error:
             raise command.error(f"{argument.key}{argument.op}{argument.value}: {error}") from None
         result.append(Assertion(f"{kind} {argument.key}{argument.op}{argument.value}", get, argument.op, bound))

@@ -30,7 +30,7 @@ OVERLOADED = 0.85
 @dataclass(frozen=True, slots=True)
 class Figures:
     """The figures of a run. `max_mean` and `max_best`: highest load of a broker by the mean and by the best achievable,
-    averaged over the whole run (`_mean`), over its last part (`_end`), and the worst tick (`_worst`)."""
+    averaged over the whole run (`_mean`), over its last part (`_end`), and the worst tick (`_worst`, `_end_worst`)."""
 
     strategy: str
     rounds: int
@@ -38,6 +38,7 @@ class Figures:
     bundles: int  # living at the end
     max_mean_mean: float
     max_mean_end: float
+    max_mean_end_worst: float
     max_mean_worst: float
     max_best_mean: float
     max_best_end: float
@@ -169,6 +170,7 @@ def figures_of(
         bundles=bundles,
         max_mean_mean=float(by_mean.mean()),
         max_mean_end=float(by_mean[-ticks:].mean()),
+        max_mean_end_worst=float(by_mean[-ticks:].max()),
         max_mean_worst=float(by_mean.max()),
         max_best_mean=float(by_best.mean()),
         max_best_end=float(by_best[-ticks:].mean()),

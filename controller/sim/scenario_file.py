@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from controller.domain.errors import ConfigError
@@ -228,12 +229,19 @@ def _eval(script: Script, command: Command) -> str:
     seed = reader.take("seed", whole, 1)
     reader.done()
     script.scenario = replace(script.scenario, duration_ms=duration, end_ms=end)
-    try:
-        outcome = simulate(script.scenario, seed)
-    except ConfigError as error:
-        raise command.error(str(error)) from None
+
+    @cache
+    def outcome_of(strategy: str) -> Outcome:
+        policy = replace(script.scenario.policy, strategy=strategy)
+        try:
+            return simulate(replace(script.scenario, policy=policy), seed)
+        except ConfigError as error:
+            raise command.error(str(error)) from None
+
+    outcome = outcome_of(script.scenario.policy.strategy)
     script.outcomes.append(outcome)
-    failed = [failure for a in script.assertions if (failure := a.failure(outcome.figures)) is not None]
+    kept = [a.failure(outcome.figures, lambda strategy: outcome_of(strategy).figures) for a in script.assertions]
+    failed = [failure for failure in kept if failure is not None]
     script.failures += [f"{command.place}: {failure}" for failure in failed]
     warnings, script.warnings, script.assertions = script.warnings, [], []
     return "\n".join([*warnings, *table(outcome.figures), *(failed or ["OK"])])

@@ -15,6 +15,10 @@ From the third row on the mean of those rounds must exceed the tolerance by more
 job of three minutes; a run that ended by itself asks its broker for two rounds more than it
 lasted, while the memory is fresh and the deviation is of that size (a periodic job that runs longer). What moves take
 off or put on a broker is taken off or put on its past as well, so that no round judges a load that is gone.
+
+An *idle* broker is filled: at once when it has next to nothing but its base, after `PATIENCE` rounds when its bundles
+bring it little of what they could. It counts as idle until it is close to the level: what a bundle costs is estimated
+on the safe side, so that one round's moves seldom fill a broker.
 """
 
 from __future__ import annotations
@@ -37,7 +41,8 @@ PATIENCE = 4
 MILD, FAINT = 200, 100  # below them more rounds are asked for
 MILD_ROUNDS, FAINT_ROUNDS = 6, 8
 KEPT = 8  # rounds of deviations
-IDLE, EMPTY = -600, -900  # a broker that deviates so far is filled: after PATIENCE rounds, at once
+IDLE, EMPTY = -600, -900  # of what bundles could bring a broker: so far below it is filled, later or at once
+FILLED = 0.10  # of the level: a broker this close below it is not filled further
 ENDED_FROM = 2  # a shorter run is noise, and so is one below FAINT
 FORGET_ROUNDS, SAME_SIZE = 180, 1.3
 NOISE_SHARE = 0.1  # of a round's estimate in the remembered one
@@ -55,11 +60,12 @@ class Past:
     ended_ago: int = 0
     touched: bool = False  # a move changed the broker in its current run
     sudden: bool = False  # the current run began after a round within the tolerance
+    filling: int = 0  # rounds for which it still counts as idle
 
     def to_json(self) -> list[Any]:
         """Compact: trailing zeros are left out."""
         row: list[Any] = [self.recent, self.run, self.ended_run, self.ended_peak, self.ended_ago, int(self.touched),
-                          int(self.sudden)]  # fmt: skip
+                          int(self.sudden), self.filling]  # fmt: skip
         while row and not row[-1]:
             row.pop()
         return row
@@ -67,9 +73,9 @@ class Past:
     @classmethod
     def from_json(cls, row: list[Any]) -> Past:
         """What `to_json` gave."""
-        values = [*row, *[[], 0, 0, 0, 0, 0, 0][len(row) :]]
-        recent, run, ended_run, ended_peak, ended_ago, touched, sudden = values
-        return cls(list(recent), run, ended_run, ended_peak, ended_ago, bool(touched), bool(sudden))
+        values = [*row, *[[], 0, 0, 0, 0, 0, 0, 0][len(row) :]]
+        recent, run, ended_run, ended_peak, ended_ago, touched, sudden, filling = values
+        return cls(list(recent), run, ended_run, ended_peak, ended_ago, bool(touched), bool(sudden), filling)
 
 
 @dataclass(slots=True)
@@ -82,6 +88,7 @@ class Hits:
     runs: Ints  # [B]
     needed: Ints  # [B] rounds that its deviation asks for; 0 where it is within the tolerance
     noise: int  # permille, standard deviation of a broker's deviation
+    fillable: Floats  # [B] what part of the level its bundles could bring a broker
 
 
 def count(
@@ -89,10 +96,12 @@ def count(
     deviation: Floats,
     part: NDArray[np.bool_],
     full: NDArray[np.bool_],
+    fillable: Floats,
     tolerance: float,
     memory: Mapping[str, Any],
 ) -> Hits:
-    """This round's hits. `part`: [B] who is judged; the others' past stays as it is. `full`: [B] who is overloaded."""
+    """This round's hits. `part`: [B] who is judged; the others' past stays as it is. `full`: [B] who is overloaded.
+    `fillable`: [B] what part of the level its bundles could bring a broker, 1 without a base."""
     now = np.rint(deviation * PERMILLE).astype(np.int64)
     kept: Mapping[str, Any] = memory.get("brokers", {})
     pasts = [_past(kept.get(name), int(inc)) for name, inc in zip(snapshot.brokers, snapshot.incarnation, strict=True)]
@@ -100,7 +109,7 @@ def count(
     limit = round(tolerance * PERMILLE)
     size = len(pasts)
     hits = Hits(pasts, np.zeros(size, bool), np.zeros(size, bool), np.zeros(size, np.int64), np.zeros(size, np.int64),
-                noise)  # fmt: skip
+                noise, fillable)  # fmt: skip
     for at in np.flatnonzero(part).tolist():
         _judge(hits, at, int(now[at]), limit, bool(full[at]))
     return hits
@@ -118,7 +127,7 @@ def remember(
         past = hits.pasts[at]
         if part[at]:
             noted = [value + delta[at] for value in (*past.recent, current[at])]
-            telling = noted[-1] > limit // 2 or noted[-1] <= IDLE
+            telling = noted[-1] > limit // 2 or noted[-1] <= IDLE * hits.fillable[at]
             past.recent = noted[-KEPT:] if telling else noted[-1:]
             past.touched = past.run > 0 and (past.touched or delta[at] != 0)
         row = past.to_json()
@@ -154,12 +163,20 @@ def _judge(hits: Hits, at: int, now: int, limit: int, full: bool) -> None:
         past.run += 1
     hits.runs[at] = past.run
     shown = [*past.recent, now]
-    if now <= IDLE:
-        steady = len(shown) >= PATIENCE and max(shown[-PATIENCE:]) <= IDLE
-        hits.idle[at] = now <= EMPTY or steady
+    hits.idle[at] = _is_idle(past, shown, float(hits.fillable[at]))
     if past.run:
         hits.needed[at] = needed = _rounds_needed(past, now, full)
         hits.sources[at] = past.run >= needed and _holds(shown[-max(needed, PATIENCE) :], needed, limit, hits.noise)
+
+
+def _is_idle(past: Past, shown: list[int], fillable: float) -> bool:
+    """Whether the broker is to be filled, or filled further."""
+    lasts = len(shown) >= PATIENCE and max(shown[-PATIENCE:]) <= IDLE * fillable
+    if lasts or shown[-1] <= EMPTY * fillable:
+        past.filling = KEPT
+    else:
+        past.filling = max(0, past.filling - 1) if shown[-1] <= -FILLED * PERMILLE else 0
+    return past.filling > 0
 
 
 def _end_run(past: Past) -> None:

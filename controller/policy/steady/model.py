@@ -3,8 +3,10 @@ another, at what it costs there (invariant I7).
 
 Only resources with a weight > 0 count (C of them). A broker's score is its largest weighted utilisation. The *level*
 is what every broker would have if all work were shared out by capacity: the largest of the resources' means over the
-brokers that take part; it is the same after every move. Where isolation parts the brokers into pools that can share
-nothing, each pool has a level of its own and is a *part* of the model: a view with that level, of the same brokers.
+brokers that take part; it is the same after every move. A broker whose base alone (what it uses without any traffic)
+is clearly above the level is *occupied* and takes no part: nothing can bring it down. Where isolation parts the brokers
+into pools that can share nothing, each pool has a level of its own and is a *part* of the model: a view with that
+level, of the same brokers.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from controller.policy.placement_tables import pools_of, tally_of
 from controller.policy.snapshot import Snapshot
 from controller.policy.steady.capacity import CPU, Capacity
 
+OCCUPIED = 0.25  # of the level: so far above it a base is out of reach
 LEAST_LEVEL = 0.10  # deviations are measured against the level, but a nearly idle cluster's noise is not worth a move
 
 
@@ -44,7 +47,13 @@ class Model:
         )  # [B x C] a unit of work
         self.used: Floats = np.where(known, weights * np.maximum(usage, 0.0) / np.where(known, limit, 1.0), 0.0)
         self.score: Floats = self.used.max(axis=1, initial=0.0)
-        self.takes_part = snapshot.eligible & ~capacity.foreign & ~capacity.impossible
+        cpu = np.flatnonzero(self._counted == CPU)
+        self.base: Floats = (weights * known / np.where(known, limit, 1.0))[:, cpu].sum(axis=1) * capacity.base
+        self.takes_part: NDArray[np.bool_]  # [B], and what follows from who does: set by `_share`
+        self.room: Floats
+        self.level: float
+        self.norm: float
+        self._able: NDArray[np.bool_] = snapshot.eligible & ~capacity.foreign & ~capacity.impossible
         self.totals: Floats = snapshot.totals.copy()
         self.owner: Ints = snapshot.owner.copy()
         self._avoided = _avoided(snapshot)
@@ -53,17 +62,15 @@ class Model:
 
     def set_levels(self) -> None:
         """Reckon the levels anew: what goes from one pool to another changes both."""
-        self.level, self.room = self._level()
-        self.norm = max(self.level, LEAST_LEVEL)
+        self._share(self._able)
         self.levels: Floats = np.full(len(self.score), self.level)
         self.norms: Floats = np.full(len(self.score), self.norm)
         self._parts: list[Model] = []
         for pool in pools_of(self.snapshot):
             part = copy(self)
             part._parts = []
-            part.takes_part = self.takes_part & pool
-            part.level, part.room = part._level()
-            part.norm = max(part.level, LEAST_LEVEL)
+            part._share(self._able & pool)
+            self.takes_part = np.where(pool, part.takes_part, self.takes_part)
             self.levels[pool], self.norms[pool] = part.level, part.norm
             self._parts.append(part)
 
@@ -72,9 +79,24 @@ class Model:
         """Of which each is balanced by itself; what moves in one is seen by all."""
         return self._parts or [self]
 
-    def _level(self) -> tuple[float, Floats]:
+    @property
+    def occupied(self) -> NDArray[np.bool_]:
+        """[B] whose base alone keeps them above the level."""
+        return np.asarray(self._able & ~self.takes_part)
+
+    def _share(self, able: NDArray[np.bool_]) -> None:
+        """Who of them shares the work, and the level that this gives them: less without those that are occupied."""
+        self.takes_part = able
+        while True:
+            self.level, self.room = self._level(self.takes_part)
+            self.norm = max(self.level, LEAST_LEVEL)
+            shares = self.takes_part & (self.base <= self.level + OCCUPIED * self.norm)
+            if (shares == self.takes_part).all():
+                return
+            self.takes_part = shares
+
+    def _level(self, part: NDArray[np.bool_]) -> tuple[float, Floats]:
         """The level, and each broker's capacity for the resource that sets it, 1.0 on average."""
-        part = self.takes_part
         if not part.any() or not len(self._counted):
             return 0.0, np.ones(len(part))
         capacity = np.where(self.rate > 0, 1.0 / np.where(self.rate > 0, self.rate, 1.0), 0.0)
@@ -87,6 +109,10 @@ class Model:
     def deviation(self) -> Floats:
         """[B] how far above its level each is, as a fraction of it."""
         return np.asarray((self.score - self.levels) / self.norms)
+
+    def fillable(self) -> Floats:
+        """[B] what part of the level its bundles could bring it: all of it but its base."""
+        return np.asarray(np.clip(1.0 - self.base / np.maximum(self.levels, 1e-12), 0.0, 1.0))
 
     def work(self, bundles: Ints, source: int) -> Floats:
         """[n x C] of a source's bundles, in units of the median broker."""

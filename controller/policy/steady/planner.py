@@ -22,7 +22,7 @@ from controller.policy.steady.advice import Advice
 from controller.policy.steady.candidates import near, picked, targets_within_rules
 from controller.policy.steady.capacity import Capacity
 from controller.policy.steady.choices import Choices
-from controller.policy.steady.hits import Hits
+from controller.policy.steady.hits import FILLED, Hits
 from controller.policy.steady.limits import STOP_SHARE, Limits
 from controller.policy.steady.model import Model
 from controller.policy.steady.pairs import Bounds, Candidates, Pairs, evaluate
@@ -35,7 +35,6 @@ MOST_FRUITLESS = 16  # searches for an exchange a round
 SPLIT_FROM = 0.25  # nor this one a split
 LARGER = 1.3  # a broker with so many times the capacity suits a bundle that fills its own
 WORTH_IT = 0.1  # of its broker's load: what such a bundle's move must bring
-FILLED = 0.10  # an idle broker this close below the level is not filled further
 
 
 class Planner:

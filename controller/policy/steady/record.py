@@ -70,6 +70,8 @@ class Record:
             seen["under_provisioned"] = True
         if self.capacity.speed[at] != 1.0:
             seen["cost_permille"] = round(1000 * float(self.capacity.speed[at]))
+        if self.model.base[at] > 0:
+            seen["base"] = in_units(float(self.model.base[at]))
         return seen
 
     def skips(self) -> list[Decision]:
@@ -86,7 +88,7 @@ class Record:
             return REASONS[block]
         if self.capacity.impossible[at]:
             return Reason.NO_LOAD_DATA
-        if self.capacity.foreign[at]:
+        if self.capacity.foreign[at] or self.model.occupied[at]:
             return Reason.EXTERNAL_LOAD
         if self.short[at]:
             return Reason.UNDER_PROVISIONED

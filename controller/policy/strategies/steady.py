@@ -24,7 +24,9 @@ from controller.policy.steady.planner import Planner
 from controller.policy.steady.wording import NAME
 from controller.policy.strategies.base import StrategyOutcome, score_rows
 
-MEMORY_VERSION = 1
+MEMORY_VERSION = 2
+SCALE = 1000  # of what is remembered as an integer
+BEFORE_BASES = 1  # its speeds may be those of brokers that had a base and little traffic
 
 
 class Steady:
@@ -34,14 +36,14 @@ class Steady:
     rules = 2
 
     def decide(self, snapshot: Snapshot, memory: Mapping[str, Any], settings: PolicySettings) -> StrategyOutcome:
-        """Memory: `v`, `noise`, `brokers` (id -> incarnation and past), `speeds`, `advised`; all small integers."""
-        memory = memory if memory.get("v") == MEMORY_VERSION else {}
-        capacity = learn(snapshot, _speeds(snapshot, memory))
+        """Memory: `v`, `noise`, `brokers` (id -> incarnation and past), `speeds`, `base`, `advised`; small integers."""
+        memory = _readable(memory)
+        capacity = learn(snapshot, _speeds(snapshot, memory), memory.get("base", 0) / SCALE)
         model = Model(snapshot, capacity)
         part = model.takes_part
         deviation = model.deviation()
         full = model.score >= settings.shed.overloaded_threshold
-        hits = counting.count(snapshot, deviation, part, full, settings.steady.tolerance, memory)
+        hits = counting.count(snapshot, deviation, part, full, model.fillable(), settings.steady.tolerance, memory)
         advice = Advice(snapshot, settings.split, memory)
         planner = Planner(snapshot, capacity, model, hits, settings, advice)
         planner.plan()
@@ -49,6 +51,7 @@ class Steady:
         after = model.deviation() if carried_out else deviation
         kept = counting.remember(snapshot, hits, deviation, after, part, settings.steady.tolerance)
         kept |= {"v": MEMORY_VERSION, "speeds": _spoken(snapshot, capacity), "advised": advice.to_json()}
+        kept["base"] = round(capacity.common_base * SCALE)
         level = np.rint(model.levels * SCORE_UNIT).astype(np.int64)
         givers = {move.source for move in planner.record.moves}  # to idle brokers, too
         gave = np.array([broker in givers for broker in snapshot.brokers], bool)
@@ -58,11 +61,18 @@ class Steady:
         return StrategyOutcome(decisions, rows, kept, considered, planner.chosen.budget)
 
 
+def _readable(memory: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What this version can use of what was remembered."""
+    if memory.get("v") == BEFORE_BASES:
+        return {name: value for name, value in memory.items() if name != "speeds"}
+    return memory if memory.get("v") == MEMORY_VERSION else {}
+
+
 def _speeds(snapshot: Snapshot, memory: Mapping[str, Any]) -> dict[int, float]:
     """Learned speeds by index, of those whose process is still the same."""
     known: Mapping[str, Any] = memory.get("speeds", {})
     return {
-        at: known[name][1] / 1000
+        at: known[name][1] / SCALE
         for at, name in enumerate(snapshot.brokers)
         if name in known and known[name][0] == int(snapshot.incarnation[at])
     }
@@ -71,6 +81,6 @@ def _speeds(snapshot: Snapshot, memory: Mapping[str, Any]) -> dict[int, float]:
 def _spoken(snapshot: Snapshot, capacity: Capacity) -> dict[str, list[int]]:
     """Only of brokers that differ from the median."""
     return {
-        snapshot.brokers[at]: [int(snapshot.incarnation[at]), round(1000 * float(capacity.speed[at]))]
+        snapshot.brokers[at]: [int(snapshot.incarnation[at]), round(SCALE * float(capacity.speed[at]))]
         for at in np.flatnonzero(capacity.speed != 1.0).tolist()
     }
