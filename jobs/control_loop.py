@@ -74,6 +74,7 @@ class ControlLoop:
         self.state = claim.state
         self.metrics = metrics
         self.failure: BaseException | None = None
+        self.lagging: frozenset[str] = frozenset()  # brokers that the newest batch found behind the journal
         self.last_batch_id = -1
         self._claim = claim
         self._tables = tables
@@ -176,6 +177,7 @@ class ControlLoop:
         journaled = any(entry.kind is Kind.OFFSETS for entry in result.entries)
         self._unjournaled, self._quiet_records = ({}, 0) if journaled else (offsets, quiet)
         self.last_batch_id = batch_id
+        self.lagging = self._watch.lagging(self.state, self._settings)
         failpoints.reach("control.before_projection")
         self._tables.project(self.state)
         self.metrics.after_batch(self.state, self._watch)

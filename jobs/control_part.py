@@ -93,11 +93,14 @@ class ControlPart:
         feed.publish(entries)
         clocks = Clocks(boot_ms, wall_ms)
         held = Claim(self.instance, state, kafka)
-        self._loop = ControlLoop(held, tables, feed, self._names, settings, clocks, self.metrics, self._claimant.check)
+        loop = ControlLoop(held, tables, feed, self._names, settings, clocks, self.metrics, self._claimant.check)
+        self._loop = loop
         tables.start_projecting(state)
-        self.worker = RoundWorker(self._settings, self._arguments.every_round, self._round_finished, self.metrics)
+        self.worker = RoundWorker(
+            self._settings, self._arguments.every_round, self._round_finished, self.metrics, lambda: loop.lagging
+        )
         self.worker.start()
-        self._query = self._start_query(spark, self._loop, source, prepare.reach)
+        self._query = self._start_query(spark, loop, source, prepare.reach)
 
     def _claim_topics(self, tables: ControlTables, state: ClusterState, replaced: Owner | None) -> None:
         """Who loses them to another journal takes back that it started."""

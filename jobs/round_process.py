@@ -53,7 +53,9 @@ def run_worker(pipe: Connection, settings: Settings, every_round: bool) -> None:
     rounds = Rounds(settings, every_round)
     said_s = 0.0
     try:
-        while not pipe.poll(POLL_S):  # readable means its end was closed: nothing is ever sent this way
+        while True:
+            if pipe.poll(POLL_S):
+                rounds.lagging = pipe.recv()  # raises EOFError when its end was closed
             done = rounds.advance()
             if done is not None:
                 pipe.send(done)
@@ -65,9 +67,10 @@ def run_worker(pipe: Connection, settings: Settings, every_round: bool) -> None:
 
 
 class Rounds:
-    """The rounds of one worker's life. `advance` is called again and again."""
+    """The rounds of one worker's life. `advance` is called again and again; `lagging`: who is behind the journal."""
 
     def __init__(self, settings: Settings, every_round: bool) -> None:
+        self.lagging: frozenset[str] = frozenset()
         self._settings = settings
         self._policy = policy_settings(settings)
         self._schedule = Schedule(
@@ -121,6 +124,7 @@ class Rounds:
             settings=self._policy,
             config_version=self._settings.version,
             code_version=controller.__version__,
+            lagging=self.lagging,
         )
         results = run_with_challengers(inputs)
         self._awaited = at_ms, round_id

@@ -1,7 +1,8 @@
 """Rounds are computed in a process of their own, so that the largest one never delays a failover.
 
 The worker has no Spark. It follows the journal by itself, watches the load tables, computes a round when one is due
-and sends the result back; the control query journals it like any other event. The next round starts only when the
+and sends the result back; the control query journals it like any other event. Only who lags behind the journal it
+cannot see for itself: heartbeats say so, and it is told of every change. The next round starts only when the
 worker has read the previous one in the journal, so each builds on what became of the last.
 """
 
@@ -36,13 +37,16 @@ class RoundWorker:
         every_round: bool,
         on_round: Callable[[RoundFinished, int], None],
         metrics: ControlMetrics,
+        lagging: Callable[[], frozenset[str]] = frozenset,
     ) -> None:
+        """`lagging`: the brokers that are behind the journal now."""
         self.restarts = 0
         self.heard_s = time.monotonic()  # when the worker said something last; the start counts
         self._settings = settings
         self._every_round = every_round
         self._on_round = on_round
         self._metrics = metrics
+        self._lagging = lagging
         self._context = multiprocessing.get_context("spawn")
         self._process: SpawnProcess | None = None
         self._stopping = threading.Event()
@@ -111,7 +115,11 @@ class RoundWorker:
                 process.join()
 
     def _listen(self, ours: Connection, process: SpawnProcess) -> None:
+        told: frozenset[str] = frozenset()
         while not self._stopping.is_set():
+            lagging = self._lagging()
+            if lagging != told:
+                ours.send(told := lagging)
             ready = wait([ours, process.sentinel], timeout=0.2)
             if ours in ready:
                 try:

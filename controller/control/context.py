@@ -268,8 +268,7 @@ class Context:
 
     def lags(self, session: Session) -> bool:
         """Whether the session is so far behind the journal that nothing should be granted to it."""
-        applied = self.watch.applied.get(session)
-        return applied is not None and self.watch.expected_seq(session) - applied > self.settings.lag_limit_entries
+        return self.watch.lags(session, self.settings)
 
     def _may_be_granted(self, broker: Broker) -> bool:
         if broker.session not in self.state.sessions or broker.runtime != "reference":

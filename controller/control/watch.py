@@ -93,6 +93,15 @@ class Watch:
         known = bisect_right(self.marks, self.heard.get(session, 0) - LAG_ALLOWANCE_MS, key=lambda mark: mark[0])
         return self.marks[known - 1][1] if known else 0
 
+    def lags(self, session: Session, settings: ControlSettings) -> bool:
+        """Whether the session is so far behind the journal that nothing should be granted to it."""
+        applied = self.applied.get(session)
+        return applied is not None and self.expected_seq(session) - applied > settings.lag_limit_entries
+
+    def lagging(self, state: ClusterState, settings: ControlSettings) -> frozenset[str]:
+        """The living brokers that lag, as a round is told."""
+        return frozenset(session.broker for session in state.sessions if self.lags(session, settings))
+
     def refuse(self, reason: str) -> None:
         """Count an event that changed nothing."""
         self.refused[reason] = self.refused.get(reason, 0) + 1

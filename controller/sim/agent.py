@@ -36,6 +36,7 @@ class SimAgent:
         self.alive = True
         self.paused_until_ms = 0
         self.hung_until_ms = 0  # heartbeats go out, nothing else happens
+        self.reads_journal = True  # if not, it acts on what it knows, and falls behind
         self.serves: dict[Bundle, int] = {}
         self.inbox: list[Entry] = []
         self.running: dict[Bundle, Work] = {}
@@ -81,8 +82,8 @@ class SimAgent:
         """Apply what has arrived and repeat what is due."""
         if not self._can_act():
             return
-        fresh = [e for e in self.inbox if e.seq > self.state.seq]
-        self.inbox = []
+        fresh = [e for e in self.inbox if e.seq > self.state.seq] if self.reads_journal else []
+        self.inbox = [] if self.reads_journal else self.inbox
         if fresh:
             self.state = fold(self.state, fresh)
         self._judge()

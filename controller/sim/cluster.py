@@ -118,6 +118,7 @@ class SimCluster:
         for agent in self.agents:
             agent.paused_until_ms = agent.hung_until_ms = 0
             agent.refusing = False
+            agent.reads_journal = True
         for _ in range(patience_ms // 15_000):
             self.run(15_000)
             if self.state.frozen:
@@ -130,6 +131,10 @@ class SimCluster:
                 served = living[record.by].serving_now() if record.by in living else {}
                 if served.get(record.bundle) != record.epoch:
                     raise InvariantBroken(f"I6: {record.by} owns {record.bundle} at {record.epoch}, serves {served}")
+
+    def lagging(self) -> frozenset[str]:
+        """The brokers that the controller knows to be behind the journal."""
+        return self._watch.lagging(self.state, self.settings)
 
     def check_servers(self) -> None:
         """I1 by looking at all brokers."""

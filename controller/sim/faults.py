@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from controller.domain.errors import ConfigError
 
 CRASH, LEAVE, JOIN, SLOW, SILENT, CUT, RESTART = "crash", "leave", "join", "slow", "silent", "cut", "restart"
+LAG = "lag"
 # kind -> what it does, for error messages and the documentation
 FAULTS = {
     CRASH: "the process dies; its lease runs out; with `for` it is started again after that time",
@@ -19,6 +20,7 @@ FAULTS = {
     JOIN: "a new broker starts, with `cores` of its own",
     SLOW: "the broker needs `factor` times as much CPU for the same work, for `for`",
     SILENT: "its load reports are lost, for `for`; everything else works",
+    LAG: "it reads nothing of the journal, for `for`; heartbeats and load reports go on",
     CUT: "it cannot reach Kafka, for `for`: its lease runs out although it lives",
     RESTART: "the controller is killed and starts again; names no broker",
 }

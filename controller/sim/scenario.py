@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from controller.domain.errors import ConfigError
-from controller.domain.settings import PolicySettings
+from controller.domain.settings import ControlSettings, PolicySettings
 from controller.sim.cost_model import CostModel
 from controller.sim.faults import JOIN, RESTART, Fault
 from controller.sim.load_shapes import Shape
@@ -51,6 +51,9 @@ class Scenario:
     orders: tuple[Order, ...] = ()
     policy: PolicySettings = field(default_factory=PolicySettings)
     round_every_ms: int = 60_000
+    lag_limit_entries: int = (
+        ControlSettings().lag_limit_entries
+    )  # a broker further behind the journal is granted nothing
     duration_ms: int = 3_600_000
     end_ms: int = 600_000  # how much of the run counts as its end
 

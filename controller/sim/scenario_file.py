@@ -142,6 +142,9 @@ def _set(script: Script, command: Command) -> None:
         if argument.key == "round_every":
             script.scenario = replace(script.scenario, round_every_ms=duration_ms(argument.value))
             continue
+        if argument.key == "lag_limit_entries":
+            script.scenario = replace(script.scenario, lag_limit_entries=whole(argument.value))
+            continue
         try:
             policy = set_policy(policy, argument.key, argument.value)
             get(policy.strategy)

@@ -72,6 +72,7 @@ class Simulation:
             placement=policy.placement,
             max_bundles=policy.caps.max_bundles,
             round_interval_ms=scenario.round_every_ms,
+            lag_limit_entries=scenario.lag_limit_entries,
         )
         self.cluster = LoadCluster(seed, control)
         self.cluster.loads_of_halves = self._halves
@@ -212,7 +213,9 @@ class Simulation:
         state = self.cluster.state
         brokers, bundles = self.reports.rolling(at_ms, self.world.brokers)
         settings = self.scenario.policy
-        inputs = RoundInputs(str(at_ms), at_ms, state, brokers, bundles, settings, "simulated", "simulated")
+        inputs = RoundInputs(
+            str(at_ms), at_ms, state, brokers, bundles, settings, "simulated", "simulated", self.cluster.lagging()
+        )
         for result in run_with_challengers(inputs):
             check_round(result, state, _most_moves(settings, len(result.scores)))
             check_placement(result, state, settings)
@@ -231,6 +234,7 @@ class Simulation:
             faults.JOIN: self._newcomer,
             faults.SLOW: lambda fault: self._slow(fault.broker, fault.factor),
             faults.SILENT: lambda fault: self._silent.add(fault.broker),
+            faults.LAG: lambda fault: self._lag(fault, True),
             faults.CUT: lambda fault: self.cluster.cut.update({fault.broker: self.cluster.now_ms + fault.for_ms}),
             faults.RESTART: lambda fault: self.cluster.restart_controller(),
         }
@@ -240,6 +244,7 @@ class Simulation:
             faults.JOIN: self._leave,
             faults.SLOW: lambda fault: self._slow(fault.broker, 1.0),
             faults.SILENT: lambda fault: self._silent.discard(fault.broker),
+            faults.LAG: lambda fault: self._lag(fault, False),
         }
         action = (begin if turn.begins else end).get(fault.kind)
         if action is not None:
@@ -262,6 +267,11 @@ class Simulation:
         if agent is None:
             raise ConfigError(f"fault leave of {fault.broker} at {fault.at_ms} ms: it does not run then")
         agent.leave()
+
+    def _lag(self, fault: Fault, begins: bool) -> None:
+        agent = self.cluster.process_of(fault.broker)
+        if agent is not None:  # else it died meanwhile
+            agent.reads_journal = not begins
 
     def _slow(self, broker: str, factor: float) -> None:
         self.world.slow[self.world.brokers.index(broker)] = factor

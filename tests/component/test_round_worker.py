@@ -166,6 +166,27 @@ def test_a_worker_that_hangs_or_cannot_live_is_unhealthy(worker: RoundWorker, mo
     assert "no worker runs (started again 1 times)" in worker.troubles()[0]
 
 
+def test_rounds_are_told_who_lags(run: ShortRun) -> None:
+    """Only heartbeats say how far a broker has read: the worker hears it from the control query."""
+    heard: list[RoundFinished] = []
+    behind = {"now": frozenset({"b2:8080"})}
+    made = RoundWorker(
+        run.settings, False, lambda event, ms: heard.append(event), ControlMetrics(CollectorRegistry()),
+        lambda: behind["now"],
+    )  # fmt: skip
+    made.start()
+    try:
+        begun = made.heard_s
+        wait_until(lambda: made.heard_s > begun, 120)
+        run.command("round_now")
+        wait_until(lambda: len(heard) > 0, 120)
+    finally:
+        made.stop()
+    columns = heard[-1].result.inputs["frame"]["broker_columns"]
+    rows = {row[0]: row[columns.index("lagging")] for row in heard[-1].result.inputs["frame"]["brokers"]}
+    assert rows == {"b1:8080": 0, "b2:8080": 1}
+
+
 def test_a_life_that_fails_in_a_new_way_does_not_end_all_rounds(
     worker: RoundWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

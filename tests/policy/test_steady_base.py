@@ -55,14 +55,12 @@ def told(results: list[RoundResult]) -> set[Reason]:
 
 
 class TestFilled:
-    @pytest.mark.covers("idle-broker-filled", "broker-joins")
     def test_one_full_broker_beside_three_without_traffic(self) -> None:
         built = based(12.5, 75, 0, 0, 0)
         results = lived(built, 4)
         assert told(results).isdisjoint({Reason.EXTERNAL_LOAD, Reason.UNDER_PROVISIONED, Reason.SLOW_BROKER})
         assert max(used(built)) <= 1.05 * np.mean(used(built))
 
-    @pytest.mark.covers("idle-broker-filled", "broker-joins")
     @pytest.mark.parametrize("base", [0.0, 5.0, 12.0, 25.0, 40.0])
     def test_an_empty_broker_is_filled_at_once_and_up_to_the_others(self, base: float) -> None:
         built = based(base, 50, 50, 50, 0)
@@ -72,7 +70,6 @@ class TestFilled:
         assert used(built)[3] >= 0.85 * np.mean(used(built))
         assert max(used(built)) <= 1.1 * np.mean(used(built))
 
-    @pytest.mark.covers("idle-broker-filled", "broker-joins")
     @given(
         st.floats(0, 40),
         st.integers(1, 4),
@@ -150,7 +147,6 @@ class TestJudged:
             assert not found.slow.any()
             assert not found.foreign.any()
 
-    @pytest.mark.covers("target-not-overloaded")
     def test_a_slow_broker_is_known_among_bases(self) -> None:
         built = based(12.5, 50, 50, 50, 20)
         broker(built, "b1", 12.5, 20)
@@ -209,6 +205,15 @@ class TestOccupied:
         built.settings = replace(built.settings, shed=replace(built.settings.shed, overloaded_threshold=0.95))
         lived(built, 10)
         assert used(built)[3] >= 60
+
+
+def test_an_idle_broker_that_may_take_nothing_says_why() -> None:
+    built = based(12.5, 50, 50, 0)
+    built.lagging.add("b2")
+    result = built.round()
+    assert not moves(result)
+    (skip,) = [d for d in result.decisions if d.source == "b2"]
+    assert skip.reason is Reason.LAGGING
 
 
 def test_a_past_of_an_older_version_reads_as_not_being_filled() -> None:

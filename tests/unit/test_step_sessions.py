@@ -242,6 +242,7 @@ def test_lagging_broker_is_no_target() -> None:
     driver.watch.applied[a] = stuck_at
     del driver.sessions["a:1"]
     driver.run(Heartbeat(a, stuck_at))
+    assert driver.watch.lagging(driver.state, driver.settings) == {"a:1"}, "and rounds are told so"
     driver.lookup(WHOLE)
     assert driver.of(WHOLE).to == b
 

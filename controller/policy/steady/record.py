@@ -90,6 +90,9 @@ class Record:
             return Reason.NO_LOAD_DATA
         if self.capacity.foreign[at] or self.model.occupied[at]:
             return Reason.EXTERNAL_LOAD
+        closed = int(self.snapshot.target_block[at])
+        if self.hits.idle[at] and closed != ALLOWED:
+            return REASONS[closed]  # what keeps it empty
         if self.short[at]:
             return Reason.UNDER_PROVISIONED
         if self.hits.runs[at] > 0:
