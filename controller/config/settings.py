@@ -109,7 +109,7 @@ class Settings(BaseModel):
         origins = set(self._origins.values())
         named = [self._file or "defaults", f"profile {self._profile}" if self._profile else ""]
         named += sorted(origin for origin in origins if origin.startswith("environment"))
-        sets = [path for path, origin in self._origins.items() if origin == "override"]
+        sets = [f"{path}={_word(self.value(path))}" for path, origin in self._origins.items() if origin == "override"]
         named.append(f"--set {', '.join(sets)}" if sets else "")
         return "; ".join(filter(None, named))
 
@@ -145,6 +145,10 @@ def _shown(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: HIDDEN if _hidden(name, inner) else inner for name, inner in value.items()}
     return list(value) if isinstance(value, tuple) else value
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(_shown(value))
 
 
 def _hidden(name: str, value: object) -> bool:

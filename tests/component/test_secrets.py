@@ -38,10 +38,10 @@ REACHING_KAFKA = (
     "status", "namespace create t/new", "topic create t/n/x", "topic unload t/n/x", "unload t/n/0x00000000_0x80000000",
     "split t/n/0x00000000_0x80000000", "drain b1", "undrain b1", "mode live", "strategy first",
     "override freeze t/n/0x00000000_0x80000000", "override exclude-namespace t/n", "round-now", "thaw",
-    "agent --broker-id b9",
 )  # fmt: skip
 # They read no configuration of an operator's; `run` becomes another process (tests/e2e/test_secret_processes.py).
 WITHOUT = ("demo", "kafka", "sim", "replay-reports", "run")
+# An agent waits for its Kafka: tests/e2e/test_secret_processes.py.
 NOT_REACHING = (
     "config show --set kafka.topic_prefix=!",
     "brokers --set tables.root=/dev/null/x",
@@ -128,7 +128,7 @@ def test_a_fault_of_our_own_in_any_command(
 ) -> None:
     """A traceback is allowed then; values are not."""
     usage = next((line for line in (*REACHING_KAFKA, *OTHERS) if line.split()[0] == command), command)
-    for module in ("controller.config.load", "controller.ops.cli_options", "controller.ops.cmd_agent"):
+    for module in ("controller.ops.cli_options", "controller.ops.cmd_agent"):
         monkeypatch.setattr(f"{module}.load_settings", _fails_with_settings)
     said = _said(lambda: main([*usage.split(), "--conf", str(conf)]), capfd)
     assert "a fault" in said
@@ -192,7 +192,8 @@ def test_what_is_kept_of_a_configuration(settings: Settings, tmp_path: Path) -> 
 
 
 OTHERS = (
-    "backtest --reports x --strategies steady", "explain b1", "topic lookup t/n/x", "config check", "namespace list",
+    "backtest --reports x --strategies steady", "agent --broker-id b9",
+    "explain b1", "topic lookup t/n/x", "config check", "namespace list",
     "override list", "journal", "maintain", "store --data-dir x",
 )  # fmt: skip
 
