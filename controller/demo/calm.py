@@ -6,8 +6,10 @@ under way, and no living broker is a source, counts rounds towards being one, or
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from controller.policy.steady.model import LEAST_LEVEL
@@ -26,15 +28,18 @@ class Standing:
     restless: bool  # a source, on the way to being one, or not judged at all
 
     @classmethod
-    def from_row(cls, row: Mapping[str, Any], tolerance: float = 0.0) -> Standing:
-        """A row of a round's scores as `EvidenceView` has it.
+    def from_row(
+        cls, row: Mapping[str, Any], tolerance: float = 0.0, evidence: Mapping[str, Any] = MappingProxyType({})
+    ) -> Standing:
+        """A row of a round's scores as `EvidenceView` has it; `evidence` is that of the broker's skip.
 
         `tolerance`: what of the mean a broker may be above it. One that has come back within it goes on counting
-        rounds until it is well within.
+        rounds until it is well within; one that has counted enough and still is no source is not clearly above it.
         """
         above = (row["score"] or 0.0) - (row["mean"] or 0.0)
         beyond = above > tolerance * max(row["mean"] or 0.0, LEAST_LEVEL)
-        restless = bool(row["is_source"]) or (row["hits"] > 0 and beyond) or not row["eligible"]
+        waits = evidence.get("hits", 0) < evidence.get("hits_needed", math.inf)
+        restless = bool(row["is_source"]) or (row["hits"] > 0 and beyond and waits) or not row["eligible"]
         why = f"{row.get('reason_words') or ''} ({row['reason']})".strip()
         return cls(row["broker"], row["score"], row["mean"], why, restless)
 

@@ -181,7 +181,7 @@ class Scenario:
             late = len(self._looks) < CALM_WITHIN_S / interval_s
             return bool(found) or (wall_ms() - since_ms > 1000 * CALM_WITHIN_S and not late)
 
-        what = "rounds in which nobody is above what the strategy tolerates"
+        what = "rounds in which the balancer has nothing to do"
         self._wait(what, calm_or_long_enough, SLOW_MACHINE * CALM_WITHIN_S)
         self.figures.calm = bool(found)
         if found:
@@ -262,16 +262,18 @@ class Scenario:
         entries = self.cluster.entries
         fresh = [e for e in entries[self._looked_at :] if e.kind is Kind.ROUND and not e.data.get("challenger")]
         self._looked_at = len(entries)
-        living = {broker.id for broker in state.live_brokers()}
         balancing = self.cluster.settings
         tolerance = balancing.steady.tolerance if balancing.rounds.strategy == "steady" else 0.0
         for entry in fresh:
             view = EvidenceView(Reader(self.cluster.settings))
             at_ms = int(entry.data["at_ms"])
+            decisions = view.decisions(round_id=str(entry.data["round_id"]))
+            skipped = {d["source"]: d["evidence"] for d in decisions if d["kind"] == "skip" and not d["challenger"]}
             scores = view.scores({"at_ms": at_ms, "attempt_id": entry.attempt_id})
-            rows = [row for row in scores if row["broker"] in living]
+            living = [row for row in scores if state.session_of(row["broker"]) is not None]
+            stand = [Standing.from_row(row, tolerance, skipped.get(row["broker"], {})) for row in living]
             decided = sum(count for kind, count in entry.data["counts"].items() if kind != "skip")
-            self._looks.append(Look(at_ms, decided, tuple(Standing.from_row(row, tolerance) for row in rows)))
+            self._looks.append(Look(at_ms, decided, tuple(stand)))
 
     def _check_journal(self) -> None:
         journal = Journal(self.cluster.settings.tables.root)

@@ -67,6 +67,13 @@ def test_a_broker_is_restless_when_the_strategy_has_something_against_it(
     assert Standing.from_row(row(**changes), tolerance=0.05).restless is restless
 
 
+def test_a_broker_that_was_counted_long_enough_and_is_no_source_is_left_alone() -> None:
+    above = row(hits=16, score=0.33, reason="200_hit_count")
+    assert not Standing.from_row(above, 0.05, {"hits": 16, "hits_needed": 8}).restless, "no more than noise"
+    assert Standing.from_row(above, 0.05, {"hits": 6, "hits_needed": 8}).restless
+    assert Standing.from_row(above, 0.05).restless
+
+
 def test_what_is_not_calm_is_named_with_its_reason() -> None:
     (told,) = unrest(looks(CALM, UNEVEN), [])
     assert told == "b2 is 36.0% busy where 30.0% would be even: moved too recently (201_grace_period)"

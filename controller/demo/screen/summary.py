@@ -84,7 +84,7 @@ def _verdict(figures: DemoFigures) -> str:
 
 def _balance(figures: DemoFigures) -> Iterator[str]:
     if figures.calm:
-        yield f"balance     calm {figures.calm_after_s:g} s after the last event: nobody above what is tolerated"
+        yield f"balance     calm {figures.calm_after_s:g} s after the last event: nothing left to do for the balancer"
     else:
         yield "balance     NOT calm at the end:"
         for why in figures.not_calm:
