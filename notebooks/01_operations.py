@@ -146,8 +146,9 @@ plot(namespace_history, "at", "messages_per_s", "namespace", "Messages/s by name
 
 # MAGIC %md
 # MAGIC ## What was decided, and why
-# MAGIC Decisions with the source's score before and as predicted after, then what kept brokers from giving anything
-# MAGIC away. `outcome` is `executed`, or the reason why not (`301_shadow_mode`: rounds only watch).
+# MAGIC Decisions of rounds with the source's score before and as predicted after, then what kept brokers from giving
+# MAGIC anything away. `outcome` is `executed`, or the reason why not (`301_shadow_mode`: rounds only watch). What the
+# MAGIC control step places by itself (orphans, first lookups) is in `ballast decisions`.
 
 # COMMAND ----------
 
