@@ -97,7 +97,7 @@ def test_a_bad_configuration_is_one_line_and_code_2(folder: Path, jobs: list[Job
     job = Job(folder, "--set", "control.leese_ms=1")
     jobs.append(job)
     assert job.wait() == 2
-    lines = [line for line in job.said().splitlines() if line.startswith("ballast:")]
+    lines = [line for line in job.said().splitlines() if line.startswith("ballast run:")]
     assert len(lines) == 1
     assert "control.leese_ms" in lines[0]
     assert "Traceback" not in job.said()
