@@ -20,7 +20,7 @@ from controller.demo.screen.plain import PlainLines
 from controller.demo.screen.summary import next_lines, summary_lines, worth_asking
 from controller.demo.screen.view import LiveView
 from controller.domain.errors import BallastError, ConfigError
-from controller.ops.cli_options import PROBLEM, USAGE, new_app
+from controller.ops.cli_options import PROBLEM, USAGE, new_app, terminated_as_interrupted
 from controller.ops.paths import RUN
 from controller.ops.reading import Reader
 
@@ -43,7 +43,8 @@ def demo(
     drawn = console.is_terminal and not console.is_dumb_terminal and not headless
     screen: Watching = LiveView(console) if drawn else PlainLines(console)
     try:
-        with screen:  # closed before anything else is said: the live view would be drawn over it
+        # the screen is closed before anything else is said: the live view would be drawn over it
+        with terminated_as_interrupted(), screen:
             figures, asked = _run(where, brokers, minutes, sets or [], screen, typed_ms)
     except (BallastError, OSError) as error:
         usage = isinstance(error, ConfigError)

@@ -14,7 +14,7 @@ from controller.demo.local_cluster import LocalCluster
 from controller.demo.replay import ReplayResult, read_recording, replay
 from controller.demo.replay_progress import ReplayProgress
 from controller.domain.errors import BallastError, ConfigError
-from controller.ops.cli_options import PROBLEM, USAGE, new_app
+from controller.ops.cli_options import PROBLEM, USAGE, new_app, terminated_as_interrupted
 from controller.ops.cmd_decisions import predicted_text
 from controller.ops.evidence_text import kind_text, why_text
 from controller.ops.paths import RUN
@@ -48,6 +48,7 @@ def replay_reports(
 def _replayed(file: Path, folder: Path, profile: str, sets: list[str], speed: float) -> ReplayResult:
     records = read_recording(file)
     with (
+        terminated_as_interrupted(),
         ReplayProgress() as progress,
         LocalCluster(folder, profile=profile, overrides=sets, replay=True, tell=progress.doing) as cluster,
     ):

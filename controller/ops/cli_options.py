@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, ParamSpec, TypeVar
 
@@ -64,6 +66,16 @@ def refused(error: Exception) -> typer.Exit:
     text = error.text if isinstance(error, BadRecord) else str(error)
     typer.echo(f"ballast: {' '.join(text.split())}", err=True)
     return typer.Exit(USAGE if isinstance(error, ConfigError | BadRecord) else PROBLEM)
+
+
+@contextmanager
+def terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM ends a command as Ctrl-C does: with the processes that it has started, and keeping what is finished."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def new_app(help_text: str = "") -> typer.Typer:

@@ -7,9 +7,8 @@ the figures mean.
 from __future__ import annotations
 
 import os
-import signal
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Generator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,7 +26,7 @@ from controller.ops.backtest_run import Finished, run_points
 from controller.ops.backtest_spark import job_arguments, spark_points
 from controller.ops.backtest_store import QUARANTINE, RESULTS_CSV, Job, Store
 from controller.ops.backtest_table import emit_scoreboard
-from controller.ops.cli_options import Conf, Profile, Sets, new_app, settings_of, told
+from controller.ops.cli_options import Conf, Profile, Sets, new_app, settings_of, terminated_as_interrupted, told
 from controller.ops.cmd_job import LOCAL_SPARK_CONF
 from controller.ops.paths import RUN
 from controller.sim.backtest.grid import GridPoint, distinct, grid_points
@@ -123,23 +122,13 @@ def _run(
     """Fill in what is missing; whether it was interrupted."""
     task = progress.add_task("points", total=len(missing))
     try:
-        with _terminated_as_interrupted(), closing(ended):  # whatever happens, nothing goes on running
+        with terminated_as_interrupted(), closing(ended):  # whatever happens, nothing goes on running
             for finished in ended:
                 runs[finished.point] = finished.run
                 progress.advance(task)
     except KeyboardInterrupt:
         return True
     return False
-
-
-@contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM ends a backtest as Ctrl-C does: its processes with it, finished points kept."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _about(reports: str, configuration: str, found: Input, job: Job) -> dict[str, Any]:

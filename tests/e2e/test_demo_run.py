@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from controller.config.load import load_settings
@@ -16,10 +20,13 @@ from controller.domain.entries import Kind
 from controller.ledger.evidence import read_joined
 from controller.ledger.follower import Follower
 from controller.ledger.journal import Journal
+from controller.ops.paths import ROOT
 from controller.ops.reading import Reader
-from tests.e2e.programs import ballast
+from tests.e2e.programs import BALLAST, ballast
+from tests.e2e.waiting import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1_800)]
+INTERRUPTED = 130
 
 
 @pytest.fixture(scope="module")
@@ -99,3 +106,28 @@ def test_its_tables_stay_and_can_be_read(demo: tuple[dict[str, Any], Path]) -> N
     rounds = {e.data["round_id"] for e in Journal(figures["tables"]).read_since(0) if e.kind is Kind.ROUND}
     assert len(rounds) >= figures["rounds"], "some come between the last look and the end"
     assert set(read_joined(figures["tables"], "rounds")["round_id"].to_pylist()) == rounds
+
+
+def test_a_terminated_demo_leaves_no_process_behind(tmp_path: Path) -> None:
+    demo = subprocess.Popen(
+        [*BALLAST, "demo", "--headless", "--brokers", "2", "--dir", str(tmp_path / "run")],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=ROOT,
+    )
+    started: set[psutil.Process] = set()
+
+    def agents_run() -> bool:
+        started.update(psutil.Process(demo.pid).children(recursive=True))
+        return (tmp_path / "run" / "logs" / "broker-2.log").exists()
+
+    try:
+        wait_until(agents_run, timeout_s=200)
+        demo.send_signal(signal.SIGTERM)
+        assert demo.wait(120) == INTERRUPTED
+        left = [p for p in started if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+        assert not left
+    finally:
+        for process in [*started, demo]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
