@@ -1,19 +1,19 @@
-"""Reading one single-partition topic from somewhere to its end, once."""
+"""Reading a single-partition topic once, without a consumer group: up to its end, or its newest record alone."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
 
 from controller.bus.cluster import NO_SETTINGS, KafkaUnavailable
+from controller.bus.consumer import POLL_MS, Record
 from controller.bus.security import client_options
 from controller.bus.topics import MAX_RECORD_BYTES
 from controller.domain.errors import BallastError
-
-POLL_MS = 200
 
 
 class TopicUnreadable(BallastError):
@@ -34,11 +34,29 @@ def scan(
     `back_ms`: begin so long before the newest record instead of at the oldest. `timeout_ms`: the longest wait without
     any record. Raises KafkaUnavailable, TopicUnreadable.
     """
+    with _open(bootstrap, "ballast-scan", client, timeout_ms) as consumer:
+        return _scan(consumer, TopicPartition(topic, 0), on_record, back_ms, timeout_ms)
+
+
+def read_newest(
+    bootstrap: str, topic: str, client: Mapping[str, object] = NO_SETTINGS, *, timeout_ms: int
+) -> Record | None:
+    """The topic's last record, None when the topic is missing or empty. Raises KafkaUnavailable."""
+    partition = TopicPartition(topic, 0)
+    with _open(bootstrap, "ballast-newest", client, timeout_ms) as consumer:
+        if not consumer.partitions_for_topic(topic):
+            return None
+        consumer.assign([partition])
+        return _newest(consumer, partition, int(consumer.end_offsets([partition])[partition]), timeout_ms)
+
+
+@contextmanager
+def _open(bootstrap: str, name: str, client: Mapping[str, object], timeout_ms: int) -> Iterator[Any]:
     opened = client_options(client)
     try:
         consumer = KafkaConsumer(
             bootstrap_servers=bootstrap,
-            client_id="ballast-scan",
+            client_id=name,
             group_id=None,
             enable_auto_commit=False,
             bootstrap_timeout_ms=timeout_ms,
@@ -51,7 +69,7 @@ def scan(
             f"no Kafka answers at {bootstrap} ({type(error).__name__}: {error}): is it up?"
         ) from error
     try:
-        return _scan(consumer, TopicPartition(topic, 0), on_record, back_ms, timeout_ms)
+        yield consumer
     finally:
         consumer.close()
 
@@ -67,8 +85,8 @@ def _scan(
     end = int(consumer.end_offsets([partition])[partition])
     consumer.seek_to_beginning(partition)
     if back_ms is not None and consumer.position(partition) < end:
-        newest = _newest_ms(consumer, partition, end, timeout_ms)
-        found = consumer.offsets_for_times({partition: newest - back_ms})[partition] if newest else None
+        newest = _newest(consumer, partition, end, timeout_ms)
+        found = consumer.offsets_for_times({partition: newest.timestamp_ms - back_ms})[partition] if newest else None
         consumer.seek_to_beginning(partition) if found is None else consumer.seek(partition, found.offset)
     waited_from = time.monotonic()
     while consumer.position(partition) < end:
@@ -81,13 +99,16 @@ def _scan(
     return max(end, int(consumer.position(partition)))
 
 
-def _newest_ms(consumer: Any, partition: TopicPartition, end: int, timeout_ms: int) -> int | None:
-    """Append time of the last record, where one is left."""
+def _newest(consumer: Any, partition: TopicPartition, end: int, timeout_ms: int) -> Record | None:
+    """The last record before `end`, where one is left."""
+    if end <= consumer.beginning_offsets([partition])[partition]:
+        return None
     consumer.seek(partition, end - 1)
     deadline = time.monotonic() + timeout_ms / 1000
     while time.monotonic() < deadline:
         for records in consumer.poll(timeout_ms=POLL_MS).values():
-            return int(records[-1].timestamp)
+            newest = records[-1]
+            return Record(newest.topic, newest.partition, newest.offset, newest.timestamp, newest.value)
         if consumer.position(partition) >= end:
             break
     return None
