@@ -219,6 +219,12 @@ class TestHits:
             rounds.append(next(n for n in range(20) if moves(built.round()) or not built.later()))
         assert rounds == [PATIENCE - 1, 0]
 
+    @pytest.mark.covers("how-far-over")
+    @pytest.mark.parametrize(("percent", "others", "waited"), [(88, 75, 1), (88, 81, PATIENCE - 1), (70, 60, 5)])
+    def test_an_overloaded_broker_waits_less(self, percent: int, others: int, waited: int) -> None:
+        built = steady(loads(percent, others, others, others, parts=40))
+        assert next(n for n in range(20) if moves(built.round()) or not built.later()) == waited
+
     def test_a_new_incarnation_has_no_past(self) -> None:
         built = steady(loads(52, 40, 40, 40))
         for _ in range(3):

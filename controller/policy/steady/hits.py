@@ -3,15 +3,17 @@
 Every broker's deviation from the level (permille) is kept for some rounds. A *run* is the rounds running in which it
 was above the tolerance. A broker is a source when the run is long enough for what it shows throughout:
 
-| deviation | rounds |
-| --- | --- |
-| >= 50 %, unless it began after a calm round; >= 100 % on an overloaded broker in any case | 1 |
-| >= 40 %, the same | 2 |
-| >= 20 % | `PATIENCE` = 4 |
-| >= 10 % | 6 |
-| above the tolerance | 8 |
+| deviation | rounds | on an overloaded broker |
+| --- | --- | --- |
+| >= 50 % | 1 | 1 |
+| >= 40 % | 2 | 2 |
+| >= 20 % | `PATIENCE` = 4 | 2 |
+| >= 10 % | 6 | 2 |
+| above the tolerance | 8 | 4 |
 
-From the third row on the mean of those rounds must exceed the tolerance by more than its noise. `PATIENCE` outlasts a
+A run that began after a calm round may end as it began: it takes `PATIENCE` rounds at least, unless the broker is
+overloaded and at twice the level. Where more than two rounds are asked for, their mean must exceed the tolerance by
+more than its noise. `PATIENCE` outlasts a
 job of three minutes; a run that ended by itself asks its broker for two rounds more than it
 lasted, while the memory is fresh and the deviation is of that size (a periodic job that runs longer). What moves take
 off or put on a broker is taken off or put on its past as well, so that no round judges a load that is gone.
@@ -45,6 +47,8 @@ IDLE, EMPTY = -600, -900  # of what bundles could bring a broker: so far below i
 FILLED = 0.10  # of the level: a broker this close below it is not filled further
 ENDED_FROM = 2  # a shorter run is noise, and so is one below FAINT
 FORGET_ROUNDS, SAME_SIZE = 180, 1.3
+STEPS = ((AT_ONCE, 1), (SOON, 2), (MILD, PATIENCE), (FAINT, MILD_ROUNDS), (-PERMILLE, FAINT_ROUNDS))
+FULL_STEPS = ((AT_ONCE, 1), (FAINT, 2), (-PERMILLE, PATIENCE))
 NOISE_SHARE = 0.1  # of a round's estimate in the remembered one
 _SIGMA_OF_MEDIAN_STEP = 1.4826 / 2**0.5
 
@@ -166,7 +170,8 @@ def _judge(hits: Hits, at: int, now: int, limit: int, full: bool) -> None:
     hits.idle[at] = _is_idle(past, shown, float(hits.fillable[at]))
     if past.run:
         hits.needed[at] = needed = _rounds_needed(past, now, full)
-        hits.sources[at] = past.run >= needed and _holds(shown[-max(needed, PATIENCE) :], needed, limit, hits.noise)
+        least = FAINT if full else SOON  # of two rounds
+        hits.sources[at] = past.run >= needed and _holds(shown, needed, least, limit, hits.noise)
 
 
 def _is_idle(past: Past, shown: list[int], fillable: float) -> bool:
@@ -190,20 +195,20 @@ def _end_run(past: Past) -> None:
 
 
 def _rounds_needed(past: Past, now: int, full: bool) -> int:
-    steps: tuple[tuple[int, int], ...] = ((AT_ONCE, 1), (SOON, 2), (MILD, PATIENCE), (FAINT, MILD_ROUNDS))
+    steps = FULL_STEPS if full else STEPS
     if past.sudden and not (full and now >= HUGE):  # it may end as it began
-        steps = steps[2:]
-    usual = next((rounds for least, rounds in steps if now >= least), FAINT_ROUNDS)
+        steps = tuple((least, max(rounds, PATIENCE)) for least, rounds in steps)
+    usual = next(rounds for least, rounds in steps if now >= least)
     if past.ended_run and now <= past.ended_peak * SAME_SIZE:
         return max(usual, past.ended_run + 2)
     return usual
 
 
-def _holds(shown: list[int], needed: int, limit: int, noise: int) -> bool:
+def _holds(shown: list[int], needed: int, least: int, limit: int, noise: int) -> bool:
     """Whether the rounds asked for show the deviation throughout, and their mean exceeds what noise could make."""
     rounds = shown[-min(needed, KEPT) :]
     if needed == 1:
         return True
     if needed == 2:
-        return min(rounds) >= SOON
+        return min(rounds) >= least
     return bool(sum(rounds) / len(rounds) >= limit + noise / len(rounds) ** 0.5)
