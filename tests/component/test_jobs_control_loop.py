@@ -17,6 +17,7 @@ from controller.bus.topics import TopicNames
 from controller.config.policy_values import control_settings
 from controller.config.sections.platform import Tables
 from controller.config.settings import Settings
+from controller.control.watch import LAG_ALLOWANCE_MS
 from controller.domain.decision import Decision, DecisionKind, Label, Reason, RoundResult
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import ForeignCommit
@@ -74,6 +75,7 @@ class World:
         held = Claim(self.instance, state, KAFKA)
         self.loop = ControlLoop(held, self.tables, self.feed, NAMES, control, clocks, metrics, self.check_owner)
         self.patience_ms = control.lease_ms + control.margin_ms
+        self.lag_limit_entries = control.lag_limit_entries
 
     def check_owner(self) -> None:
         self.owner_checks.append(self.now_ms)
@@ -133,6 +135,16 @@ def test_a_batch_is_journaled_and_fed(world: World) -> None:
 def test_a_quiet_batch_commits_nothing(world: World) -> None:
     before = world.run(world.heartbeat()).seq
     assert world.run(world.heartbeat(), world.tick()).seq == before
+
+
+def test_rounds_hear_which_broker_has_not_read_the_journal(world: World) -> None:
+    world.run(world.heartbeat(), world.tick())
+    world.run(*(world.command(f"c{number}") for number in range(world.lag_limit_entries + 1)))
+    assert world.loop.lagging == frozenset(), "what was committed a moment ago makes nobody a laggard"
+    world.run(world.tick())
+    world.now_ms += LAG_ALLOWANCE_MS + 1
+    world.run(world.heartbeat())
+    assert world.loop.lagging == {"b:1"}
 
 
 def test_a_heartbeat_counts_from_its_reading(world: World) -> None:
