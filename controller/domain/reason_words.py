@@ -10,7 +10,7 @@ from functools import cache
 from string import Formatter
 from typing import Any, TypeGuard
 
-from controller.domain.decision import Reason
+from controller.domain.decision import Decision, Reason
 from controller.domain.load import SCORE_UNIT
 from controller.domain.reason_table import REASON_TABLE
 
@@ -38,6 +38,13 @@ def reason_words(code: str | None, evidence: Mapping[str, Any] | None = None, re
     lost = evidence.get("bundles_lost")
     by_this = lost.get(reason.value) if isinstance(lost, Mapping) else None
     return f"{words}: {by_this} of its bundles" if _is_number(by_this) else words
+
+
+def words_of(decision: Decision) -> str:
+    """The reason of a decision in words."""
+    row = {"before": decision.before, "source": decision.source, "target": decision.target}
+    returns = returns_in_exchange({**row, "evidence": decision.evidence})
+    return reason_words(decision.reason.value, decision.evidence, returns)
 
 
 def returns_in_exchange(decision: Mapping[str, Any]) -> bool:

@@ -19,6 +19,7 @@ import typer
 from controller.config.policy_values import policy_settings
 from controller.domain.decision import Decision, DecisionKind
 from controller.domain.errors import BadRecord, BallastError
+from controller.domain.reason_words import words_of
 from controller.ops.cli_options import Conf, Profile, Sets, new_app, settings_of, told
 from controller.ops.decide_line import parse_line
 from controller.ops.decide_session import DecideSession
@@ -94,6 +95,7 @@ def _row(decision: Decision) -> dict[str, Any]:
         "from": decision.source,
         "to": decision.target,
         "reason": decision.reason.value,
+        "why": words_of(decision),
     }
     if decision.kind is DecisionKind.SPLIT:
         row["boundary"] = decision.boundary

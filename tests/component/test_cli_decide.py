@@ -50,6 +50,7 @@ def test_a_stream_with_bad_lines_in_it() -> None:
         first = ask(process, lines.next())
         assert not first["decisions"]
         assert {skip["reason"] for skip in first["skips"]} == {"200_hit_count", "100_balanced"}
+        assert "hot in 1 round; more are needed" in {skip["why"] for skip in first["skips"]}
         assert "no JSON object" in ask(process, b"{nonsense\n")["error"]
         broken = lines.document()
         broken["brokers"]["b1:8080"]["bundles"]["t/ns/b1-3"][2] = "fast"
