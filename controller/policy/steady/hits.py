@@ -195,7 +195,7 @@ def _end_run(past: Past) -> None:
 
 
 def _rounds_needed(past: Past, now: int, full: bool) -> int:
-    steps = FULL_STEPS if full else STEPS
+    steps: tuple[tuple[int, int], ...] = FULL_STEPS if full else STEPS
     if past.sudden and not (full and now >= HUGE):  # it may end as it began
         steps = tuple((least, max(rounds, PATIENCE)) for least, rounds in steps)
     usual = next(rounds for least, rounds in steps if now >= least)
