@@ -1,7 +1,8 @@
 """Operators' overrides in a round: which bundles a strategy may not touch, and what the overrides themselves move.
 
 They come before every strategy and outside its budget, MOST_MOVES a round: where a wish and a balance disagree, the
-wish wins. Only eligible targets are used, and nothing that is under way. `controller.domain.overrides` has the kinds.
+wish wins. Only eligible targets are used, and nothing that is under way. What they move is done for the strategy, which
+plans for what is left. `controller.domain.overrides` has the kinds.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from controller.policy.frame import NOBODY, Ints, namespaces_of
 from controller.policy.model import Model
 from controller.policy.pacing import skipped
 from controller.policy.reason_codes import ALLOWED, CODES, REASONS
-from controller.policy.snapshot import Snapshot
+from controller.policy.snapshot import Snapshot, utilisation
 from controller.policy.split import range_of
 from controller.policy.transfer_decision import transfer_decision
 
@@ -45,6 +46,28 @@ def apply_overrides(snapshot: Snapshot) -> tuple[Snapshot, list[Decision]]:
     moves, refused = _wanted_moves(snapshot, wishes)
     block[[bundle for _, bundle in moves]] = CODES[Reason.IN_FLIGHT]
     return snapshot, [*(decision for decision, _ in moves), *refused]
+
+
+def with_done(snapshot: Snapshot, wanted: Iterable[Decision]) -> Snapshot:
+    """The snapshot with the moves that overrides ask for counted as done, like all that is under way."""
+    index = {broker: at for at, broker in enumerate(snapshot.brokers)}
+    moves = [d for d in wanted if d.kind is DecisionKind.TRANSFER]
+    if not moves:
+        return snapshot
+    model = Model(snapshot)
+    for move in moves:
+        at = snapshot.place_of(move.bundle or "")
+        if at is not None:
+            model.move(at, index[move.target or ""])
+    return replace(
+        snapshot,
+        usage=model.usage,
+        utilisation=utilisation(model.usage, snapshot.limit),
+        score=model.score,
+        totals=np.maximum(model.totals, 0.0),
+        owner=model.owner,
+        rules=None if model.tally is None else model.tally.counted(),
+    )
 
 
 def without_avoided(snapshot: Snapshot, decisions: Iterable[Decision]) -> tuple[Decision, ...]:

@@ -12,7 +12,7 @@ The bundle itself does not count, and where it is now is one of the choices.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,6 +102,10 @@ class PlacementTally:
                 if group != NO_GROUP:
                     self._spread[group, broker] += sign
         self._owner[bundle] = target
+
+    def counted(self) -> PlacementRules:
+        """The tables with the moves so far counted in."""
+        return replace(self.rules, spread=self._spread.copy(), held=self._held.copy())
 
     def _apart(self, group: int, kind: int, source: int) -> Ints:
         """[B] codes of the group's rule for a bundle that is at the source now."""

@@ -13,7 +13,7 @@ from controller.domain.decision import Decision, DecisionKind, Reason
 from controller.domain.settings import PolicySettings
 from controller.domain.state import LIVE
 from controller.policy.constraints import constrain
-from controller.policy.overrides import apply_overrides, without_avoided
+from controller.policy.overrides import apply_overrides, with_done, without_avoided
 from controller.policy.pacing import pace, skipped, without_lone_halves
 from controller.policy.purses import Purses
 from controller.policy.snapshot import Snapshot
@@ -30,7 +30,7 @@ UNBUDGETED = frozenset({"overload", "threshold", "uniform", "average", "transfer
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One strategy's decisions on one snapshot, which has every block filled in."""
+    """One strategy's decisions on one snapshot, which has every block filled in and nothing of them done."""
 
     snapshot: Snapshot
     outcome: StrategyOutcome
@@ -56,18 +56,21 @@ def make_plan(
         purses = Purses(snapshot, settings.pacing, memory.get(PACING, {}))
         snapshot = replace(snapshot, room=purses.room())
     snapshot, wanted = apply_overrides(constrain(assess(snapshot, settings), settings))
-    outcome = deciding.decide(snapshot, {key: kept for key, kept in memory.items() if key != PACING}, settings)
-    shed = with_candidates(snapshot, outcome) if candidates else outcome.decisions
+    asked = sum(d.kind is not DecisionKind.SKIP for d in wanted)
+    allowed = within_rules(snapshot, settings.caps, wanted)
+    done = with_done(snapshot, allowed)
+    seen = snapshot if purses is None else done  # Pulsar's strategies go by what brokers have reported
+    outcome = deciding.decide(seen, {key: kept for key, kept in memory.items() if key != PACING}, settings)
+    shed = with_candidates(seen, outcome) if candidates else outcome.decisions
     shed = shed if settings.shed.enabled else _switched_off(shed)
-    shed = within_rules(snapshot, settings.caps, (*wanted, *without_avoided(snapshot, shed)))
-    shed = without_lone_halves(shed)
+    shed = within_rules(done, settings.caps, without_avoided(done, shed))
+    shed = without_lone_halves((*allowed, *shed))
     taken = {d.bundle for d in shed if d.kind is not DecisionKind.SKIP and d.bundle is not None}
     splits = propose(snapshot, settings.split, taken)
     if purses is None:
         return Plan(snapshot, outcome, tuple(pace([*shed, *splits], len(shed))))
     own = outcome.max_moves
     most = snapshot.room.budget(settings.shed.max_moves_per_round) if own is None else own
-    asked = sum(d.kind is not DecisionKind.SKIP for d in wanted)
     decisions = tuple(pace([*shed, *splits], most + asked, purses=purses))
     kept = purses.after(decisions, carried_out=snapshot.frame.mode == LIVE and not challenger)
     if kept:

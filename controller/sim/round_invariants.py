@@ -10,24 +10,31 @@ from collections.abc import Iterable
 from controller.domain.decision import Decision, DecisionKind, Reason, RoundResult
 from controller.domain.errors import InvariantBroken
 from controller.domain.state import ClusterState
+from controller.policy.overrides import MOST_MOVES
 from controller.policy.plan import UNBUDGETED
 from controller.policy.round import replay_round
 from controller.sim.load_cluster import BALANCE, COMMAND, SPLIT, Move
 
 _ROUNDING = 1e-4  # scores are compared in steps of so much
+_ASKED_FOR = {Reason.OVERRIDDEN, Reason.MISPLACED}  # done whatever the balance; nothing else may make it worse
+_SAME = 1e-3  # of scores that two models predict
 
 
 def check_round(result: RoundResult, state: ClusterState, most_moves: int) -> None:
     """I7: within budget, each bundle once, eligible targets only, and the worst broker is not predicted to be worse
-    (but for what isolation brings home).
+    than what operators and isolation ask for makes it.
 
     Pulsar's own strategies have no budget and no prediction; they are held to the rest.
     """
     done = [d for d in result.decisions if d.kind is not DecisionKind.SKIP]
     moves = [d for d in done if d.kind is not DecisionKind.SPLIT]
     budgeted = result.strategy not in UNBUDGETED
-    if budgeted and len(moves) > most_moves:
-        raise InvariantBroken(f"I7: round {result.round_id} moves {len(moves)} bundles, its budget is {most_moves}")
+    asked = sum(move.reason is Reason.OVERRIDDEN for move in moves)
+    if asked > MOST_MOVES:
+        raise InvariantBroken(f"I7: round {result.round_id} moves {asked} bundles by overrides, at most {MOST_MOVES}")
+    if budgeted and len(moves) - asked > most_moves:
+        chosen = len(moves) - asked
+        raise InvariantBroken(f"I7: round {result.round_id} moves {chosen} bundles, its budget is {most_moves}")
     named = [d.bundle for d in done]
     if len(set(named)) != len(named):
         raise InvariantBroken(f"I7: round {result.round_id} names a bundle twice: {sorted(map(str, named))}")
@@ -35,6 +42,7 @@ def check_round(result: RoundResult, state: ClusterState, most_moves: int) -> No
         _check_target(move, state)
     if budgeted:
         _check_worst(result, moves)
+        _check_reckoned(result)
 
 
 def check_replay(result: RoundResult) -> None:
@@ -72,11 +80,30 @@ def _check_worst(result: RoundResult, moves: list[Decision]) -> None:
     worst = max(scores, default=0.0)
     newest: dict[str, float] = {}
     for move in moves:
-        worst = max([worst, *move.before.values()])
+        asked = move.after if move.reason in _ASKED_FOR else {}
+        worst = max([worst, *move.before.values(), *asked.values()])
         newest.update(move.after)
-    homes = {move.target for move in moves if move.reason is Reason.MISPLACED}
     for broker, score in newest.items():
-        if score > worst + _ROUNDING and broker not in homes:
+        if score > worst + _ROUNDING:
             raise InvariantBroken(
                 f"I7: round {result.round_id} leaves {broker} at {score}, the worst was at {worst} before"
             )
+
+
+def _check_reckoned(result: RoundResult) -> None:
+    """The strategy's first move of a broker finds it as the overrides of the round leave it. What the strategy moved
+    there in its model and a rule made a skip of has no scores: nothing can be said of its brokers any more."""
+    left: dict[str, float] = {}
+    for move in result.decisions:
+        if move.reason is Reason.OVERRIDDEN:
+            left.update(move.after)
+            continue
+        if move.kind is DecisionKind.SKIP:
+            left = {broker: score for broker, score in left.items() if broker not in (move.source, move.target)}
+            continue
+        for broker, score in move.before.items():
+            as_left = left.pop(broker, score)
+            if abs(score - as_left) > _SAME:
+                raise InvariantBroken(
+                    f"I7: {move.id} reckons with {broker} at {score}, overrides leave it at {as_left}"
+                )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -100,6 +101,45 @@ def test_a_round_moves_only_so_many_by_overrides() -> None:
     assert len(moves(result)) == MOST_MOVES
     assert {d.source for d in moves(result)} == {"b0"}
     assert {d.target for d in moves(result)} == {"b1", "b2"}  # each move is seen by the next
+
+
+@pytest.mark.parametrize("strategy", ["headroom", "steady", "weighted"])
+def test_a_strategy_reckons_with_what_overrides_move_in_its_round(strategy: str) -> None:
+    """b2 is the emptiest, until most of b1 has come there."""
+    built = loads(90, 50, 10, 45)
+    built.settings = replace(built.settings, strategy=strategy)
+    for number in range(10, 18):
+        wish(built, "avoid", bundle=bundle_name(number), broker="b1")
+        wish(built, "avoid", bundle=bundle_name(number), broker="b3")
+    for _ in range(8):
+        result = built.round()
+        if any(d.strategy == strategy for d in moves(result)):
+            break
+        built.later()
+    asked, chosen = moves(result)[:8], moves(result)[8:]
+    assert [(d.target, d.reason) for d in asked] == [("b2", Reason.OVERRIDDEN)] * 8
+    assert chosen
+    assert {d.strategy for d in chosen} == {strategy}
+    assert asked[-1].after["b2"] == pytest.approx(0.5)
+    seen: dict[str, float] = {}
+    for move in chosen:
+        seen = {**move.before, **seen}
+    left = {"b0": 0.9, "b3": 0.45, **asked[-1].after}
+    assert seen == pytest.approx({broker: left[broker] for broker in seen})
+    assert {d.target for d in chosen[:3]} == {"b1"}
+    assert replay_round(json.loads(json.dumps(result.inputs))) == result.plan_hash
+
+
+def test_what_overrides_move_is_done_once_for_placements() -> None:
+    """The step does them again on the round's loads when it journals them."""
+    built = loads(40, 50, 30)
+    before = built.round().loads
+    wish(built, "pin", bundle=bundle_name(15), broker="b2")
+    result = built.round()
+    assert [d.bundle for d in moves(result)] == [bundle_name(15)]
+    assert before is not None
+    assert result.loads is not None
+    assert result.loads.used == before.used
 
 
 def test_overrides_take_nothing_of_the_strategy_s_budget() -> None:

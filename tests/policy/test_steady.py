@@ -293,7 +293,7 @@ class TestMoves:
         assert max(used) <= 1.1 * 0.3
 
     def test_a_bundle_goes_elsewhere_than_where_an_operator_forbids(self) -> None:
-        built = steady(loads(95, 10, 40, 40))
+        built = steady(loads(95, 10, 40, 40, parts=20))  # small enough to fit beside what the override sends there
         wish = Override("c1", AVOID, namespace="t/ns", broker="b1")
         built.state.overrides[wish.id] = wish
         targets = {m.target for m in moves(built.round()) if m.source == "b0"}

@@ -97,6 +97,43 @@ def test_what_comes_home_may_make_its_home_the_fullest() -> None:
     check_round(result(replace(home, reason=Reason.MISPLACED), scores=scores), made, 8)
 
 
+@pytest.mark.parametrize("reason", [Reason.OVERRIDDEN, Reason.MISPLACED])
+def test_what_is_asked_for_may_raise_the_worst_and_nothing_else_beyond_it(reason: Reason) -> None:
+    made = state(alpha_a="x1 x2")
+    scores = ({"broker": "x1", "score": 0.3}, {"broker": "x2", "score": 0.3}, {"broker": "p1", "score": 0.2})
+    before, after = {"x1": 0.3, "p1": 0.2}, {"x1": 0.0, "p1": 0.5}
+    asked = replace(move(made, "alpha/a", 0, "p1", before=before, after=after), reason=reason)
+    below = move(made, "alpha/a", 1, "x1", before={"x2": 0.3, "x1": 0.0}, after={"x2": 0.1, "x1": 0.2})
+    check_round(result(asked, below, scores=scores), made, 8)
+    on_top = move(made, "alpha/a", 1, "p1", before={"x2": 0.3, "p1": 0.5}, after={"x2": 0.1, "p1": 0.7})
+    with pytest.raises(InvariantBroken, match=r"leaves p1 at 0\.7, the worst was at 0\.5 before"):
+        check_round(result(asked, on_top, scores=scores), made, 8)
+
+
+def test_a_strategy_that_does_not_see_what_overrides_move_breaks_i7() -> None:
+    made = state(alpha_a="x1 x2 x2")
+    scores = ({"broker": "x1", "score": 0.6}, {"broker": "x2", "score": 0.6}, {"broker": "p1", "score": 0.2})
+    asked = replace(
+        move(made, "alpha/a", 0, "p1", before={"x1": 0.6, "p1": 0.2}, after={"x1": 0.3, "p1": 0.5}),
+        reason=Reason.OVERRIDDEN,
+    )
+    seen = move(made, "alpha/a", 1, "p1", before={"x2": 0.6, "p1": 0.5}, after={"x2": 0.5, "p1": 0.6})
+    check_round(result(asked, seen, scores=scores), made, 8)
+    unseen = move(made, "alpha/a", 1, "p1", before={"x2": 0.6, "p1": 0.2}, after={"x2": 0.5, "p1": 0.3})
+    with pytest.raises(InvariantBroken, match=r"reckons with p1 at 0\.2, overrides leave it at 0\.5"):
+        check_round(result(asked, unseen, scores=scores), made, 8)
+
+
+def test_overrides_have_a_limit_of_their_own_beside_the_budget() -> None:
+    made = state(alpha_a=" ".join(["x1"] * 12))
+    asked = [replace(move(made, "alpha/a", at, "p1"), reason=Reason.OVERRIDDEN) for at in range(11)]
+    check_round(result(*asked[:10], move(made, "alpha/a", 11, "p1")), made, 1)
+    with pytest.raises(InvariantBroken, match="moves 11 bundles by overrides, at most 10"):
+        check_round(result(*asked), made, 20)
+    with pytest.raises(InvariantBroken, match="moves 2 bundles, its budget is 1"):
+        check_round(result(asked[0], move(made, "alpha/a", 10, "p1"), move(made, "alpha/a", 11, "p1")), made, 1)
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [

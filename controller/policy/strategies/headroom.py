@@ -33,7 +33,7 @@ class Headroom:
     """See the module's text."""
 
     name = "headroom"
-    rules = 1
+    rules = 2
 
     def decide(self, snapshot: Snapshot, memory: Mapping[str, Any], settings: PolicySettings) -> StrategyOutcome:
         """Memory: `hits`, broker id -> [incarnation, rounds running]."""

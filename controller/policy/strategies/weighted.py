@@ -28,7 +28,7 @@ class Weighted:
     """See the module's text."""
 
     name = NAME
-    rules = 1
+    rules = 2
 
     def decide(self, snapshot: Snapshot, memory: Mapping[str, Any], settings: PolicySettings) -> StrategyOutcome:
         """Memory: `hits`, broker id -> [incarnation, rounds running]. Raises ConfigError for an unusable provider."""
