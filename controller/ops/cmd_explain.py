@@ -163,7 +163,7 @@ def _print_considered(found: Mapping[str, Any], owner: str | None) -> None:
     none = f"none of {rounds} considered it and left it"
     if found["times"]:
         emit_table(
-            ["at (UTC)", "round", "from", "best target", "source after >", "target after >", "lost by"],
+            ["at (UTC)", "round", "from", "best target", "source after >", "target after >", "result …"],
             [
                 (time_text(r["at_ms"]), r["round_id"], r["source"], r.get("target"), *scores_text(r), _stayed_text(r))
                 for r in found["times"]

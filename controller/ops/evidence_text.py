@@ -77,18 +77,19 @@ def print_evidence(decision: Row) -> None:
 
 
 def print_candidates(decision: Row) -> None:
-    """What was weighed up, best first, each with the rule that it lost by; nothing when nothing was."""
+    """What was weighed up, best first, each with what came of it: chosen, allowed, or the rule it lost by."""
     rows = candidates_of(decision)
     if not rows:
         return
     typer.echo("")
     paired = any("target_after" in row for row in rows)
     swapped = any(row.get("in_exchange_for") for row in rows)
+    scores = [name for name in ("source_after", "target_after") if any(row.get(name) is not None for row in rows)]
     columns = ["bundle", "target", *(["in exchange for"] if swapped else []),
-               *(["source after >", "target after >"] if paired else []), "lost by"]  # fmt: skip
+               *(f"{name.replace('_', ' ')} >" for name in scores), "result …"]  # fmt: skip
     emit_table(
         columns,
-        [_candidate(row, paired, swapped, _is_chosen(row, decision)) for row in rows],
+        [_candidate(row, scores, swapped, _is_chosen(row, decision)) for row in rows],
         title=f"the best {len(rows)} {_candidates_text(decision, paired)}",
     )
 
@@ -108,7 +109,7 @@ def print_as_target(rows: Sequence[Row]) -> None:
     if rows:
         typer.echo("")
         emit_table(
-            ["from", "bundle", "target after >", "lost by"],
+            ["from", "bundle", "target after >", "result …"],
             [(r["source"], r["bundle"], _score(r.get("target_after")), lost_text(r)) for r in rows],
             title="as a target",
         )
@@ -126,10 +127,10 @@ def _is_chosen(row: Row, decision: Row) -> bool:
     return (row["bundle"], row.get("target"), row.get("in_exchange_for")) == what
 
 
-def _candidate(row: Row, paired: bool, swapped: bool, chosen: bool) -> tuple[Any, ...]:
-    scores = scores_text(row) if paired else ()
+def _candidate(row: Row, scores: Sequence[str], swapped: bool, chosen: bool) -> tuple[Any, ...]:
     other = (row.get("in_exchange_for"),) if swapped else ()
-    return (row["bundle"], row.get("target"), *other, *scores, "chosen" if chosen else lost_text(row))
+    after = (_score(row.get(name)) for name in scores)
+    return (row["bundle"], row.get("target"), *other, *after, "chosen" if chosen else lost_text(row))
 
 
 def scores_text(row: Row) -> tuple[str, str]:

@@ -65,7 +65,7 @@ class EvidenceView:
         skips: bool = True,
         limit: int | None = None,
     ) -> list[Row]:
-        """Decisions that count and match, newest round or batch first, in its order; JSON columns are parsed.
+        """Decisions that count and match, newest first, those of one time by round or batch; JSON columns are parsed.
 
         Evidence, which is nearly all of the table, is read for the rows that are returned only.
         """
@@ -78,7 +78,7 @@ class EvidenceView:
             table = table.filter(pc.or_kleene(pc.equal(table["source"], broker), pc.equal(table["target"], broker)))
         if not skips:
             table = table.filter(pc.not_equal(table["kind"], "skip"))
-        found = sorted(table.to_pylist(), key=lambda row: (-order[row["attempt_id"]], row["decision_id"]))[:limit]
+        found = sorted(table.to_pylist(), key=lambda row: (-row["at_ms"], -order[row["attempt_id"]], row["decision_id"]))[:limit]
         if not found:
             return []
         times = [row["at_ms"] for row in found]

@@ -15,6 +15,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
@@ -33,7 +34,8 @@ def emit_json(document: Any) -> None:
 def emit_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str = "", empty: str = "") -> None:
     """A table without lines. A column whose name ends in ` >` is right-aligned, one that ends in ` …` wraps."""
     table = Table(box=None, title=title or None, title_justify="left", title_style="bold", pad_edge=False)
-    for column in columns:
+    given = list(rows)
+    for number, column in enumerate(columns):
         name, wraps, right = column.removesuffix(" …").removesuffix(" >"), column.endswith(" …"), column.endswith(" >")
         table.add_column(
             name,
@@ -41,11 +43,12 @@ def emit_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str
             overflow="fold",
             justify="right" if right else "left",
             header_style="bold",
+            # rich would squeeze a column that does not wrap down to its longest word, and cut what is behind it
+            min_width=None if wraps else max([cell_len(name), *(cell_len(_cell(row[number])) for row in given)]),
             max_width=_WRAPPED if wraps else None,
         )
-    given = list(rows)
     for row in given:
-        table.add_row(*(Text("-" if _blank(value) else str(value)) for value in row))
+        table.add_row(*(Text(_cell(value)) for value in row))
     if not given:
         typer.echo(empty or "nothing to show")
         return
@@ -67,7 +70,7 @@ def emit_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str
 def packed(names: Sequence[str], rows: Iterable[Sequence[Any]], width: int) -> Iterator[str]:
     """A table for a narrow terminal: of each row the first value, then below it `name value`, as many a line as fit."""
     for first, *others in rows:
-        yield "-" if _blank(first) else str(first)
+        yield _cell(first)
         line = ""
         for name, value in zip(names[1:], others, strict=True):
             if _blank(value):
@@ -93,6 +96,10 @@ def emit_text(text: str) -> None:
 def _folded(text: str, width: int, indent: str = "") -> list[str]:
     """Cut between words only: ids stay whole."""
     return textwrap.wrap(text, max(width, 20), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def _cell(value: Any) -> str:
+    return "-" if _blank(value) else str(value)
 
 
 def _blank(value: Any) -> bool:
