@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from controller.config.load import load_settings
 from controller.config.settings import Settings
-from controller.domain.errors import AnotherController, BallastError, ConfigError, ForeignCommit
+from controller.domain.errors import AnotherController, BallastError, ConfigError, ForeignCommit, without_login
 from controller.ops.logs import configure_logs
 from controller.ops.metrics import new_registry
 from controller.ops.start_checks import check_job
@@ -60,8 +60,8 @@ def main(argv: Sequence[str]) -> int:
         settings = load_settings(arguments.conf, arguments.profile, arguments.overrides)
         configure_logs(settings.logging.level, settings.logging.json_lines, cluster=settings.cluster.name)
         check_job(settings, arguments.checkpoint)
-        tables = settings.tables
-        log.info("tables at %s, checkpoints at %s", tables.root, arguments.checkpoint or tables.checkpoints)
+        tables, checkpoints = settings.tables, arguments.checkpoint or settings.tables.checkpoints
+        log.info("tables at %s, checkpoints at %s", *map(without_login, (tables.root, checkpoints)))
         return _run(settings, arguments, stop)
     except BaseException as error:
         code = exit_code(error)

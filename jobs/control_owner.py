@@ -10,6 +10,7 @@ import logging
 import os
 import socket
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import controller
@@ -17,7 +18,8 @@ from controller.bus.cluster import KafkaUnavailable
 from controller.bus.owner import RUNNING, STOPPED, Owner, OwnerTopic, Seen, stopped
 from controller.bus.scan import TopicUnreadable
 from controller.clock import wall_ms
-from controller.domain.errors import AnotherController, ConfigError, ForeignCommit
+from controller.config.places import located
+from controller.domain.errors import AnotherController, ConfigError, ForeignCommit, without_login
 from controller.domain.state import ClusterState
 
 log = logging.getLogger(__name__)
@@ -60,14 +62,15 @@ def journal_of(
             )
         return state.journal_id or new_id
     ours = state.journal_id
-    if ours is None and owner.tables == tables and names_these_topics(state, kafka):
+    same_place = located(without_login(owner.tables), Path("/")) == tables  # older versions wrote both
+    if ours is None and same_place and names_these_topics(state, kafka):
         ours = owner.journal_id  # an older version ran in between, which forgets it
     if ours != owner.journal_id:
         raise AnotherController(
             f"these topics belong to {owner.text}; the tables of this start, {tables}, hold "
             f"{f'journal {ours}' if ours else 'no journal of these topics'}{WAYS_OUT}"
         )
-    if owner.tables != tables and owner.seq > state.seq and not take_over:
+    if not same_place and owner.seq > state.seq and not take_over:
         raise AnotherController(
             f"{owner.text} has reached seq {owner.seq}, the copy at {tables} ends at {state.seq}: start with "
             f"tables.root={owner.tables}, or with --take-over if that one is gone"

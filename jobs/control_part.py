@@ -24,7 +24,7 @@ from controller.clock import boot_ms, wall_ms
 from controller.config.policy_values import control_settings
 from controller.config.settings import Settings
 from controller.domain.apply import fold
-from controller.domain.errors import AnotherController, BallastError, ForeignCommit
+from controller.domain.errors import AnotherController, BallastError, ForeignCommit, without_login
 from controller.domain.events import RoundFinished
 from controller.domain.state import ClusterState
 from controller.ledger.tables import TableRoot
@@ -67,7 +67,7 @@ class ControlPart:
         self._tables: ControlTables | None = None
         self._feed: Feed | None = None
         self._kafka: dict[str, Any] = {}
-        kafka, tables = settings.kafka, TableRoot(settings.tables.root).root
+        kafka, tables = settings.kafka, without_login(TableRoot(settings.tables.root).root)
         self._claimant = Claimant(kafka.bootstrap_servers, self._names.owner, kafka.client, self.instance, tables)
         self.worker: RoundWorker | None = None
 

@@ -16,6 +16,7 @@ from controller.clock import wall_ms
 from controller.config.policy_values import control_settings
 from controller.config.settings import Settings
 from controller.domain.entries import Entry
+from controller.domain.errors import without_login
 from controller.domain.state import ClusterState
 from controller.ledger.tables import TableRoot
 from jobs.control_arguments import Arguments
@@ -38,7 +39,8 @@ class Preparation:
         self._control = control_settings(settings)
         self._claimant, self._kafka, self._instance = claimant, kafka, instance
         self._names = TopicNames(settings.kafka.topic_prefix)
-        self._tables = TableRoot(settings.tables.root).root
+        self._root = TableRoot(settings.tables.root)
+        self._tables = without_login(self._root.root)
         self._new_id = uuid.uuid4().hex
         held = self._reach_of(*self._names.control, self._names.journal_feed)
         feed = held.pop(self._names.journal_feed)
@@ -49,7 +51,7 @@ class Preparation:
 
     def before_tables(self) -> None:
         """Where no journal lies yet: whether one may begin, before anything is created for it."""
-        if not TableRoot(self._tables).exists(JOURNAL.name):
+        if not self._root.exists(JOURNAL.name):
             self._seen = self._claimant.look()
             if not self._arguments.new_journal:
                 self._journal_of(ClusterState(), self._seen, accepted=self._arguments.accept_new_kafka is not None)

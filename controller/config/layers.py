@@ -8,6 +8,7 @@ earlier one under any name. Every complaint is one line: key, value, where, what
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ from pydantic import ValidationError
 from controller.config.definition import Definition, PulsarName, yaml_value
 from controller.config.pulsar_names import PULSAR_NAMES, to_our_unit, with_spelling_rule
 from controller.config.settings import DEFINITIONS, HIDDEN, Settings, is_secret, tells_secret
-from controller.domain.errors import ConfigError
+from controller.domain.errors import ConfigError, without_login
 
 PULSAR_SECTION = "pulsar"
 CLIENT = "kafka.client"  # where secrets are
@@ -114,12 +115,24 @@ def validated(
     """The value in the key's type, or ConfigError saying what is allowed under the name that was used."""
     try:
         return definition.validate(value)
-    except ValidationError:
+    except ValidationError as error:
+        if spelled == CLIENT and isinstance(value, Mapping):
+            raise ConfigError(_wrong_entry(error, value, origin)) from None
         allowed = definition.allowed(alias.factor, alias.unit) if alias else definition.allowed()
         written = value if alias is None else raw
         also = f"; in Ballast's words {definition.path}" if alias else ""
         message = f"{spelled} = {shown(written, spelled)} in {origin} is not allowed: give {allowed}{also}"
         raise ConfigError(message) from None
+
+
+def _wrong_entry(error: ValidationError, entries: Mapping[Any, object], origin: str) -> str:
+    """The line for a setting of the Kafka clients that is no value; whatever it is may be secret."""
+    given = error.errors(include_input=False, include_url=False)[0]["loc"][0]
+    name = re.split(r"[=:\s]", str(given), maxsplit=1)[0]  # `password=x` for a name: x is not to be shown
+    value = entries.get(given)
+    got = {dict: "a mapping", list: "a list", type(None): "nothing"}.get(type(value), "neither")
+    advice = "; put passwords in quotes" if value is not None and is_secret(name) else ""
+    return f"{CLIENT}.{name} in {origin} is not allowed: expected text, a number or true or false, got {got}{advice}"
 
 
 def unknown(spelled: str, raw: object, origin: str) -> str:
@@ -154,7 +167,7 @@ def shown(value: object, name: str = "") -> str:
         text = f"[{', '.join(map(str, value))}]"
     else:
         text = str(value)
-    text = " ".join(text.split())
+    text = without_login(" ".join(text.split()))
     if tells_secret(text):
         return HIDDEN
     return text if len(text) <= 80 else text[:77] + "..."

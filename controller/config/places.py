@@ -36,22 +36,26 @@ def is_address(text: str) -> bool:
 
 
 def located(text: str, folder: Path) -> str:
-    """The place as an absolute path; an address stays as it is."""
+    """The place as an absolute path without `..`, one name for one place; an address stays as it is."""
     if is_address(text):
         return text
     try:
-        return str(folder / Path(text).expanduser())
+        place = folder / Path(text).expanduser()
     except RuntimeError:
         raise ConfigError(f"{text}: there is no such user; give an absolute path") from None
+    # resolved and not shortened: beyond a link `..` leads elsewhere than to the folder before it
+    return str(place.resolve() if ".." in place.parts else place)
 
 
 def absolute(text: str, whence: str) -> str:
     """The place that somebody gave who stands nowhere. Raises ConfigError for a relative path."""
-    if located(text, Path("/1")) != located(text, Path("/2")):
+    place = located(text, Path("/"))
+    if not is_address(text) and not Path(text).expanduser().is_absolute():
+        meant = located(text, Path.cwd())
         raise ConfigError(
-            f"{whence} = {text} is relative to nothing: give {Path.cwd() / text}, if that is meant, or put it in a file"
+            f"{whence} = {text} is relative to nothing: give {meant}, if that is meant, or put it in a file"
         )
-    return located(text, Path("/"))
+    return place
 
 
 def placed(path: str, value: Any, origin: str, folder: Path | None) -> Any:

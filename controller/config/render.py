@@ -50,13 +50,13 @@ Every key of Ballast, written from the declarations in `controller/config/sectio
 **Where paths lead** never depends on the folder where one stands. A relative path in a file belongs to that file's
 folder; the default of a path, or one in a shipped profile, to the checkout (where the package is installed elsewhere:
 to `BALLAST_HOME`, else `~/.ballast`). In the environment and in `--set` only absolute paths are allowed, `BALLAST_CONF`
-included. `~` is the user's home; addresses such as `s3://bucket/ballast` stay as they are. Up to 0.1.0 relative paths
-belonged to the working directory: where that still has a journal and the new place has none, nothing starts, and both
-are named.
+included. `~` is the user's home, `..` is resolved; addresses such as `s3://bucket/ballast` stay as they are. Up to
+0.1.0 relative paths belonged to the working directory: where that still has a journal and the new place has none,
+nothing starts, and both are named.
 
 **Secrets** (`kafka.client.sasl_plain_password`, `kafka.client.ssl_password`) are given in a file, or in the environment
 as `BALLAST_KAFKA__CLIENT__SASL_PLAIN_PASSWORD`, not by `--set`, which the list of processes shows. They are shown
-nowhere.
+as `***` everywhere, and so are credentials in an address: `s3a://***@bucket/ballast`.
 
 **Pulsar's names** are accepted in every layer: at the top level of a file or below `pulsar:`, as
 `BALLAST_PULSAR__<NAME>`, as `--set <name>=value`. They keep Pulsar's units. Within one layer, Pulsar's name and ours

@@ -26,10 +26,11 @@ from controller.config.sections.pulsar import Pulsar
 from controller.config.sections.reference import Reference
 from controller.config.sections.retention import Retention
 from controller.config.sections.weighted import Weighted
+from controller.domain.errors import without_login
 
-HIDDEN = "(hidden)"
+HIDDEN = "***"
 _SECRET = re.compile(r"passw|pasw|pwd|secret|jaas|token|credential|(private|access)[._-]?key", re.IGNORECASE)
-_TOLD = re.compile(rf"({_SECRET.pattern})[^\s=:]*\s*[=:](?!\s*.?{re.escape(HIDDEN)})", re.IGNORECASE)
+_TOLD = re.compile(rf"({_SECRET.pattern})[^\s=:]*\s*[=:](?!\s*.?{re.escape(HIDDEN)}(?![\w*]))", re.IGNORECASE)
 
 
 class Settings(BaseModel):
@@ -144,11 +145,13 @@ def tells_secret(text: str) -> bool:
 def _shown(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: HIDDEN if _hidden(name, inner) else inner for name, inner in value.items()}
+    if isinstance(value, str):
+        return without_login(value)
     return list(value) if isinstance(value, tuple) else value
 
 
 def _word(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(_shown(value))
+    return without_login(value) if isinstance(value, str) else json.dumps(_shown(value))
 
 
 def _hidden(name: str, value: object) -> bool:

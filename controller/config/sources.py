@@ -20,6 +20,11 @@ ENV_PROFILE = "BALLAST_PROFILE"
 ENV_CONF = "BALLAST_CONF"  # the configuration file of whoever is given none
 
 
+# What PyYAML quotes: names and values of the file, and its own words: one sign, or a token such as <stream end>.
+_QUOTED = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""")
+_OF_YAML = re.compile(r".|<[a-z ]+>")
+
+
 class _UniqueKeys(yaml.SafeLoader):
     """YAML keeps the last of two equal keys in silence; here that is an error."""
 
@@ -47,7 +52,7 @@ def read_yaml(path: Path) -> dict[Any, object]:
         line = f" line {mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or "cannot be parsed"
         if tells_secret(text):  # a password that begins with * or ! is a name to YAML, and named
-            problem = re.sub(r"'[^']{2,}'", "a value (put passwords in quotes)", problem)
+            problem = _QUOTED.sub(_without_value, problem)
         raise ConfigError(f"configuration file {path}{line} is no YAML that Ballast reads: {problem}") from None
     if tree is None:
         return {}
@@ -55,6 +60,11 @@ def read_yaml(path: Path) -> dict[Any, object]:
         told = ": write key: value, not key=value" if isinstance(tree, str) and "=" in tree else ""
         raise ConfigError(f"configuration file {path} holds {type(tree).__name__}, not sections of keys{told}")
     return tree
+
+
+def _without_value(quoted: re.Match[str]) -> str:
+    kept = _OF_YAML.fullmatch(quoted[0][1:-1]) is not None
+    return quoted[0] if kept else "a value (put passwords in quotes)"
 
 
 def layer_of_environment(env: Mapping[str, str]) -> Layer:

@@ -17,9 +17,21 @@ BallastError
 
 from __future__ import annotations
 
+import re
+
+_LOGIN = re.compile(r"(?<=://)[^@\s]*:[^@\s]*@")  # abfss://container@account has none
+
+
+def without_login(text: str) -> str:
+    """A text to be shown: addresses with credentials in them, such as `s3a://KEY:SECRET@bucket`, without those."""
+    return _LOGIN.sub("***@", text)
+
 
 class BallastError(Exception):
     """Raised for everything Ballast itself refuses; catch this at the edge of a process."""
+
+    def __str__(self) -> str:
+        return without_login(super().__str__())
 
 
 class ConfigError(BallastError):

@@ -38,7 +38,7 @@ from controller.config.places import check_old_place
 from controller.config.policy_values import split_settings
 from controller.config.settings import Settings
 from controller.domain.decision import Reason
-from controller.domain.errors import BadRecord, ConfigError
+from controller.domain.errors import BadRecord, ConfigError, without_login
 from controller.domain.ids import check_broker_id
 from controller.ledger.follower import Follower
 from controller.ops.cli_options import Conf, Profile, Sets, new_app
@@ -81,7 +81,7 @@ def agent(
     configure_logs(settings.logging.level, settings.logging.json_lines, broker=broker_id, cluster=settings.cluster.name)
     check_old_place(settings)
     check_port(settings, "agent.bind_host", "http.agent_port")
-    log.info("the journal is read at %s", settings.tables.root)
+    log.info("the journal is read at %s", without_login(settings.tables.root))
     options = dataclasses.replace(
         options_of(settings), leave_timeout_ms=int(leave_timeout_s * 1000), take_over=take_over
     )

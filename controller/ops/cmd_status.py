@@ -10,7 +10,7 @@ import typer
 from controller.bus.topics import TopicNames
 from controller.clock import wall_ms
 from controller.config.settings import Settings
-from controller.domain.errors import BallastError
+from controller.domain.errors import BallastError, without_login
 from controller.ops.cli_options import PROBLEM, AsJson, Conf, Profile, Sets, new_app, settings_of, told
 from controller.ops.evidence_text import reason_text
 from controller.ops.liveness import Heard, last_word
@@ -43,7 +43,7 @@ def status(
     now_ms = wall_ms()
     document = {
         "cluster": settings.cluster.name,
-        "tables": reader.root.root,
+        "tables": without_login(reader.root.root),
         **with_stop(reader, status_of(reader, now_ms, heard, kafka_error), settings.profile, now_ms),
     }
     if as_json:

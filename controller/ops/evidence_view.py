@@ -78,7 +78,9 @@ class EvidenceView:
             table = table.filter(pc.or_kleene(pc.equal(table["source"], broker), pc.equal(table["target"], broker)))
         if not skips:
             table = table.filter(pc.not_equal(table["kind"], "skip"))
-        found = sorted(table.to_pylist(), key=lambda row: (-row["at_ms"], -order[row["attempt_id"]], row["decision_id"]))[:limit]
+        found = sorted(
+            table.to_pylist(), key=lambda row: (-row["at_ms"], -order[row["attempt_id"]], row["decision_id"])
+        )[:limit]
         if not found:
             return []
         times = [row["at_ms"] for row in found]

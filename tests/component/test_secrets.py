@@ -107,7 +107,7 @@ def test_the_mark_reaches_the_clients(settings: Settings, monkeypatch: pytest.Mo
 def test_commands_that_reach_kafka(
     line: str, conf: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    for client in ("bus.producer.KafkaProducer", "bus.consumer.KafkaConsumer", "ops.liveness.KafkaConsumer"):
+    for client in ("bus.producer.KafkaProducer", "bus.consumer.KafkaConsumer", "bus.scan.KafkaConsumer"):
         monkeypatch.setattr(f"controller.{client}", _broken)
     said = _said(lambda: main([*line.split(), "--conf", str(conf)]), capfd)
     assert "no Kafka answers" in said

@@ -92,6 +92,9 @@ def test_another_journals_topics_are_refused_and_both_places_named() -> None:
             with pytest.raises(AnotherController, match=r"journal j1 \(tables /a/tables; controller one.* /b/tables"):
                 judge(state, owner(state=word), tables="/b/tables", take_over=True)
 
+    with pytest.raises(AnotherController, match=r"journal j1 \(tables s3://\*\*\*@b/t; controller one"):
+        judge(ClusterState(), owner(tables="s3://key:hunter2@b/t"))
+
 
 def test_the_owner_goes_on() -> None:
     assert judge(journal("j1"), owner()) == "j1"
@@ -102,6 +105,8 @@ def test_an_older_copy_of_the_tables_is_refused() -> None:
     with pytest.raises(AnotherController, match=r"has reached seq 5, the copy at /a/tables ends at 4"):
         judge(journal("j1", seq=4), owner(tables="/moved/to"))
     assert judge(journal("j1", seq=4), owner()) == "j1", "a backup that was put back in its place"
+    as_older = "/b/../a/tables"  # versions up to 0.1.0 kept `..` in it
+    assert judge(journal("j1", seq=4), owner(tables=as_older)) == "j1"
     assert judge(journal("j1", seq=4), owner(tables="/moved/to"), take_over=True) == "j1"
 
 

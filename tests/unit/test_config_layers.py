@@ -139,7 +139,7 @@ def test_kafka_client_settings_add_up_over_layers_and_hide_secrets(tmp_path: Pat
         "ssl_check_hostname": False,
     }
     assert "hunter2" not in f"{settings.dump()} {settings!r} {settings.kafka.client} {settings.model_dump()}"
-    assert settings.dump()["kafka.client"]["value"]["sasl_plain_password"] == "(hidden)"
+    assert settings.dump()["kafka.client"]["value"]["sasl_plain_password"] == "***"
 
 
 def test_environment_takes_text_numbers_switches_lists_and_nothing() -> None:

@@ -10,6 +10,7 @@ from controller.config import places
 from controller.config.load import load_settings
 from controller.config.places import check_old_place, home, located
 from controller.domain.errors import ConfigError
+from controller.ops.reading import no_tables
 
 ROOT = Path(__file__).resolve().parents[2]
 ADDRESSES = ("s3://bucket/ballast", "abfss://c@a.dfs.core.windows.net/x", "file:/x/y", "hdfs://n/x", "/data/tables")
@@ -122,3 +123,33 @@ def _home(tmp_path: Path) -> Path:
     (folder / "conf").mkdir(parents=True)
     (folder / "conf" / "profiles").symlink_to(ROOT / "conf" / "profiles")
     return folder
+
+
+def test_a_place_has_one_name(tmp_path: Path) -> None:
+    """`..` leads beyond a link, as the file system has it, and is gone from what is shown and compared."""
+    (tmp_path / "far" / "inner").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "far" / "inner")
+    given = f"{tmp_path}/link/../tables"
+    expected = str(tmp_path.resolve() / "far" / "tables")
+    assert load_settings(None, overrides=[f"tables.root={given}"], env={}).tables.root == expected
+    assert load_settings(write(tmp_path / "a", "tables: {root: ../far/tables}"), env={}).tables.root == expected
+    assert load_settings(None, env={"BALLAST_TABLES__ROOT": "s3://bucket/a/../b"}).tables.root == "s3://bucket/a/../b"
+
+
+def test_a_relative_path_is_one_also_where_it_leads_above_the_root() -> None:
+    with pytest.raises(ConfigError, match=r"tables.root = ../../../tables is relative to nothing: give /\S"):
+        load_settings(None, overrides=["tables.root=../../../tables"], env={})
+
+
+def test_credentials_in_an_address_are_not_shown(tmp_path: Path) -> None:
+    address = "s3a://AKIA4711:hun/ter2@bucket/ballast"
+    settings = load_settings(write(tmp_path, f"tables: {{root: '{address}'}}"), env={})
+    assert settings.tables.root == address
+    assert settings.dump()["tables.root"]["value"] == "s3a://***@bucket/ballast"
+    assert "hun/ter2" not in load_settings(None, overrides=[f"tables.root={address}"], env={}).told
+    twice = write(tmp_path, f"kafka: {{bootstrap_servers: '{address}'}}", "wrong.yaml")
+    with pytest.raises(ConfigError, match=r"s3a://\*\*\*@bucket/ballast") as caught:
+        load_settings(twice, env={})
+    assert "hun/ter2" not in str(caught.value)
+    assert "hun/ter2" not in str(no_tables(address))
+    assert "abfss://c@a.dfs.core.windows.net/x" in str(no_tables("abfss://c@a.dfs.core.windows.net/x"))
