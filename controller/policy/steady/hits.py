@@ -12,11 +12,11 @@ was above the tolerance. A broker is a source when the run is long enough for wh
 | above the tolerance | 8 | 4 |
 
 A run that began after a calm round may end as it began: it takes `PATIENCE` rounds at least, unless the broker is
-overloaded and at twice the level. Where more than two rounds are asked for, their mean must exceed the tolerance by
-more than its noise. `PATIENCE` outlasts a
-job of three minutes; a run that ended by itself asks its broker for two rounds more than it
-lasted, while the memory is fresh and the deviation is of that size (a periodic job that runs longer). What moves take
-off or put on a broker is taken off or put on its past as well, so that no round judges a load that is gone.
+overloaded and at twice the level, or a move had just brought it something: what was moved there stays. Where more than
+two rounds are asked for, their mean must exceed the tolerance by more than its noise. `PATIENCE` outlasts a job of
+three minutes; a run that ended by itself asks its broker for two rounds more than it lasted, while the memory is fresh
+and the deviation is of that size (a periodic job that runs longer). What moves take off or put on a broker is taken
+off or put on its past as well, so that no round judges a load that is gone.
 
 An *idle* broker is filled: at once when it has next to nothing but its base, after `PATIENCE` rounds when its bundles
 bring it little of what they could. It counts as idle until it is close to the level: what a bundle costs is estimated
@@ -65,11 +65,12 @@ class Past:
     touched: bool = False  # a move changed the broker in its current run
     sudden: bool = False  # the current run began after a round within the tolerance
     filling: int = 0  # rounds for which it still counts as idle
+    given: bool = False  # a move brought it something in the round before
 
     def to_json(self) -> list[Any]:
         """Compact: trailing zeros are left out."""
         row: list[Any] = [self.recent, self.run, self.ended_run, self.ended_peak, self.ended_ago, int(self.touched),
-                          int(self.sudden), self.filling]  # fmt: skip
+                          int(self.sudden), self.filling, int(self.given)]  # fmt: skip
         while row and not row[-1]:
             row.pop()
         return row
@@ -77,9 +78,11 @@ class Past:
     @classmethod
     def from_json(cls, row: list[Any]) -> Past:
         """What `to_json` gave."""
-        values = [*row, *[[], 0, 0, 0, 0, 0, 0, 0][len(row) :]]
-        recent, run, ended_run, ended_peak, ended_ago, touched, sudden, filling = values
-        return cls(list(recent), run, ended_run, ended_peak, ended_ago, bool(touched), bool(sudden), filling)
+        values = [*row, *[[], 0, 0, 0, 0, 0, 0, 0, 0][len(row) :]]
+        recent, run, ended_run, ended_peak, ended_ago, touched, sudden, filling, given = values
+        return cls(
+            list(recent), run, ended_run, ended_peak, ended_ago, bool(touched), bool(sudden), filling, bool(given)
+        )
 
 
 @dataclass(slots=True)
@@ -134,6 +137,7 @@ def remember(
             telling = noted[-1] > limit // 2 or noted[-1] <= IDLE * hits.fillable[at]
             past.recent = noted[-KEPT:] if telling else noted[-1:]
             past.touched = past.run > 0 and (past.touched or delta[at] != 0)
+            past.given = delta[at] > 0
         row = past.to_json()
         if row:
             brokers[name] = [int(snapshot.incarnation[at]), *row]
@@ -163,7 +167,7 @@ def _judge(hits: Hits, at: int, now: int, limit: int, full: bool) -> None:
     if now <= limit - leeway:
         _end_run(past)
     else:
-        past.sudden = past.sudden if past.run else bool(past.recent)
+        past.sudden = past.sudden if past.run else bool(past.recent) and not past.given
         past.run += 1
     hits.runs[at] = past.run
     shown = [*past.recent, now]

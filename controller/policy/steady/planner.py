@@ -178,28 +178,37 @@ class Planner:
             self.record.deny(source, pairs.obstacle(), evidence)
 
     def _fill(self, idle: int) -> None:
-        """Bring an idle broker to the level from the brokers above it, the highest first."""
+        """Bring an idle broker to the level from the brokers above it, the highest first.
+
+        Overloaded ones come first and give no more than they must: what one gives beyond that stays with another.
+        """
+        full = max(self.settings.shed.overloaded_threshold, self.model.level)
+        self._fill_from(full, idle, self.limits.strict)
+        self._fill_from(self.model.level, idle, self.limits.filling)
+
+    def _fill_from(self, above: float, idle: int, bounds: Bounds) -> None:
+        """From every broker whose score is above that, until it no longer is."""
         model = self.model
-        active = model.takes_part & (model.score > model.level) & (self.chosen.left > 0)
+        active = model.takes_part & (model.score > above) & (self.chosen.left > 0)
         enough = model.level - FILLED * model.norm
         while model.score[idle] < enough and active.any():
             if self.chosen.spent(idle):
                 return
             source = int(np.argmax(np.where(active, model.score, -1.0)))
-            pairs = self._fitting(source, idle)
+            pairs = self._fitting(source, idle, bounds)
             best = pairs.best() if pairs is not None else None
             if pairs is None or best is None:
                 active[source] = False
             else:
                 self.chosen.best_of(pairs, best, Reason.UNDERLOADED)
-                active[source] = model.score[source] > model.level and self.chosen.left[source] > 0
+                active[source] = model.score[source] > above and self.chosen.left[source] > 0
 
-    def _fitting(self, source: int, idle: int) -> Pairs | None:
+    def _fitting(self, source: int, idle: int, bounds: Bounds) -> Pairs | None:
         found = self._free_of(source)
         if found is None:
             return None
-        close = near(found, self._relief(found), float(self.model.score[source] - self.limits.filling.source_at_least))
-        return evaluate(self.model, close, np.array([idle]), self.limits.filling, self.settings.caps)
+        close = near(found, self._relief(found), float(self.model.score[source] - bounds.source_at_least))
+        return evaluate(self.model, close, np.array([idle]), bounds, self.settings.caps)
 
     def _send_home(self, bundle: int) -> bool:
         """A bundle that isolation forbids where it is goes where it may be; False: nowhere, now."""

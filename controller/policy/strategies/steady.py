@@ -33,7 +33,7 @@ class Steady:
     """See the module's text."""
 
     name = NAME
-    rules = 4
+    rules = 5
 
     def decide(self, snapshot: Snapshot, memory: Mapping[str, Any], settings: PolicySettings) -> StrategyOutcome:
         """Memory: `v`, `noise`, `brokers` (id -> incarnation and past), `speeds`, `base`, `advised`; small integers."""
