@@ -2,8 +2,8 @@
 
 `loads_of` packs what a round's snapshot knows (`controller.domain.round_loads`); `WhatIf` is the model that is asked
 and changed between rounds. A bundle that no report names counts with the mean of those that are named, one that idles
-with a part of it, as it may not idle tomorrow. A broker that registered after the round is empty; one that nobody knows
-anything of is taken for an average one.
+with a part of it, as it may not idle tomorrow. A broker that registered after the round is empty; one that has not
+reported yet has what its bundles cost; where no bundle is known it is taken for an average one.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from controller.domain.holdings import Holdings
 from controller.domain.round_loads import RoundLoads
 from controller.domain.settings import PolicySettings
 from controller.policy.constraints import capped
@@ -24,17 +25,21 @@ LEAST_SHARE = 0.1  # of the mean, with which an idle bundle counts
 Cost = tuple[float, ...]
 
 
-def loads_of(snapshot: Snapshot, settings: PolicySettings, round_id: str, state_seq: int) -> RoundLoads | None:
-    """What placements need of a round; None when it knows no broker's load."""
+def loads_of(
+    snapshot: Snapshot, settings: PolicySettings, round_id: str, state_seq: int, holdings: Holdings
+) -> RoundLoads | None:
+    """What placements need of a round; None when it knows no broker's load. `holdings`: of the journal, for brokers
+    that have not said what they have."""
     weighed = np.asarray((snapshot.weights > 0) & np.isfinite(snapshot.utilisation).any(axis=0))
     if not weighed.any():
         return None
     limit = snapshot.limit[:, weighed] / snapshot.weights[weighed]
     usage = np.maximum(snapshot.usage[:, weighed], 0.0)
     known = np.isfinite(usage) & np.isfinite(limit)
-    used = [np.where(np.asarray(known.any(axis=1))[:, None], np.where(known, usage, 0.0), np.nan)]
-    limits = [np.where(known, limit, np.inf)]
+    told = np.asarray(known.any(axis=1))[:, None]
     costs = [snapshot.cost[:, weighed]]
+    used = [np.where(told, np.where(known, usage, 0.0), _by_bundles(snapshot, costs[0], holdings))]
+    limits = [np.where(told, np.where(known, limit, np.inf), np.nan)]
     of_bundles = capped(snapshot.fields, settings.caps)
     for (total, cap), (own, _) in zip(capped(snapshot.totals, settings.caps), of_bundles, strict=True):
         used.append(total[:, None])
@@ -51,6 +56,19 @@ def loads_of(snapshot: Snapshot, settings: PolicySettings, round_id: str, state_
         bundles="\n".join(snapshot.bundles).encode(),
         costs=np.hstack(costs).astype(np.float32).tobytes(),
     )
+
+
+def _by_bundles(snapshot: Snapshot, cost: Floats, holdings: Holdings) -> Floats:
+    """[B x C] what every broker's bundles cost, those that no report names with the mean; NaN when none is named."""
+    count = len(snapshot.brokers)
+    if not len(cost):
+        return np.full((count, cost.shape[1]), np.nan)
+    owned = snapshot.owner >= 0
+    at = snapshot.owner[owned]
+    named = np.column_stack([np.bincount(at, column[owned], count) for column in cost.T])
+    held = np.array([holdings.total(broker) for broker in snapshot.brokers])
+    unnamed = np.maximum(0, held - np.bincount(at, minlength=count))
+    return np.asarray(named + unnamed[:, None] * cost.mean(axis=0))
 
 
 class Standing(NamedTuple):
@@ -78,9 +96,9 @@ class WhatIf:
         self._mean: Cost = tuple(mean.tolist())
         self._least: Cost = tuple((LEAST_SHARE * mean).tolist())
         usual = _usual(limit)
-        unknown = np.isnan(used[:, 0])[:, None]
-        average = _average(used[~unknown[:, 0]], limit[~unknown[:, 0]]) * np.where(np.isfinite(usual), usual, 0.0)
-        used, limit = np.where(unknown, average, used), np.where(unknown, usual, limit)
+        silent = (np.isnan(used[:, 0]) | np.isnan(limit[:, 0]))[:, None]
+        average = _average(used[~silent[:, 0]], limit[~silent[:, 0]]) * np.where(np.isfinite(usual), usual, 0.0)
+        used, limit = np.where(np.isnan(used), average, used), np.where(silent, usual, limit)
         self._caps: list[float] = usual[self._scored :].tolist()
         self._usual: list[float] = usual[: self._scored].tolist()
         self._empty = [0.0] * columns

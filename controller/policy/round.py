@@ -20,6 +20,7 @@ import numpy as np
 from controller.domain.decision import Decision, RoundResult
 from controller.domain.errors import OtherRules
 from controller.domain.placement_settings import PlacementSettings
+from controller.domain.round_loads import RoundLoads
 from controller.domain.settings import PolicySettings
 from controller.domain.state import ClusterState
 from controller.policy.frame import Columns, Frame, tabulate
@@ -31,7 +32,7 @@ from controller.policy.placement_tables import ruled_bundles
 from controller.policy.plan import PACING, make_plan
 from controller.policy.purses import begun_bundles
 from controller.policy.reason_codes import ALLOWED
-from controller.policy.snapshot import from_frame
+from controller.policy.snapshot import Snapshot, from_frame
 from controller.policy.split import oversized_codes
 from controller.policy.strategies import STRATEGIES, get
 from controller.policy.unreported import with_misplaced
@@ -161,8 +162,12 @@ def _result(inputs: RoundInputs, frame: Frame, strategy: str, challenger: bool) 
         plan_hash=_hash(stored, plan.decisions),
         challenger=challenger,
         inputs=stored,
-        loads=None if challenger else loads_of(snapshot, inputs.settings, inputs.round_id, inputs.state.seq),
+        loads=None if challenger else _loads_of(snapshot, inputs),
     )
+
+
+def _loads_of(snapshot: Snapshot, inputs: RoundInputs) -> RoundLoads | None:
+    return loads_of(snapshot, inputs.settings, inputs.round_id, inputs.state.seq, inputs.state.holdings)
 
 
 def _hash(stored: Mapping[str, Any], decisions: tuple[Decision, ...]) -> str:

@@ -187,10 +187,22 @@ def test_a_round_hands_over_what_it_knew() -> None:
     assert result.loads is not None
     assert (result.loads.round_id, result.loads.state_seq) == (result.round_id, 7)
     model = WhatIf(pickle.loads(pickle.dumps(result.loads)))
-    assert [round(model.standing(b).score, 2) for b in ("b0", "b1", "b2", "b3")] == [0.45, 0.35, 0.0, 0.27]
+    assert [round(model.standing(b).score, 2) for b in ("b0", "b1", "b2", "b3")] == [0.45, 0.35, 0.0, 0.0]
     assert model.known(moved)
     assert model.weight(moved) == pytest.approx(0.15, abs=0.001)
     assert not model.known("t/ns/0x12340000_0x12350000")
+
+
+def test_a_broker_that_has_not_reported_yet_has_what_its_bundles_cost() -> None:
+    """One that has just joined and been given a bundle: it is no average one."""
+    built = loads(80, 60, parts=4).silent("b2")
+    to = built.state.brokers["b2"].session
+    for name in [str(b) for b in sorted(built.state.bundles)][:1]:
+        built.state.put(replace(built.state.bundles[name], by=to))
+    result = built.round()
+    assert result.loads is not None
+    model = WhatIf(result.loads)
+    assert model.standing("b2").score == pytest.approx(0.2, abs=0.01)
 
 
 def test_a_round_without_loads_hands_over_nothing() -> None:
