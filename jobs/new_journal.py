@@ -12,7 +12,7 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from controller.bus.consumer import Record, TopicReader
@@ -50,12 +50,18 @@ def take_over_topics(
     names = TopicNames(settings.kafka.topic_prefix)
     living = listen_for_others(settings, names, journal_id, control.lease_ms + control.margin_ms)
     if living:
-        named = ", ".join(f"{who} ({journal})" for who, journal in sorted(living)[:NAMED])
-        raise AnotherController(
-            f"--new-journal: {len(living)} of the other journal are alive: {named}. Stop them first: what they serve "
-            "would be given to others as well"
-        )
+        raise AnotherController(living_text(living))
     return gather(settings, names)
+
+
+def living_text(living: Collection[Living]) -> str:
+    """Why the topics cannot be taken over while these live."""
+    named = ", ".join(f"{who} ({journal})" for who, journal in sorted(living)[:NAMED])
+    of, them, they_serve = (
+        ("one of the other journal is", "it", "it serves") if len(living) == 1
+        else (f"{len(living)} of the other journal are", "them", "they serve")
+    )  # fmt: skip
+    return f"--new-journal: {of} alive: {named}. Stop {them} first: what {they_serve} would be given to others as well"
 
 
 def check_unused(state: ClusterState, tables: str) -> None:

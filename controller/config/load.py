@@ -35,7 +35,7 @@ def load_settings(
     env = os.environ if env is None else env
     by = ""
     if path is None and env.get(ENV_CONF):
-        path, by = Path(absolute(env[ENV_CONF], f"environment variable {ENV_CONF}")), f" ({ENV_CONF})"
+        path, by = Path(absolute(env[ENV_CONF], f"environment variable {ENV_CONF}")), ENV_CONF
     tree = read_yaml(path) if path is not None else {}
     in_file = tree.pop("profile", None)
     name = profile or env.get(ENV_PROFILE) or in_file or DEFAULT_PROFILE
@@ -50,7 +50,7 @@ def load_settings(
         (layer_of_overrides(overrides), None),
     ]
     values, origins, written = _effective(layers)
-    settings = Settings.made_of(values, origins, str(name), written, f"file {path}{by}" if path is not None else "")
+    settings = Settings.made_of(values, origins, str(name), written, path, by)
     check_all(settings)
     return settings
 

@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, PrivateAttr, SecretStr
@@ -63,7 +64,8 @@ class Settings(BaseModel):
     _profile: str = PrivateAttr("")
     _origins: dict[str, str] = PrivateAttr(default_factory=dict)
     _written: dict[str, str] = PrivateAttr(default_factory=dict)
-    _file: str = PrivateAttr("")
+    _file: Path | None = PrivateAttr(None)
+    _file_by: str = PrivateAttr("")
 
     @classmethod
     def made_of(
@@ -72,11 +74,12 @@ class Settings(BaseModel):
         origins: Mapping[str, str],
         profile: str,
         written: Mapping[str, str],
-        file: str = "",
+        file: Path | None = None,
+        file_by: str = "",
     ) -> Settings:
         """Settings of validated values by path; what is not named keeps its default.
 
-        `written`: relative paths as they were given; `file`: the operator's, and who named it.
+        `written`: relative paths as they were given. `file`: the operator's; `file_by`: what named it, if not `--conf`.
         """
         sections: dict[str, dict[str, Any]] = {}
         for path, value in values.items():
@@ -87,7 +90,7 @@ class Settings(BaseModel):
         settings._profile = profile
         settings._origins = dict(origins)
         settings._written = dict(written)
-        settings._file = file
+        settings._file, settings._file_by = file, file_by
         return settings
 
     @property
@@ -105,10 +108,19 @@ class Settings(BaseModel):
         return self._origins.get(path, "default")
 
     @property
+    def file(self) -> Path | None:
+        """The operator's file, as it was named."""
+        return self._file
+
+    @property
     def told(self) -> str:
         """What counted, in words: the file or the defaults, the profile, single values from elsewhere."""
         origins = set(self._origins.values())
-        named = [self._file or "defaults", f"profile {self._profile}" if self._profile else ""]
+        by = f" ({self._file_by})" if self._file_by else ""
+        named = [
+            f"file {self._file}{by}" if self._file else "defaults",
+            f"profile {self._profile}" if self._profile else "",
+        ]
         named += sorted(origin for origin in origins if origin.startswith("environment"))
         sets = [f"{path}={_word(self.value(path))}" for path, origin in self._origins.items() if origin == "override"]
         named.append(f"--set {', '.join(sets)}" if sets else "")

@@ -25,12 +25,13 @@ from controller.ops.paths import RUN
 from controller.ops.reading import Reader
 
 app = new_app()
+MINUTES = "Each act waits up to a quarter of it, or 45 s. It goes on until the balancer is calm, so it may take longer."
 
 
 @app.command()
 def demo(
     brokers: Annotated[int, typer.Option(help="Reference brokers to start with.", min=2, max=50)] = 4,
-    minutes: Annotated[float, typer.Option(help="About how long it may take, start-up not counted.", min=1)] = 5.0,
+    minutes: Annotated[float, typer.Option(help=MINUTES, min=1)] = 5.0,
     headless: Annotated[bool, typer.Option("--headless", help="Lines of text instead of the live view.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The summary as one last JSON line.")] = False,
     folder: Annotated[Path | None, typer.Option("--dir", help="Where everything goes; new for each run.")] = None,

@@ -50,7 +50,7 @@ def run(
     check_old_place(settings)
     tables = TableRoot(settings.tables.root)
     if not any(tables.exists(name) for name in BULK):  # a mistyped address must not look like work done
-        raise no_tables(tables.root)
+        raise no_tables(tables.root, settings.file)
     engine, kept, now_ms = DeltaRsEngine(tables), kept_ms(settings), wall_ms()
     show([maintain(tables, engine, kept, now_ms, name) for name in names], as_json)
 

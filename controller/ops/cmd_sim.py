@@ -6,12 +6,14 @@ not have yet are printed. Exit code 1 when an assertion fails or a result is not
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from controller.config.sources import ENV_CONF
 from controller.domain.errors import ConfigError
 from controller.ops.cli_options import PROBLEM, new_app, told
 from controller.sim.scenario_file import Result, run_file
@@ -38,7 +40,8 @@ def sim(files: Files, rewrite: Rewrite = False, strategy: Strategy = None, plots
         if rewrite:
             path.write_text(result.text)
         problems += _told(result, rewrite, strategy)
-    typer.echo("ballast sim: configuration: defaults, and what each file says", err=True)
+    unread = f" ({ENV_CONF} is not read)" if os.environ.get(ENV_CONF) else ""
+    typer.echo(f"ballast sim: configuration: defaults, and what each file says{unread}", err=True)
     if problems:
         raise typer.Exit(PROBLEM)
 

@@ -13,7 +13,7 @@ from controller.config.settings import Settings
 from controller.domain.errors import BallastError, without_login
 from controller.ops.cli_options import PROBLEM, AsJson, Conf, Profile, Sets, new_app, settings_of, told
 from controller.ops.evidence_text import reason_text
-from controller.ops.liveness import Heard, last_word
+from controller.ops.liveness import OFFLINE, Heard, last_word
 from controller.ops.overview import status as status_of
 from controller.ops.reading import Reader
 from controller.ops.show import (
@@ -39,7 +39,7 @@ def status(
     """How things stand: controller, brokers, bundles, last round, load data, alarms."""
     settings = settings_of(conf, profile, sets)
     reader = Reader(settings)
-    heard, kafka_error = (None, "--offline") if offline else _ask_kafka(settings)
+    heard, kafka_error = (None, OFFLINE) if offline else _ask_kafka(settings)
     now_ms = wall_ms()
     document = {
         "cluster": settings.cluster.name,

@@ -13,6 +13,7 @@ from controller.bus.scan import read_newest
 from controller.bus.topics import TopicNames
 
 SILENT_AFTER_MS = 5_000
+OFFLINE = "--offline"  # instead of what went wrong with Kafka, where it was not asked
 
 
 @dataclass(frozen=True, slots=True)

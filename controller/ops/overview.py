@@ -19,7 +19,7 @@ from controller.domain.reason_words import reason_words
 from controller.domain.state import ClusterState, is_foreign
 from controller.ledger.loads import loads_progress
 from controller.ops.evidence_view import EvidenceView
-from controller.ops.liveness import SILENT_AFTER_MS, Heard
+from controller.ops.liveness import OFFLINE, SILENT_AFTER_MS, Heard
 from controller.ops.reading import Reader
 
 HOUR_MS = 3_600_000
@@ -252,6 +252,8 @@ def _strays(document: Mapping[str, Any]) -> list[str]:
 
 def _problems(document: Mapping[str, Any]) -> list[str]:
     controller, found = document["controller"], _strays(document)
+    if controller["not_asked"] not in (None, OFFLINE):
+        found.append(controller["not_asked"])
     if not controller["journal_says_running"]:
         found.append("no controller runs: start one with `ballast run`")
     elif controller["alive"] is False:

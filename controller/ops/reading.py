@@ -23,11 +23,11 @@ class NoTables(BallastError):
     """Raised when there is no journal where the configuration says that the tables are."""
 
 
-def no_tables(root: str) -> NoTables:
-    """What to raise where no tables are, with the next step."""
+def no_tables(root: str, file: Path | None = None) -> NoTables:
+    """What to raise where no tables are, with the next step. `file`: the configuration that says so."""
     return NoTables(
         f"no tables at {root}: start a controller (`ballast run` or `make demo`), "
-        f"or say where they are with --conf FILE or --set tables.root=PATH{_found_nearby()}"
+        f"or say where they are with --conf FILE or --set tables.root=PATH{_found_nearby(file)}"
     )
 
 
@@ -39,7 +39,7 @@ class Reader:
         check_old_place(settings)
         self.root = TableRoot(settings.tables.root)
         if not self.root.exists("journal"):
-            raise no_tables(self.root.root)
+            raise no_tables(self.root.root, settings.file)
 
     def state(self) -> ClusterState:
         """The cluster as the journal tells it now."""
@@ -80,9 +80,10 @@ class Reader:
         return list(found.values())
 
 
-def _found_nearby() -> str:
+def _found_nearby(but: Path | None) -> str:
     """Configuration files that local runs have left; the likeliest reason is a forgotten --conf."""
     runs = [place for place in RUN.glob("*/ballast.yaml") if (place.parent / "tables" / "journal").is_dir()]
     newest_first = sorted(runs, reverse=True)  # their names say when
-    found = [str(place) for place in (Path("ballast.yaml"), RUN / "ballast.yaml", *newest_first) if place.is_file()]
+    known = [place for place in (Path("ballast.yaml"), RUN / "ballast.yaml", *newest_first) if place.is_file()]
+    found = [str(place) for place in known if but is None or place.resolve() != but.resolve()]
     return f"; there is {', '.join(found[:3])}" if found else ""

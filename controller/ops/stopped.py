@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from controller.domain.entries import Kind
+from controller.ops.liveness import OFFLINE
 from controller.ops.reading import Reader
 
 NEXT = "no controller runs: start one with `ballast run`"
@@ -18,15 +19,20 @@ Row = dict[str, Any]
 
 
 def with_stop(reader: Reader, document: Row, profile: str, now_ms: int) -> Row:
-    """The document of `status`, told that it is about the past when the journal's last word is a controller's stop."""
+    """The document of `status`, told that it is about the past when the journal's last word is a controller's stop.
+
+    A demo is over when its Kafka, which ends with it, does not answer either.
+    """
     controller = document["controller"]
     if controller["journal_says_running"] or not controller["instance"]:
         return document
     at_ms = _stopped_at_ms(reader, document["seq"])
     ago_ms = None if at_ms is None else max(0, now_ms - at_ms)
     stopped = {**controller, "stopped_at_ms": at_ms, "stopped_ms_ago": ago_ms}
-    over = profile == DEMO
-    problems = [OVER if over and problem == NEXT else problem for problem in document["problems"]]
+    no_kafka = controller["not_asked"] if controller["not_asked"] != OFFLINE else None
+    over = profile == DEMO and no_kafka is not None
+    kept = [problem for problem in document["problems"] if not over or problem != no_kafka]  # OVER says it
+    problems = [OVER if over and problem == NEXT else problem for problem in kept]
     return {**document, "controller": stopped, "demo_is_over": over, "problems": problems}
 
 

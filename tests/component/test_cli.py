@@ -31,7 +31,7 @@ from controller.ops.cmd_drain import NotEmpty, wait_until_empty
 from controller.ops.cmd_status import round_text
 from controller.ops.evidence_text import evidence_lines, kind_text, reason_text
 from controller.ops.evidence_view import EvidenceView
-from controller.ops.liveness import Heard
+from controller.ops.liveness import OFFLINE, Heard
 from controller.ops.overview import broker_rows
 from controller.ops.overview import status as status_of
 from controller.ops.paths import ROOT
@@ -162,7 +162,8 @@ def test_status_says_when_a_controller_is_silent(run: ShortRun) -> None:
     assert "silent" in killed["problems"][0]
     unknown = status_of(reader, run.now_ms, None, "no Kafka answers")
     assert unknown["controller"]["alive"] is None
-    assert unknown["problems"] == []
+    assert unknown["problems"] == ["no Kafka answers"], "that the controller is silent is not known"
+    assert status_of(reader, run.now_ms, None, OFFLINE)["problems"] == []
 
 
 def test_a_round_without_scores_says_so(run: ShortRun) -> None:

@@ -46,6 +46,14 @@ def test_a_file_without_results_is_carried_out_and_its_results_are_printed(
     assert sim(capsys, file.parent)[:2] == (0, f"{file}: ok\n")
 
 
+def test_a_configuration_in_the_environment_is_said_not_to_count(
+    capsys: pytest.CaptureFixture[str], file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BALLAST_CONF", "/none/ballast.yaml")
+    _, _, err = sim(capsys, file)
+    assert err == "ballast sim: configuration: defaults, and what each file says (BALLAST_CONF is not read)\n"
+
+
 def test_a_file_whose_results_are_others_differs(capsys: pytest.CaptureFixture[str], file: Path) -> None:
     file.write_text(TINY + "----\nother\n\nplot\n")
     code, out, _ = sim(capsys, file)

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from controller.config.load import load_settings
 from controller.domain.entries import Entry, Kind
 from controller.ledger.journal import Journal
 from controller.ops.cli import main
+from controller.ops.liveness import OFFLINE
 from controller.ops.overview import status as status_of
 from controller.ops.reading import Reader
 from controller.ops.stopped import with_stop
@@ -44,7 +46,7 @@ def document(run: ShortRun, profile: str) -> dict[str, Any]:
 
 def call(line: str, tables: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
     with pytest.raises(SystemExit) as ended:
-        main([*line.split(), "--offline", "--set", f"tables.root={tables}"])
+        main([*line.split(), "--set", f"tables.root={tables}", "--set", "kafka.bootstrap_servers=127.0.0.1:1"])
     return int(ended.value.code or 0), capsys.readouterr().out
 
 
@@ -54,6 +56,7 @@ def test_a_finished_demo_says_so(stopped: Path, capsys: pytest.CaptureFixture[st
     assert "stopped in good order at 20" in out
     assert "all below is as it was then" in out
     assert "! this demo is over" in out
+    assert "no Kafka answers" not in out
     assert "`ballast decisions`" in out
     assert "start one with `ballast run`" not in out
 
@@ -62,8 +65,34 @@ def test_another_cluster_is_to_be_started_again(stopped: Path, capsys: pytest.Ca
     code, out = call("status --profile local", stopped, capsys)
     assert code == 1
     assert "stopped in good order at 20" in out
+    assert "! no Kafka answers at 127.0.0.1:1 (" in out
     assert "! no controller runs: start one with `ballast run`" in out
     assert "demo" not in out
+
+
+def test_a_demo_is_not_over_while_its_kafka_answers(stopped: Path, short_run: ShortRun) -> None:
+    """Nor is it known to be where Kafka was not asked."""
+    reader = Reader(load_settings(None, "demo", [f"tables.root={stopped}"], env={}))
+    for kafka_error in (None, OFFLINE):
+        told = with_stop(reader, status_of(reader, short_run.now_ms, None, kafka_error), "demo", short_run.now_ms)
+        assert told["demo_is_over"] is False
+        assert "no controller runs: start one with `ballast run`" in told["problems"]
+        assert not any("Kafka" in problem for problem in told["problems"])
+
+
+def test_the_file_that_was_given_is_no_advice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("ballast.yaml").write_text("tables: {root: none}")
+    with pytest.raises(SystemExit):
+        main(["status", "--conf", "ballast.yaml"])
+    told = capsys.readouterr().err
+    assert f"no tables at {tmp_path}/none" in told
+    assert "there is ballast.yaml" not in told
+    with pytest.raises(SystemExit):
+        main(["status", "--set", f"tables.root={tmp_path}/none"])
+    assert "there is ballast.yaml" in capsys.readouterr().err
 
 
 def test_the_document_tells_when(stopped: Path, short_run: ShortRun, capsys: pytest.CaptureFixture[str]) -> None:

@@ -156,7 +156,7 @@ def test_wiped_tables_are_refused_until_an_operator_gives_the_topics_to_a_new_jo
     asyncio.run(_fence(store, 40))
     refused(settings, spark, rf"belong to journal {before}.*--new-journal")
     with Heartbeats(agents, "b1:80"):
-        refused(settings, spark, r"--new-journal: 1 of the other journal are alive: b1:80", "--new-journal")
+        refused(settings, spark, r"--new-journal: one of the other journal is alive: b1:80", "--new-journal")
     capsys.readouterr()
     journal = Journal(settings)
     with Controller(settings, spark, "--new-journal"), Heartbeats(agents, "b1:80"):

@@ -17,6 +17,7 @@ from controller.demo.screen.view import LiveView
 from controller.domain.apply import fold
 from controller.domain.entries import Entry, Kind
 from controller.domain.state import ClusterState
+from controller.ops.cli import main
 
 BUNDLE, OTHER = "demo/orders/0x90000000_0x98000000", "demo/metrics/0x60000000_0x70000000"
 A, B = "broker-1#1.n.1", "broker-3#1.n.1"
@@ -209,7 +210,7 @@ def test_the_end_says_what_its_figures_mean_in_lines_for_80_columns() -> None:
         "Nothing lost",
         "calm 44 s",
         "33 % to 35 %",
-        "2 points apart, 51 at worst",
+        "2 points between the busiest and the idlest; 51 when it was worst",
         "58 seen by producers",
     ):
         assert word in text
@@ -237,3 +238,10 @@ def test_the_end_names_the_folder_and_what_to_type(tmp_path: Path) -> None:
     told = list(next_lines(tmp_path, [("1795313850000-0000", "why")]))
     assert any(line.endswith("explain 1795313850000-0000") for line in told)
     assert any(f"BALLAST_CONF={tmp_path}/ballast.yaml" in line for line in told)
+
+
+def test_the_help_says_that_it_may_take_longer_than_its_minutes(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["demo", "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "It goes on until the balancer is calm, so it may take longer." in said

@@ -12,7 +12,7 @@ from controller.domain.errors import ConfigError
 from controller.domain.state import ClusterState
 from controller.store.fences import Fence
 from jobs.lost_journal import LISTED, LostJournal
-from jobs.new_journal import Living, check_unused, living_of
+from jobs.new_journal import Living, check_unused, living_of, living_text
 
 WHO = {"v": 1, "broker": "b:1", "incarnation": 1, "nonce": "n", "session": 1, "applied_seq": 0}
 WHOLE = "t/n/0x00000000_0xffffffff"
@@ -116,3 +116,14 @@ def test_tables_that_hold_more_than_a_beginning_are_not_taken_for_wiped_ones() -
     check_unused(ClusterState(seq=4, journal_id="j", kafka={"cluster_id": "k"}), "/t")
     with pytest.raises(ConfigError, match="those at /t hold a journal of 9 entries"):
         check_unused(ClusterState(seq=9, commands={"c1": "accepted"}), "/t")
+
+
+def test_who_is_still_alive_is_told_in_the_right_number() -> None:
+    one, two = Living("b1:80", "journal j"), Living("b2:80", "of an older version")
+    assert living_text({one}) == (
+        "--new-journal: one of the other journal is alive: b1:80 (journal j). Stop it first: what it serves would be "
+        "given to others as well"
+    )
+    assert living_text({two, one}).startswith(
+        "--new-journal: 2 of the other journal are alive: b1:80 (journal j), b2:80 (of an older version). Stop them"
+    )

@@ -89,15 +89,17 @@ def _balance(figures: DemoFigures) -> Iterator[str]:
         yield "balance     NOT calm at the end:"
         for why in figures.not_calm:
             yield from textwrap.wrap(why, WIDTH, initial_indent=" " * 14, subsequent_indent=" " * 16)
-    yield f"            {_spread(figures)}"
+    yield from (f"            {line}" for line in _spread(figures))
 
 
-def _spread(figures: DemoFigures) -> str:
+def _spread(figures: DemoFigures) -> Iterator[str]:
     if figures.spread_before is None or figures.spread_after is None:
-        return "no round knew any load"
+        yield "no round knew any load"
+        return
     low, high = (f"{100 * at(figures.scores_after.values()):.0f} %" for at in (min, max))
     worst, last = (f"{100 * spread:.0f}" for spread in (figures.spread_before, figures.spread_after))
-    return f"brokers {low} to {high} busy at the end: {last} points apart, {worst} at worst"
+    yield f"brokers {low} to {high} busy at the end:"
+    yield f"{last} points between the busiest and the idlest; {worst} when it was worst"
 
 
 def _handovers(figures: DemoFigures) -> str:
