@@ -68,12 +68,14 @@ class Agent:
         splits: SplitWatch | None = None,
         metrics: AgentMetrics | None = None,
         process: Mapping[str, Any] | None = None,
+        on_begin: Callable[[], None] | None = None,
         boot_ms: Callable[[], int] = clock.boot_ms,
         wall_ms: Callable[[], int] = clock.wall_ms,
         jitter: float | None = None,
     ) -> None:
         """`nonce` is random and alphanumeric, new for each process. `splits` None: no splits are proposed. `process`:
-        host, pid, started_ms, by which a second one of this broker id names it."""
+        host, pid, started_ms, by which a second one of this broker id names it. `on_begin`: called once the journal has
+        been read and no such second one was heard."""
         self.broker = broker
         self.metrics = metrics or AgentMetrics()
         self.changes = Changes()
@@ -84,6 +86,7 @@ class Agent:
         self._lookup_url = lookup_url
         self._capacity = dict(capacity or {})
         self._process = dict(process or {})
+        self._on_begin = on_begin
         self._boot_ms, self._wall_ms = boot_ms, wall_ms
         self._ended: asyncio.Future[Ending] | None = None
         self._report_soon = asyncio.Event()
@@ -202,6 +205,8 @@ class Agent:
             if not await self._departure.unless_asked(self._listen_for_rivals()):
                 return Ending(OK, "left before it was known whether another process is this broker")
             if not self._ended.done():
+                if self._on_begin is not None:
+                    self._on_begin()
                 self._begin()
                 tasks += [self._start_part(part) for part in self._parts()]
             return await self._ended

@@ -6,7 +6,8 @@ import logging
 
 # During an outage the client library warns several times a second about each connection. Our producer and reader
 # report what matters themselves: records not delivered, reconnects, gaps, the last contact.
-for _name in ("kafka.cluster", "kafka.net"):
+CHATTY = ("kafka.cluster", "kafka.net")
+for _name in CHATTY:
     logging.getLogger(_name).setLevel(logging.ERROR)
 
 _CONNECTIONS = ("Connection failed", "Connection lost")

@@ -6,20 +6,75 @@ notices.
 
 from __future__ import annotations
 
+import logging
+import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from kafka import KafkaAdminClient
 
+from controller.bus import CHATTY
 from controller.bus.security import client_options
 from controller.domain.errors import BallastError
 
 NO_SETTINGS: Mapping[str, object] = {}
+CONNECT_S = 3.0
+ANSWER_MS = 5_000  # from a Kafka that takes connections
 
 
 class KafkaUnavailable(BallastError):
     """Raised when no Kafka answers at the given address."""
+
+
+def unavailable(bootstrap: str, error: Exception, settings: Mapping[str, object]) -> KafkaUnavailable:
+    """What to raise when a client could not be opened."""
+    # A refused login closes the connection as a dead server does: the client cannot tell them apart.
+    protocol = str(settings.get("security_protocol", "PLAINTEXT"))
+    hint = (
+        "is it up? (`ballast kafka up`)" if protocol == "PLAINTEXT"
+        else f"is it up, does it speak {protocol} there, and are login and certificate right?"
+    )  # fmt: skip
+    name, text = type(error).__name__, str(error)
+    why = text if text.startswith(name) else f"{name}: {text}"  # the client's own errors begin with their name
+    return KafkaUnavailable(f"no Kafka answers at {bootstrap} ({why}): {hint}")
+
+
+def check_reachable(bootstrap: str) -> None:
+    """Raise KafkaUnavailable at once when no address takes a connection: the client itself tries for half a minute."""
+    reasons = []
+    for address in bootstrap.split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
+            return
+        except (OSError, UnicodeError) as error:  # a label of a host's name that is too long
+            reasons.append(f"{address}: {getattr(error, 'strerror', None) or error}")
+    raise KafkaUnavailable(
+        f"no Kafka answers at {'; '.join(reasons)}; name it with --conf FILE or --set kafka.bootstrap_servers=HOST:PORT"
+    )
+
+
+def check_answers(bootstrap: str, settings: Mapping[str, object] = NO_SETTINGS, timeout_ms: int = ANSWER_MS) -> None:
+    """Raise KafkaUnavailable in seconds when nobody takes a connection, or no Kafka that knows these settings is
+    behind it. The client library tells of every try of its own; here the one line tells."""
+    check_reachable(bootstrap)
+    with _library_silent(), admin_client(bootstrap, settings, timeout_ms):
+        pass
+
+
+@contextmanager
+def _library_silent() -> Iterator[None]:
+    """While inside, nothing that the client library logs is heard."""
+    loggers = [logging.getLogger(name) for name in ("kafka", *CHATTY)]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
 
 
 @contextmanager
@@ -37,10 +92,7 @@ def admin_client(
             **opened,
         )
     except Exception as error:
-        # A refused login closes the connection as a dead server does: the client cannot tell them apart.
-        locked = str(settings.get("security_protocol", "PLAINTEXT")) != "PLAINTEXT"
-        hint = "is it up, and are login and certificate right?" if locked else "is it up? (`ballast kafka up`)"
-        raise KafkaUnavailable(f"no Kafka answers at {bootstrap} ({type(error).__name__}: {error}): {hint}") from error
+        raise unavailable(bootstrap, error, settings) from error
     try:
         yield client
     finally:

@@ -14,7 +14,7 @@ from typing import Any
 
 from kafka import KafkaProducer
 
-from controller.bus.cluster import NO_SETTINGS, KafkaUnavailable
+from controller.bus.cluster import NO_SETTINGS, unavailable
 from controller.bus.security import client_options
 from controller.bus.topics import MAX_RECORD_BYTES
 
@@ -73,9 +73,7 @@ class JsonProducer:
                 **opened,
             )
         except Exception as error:
-            raise KafkaUnavailable(
-                f"no Kafka answers at {bootstrap} ({type(error).__name__}: {error}): is it up? (`ballast kafka up`)"
-            ) from error
+            raise unavailable(bootstrap, error, settings) from error
 
     def send(
         self, topic: str, value: Mapping[str, Any], key: str | None = None, timestamp_ms: int | None = None

@@ -9,7 +9,7 @@ from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
 
-from controller.bus.cluster import NO_SETTINGS, KafkaUnavailable
+from controller.bus.cluster import NO_SETTINGS, unavailable
 from controller.bus.consumer import POLL_MS, Record
 from controller.bus.security import client_options
 from controller.bus.topics import MAX_RECORD_BYTES
@@ -65,9 +65,7 @@ def _open(bootstrap: str, name: str, client: Mapping[str, object], timeout_ms: i
             **opened,
         )
     except Exception as error:
-        raise KafkaUnavailable(
-            f"no Kafka answers at {bootstrap} ({type(error).__name__}: {error}): is it up?"
-        ) from error
+        raise unavailable(bootstrap, error, client) from error
     try:
         yield consumer
     finally:

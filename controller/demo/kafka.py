@@ -91,6 +91,7 @@ class EmbeddedKafka:
         if self._process() is not None:
             self._wait_until_it_answers(time.monotonic() + timeout_s)
             return
+        self._check_port()
         self.folder.mkdir(parents=True, exist_ok=True)
         self._write_settings()
         if not (self.data / "meta.properties").exists():
@@ -147,6 +148,21 @@ class EmbeddedKafka:
             return process if ours and process.status() != psutil.STATUS_ZOMBIE else None
         except (FileNotFoundError, ValueError, psutil.NoSuchProcess):
             return None
+
+    def _check_port(self) -> None:
+        """Raises KafkaNotStarted where the port cannot be had: before the folder is settled on it."""
+        settled = self._properties.exists()
+        port = self._settled_port() if settled else self._port
+        give = f"end what listens there, or give another --dir than {self.folder}" if settled else "give another --port"
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+                probe.listen()
+            except OSError as error:
+                raise KafkaNotStarted(
+                    f"--port {port}: 127.0.0.1:{port} cannot be listened on ({error.strerror}); {give}"
+                ) from None
 
     def _write_settings(self) -> None:
         if self._properties.exists():

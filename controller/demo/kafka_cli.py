@@ -23,7 +23,9 @@ DEFAULT_FOLDER = RUN / "kafka"
 @app.command()
 def up(
     folder: Folder = DEFAULT_FOLDER,
-    port: Annotated[int, typer.Option(help="Listener port; 0 takes a free one at the first start.")] = 0,
+    port: Annotated[
+        int, typer.Option(help="Listener port; 0 takes a free one at the first start.", min=0, max=65_535)
+    ] = 0,
     prefix: Annotated[str, typer.Option(help="Prefix of the topics' names.")] = "",
     as_json: AsJson = False,
 ) -> None:

@@ -28,7 +28,7 @@ from controller.broker.reference.capacity import Capacity
 from controller.broker.runtime import BundleStats
 from controller.broker.split_proposals import SplitWatch
 from controller.broker.wires import Wires
-from controller.bus.cluster import KafkaUnavailable
+from controller.bus.cluster import KafkaUnavailable, check_answers
 from controller.bus.consumer import TopicReader
 from controller.bus.producer import JsonProducer
 from controller.bus.topics import TopicNames
@@ -42,11 +42,10 @@ from controller.domain.errors import BadRecord, ConfigError, without_login
 from controller.domain.ids import check_broker_id
 from controller.ledger.follower import Follower
 from controller.ops.cli_options import Conf, Profile, Sets, new_app
-from controller.ops.commanding import check_reachable
 from controller.ops.http import HttpServer, make_app
 from controller.ops.logs import configure_logs
 from controller.ops.metrics import new_registry
-from controller.ops.start_checks import check_port
+from controller.ops.start_checks import check_listening, check_port
 from controller.policy.split import oversized
 
 app = new_app()
@@ -66,7 +65,7 @@ def agent(
     capacity: Annotated[
         list[str] | None, typer.Option(help="Capacity of the reference broker, such as cpu_pct=150; repeatable.")
     ] = None,
-    data_port: Annotated[int, typer.Option(help="Port for clients; 0 takes a free one.")] = 0,
+    data_port: Annotated[int, typer.Option(help="Port for clients; 0 takes a free one.", min=0, max=65_535)] = 0,
     leave_timeout_s: Annotated[float, typer.Option(help="Longest wait for a graceful leave.")] = 30.0,
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Do not listen for a living process of this broker: replace it.")
@@ -81,15 +80,18 @@ def agent(
     configure_logs(settings.logging.level, settings.logging.json_lines, broker=broker_id, cluster=settings.cluster.name)
     check_old_place(settings)
     check_port(settings, "agent.bind_host", "http.agent_port")
+    host = ("agent.bind_host", settings.agent.bind_host, f" ({settings.origin('agent.bind_host')})")
+    check_listening(host, ("--data-port", data_port, ""))
     log.info("the journal is read at %s", without_login(settings.tables.root))
     options = dataclasses.replace(
         options_of(settings), leave_timeout_ms=int(leave_timeout_s * 1000), take_over=take_over
     )
     limits = parse_capacity(capacity or [], capacity_of(settings))
     ending = asyncio.run(_run(settings, broker_id, options, limits, data_port))
-    log.info("agent ended", code=ending.code, text=ending.text)
     if ending.code:
         print(f"ballast agent: {ending.text}", file=sys.stderr)
+    else:
+        log.info("agent ended", text=ending.text)
     raise typer.Exit(ending.code)
 
 
@@ -181,6 +183,7 @@ async def _run(settings: Settings, broker: str, options: AgentOptions, capacity:
     )
     http = HttpServer(host, settings.http.agent_port)
     metrics = AgentMetrics(new_registry())
+    await _kafka_answers(settings)
     urgent = await _producer(settings, broker, options.lease_ms, "urgent")
     bulk = await _producer(settings, broker, options.lease_ms, "bulk")
     names = TopicNames(settings.kafka.topic_prefix)
@@ -197,9 +200,9 @@ async def _run(settings: Settings, broker: str, options: AgentOptions, capacity:
         splits=split_watch(settings),
         metrics=metrics,
         process={"host": socket.gethostname(), "pid": os.getpid(), "started_ms": wall_ms()},
+        on_begin=lambda: print(f"ballast-agent {broker} listening {http.url}", flush=True),
     )
     http.start(make_app(metrics.registry, found.health, found.routes()))
-    print(f"ballast-agent {broker} listening {http.url}", flush=True)
     _on_signals(found)
     try:
         return await found.run()
@@ -211,8 +214,6 @@ async def _run(settings: Settings, broker: str, options: AgentOptions, capacity:
 
 async def _producer(settings: Settings, broker: str, lease_ms: int, part: str) -> JsonProducer:
     """A heartbeat older than a lease is worth nothing, a load report neither: nothing is queued longer."""
-
-    await _kafka_answers(settings.kafka.bootstrap_servers)
 
     def make() -> JsonProducer:
         return JsonProducer(
@@ -227,18 +228,20 @@ async def _producer(settings: Settings, broker: str, lease_ms: int, part: str) -
     while True:
         try:
             return await asyncio.get_running_loop().run_in_executor(None, make)
-        except KafkaUnavailable as error:  # after half a minute; the message says why
+        except KafkaUnavailable as error:  # it answered a moment ago; the message says why
             log.warning("no Kafka yet, trying again", reason=str(error))
             await asyncio.sleep(TRY_AGAIN_S)
+            await _kafka_answers(settings)
 
 
-async def _kafka_answers(bootstrap: str) -> None:
-    """Wait until some address takes a connection; one line at once and one every half minute until then."""
+async def _kafka_answers(settings: Settings) -> None:
+    """Wait until a Kafka that takes these settings answers; one line at once and one every half minute until then."""
+    kafka = settings.kafka
     loop = asyncio.get_running_loop()
     say_at = loop.time()
     while True:
         try:
-            return await loop.run_in_executor(None, check_reachable, bootstrap)
+            return await loop.run_in_executor(None, check_answers, kafka.bootstrap_servers, kafka.client)
         except KafkaUnavailable as error:
             if loop.time() >= say_at:
                 log.warning("waiting for Kafka", reason=str(error))

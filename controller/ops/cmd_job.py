@@ -17,10 +17,11 @@ from pathlib import Path
 
 import typer
 
+from controller.bus.cluster import KafkaUnavailable, check_answers
 from controller.config.arguments import add_settings_arguments
 from controller.config.load import load_settings
 from controller.domain.errors import ConfigError
-from controller.ops.cli_options import new_app
+from controller.ops.cli_options import new_app, refused
 from controller.ops.paths import CONF, ROOT, jars_of
 from controller.ops.setup_java import find_java
 from controller.ops.start_checks import check_job
@@ -80,19 +81,24 @@ def run(
 ) -> None:
     """Start the job; all other options go to it: --conf, --profile, --set, --only, --take-over, --accept-new-kafka,
     --new-journal, --checkpoint, --every-round, --pid-file."""
-    check_before(context.args)
+    try:
+        check_before(context.args)
+    except KafkaUnavailable as error:
+        raise refused(error) from None
     command = spark_submit_command(context.args, spark_conf)
     sys.stdout.flush()
     os.execve(command[0], command, spark_environment(os.environ, spark_conf))
 
 
 def check_before(job_arguments: Sequence[str]) -> None:
-    """Raises ConfigError for what the job would find only after its JVM has started."""
+    """Raises ConfigError and KafkaUnavailable for what the job would find only after its JVM has started."""
     parser = argparse.ArgumentParser(prog="ballast run", add_help=False, allow_abbrev=False)
     add_settings_arguments(parser)
     parser.add_argument("--checkpoint")
     given, _ = parser.parse_known_args(list(job_arguments))
-    check_job(load_settings(given.conf, given.profile, given.set), given.checkpoint)
+    settings = load_settings(given.conf, given.profile, given.set)
+    check_job(settings, given.checkpoint)
+    check_answers(settings.kafka.bootstrap_servers, settings.kafka.client)
 
 
 def _spark_home() -> Path:

@@ -9,6 +9,7 @@ import typer
 
 from controller.ops.cli_options import Conf, Profile, Sets, new_app, settings_of, told
 from controller.ops.logs import configure_logs
+from controller.ops.start_checks import check_folder, check_listening
 from controller.store.server import main as serve
 
 app = new_app()
@@ -31,6 +32,12 @@ def store(
     settings = settings_of(conf, profile, sets)
     configure_logs(settings.logging.level, settings.logging.json_lines, process="store")
     given_host, _, given_port = settings.store.address.rpartition(":")
+    origin = f" (store.address, {settings.origin('store.address')})"
+    check_folder(str(data_dir), "--data-dir", "")
+    check_listening(
+        ("--host", host, "") if host else ("host", given_host, origin),
+        ("--port", port, "") if port is not None else ("port", int(given_port), origin),
+    )
     argv = ["--data-dir", str(data_dir), "--host", host or given_host]
     argv += ["--port", str(port if port is not None else given_port)]
     if settings.store.fsync if fsync is None else fsync:

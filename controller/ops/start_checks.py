@@ -5,6 +5,7 @@ Only what this machine can tell at once is looked at; an object store is left to
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from pathlib import Path
@@ -36,25 +37,44 @@ def check_folder(place: str, name: str, origin: str) -> None:
             else f"{nearest} cannot be written to" if not os.access(nearest, os.W_OK | os.X_OK)
             else ""
         )  # fmt: skip
+        if not why:
+            _make_and_take_away(Path(place), nearest)
     except (OSError, ValueError) as error:  # a name that is too long, a link to itself
         why = getattr(error, "strerror", None) or str(error)
     if why:
         raise ConfigError(f"{name} = {place}{origin} cannot be used: {why}; give a folder that can be written to")
 
 
+def _make_and_take_away(place: Path, nearest: Path) -> None:
+    """Only making it tells whether it can be made: /proc says that it can be written to. Raises OSError."""
+    made = [p for p in (place, *place.parents) if nearest in p.parents]
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    finally:
+        for folder in made:
+            with contextlib.suppress(OSError):  # it was not made, or somebody uses it by now
+                folder.rmdir()
+
+
 def check_port(settings: Settings, host_key: str, port_key: str) -> None:
     """Raises ConfigError where an address that is to be listened on cannot be had."""
+    check_listening(*((key, settings.value(key), f" ({settings.origin(key)})") for key in (host_key, port_key)))
+
+
+def check_listening(host: tuple[str, str, str], port: tuple[str, int, str]) -> None:
+    """As `check_port`, for values from anywhere: each with its name, and for messages where it comes from."""
     from controller.ops.http import listen  # the web server takes a third of a second to import
 
-    host, port = settings.value(host_key), settings.value(port_key)
     try:
-        listen(host, port).close()
+        listen(host[1], port[1]).close()
     except OSError as error:
         of_port = error.errno in (errno.EADDRINUSE, errno.EACCES)
-        key, give = (port_key, "another port, or 0 for a free one") if of_port else (host_key, "one of this machine")
+        (name, value, origin), give = (
+            (port, "another port, or 0 for a free one") if of_port else (host, "one of this machine")
+        )
         raise ConfigError(
-            f"{key} = {settings.value(key)} ({settings.origin(key)}): {host}:{port} cannot be listened on "
-            f"({error.strerror or error}); give {give}"
+            f"{name} = {value}{origin}: {host[1]}:{port[1]} cannot be listened on ({error.strerror or error}); "
+            f"give {give}"
         ) from None
 
 

@@ -143,16 +143,18 @@ def test_a_second_process_is_refused_unless_it_is_told_to_take_over(
         stage.agent("a", process=process)
         (session,) = await _registered(stage, "a")
         first = stage.runs["a"]
-        refused = stage.agent("a", nonce="n2")
+        begun: list[str] = []
+        refused = stage.agent("a", nonce="n2", on_begin=lambda: begun.append("n2"))
         ending = await asyncio.wait_for(stage.runs["a"], 90)
-        assert (ending.code, refused.sessions) == (LOST, None), "it has not said a word"
+        assert (ending.code, refused.sessions, begun) == (LOST, None, []), "it has not said a word"
         assert f"pid 4711 on h1 since 2023-11-14 22:13:20 UTC, session {session}" in ending.text
         assert "--take-over" in ending.text
         assert not first.done()
-        stage.agent("a", nonce="n3", told=replace(OPTIONS, take_over=True))
+        stage.agent("a", nonce="n3", told=replace(OPTIONS, take_over=True), on_begin=lambda: begun.append("n3"))
         assert (await asyncio.wait_for(first, 90)).code == LOST
         state = stage.controller.journal.state
         await stage.until(lambda: state.session_of("a") == Session("a", 2, "n3", 1), "the newer one's registration")
+        assert begun == ["n3"]
 
     play(scenario)
 

@@ -7,19 +7,24 @@ import json
 import logging
 import socket
 from concurrent.futures import Future
+from pathlib import Path
 
 import pytest
+import structlog
 
+from controller.broker.agent import Ending
 from controller.broker.agent_metrics import AgentMetrics
 from controller.broker.host_load import GBIT_BYTES
 from controller.broker.memory_runtime import MemoryFences, MemoryRuntime
 from controller.broker.reporter import Reporter
 from controller.broker.rivals import Rivals, told
+from controller.bus.cluster import check_answers
 from controller.bus.consumer import Record
 from controller.config.load import load_settings
 from controller.config.settings import Settings
 from controller.domain.ids import Session
 from controller.ops import cmd_agent
+from controller.ops.cli import main
 from controller.ops.cmd_agent import (
     _kafka_answers,
     advertised_host,
@@ -100,22 +105,20 @@ def test_the_hosts_figures_win_over_the_runtimes() -> None:
 def test_without_a_kafka_one_line_says_so_until_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     tried = 0
-    check = cmd_agent.check_reachable
 
-    def count(bootstrap: str) -> None:
+    def count(bootstrap: str, client: object) -> None:
         nonlocal tried
         tried += 1
-        if tried == 60:
-            listener.listen()
-        check(bootstrap)
+        if tried < 60:
+            check_answers(bootstrap)
 
     monkeypatch.setattr(cmd_agent, "TRY_AGAIN_S", 0.001)
-    monkeypatch.setattr(cmd_agent, "check_reachable", count)
+    monkeypatch.setattr(cmd_agent, "check_answers", count)
     monkeypatch.setattr(cmd_agent.log, "warning", lambda text, **more: said.append(f"{text}: {more['reason']}"))
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{listener.getsockname()[1]}"
-        asyncio.run(_kafka_answers(address))
+        asyncio.run(_kafka_answers(settings(f"kafka.bootstrap_servers={address}")))
     (line,) = said
     assert line.startswith(f"waiting for Kafka: no Kafka answers at {address}")
     assert tried == 60
@@ -165,3 +168,24 @@ def test_a_rival_is_named_by_what_is_known_of_it() -> None:
     assert whole == "pid 7 on h since 2023-11-14 22:13:20 UTC, session a:1#3.old.2"
     assert text(lookup_url="http://h:1") == "http://h:1, session a:1#3.old.2"
     assert text() == "an agent of an older version, session a:1#3.old.2"
+
+
+def test_why_it_was_refused_is_said_once(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    async def refused(*given: object) -> Ending:
+        return Ending(3, "another process is broker b")
+
+    monkeypatch.setattr(cmd_agent, "_run", refused)
+    root, handlers = logging.getLogger(), logging.getLogger().handlers[:]
+    level = root.level
+    try:
+        with pytest.raises(SystemExit) as ended:
+            main(["agent", "--broker-id", "b", "--set", f"tables.root={tmp_path}/t", "--set", "http.agent_port=0"])
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+        structlog.reset_defaults()
+    out, err = capfd.readouterr()
+    assert (ended.value.code, out, err.count("another process is broker b")) == (3, "", 1)
+    assert err.endswith("ballast agent: another process is broker b\n")

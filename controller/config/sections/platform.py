@@ -33,7 +33,7 @@ class Kafka(Section):
         "Where to find Kafka.",
         source="Kafka's own port, on this machine",
         pattern=rf"^{HOST_PORT}(,{HOST_PORT})*$",
-        allowed="host:port, several separated by commas without spaces",
+        allowed="host:port with a port up to 65535, several separated by commas without spaces",
     )
     topic_prefix: str = key(
         "",
@@ -105,7 +105,7 @@ class Store(Section):
         "Where the segment store listens and brokers find it; port 0 takes a free one.",
         source=DESIGN,
         pattern=rf"^{HOST_PORT}$",
-        allowed="host:port",
+        allowed="host:port with a port up to 65535",
     )
     fsync: bool = key(
         False,
