@@ -52,5 +52,6 @@ def _last_word(row: Mapping[str, Any]) -> str:
 
 
 def _state_text(row: Mapping[str, Any]) -> str:
-    words = [row["state"], *(word for word in ("drained", "leaving") if row[word])]
+    """What a broker was about to do is of no interest when it is gone."""
+    words = [row["state"], *(w for w in ("drained", "leaving") if row[w] and row["state"] != "gone")]
     return ", ".join(words)

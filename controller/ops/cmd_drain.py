@@ -14,6 +14,7 @@ import typer
 
 from controller.config.settings import Settings
 from controller.domain.errors import BallastError
+from controller.domain.state import Broker
 from controller.ledger.follower import Follower
 from controller.ops.cli_options import PROBLEM, AsJson, Conf, Profile, Sets, Timeout, Why, new_app, settings_of, told
 from controller.ops.commanding import ANSWER_S, answer_to, carry_out, tell
@@ -22,7 +23,7 @@ from controller.ops.show import duration_text
 
 app = new_app()
 undrain_app = new_app()
-Broker = Annotated[str, typer.Argument(metavar="BROKER")]
+BrokerId = Annotated[str, typer.Argument(metavar="BROKER")]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until the broker owns nothing.")]
 WaitTimeout = Annotated[float, typer.Option("--wait-timeout", help="Most seconds that --wait waits.", min=0.1)]
 WAIT_S = 600.0
@@ -35,7 +36,7 @@ class NotEmpty(BallastError):
 @app.command()
 @told
 def drain(
-    broker: Broker,
+    broker: BrokerId,
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
     why: Why = "", timeout: Timeout = ANSWER_S, wait: Wait = False, wait_timeout: WaitTimeout = WAIT_S,
 ) -> None:  # fmt: skip
@@ -48,7 +49,7 @@ def drain(
     if not as_json:
         tell(outcome, "drain", as_json)
     began_s = time.monotonic()
-    left = wait_until_empty(settings, broker, wait_timeout, lambda left: _progress(broker, left))
+    left = wait_until_empty(settings, broker, wait_timeout, lambda left: _progress(broker, left), _nobody)
     took_ms = round(1000 * (time.monotonic() - began_s))
     if as_json:
         tell(outcome, "drain", as_json, {"bundles_left": left, "waited_ms": took_ms})
@@ -60,14 +61,21 @@ def drain(
         raise typer.Exit(PROBLEM)
 
 
-def wait_until_empty(settings: Settings, broker: str, timeout_s: float, told: Callable[[int], None]) -> int:
-    """How many bundles the broker has left, 0 unless the time is up; `told` hears each number above 0 once.
+def wait_until_empty(
+    settings: Settings,
+    broker: str,
+    timeout_s: float,
+    told: Callable[[int], None],
+    nobody: Callable[[], None] = lambda: None,
+) -> int:
+    """How many bundles the broker has left, 0 unless the time is up; `told` hears each number above 0 once, `nobody`
+    is called once when there is no other broker to take them.
 
     Raises NotEmpty when somebody has undrained the broker.
     """
     follower = Follower(settings.tables.root)
     state = follower.bootstrap()
-    deadline_s, last = time.monotonic() + timeout_s, 0
+    deadline_s, last, alone = time.monotonic() + timeout_s, 0, False
     while True:
         left = sum(broker in (r.by and r.by.broker, r.to and r.to.broker) for r in state.bundles.values())
         known = state.brokers.get(broker)
@@ -75,12 +83,23 @@ def wait_until_empty(settings: Settings, broker: str, timeout_s: float, told: Ca
             raise NotEmpty(f"{broker} is not drained (any more): it keeps its {left} bundles")
         if left not in (0, last):
             told(left)
+        if left and not alone and not any(_takes(other) for other in state.live_brokers() if other.id != broker):
+            alone = True
+            nobody()
         if not left or time.monotonic() > deadline_s:
             return left
         last = left
         time.sleep(POLL_S)
         follower.catch_up()
         state = follower.state
+
+
+def _takes(other: Broker) -> bool:
+    return not (other.drained or other.leaving)
+
+
+def _nobody() -> None:
+    typer.echo("no other broker is there to take them: start one or undrain one; still waiting", err=True)
 
 
 def _progress(broker: str, left: int) -> None:
@@ -90,7 +109,7 @@ def _progress(broker: str, left: int) -> None:
 @undrain_app.command()
 @told
 def undrain(
-    broker: Broker,
+    broker: BrokerId,
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
     why: Why = "", timeout: Timeout = ANSWER_S,
 ) -> None:  # fmt: skip

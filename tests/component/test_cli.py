@@ -23,10 +23,12 @@ import pytest
 
 from controller.domain.decision import Reason
 from controller.domain.entries import Kind
+from controller.domain.events import BrokerEvent
 from controller.domain.ids import Bundle
 from controller.domain.ownership import State
 from controller.domain.reason_words import reason_words
 from controller.ops.cli import COMMANDS, main
+from controller.ops.cmd_brokers import _state_text
 from controller.ops.cmd_drain import NotEmpty, wait_until_empty
 from controller.ops.cmd_status import round_text
 from controller.ops.evidence_text import evidence_lines, kind_text, reason_text
@@ -347,6 +349,8 @@ def test_a_broker_that_is_gone_is_called_so_everywhere(tmp_path: Path) -> None:
     run = ShortRun(tmp_path / "tables")
     for broker in ("b1:8080", "b2:8080", "b3:8080"):
         run.join(broker)
+    run.batch(BrokerEvent("leaving", run.sessions["b3:8080"], run.state.seq))
+    assert run.state.brokers["b3:8080"].leaving
     run.kill("b3:8080")
     run.project()
     reader = Reader(run.settings)
@@ -354,6 +358,7 @@ def test_a_broker_that_is_gone_is_called_so_everywhere(tmp_path: Path) -> None:
     assert {row["broker"]: row["state"] for row in broker_rows(reader)} == expected
     assert {row["broker"]: row["state"] for row in reader.rows("brokers", "seq").to_pylist()} == expected
     assert status_of(reader, run.now_ms, None, None)["brokers"]["gone"] == ["b3:8080"]
+    assert [_state_text(row) for row in broker_rows(reader)] == ["alive", "alive", "gone"]
 
 
 def test_a_drain_is_waited_for_until_nothing_is_owned(tmp_path: Path) -> None:
@@ -369,8 +374,11 @@ def test_a_drain_is_waited_for_until_nothing_is_owned(tmp_path: Path) -> None:
         told.append(left)
         run.settle()  # the brokers do what they are asked for
 
+    def nobody() -> None:
+        pytest.fail("b2 is there")
+
     held = len(run.owned_by("b2:8080"))
-    assert wait_until_empty(run.settings, "b1:8080", 30.0, tell) == 0
+    assert wait_until_empty(run.settings, "b1:8080", 30.0, tell, nobody) == 0
     assert told == [6 - held]
     assert run.owned_by("b1:8080") == []
     with pytest.raises(NotEmpty, match="b2:8080 is not drained"):
@@ -384,8 +392,9 @@ def test_a_drain_that_takes_too_long_says_what_is_left(tmp_path: Path) -> None:
     run.look_up(*map(Bundle.parse, run.state.bundles))
     run.command_unanswered("drain", broker="b1:8080")
     told: list[int] = []
-    assert wait_until_empty(run.settings, "b1:8080", 0.3, told.append) == 2  # there is nobody else
-    assert told == [2]
+    alone: list[bool] = []
+    left = wait_until_empty(run.settings, "b1:8080", 0.3, told.append, lambda: alone.append(True))
+    assert (left, told, alone) == (2, [2], [True])  # there is nobody else
 
 
 def test_ids_are_never_cut(ballast: Any, run: ShortRun, monkeypatch: pytest.MonkeyPatch) -> None:
