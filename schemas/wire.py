@@ -185,6 +185,7 @@ COMMAND = Record(
         Field("who", STRING, "", "who asked", nullable=True),
         Field("why", STRING, "", "the reason given", nullable=True),
         _SENT,
+        _journal_id("the journal that it is meant for; absent: an older version"),
     ),
 )
 

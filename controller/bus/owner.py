@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from controller.bus.cluster import NO_SETTINGS
 from controller.bus.producer import JsonProducer
-from controller.bus.scan import TopicUnreadable, scan
+from controller.bus.scan import TopicUnreadable, read_newest, scan
 from controller.bus.security import check_client_settings
 from controller.domain.errors import ConfigError
 
@@ -90,6 +90,13 @@ def _not_understood(offset: int, why: str) -> ConfigError:
         f"the topic that names the owner of these topics has a record at offset {offset} that this version does not "
         f"understand ({why}): start the version that wrote it, or delete that topic if no controller runs"
     )
+
+
+def newest_owner(bootstrap: str, topic: str, client: Mapping[str, object], timeout_ms: int) -> Owner | None:
+    """Who is named, told in one look; None where nobody is, and where only the whole topic could tell. Raises
+    KafkaUnavailable, ConfigError."""
+    newest = read_newest(bootstrap, topic, client, timeout_ms=timeout_ms)
+    return resolve([(newest.offset, newest.value)], newest.offset + 1).owner if newest else None
 
 
 class OwnerTopic:

@@ -12,6 +12,7 @@ from controller.control.command_args import Effect, number_of, text_of
 from controller.control.context import Context
 from controller.control.policy_commands import end_override, set_override, set_strategy
 from controller.control.splits import begin_split, split_refusal
+from controller.control.strays import is_meant_for_another
 from controller.domain.entries import Kind
 from controller.domain.errors import BadRecord
 from controller.domain.events import COMMAND_KINDS, Command
@@ -25,7 +26,9 @@ MAX_NAMESPACE_CHARS = 256  # a bundle's name is 22 characters longer; agents' re
 
 
 def on_command(ctx: Context, command: Command) -> None:
-    """Accept and carry out, or reject with a reason; a known id changes nothing."""
+    """Accept and carry out, or reject with a reason; a known id and one of another journal change nothing."""
+    if is_meant_for_another(ctx, command):
+        return
     if command.id in ctx.state.commands:
         ctx.watch.refuse("command_repeated")
         return

@@ -1,4 +1,4 @@
-"""Controllers and agents of another journal that speak on this one's topics.
+"""Controllers, agents and operators of another journal that speak on this one's topics.
 
 They are neither believed nor granted anything; the operator is told once of each journal. That a controller may have
 been put in this one's place is judged by the owner's record (`jobs.control_owner`), never by what is said here.
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from controller.control.context import Context
 from controller.domain.entries import Kind
-from controller.domain.events import Heartbeat, Tick
+from controller.domain.events import Command, Heartbeat, Tick
 from controller.domain.state import is_foreign
 
-STRAY_CONTROLLER, STRAY_AGENT = "stray_controller", "stray_agent"
+STRAY_CONTROLLER, STRAY_AGENT, STRAY_COMMAND = "stray_controller", "stray_agent", "stray_command"
 TOLD_OF = 20  # journals: whoever invents more must not fill the journal
 
 
@@ -28,6 +28,16 @@ def is_stray(ctx: Context, beat: Heartbeat) -> bool:
         return False
     ctx.watch.refuse("heartbeat_of_another_journal")
     _tell(ctx, STRAY_AGENT, str(beat.journal_id), beat.session.broker, {"session": str(beat.session)})
+    return True
+
+
+def is_meant_for_another(ctx: Context, command: Command) -> bool:
+    """Whether an operator meant another journal: then it is no command here, not even a rejected one."""
+    if not is_foreign(ctx.state.journal_id, command.journal_id):
+        return False
+    ctx.watch.refuse("command_for_another_journal")
+    said = {"who": command.who, "kind": command.kind, "command_id": command.id}
+    _tell(ctx, STRAY_COMMAND, str(command.journal_id), None, said)
     return True
 
 

@@ -92,13 +92,15 @@ class AssignRequest:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """An operator's wish. `id` makes it happen once."""
+    """An operator's wish. `id` makes it happen once. `journal_id`: the journal that it is meant for; None from older
+    versions, and where the tables name none yet."""
 
     id: str
     kind: str
     args: Mapping[str, Any]
     who: str = ""
     why: str = ""
+    journal_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +174,7 @@ def parse_command(raw: bytes) -> Command:
         args=args,
         who=str(doc.get("who") or "")[:256],
         why=str(doc.get("why") or "")[:1024],
+        journal_id=_journal_id(doc),
     )
 
 

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from controller.bus.cluster import KafkaUnavailable
+from controller.bus.cluster import check_reachable
+from controller.bus.owner import newest_owner
+from controller.bus.topics import TopicNames
 from controller.config.settings import Settings
+from controller.domain.errors import BallastError
+from controller.domain.state import is_foreign
 from controller.ops.cli_options import PROBLEM, settings_of
 from controller.ops.operator import Operator, Outcome
 from controller.ops.reading import Reader
 from controller.ops.show import emit_json
 
 ANSWER_S = 30.0
-CONNECT_S = 3.0
+READ_MS = 10_000  # of the record that says whose topics these are
+
+
+class NotTheirs(BallastError):
+    """Raised for a command to topics that another journal has."""
 
 
 def carry_out(
@@ -35,26 +42,27 @@ def carry_out(
 
 
 def answer_to(settings: Settings, kind: str, why: str, timeout_s: float, args: Mapping[str, Any]) -> Outcome:
-    """Send the command, wait for the answer. Raises KafkaUnavailable, NoAnswer."""
+    """Send the command, wait for the answer. Raises KafkaUnavailable, NotTheirs, NoAnswer."""
     Reader(settings)  # without tables nobody could answer: say that first
     check_reachable(settings.kafka.bootstrap_servers)
     with Operator(settings) as operator:
+        refuse_if_foreign(settings, operator.follower.state.journal_id)
         return operator.run(kind, args, why, timeout_s)
 
 
-def check_reachable(bootstrap: str) -> None:
-    """Raise KafkaUnavailable at once when no address takes a connection: the client itself tries for half a minute."""
-    reasons = []
-    for address in bootstrap.split(","):
-        host, _, port = address.rpartition(":")
-        try:
-            socket.create_connection((host, int(port)), CONNECT_S).close()
-            return
-        except OSError as error:
-            reasons.append(f"{address}: {error.strerror or error}")
-    raise KafkaUnavailable(
-        f"no Kafka answers at {'; '.join(reasons)}; name it with --conf FILE or --set kafka.bootstrap_servers=HOST:PORT"
-    )
+def refuse_if_foreign(settings: Settings, ours: str | None) -> None:
+    """Raise NotTheirs when the topics are another journal's, by what their owner's record says: whoever reads
+    commands there would ignore this one, and nobody else may."""
+    kafka = settings.kafka
+    topic = TopicNames(kafka.topic_prefix).owner
+    owner = newest_owner(kafka.bootstrap_servers, topic, kafka.client, READ_MS)
+    if owner is not None and is_foreign(ours, owner.journal_id):
+        raise NotTheirs(
+            f"nothing was sent: the topics{kafka.topic_prefix and f' {kafka.topic_prefix}*'} at "
+            f"{kafka.bootstrap_servers} are those of {owner.text}, the tables at {settings.tables.root} are journal "
+            f"{ours}: name the tables that are meant with --conf FILE or --set tables.root=PATH, or another "
+            "kafka.topic_prefix"
+        )
 
 
 def tell(outcome: Outcome, kind: str, as_json: bool, more: Mapping[str, Any] | None = None) -> None:

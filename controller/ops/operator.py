@@ -76,7 +76,9 @@ class Operator:
             self._producer = JsonProducer(kafka.bootstrap_servers, "ballast-operator", kafka.client)
         identity = command_id or uuid.uuid4().hex
         record = {"v": VERSION, "id": identity, "kind": kind, "args": dict(args), "who": self._who, "why": why}
-        self._producer.send(self._names.commands, {**record, "sent_ms": wall_ms()}, key=identity)
+        meant_for = self.follower.state.journal_id or ""
+        record |= {"sent_ms": wall_ms(), "journal_id": meant_for}
+        self._producer.send(self._names.commands, record, key=identity)
         self._producer.flush()
         return identity
 

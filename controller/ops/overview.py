@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from controller.control.strays import STRAY_AGENT, STRAY_CONTROLLER
+from controller.control.strays import STRAY_AGENT, STRAY_COMMAND, STRAY_CONTROLLER
 from controller.domain.entries import Entry, Kind
 from controller.domain.load import RESOURCES
 from controller.domain.ownership import IN_FLIGHT, Ownership
@@ -246,6 +246,12 @@ def _strays(document: Mapping[str, Any]) -> list[str]:
             found.append(
                 f"{alarm['reason'].replace('_', ' ')}: {who} of journal {alarm['data']['journal_id']} spoke on these "
                 f"topics, which are this journal's, {document['journal_id']}: end it (docs/recovery.md)"
+            )
+        elif alarm["reason"] == STRAY_COMMAND:
+            said = alarm["data"]
+            found.append(
+                f"stray command: {said['who'] or 'somebody'} sent {said['kind']} for journal {said['journal_id']} to "
+                f"these topics, which are this journal's, {document['journal_id']}: it was ignored (docs/recovery.md)"
             )
     return found
 

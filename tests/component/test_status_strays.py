@@ -21,13 +21,14 @@ NOW_MS = 1_700_000_000_000
 
 @pytest.fixture
 def reader(tmp_path: Path) -> Reader:
-    """A journal `ours` that has alarmed of two strays."""
+    """A journal `ours` that has alarmed of three strays."""
     settings = Settings(tables=Tables(root=str(tmp_path / "tables")))
     root = TableRoot(settings.tables.root)
     root.create_all()
     alarms = [
         ("stray_controller", None, {"journal_id": "other", "instance": "c9"}),
         ("stray_agent", "b:1", {"journal_id": "third", "session": "b:1#1.n.1"}),
+        ("stray_command", None, {"journal_id": "fourth", "who": "ann@h", "kind": "mode", "command_id": "c0"}),
     ]
     entries = [Entry(1, Kind.CONTROLLER_STARTED, "c1", 0, NOW_MS - 9_000, data={"journal_id": "ours"})]
     for seq, (reason, broker, data) in enumerate(alarms, 2):
@@ -42,6 +43,8 @@ def test_strays_are_problems_and_the_journal_is_named(reader: Reader) -> None:
     assert [text.split(" spoke")[0] for text in found["problems"]] == [
         "stray controller: c9 of journal other",
         "stray agent: b:1#1.n.1 of journal third",
+        "stray command: ann@h sent mode for journal fourth to these topics, which are this journal's, ours: "
+        "it was ignored (docs/recovery.md)",
     ]
     assert "id ours" in dict(_facts({"cluster": "c", "tables": "t", **found}))["journal"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from kafka import KafkaConsumer, TopicPartition
@@ -12,9 +13,16 @@ from kafka import KafkaConsumer, TopicPartition
 from controller.bus.owner import KEY, RUNNING, Owner, OwnerTopic
 from controller.bus.producer import JsonProducer
 from controller.bus.topics import TopicNames
+from controller.config.load import load_settings
 from controller.demo.kafka import EmbeddedKafka
+from controller.domain.entries import Entry, Kind
 from controller.domain.errors import AnotherController, ForeignCommit
+from controller.domain.events import parse_command
 from controller.domain.state import ClusterState
+from controller.ledger.journal import Journal
+from controller.ledger.tables import TableRoot
+from controller.ops.commanding import NotTheirs, answer_to
+from controller.ops.operator import NoAnswer
 from jobs.control_owner import Claimant
 
 pytestmark = pytest.mark.kafka
@@ -118,3 +126,40 @@ def _first(kafka: EmbeddedKafka, topics: TopicNames) -> str:
     consumer.close()
     assert {record.key for record in records} == {KEY.encode()}
     return str(records[0].value.decode().split('"instance":"')[1].split('"')[0])
+
+
+def test_a_command_from_the_folder_of_another_journal_is_not_sent(
+    kafka: EmbeddedKafka, topics: TopicNames, tmp_path: Path
+) -> None:
+    root = TableRoot(str(tmp_path / "tables"))
+    root.create_all()
+    Journal(root).commit([Entry(1, Kind.CONTROLLER_STARTED, "c", 0, 0, data={"journal_id": "journal-of-me"})], "c", 0)
+    topic = OwnerTopic(kafka.bootstrap, topics.owner)
+    topic.write(
+        Owner("journal-of-other", "other", "/other/tables", RUNNING, 1), topic.read(), lambda seen: seen is None
+    )
+    settings = load_settings(
+        None,
+        overrides=[
+            f"kafka.bootstrap_servers={kafka.bootstrap}",
+            f"kafka.topic_prefix={topics.prefix}",
+            f"tables.root={root.root}",
+        ],
+        env={},
+    )
+    with pytest.raises(NotTheirs) as caught:
+        answer_to(settings, "mode", "", 1.0, {"mode": "paused"})
+    assert "journal journal-of-other (tables /other/tables;" in str(caught.value)
+    assert f"the tables at {root.root} are journal journal-of-me" in str(caught.value)
+    partition = TopicPartition(topics.commands, 0)
+    consumer = KafkaConsumer(bootstrap_servers=kafka.bootstrap)
+    assert consumer.end_offsets([partition])[partition] == 0
+    mine = Owner("journal-of-me", "me", root.root, RUNNING, 1)
+    topic.write(mine, topic.read(), lambda seen: seen != mine)
+    with pytest.raises(NoAnswer):  # it was sent; nobody is there to answer
+        answer_to(settings, "mode", "", 0.3, {"mode": "paused"})
+    consumer.assign([partition])
+    consumer.seek_to_beginning(partition)
+    (record,) = next(iter(consumer.poll(timeout_ms=5_000).values()))
+    consumer.close()
+    assert parse_command(record.value).journal_id == "journal-of-me"

@@ -1,4 +1,4 @@
-"""Controllers and agents of another journal on this one's topics: heard, told once, granted nothing."""
+"""Controllers, agents and operators of another journal on this one's topics: heard, told once, granted nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from controller.control.strays import TOLD_OF
 from controller.domain.apply import fold
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import BadRecord
-from controller.domain.events import Heartbeat, Tick, parse_heartbeat
+from controller.domain.events import Command, Heartbeat, Tick, parse_command, parse_heartbeat
 from controller.domain.ids import Bundle, Session
 from tests.unit.step_driver import StepDriver
 
@@ -94,3 +94,31 @@ def test_records_with_and_without_a_journal_are_read() -> None:
         for bad in (7, "x" * 65, ["ours"], "a\nb"):
             with pytest.raises(BadRecord, match="journal_id"):
                 parse_heartbeat(json.dumps(record | {"journal_id": bad}).encode())
+
+
+def test_a_command_for_another_journal_is_neither_carried_out_nor_answered(driver: StepDriver) -> None:
+    for number in range(3):
+        driver.run(Command(f"k{number}", "mode", {"mode": "paused"}, "ann@h", "", "other"))
+    assert driver.state.mode != "paused"
+    assert "k0" not in driver.state.commands
+    assert driver.watch.refused["command_for_another_journal"] == 3
+    assert alarms(driver) == [("stray_command", None, "other")]
+    (told,) = [e for e in driver.journal if e.kind is Kind.ALARM]
+    assert {k: told.data[k] for k in ("who", "kind", "command_id")} == {
+        "who": "ann@h", "kind": "mode", "command_id": "k0"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("journal_id", ["ours", None])
+def test_a_command_for_this_journal_or_of_an_older_version_is_carried_out(
+    driver: StepDriver, journal_id: str | None
+) -> None:
+    driver.run(Command("k1", "mode", {"mode": "paused"}, "ann@h", "", journal_id))
+    assert driver.state.mode == "paused"
+    assert alarms(driver) == []
+
+
+def test_commands_with_and_without_a_journal_are_read() -> None:
+    record = {"v": 1, "id": "c1", "kind": "mode", "args": {}}
+    for more, expected in (({}, None), ({"journal_id": ""}, None), ({"journal_id": "ours"}, "ours")):
+        assert parse_command(json.dumps(record | more).encode()).journal_id == expected
