@@ -26,7 +26,8 @@ from benchmarks import conformance_extensible, conformance_modular
 from benchmarks.conformance_compare import differences, step_differences
 from benchmarks.conformance_layout import by_name, knobs_of
 from benchmarks.conformance_reading import Fields, unknown_fields
-from benchmarks.conformance_values import Adapter, Adapters, NotApplicable
+from benchmarks.conformance_shapes import check_shapes
+from benchmarks.conformance_values import Adapter, Adapters, BadCase, NotApplicable
 from controller.domain.errors import BallastError
 
 MAX_NOT_APPLICABLE = 0.05  # of the cases in the file
@@ -38,6 +39,9 @@ _STEP_ANSWERS = ("tombstone",)  # beside whatever begins with "expect": what a s
 
 def main(arguments: Sequence[str]) -> int:
     """The command; returns the exit code."""
+    if {"-h", "--help"} & set(arguments):
+        print(__doc__)
+        return 0
     if len(arguments) != 1:
         print("usage: python -m benchmarks.conformance FILE", file=sys.stderr)
         return 2
@@ -66,8 +70,12 @@ def read_cases(path: Path) -> list[Mapping[str, Any]]:
 
 def run_case(case: Mapping[str, Any], adapters: Adapters | None = None) -> tuple[str, str]:
     """One of OUTCOMES and the line to print."""
-    question, withheld = withhold(case)
     name = f"{case.get('id', '?')} {case.get('kind')} {case.get('strategy', '')}: {case.get('source_test', '')}"
+    try:
+        check_shapes(case)
+    except BadCase as error:
+        return "fail", f"fail {name}: {error}"
+    question, withheld = withhold(case)
     adapter = find_adapter(question, _all_adapters() if adapters is None else adapters)
     if adapter is None:
         return "fail", f"fail {name}: no adapter for kind {case.get('kind')!r}, strategy {case.get('strategy')!r}"
@@ -78,8 +86,10 @@ def run_case(case: Mapping[str, Any], adapters: Adapters | None = None) -> tuple
         return "not_applicable", f"n/a  {name}: {reason}"
     except BallastError as error:
         return "fail", f"fail {name}: {error}"
+    except BadCase as error:
+        return "fail", f"fail {name}: {error}"
     except Exception as error:  # a case that breaks the code under test is a finding, the next one still has to run
-        return "fail", f"fail {name}: {type(error).__name__}: {error}"
+        return "fail", f"fail {name}: {question.last_read()} cannot be used here ({type(error).__name__}: {error})"
     unknown = unknown_fields(question)
     if unknown:
         kind = f"kind {case.get('kind')!r}, strategy {case.get('strategy')!r}"

@@ -13,15 +13,25 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from benchmarks.conformance_values import Either, Pick, Row, Series
+from benchmarks.conformance_values import Either, Pick, Row, Sentence, Series
 
 TOLERANCE = 1e-7  # relative and absolute: Pulsar's 32-bit percentages leave an error of that size
 MAX_TOLERANCE = 0.01  # what a case may ask for
-_COMMENTS = ("reference_result", "tolerance", "notes")  # about the case, not results of the method
+_COMMENTS = ("tolerance", "notes")  # about the case, not results of the method
 _SETS = ("decisions",)  # Pulsar returns a HashSet
 _COUNTERS = ("counter", "counters")  # what a case does not name, it does not care about
 _ONE_OF = ("one_of", "any_of", "oneOf", "anyOf")  # what a case may call the brokers among which the lot fell
 _NOBODY = re.compile(r"|none|null|nobody|empty|no broker|Optional\.empty", re.IGNORECASE)
+
+
+_WHICHEVER = re.compile(
+    r"any(?: one)?(?: (?:of them|candidate|broker|of the (?:candidates|brokers|equals)))?(?: \(random\))?"
+)
+_SO_MANY = re.compile(r"any (?:one )?of the (\d+)(?: equally loaded| equal)?(?: brokers| candidates| equals)?")
+
+
+class _NotUnderstood(Exception):
+    """An expectation in prose that says something nobody knows."""
 
 
 class _Nothing:
@@ -68,10 +78,8 @@ def step_differences(withheld: Sequence[Mapping[str, Any]], observed: Mapping[st
 
 def _one(name: str, value: Any, observed: Mapping[str, Any], tolerance: float) -> list[str]:
     seen = observed.get(name, _NOTHING)
-    if name == "property":  # the case tells it in prose; the adapter says whether it held in all it tried
-        if not isinstance(value, str) or not value:
-            return [f"property is {value!r}: it must be told in words"]
-        return [] if seen is True else [f"property does not hold: {_shown(seen)}"]
+    if name == "property":
+        return _property(value, seen)
     if name.endswith("_in") and seen is _NOTHING and isinstance(value, list):
         seen = observed.get(name.removesuffix("_in"), _NOTHING)
         if isinstance(seen, Pick):
@@ -85,7 +93,30 @@ def _one(name: str, value: Any, observed: Mapping[str, Any], tolerance: float) -
 
 
 def _report(name: str, value: Any, seen: Any, tolerance: float) -> list[str]:
-    return [] if equal(value, seen, tolerance) else [f"{name}: expected {value!r}, got {_shown(seen)}"]
+    try:
+        same = equal(value, seen, tolerance)
+    except _NotUnderstood as error:
+        return [f"{name}: expectation {str(error)!r} is not understood"]
+    return [] if same else [f"{name}: expected {value!r}, got {_shown(seen)}"]
+
+
+def _property(value: Any, seen: Any) -> list[str]:
+    """The case tells it in prose; the adapter says in what words it knows it, and what it found in all it tried."""
+    if not isinstance(value, str) or not value:
+        return [f"property is {value!r}: it must be told in words"]
+    if not isinstance(seen, Sentence):
+        return [f"property: {_shown(_NOTHING)}"]
+    found = re.fullmatch(seen.form, " ".join(value.lower().split()))
+    if found is None:
+        return [f"property: expectation {value!r} is not understood"]
+    if seen.holds is not True:
+        return [f"property does not hold: {seen.holds}"]
+    said = {name: float(text) for name, text in found.groupdict().items() if text is not None}
+    return [
+        f"property: {name} is {seen.figures[name]!r}, the case says {number:g}"
+        for name, number in said.items()
+        if not (seen.figures[name] == number if isinstance(seen.figures[name], int) else seen.figures[name] < number)
+    ]
 
 
 def equal(expected: Any, seen: Any, tolerance: float = TOLERANCE) -> bool:
@@ -133,13 +164,29 @@ def _picked(expected: Any, seen: Pick, tolerance: float) -> bool:
     if seen.value is None and isinstance(expected, str):
         return _NOBODY.fullmatch(expected) is not None
     if isinstance(expected, str) and re.match(r"any\b", expected):
-        count = re.search(r"any (?:one )?of the (\d+)\b", expected)
-        return seen.value is not None and (count is None or int(count[1]) == len(seen.among))
+        return seen.value is not None and _any_picked(expected, seen)
     if isinstance(expected, str) and len(seen.among) > 1 and seen.drawn:
         expected = re.split(r"\s*(?:,|\||\bor\b)\s*", expected)
     if isinstance(expected, list):
         return sorted(map(str, expected)) == sorted(map(str, seen.among))
     return (len(seen.among) <= 1 or not seen.drawn) and equal(expected, seen.value, tolerance)
+
+
+def _any_picked(expected: str, seen: Pick) -> bool:
+    """ "any", "any of them", "any one of the 99 equally loaded brokers", "any of 1, 2, 5"; and whether it is kept."""
+    text = expected.removesuffix(", remembered")
+    if text != expected and not seen.remembered:
+        return False
+    if _WHICHEVER.fullmatch(text):
+        return True
+    counted = _SO_MANY.fullmatch(text)
+    if counted is not None:
+        return int(counted[1]) == len(seen.among)
+    listed = re.fullmatch(r"any (?:one )?of (.+)", text)
+    names = re.split(r"\s*(?:,\s*or\b|,|\||\bor\b|\band\b)\s*", listed[1]) if listed else []
+    if not names or any(" " in name or not name for name in names):
+        raise _NotUnderstood(expected)
+    return sorted(names) == sorted(map(str, seen.among))
 
 
 def _like(expected: Sequence[Any], item: Any) -> Any:

@@ -129,7 +129,8 @@ def _checked(
         return Pick(None, ())
     if isinstance(placement, AvgPlacement) and placement.select(at, bundle, loads).broker != choice.broker:
         return "not remembered"
-    return Pick(loads.brokers[choice.broker], tuple(loads.brokers[one] for one in choice.among))
+    among = tuple(loads.brokers[one] for one in choice.among)
+    return Pick(loads.brokers[choice.broker], among, remembered=isinstance(placement, AvgPlacement))
 
 
 def _prepare(placement: Placement, brokers: Brokers, said: Mapping[str, Any]) -> None:

@@ -10,12 +10,17 @@ import numpy as np
 from benchmarks.conformance_layout import knobs_of, rows_of
 from benchmarks.conformance_place import SEED
 from benchmarks.conformance_place_brokers import Brokers, both_rates
-from benchmarks.conformance_values import Adapters, Case
+from benchmarks.conformance_values import Adapters, Case, Sentence
 from controller.policy.pulsar.broker_selection import BrokerSelection
 from controller.policy.pulsar.placement import Bundle, Draw, LeastLongTermMessageRate
 
 NAMESPACE = "t/ns"
 FURTHER_BUNDLES = 49  # placed after those of the case to see where they go
+
+_ELSEWHERE = (
+    r"(?:(?:all|the) )?(?:(?P<further>\d+) )?further bundles (?:never go|do not go|go never) to the broker that got the"
+    r" first bundle"
+)
 
 
 def place_by_manager(case: Case) -> Mapping[str, Any]:
@@ -49,7 +54,11 @@ def place_by_manager(case: Case) -> Mapping[str, Any]:
             pipeline.placed(bundle, NAMESPACE, at, int(row.get("topics", 0)))
             topics[at] += int(row.get("topics", 0))
             spread[at] += 1
-    return {"property": not broken or f"{broken} were placed against the filters", "placed": where, **where}
+    held: bool | str = not broken or f"{broken} were placed against the filters"
+    of_case = {where[name] for name in rows_of(case, "bundles")}
+    if held is True and of_case & {where[name] for name in where if name.startswith("further-")}:
+        held = "further bundles were placed with those of the case"
+    return {"property": Sentence(_ELSEWHERE, held, {"further": FURTHER_BUNDLES}), "placed": where, **where}
 
 
 ADAPTERS: Adapters = {("place", "ModularLoadManagerImpl"): place_by_manager}

@@ -20,15 +20,24 @@ _MAY_BE_EMPTY = (
 class Fields(Mapping[str, Any]):
     """An object of a case; objects in it, also in lists, are Fields too."""
 
-    def __init__(self, values: Mapping[str, Any], path: str = "") -> None:
+    def __init__(self, values: Mapping[str, Any], path: str = "", latest: list[str] | None = None) -> None:
         self._path = path
-        self._values = {name: _wrapped(value, self._at(name)) for name, value in values.items()}
+        self._latest: list[str] = [] if latest is None else latest  # what was asked for last, in the whole case
+        self._values = {name: _wrapped(value, self._at(name), self._latest) for name, value in values.items()}
         self._read: set[str] = set()
 
     def __getitem__(self, name: str) -> Any:
+        if name not in self._values:
+            self._latest[:] = [f"field {self._at(str(name))}, which is missing,"]
+            raise KeyError(name)
         value = self._values[name]
+        self._latest[:] = [f"field {self._at(name)}, which is {value!r},"]
         self._read.add(name)
         return value
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value, or the default: a field that need not be there is not missing."""
+        return self[name] if name in self._values else default
 
     def __contains__(self, name: object) -> bool:
         return name in self._values
@@ -41,6 +50,10 @@ class Fields(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         return repr(self._values)
+
+    def last_read(self) -> str:
+        """What was asked for last anywhere in the case, and so what an adapter failed on, or near it."""
+        return self._latest[0] if self._latest else "the case"
 
     def unread(self) -> list[str]:
         """Paths of the fields that nobody has read, in the order of the case: `steps[2].foo`."""
@@ -81,11 +94,11 @@ def pass_over(row: Mapping[str, Any], *names: str) -> None:
     known(row, *names)
 
 
-def _wrapped(value: Any, path: str) -> Any:
+def _wrapped(value: Any, path: str, latest: list[str]) -> Any:
     if isinstance(value, Mapping):
-        return Fields(value, path)
+        return Fields(value, path, latest)
     if isinstance(value, list):
-        return [_wrapped(one, f"{path}[{at}]") for at, one in enumerate(value)]
+        return [_wrapped(one, f"{path}[{at}]", latest) for at, one in enumerate(value)]
     return value
 
 

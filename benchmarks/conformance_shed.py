@@ -245,7 +245,7 @@ def active_brokers(step: str) -> list[str] | None:
 def _told(unloads: Unloads) -> dict[str, Any]:
     """What a case may state of one cycle."""
     return {
-        "unload": unloads,
+        **dict.fromkeys(("unload", "reference_result"), unloads),
         "unload_count": {broker: len(names) for broker, names in unloads.items()},
         **dict.fromkeys(("unload_count_total", "unload_total"), sum(map(len, unloads.values()))),
         "unload_bundles": _names(unloads),

@@ -9,9 +9,11 @@ from typing import Any
 from benchmarks.conformance_layout import knobs_of, rows_of, stats_of
 from benchmarks.conformance_reading import first, pass_over
 from benchmarks.conformance_splits import Namespaces, bundle_stats, namespace_bundles
-from benchmarks.conformance_values import Adapters, Case, Either, Row, Series
+from benchmarks.conformance_values import Adapters, Case, Either, Row, Sentence, Series
 from controller.policy.pulsar import split_task
 from controller.policy.pulsar.system_namespaces import namespace_of_bundle_name
+
+_AT_THE_LIMIT = r"splits \+ current bundle count ==? max(?:imum)? bundles"
 
 
 def modular_split(case: Case, checks: bool = True) -> Mapping[str, Any]:
@@ -37,16 +39,16 @@ def modular_split(case: Case, checks: bool = True) -> Mapping[str, Any]:
         "split_nonempty": bool(names),
         "decisions": [Row(bundle=bundle, broker=broker) for bundle, broker in found.items()],
         "per_cycle": Series((names,)),
-        "property": _namespaces_within_limit(names, count, knobs.load_balancer_namespace_maximum_bundles),
+        "property": _limit_reached(names, count, knobs.load_balancer_namespace_maximum_bundles),
     }
 
 
-def _namespaces_within_limit(splits: Sequence[str], count: Namespaces, limit: int) -> bool | str:
-    """No namespace has more bundles than it may after all of its splits."""
-    for namespace, new in Counter(map(namespace_of_bundle_name, splits)).items():
-        if count(namespace) + new > limit:
-            return f"{namespace} would have {count(namespace) + new} bundles"
-    return True
+def _limit_reached(splits: Sequence[str], count: Namespaces, limit: int) -> Sentence:
+    """Every namespace that splits has as many bundles after its splits as it may have."""
+    new = Counter(map(namespace_of_bundle_name, splits))
+    after = {namespace: count(namespace) + more for namespace, more in new.items()}
+    missed = [f"{namespace} would have {bundles} bundles" for namespace, bundles in after.items() if bundles != limit]
+    return Sentence(_AT_THE_LIMIT, (bool(after) and not missed) or "; ".join(missed) or "nothing is split", {})
 
 
 def modular_manager_split(case: Case) -> Mapping[str, Any]:

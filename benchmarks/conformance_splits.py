@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.conformance_layout import knobs_of, only_row, rows_of, stats_of
 from benchmarks.conformance_reading import first
-from benchmarks.conformance_values import Adapters, BadCase, Case, Either, Series
+from benchmarks.conformance_values import Adapters, BadCase, Case, Either, Sentence, Series
 from controller.domain.errors import BadRecord, BallastError, ConfigError
 from controller.domain.ids import RING_END, Bundle, topic_hash
 from controller.domain.ring import initial_bundles
@@ -39,6 +39,10 @@ _GENERATOR = re.compile(
     r"throughput (?P<bytes>[\d.]+) each"
 )
 _EXTRA = re.compile(r"plus (?P<topic>\S+) rate (?P<rate>[\d.]+)")
+_BELOW_LIMITS = (
+    r"every (?:segment|part)(?: between boundaries)? has (?:total )?msgrate < (?P<rate>[\d.]+)"
+    r"(?: and throughput < (?P<mib>[\d.]+) mib)?"
+)
 Namespaces = Callable[[str], int]
 
 
@@ -230,15 +234,15 @@ def _generated(text: str) -> dict[str, TopicLoad]:
     return loads
 
 
-def _parts_within_limits(request: SplitRequest, cuts: Sequence[int]) -> bool | str:
-    """Every part of the bundle is below both limits."""
+def _parts_within_limits(request: SplitRequest, cuts: Sequence[int]) -> Sentence:
+    """How much the heaviest part of the bundle has, of each."""
     bounds = [request.lower, *cuts, request.upper + 1]
+    rates, throughputs = [0.0], [0.0]
     for lower, upper in pairwise(bounds):
         inside = [load for topic, load in request.loads.items() if lower <= topic_hash(topic) < upper]
-        rate, throughput = sum(one.msg_rate for one in inside), sum(one.throughput for one in inside)
-        if rate >= request.max_msg_rate or throughput >= request.max_bandwidth_mbytes * MIB:
-            return f"{rate} messages/s and {throughput} bytes/s between {lower} and {upper}"
-    return True
+        rates.append(float(sum(one.msg_rate for one in inside)))
+        throughputs.append(float(sum(one.throughput for one in inside)) / MIB)
+    return Sentence(_BELOW_LIMITS, True, {"rate": max(rates), "mib": max(throughputs)})
 
 
 def _halved(chain: Sequence[str]) -> dict[str, list[str]]:

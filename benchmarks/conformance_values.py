@@ -27,12 +27,27 @@ class BadCase(Exception):
 class Pick:
     """One value of several that the method holds to be equally good.
 
-    `drawn`: at random. Otherwise it was the first of equals, and a case may name it.
+    `drawn`: at random. Otherwise it was the first of equals, and a case may name it. `remembered`: asked again, the
+    method said the same.
     """
 
     value: Any
     among: tuple[Any, ...]
     drawn: bool = True
+    remembered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A property that a case tells in prose: how it may be put, and what was found of it.
+
+    `form` is a regular expression of the whole sentence in small letters, its runs of blanks made one. Its named groups
+    are numbers; of `figures` that of the same name must be below the number, or equal to it where it is an int.
+    """
+
+    form: str
+    holds: bool | str
+    figures: Mapping[str, float | int]
 
 
 @dataclass(frozen=True, slots=True)
