@@ -23,7 +23,7 @@ from controller.config.sources import ENV_CONF
 from controller.domain.errors import BadRecord, BallastError, ConfigError
 
 OK, PROBLEM, USAGE = 0, 1, 2
-CHATTY = ("kafka", "httpx")
+CHATTY = ("kafka", "httpx", "controller.bus.producer")
 
 Conf = Annotated[Path | None, typer.Option("--conf", help=f"Configuration file; else ${ENV_CONF}.", show_default=False)]
 Profile = Annotated[str | None, typer.Option("--profile", help="Configuration profile.", show_default=False)]

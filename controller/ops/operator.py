@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from controller.bus.cluster import KafkaUnavailable
 from controller.bus.producer import JsonProducer
 from controller.bus.topics import TopicNames
 from controller.clock import wall_ms
@@ -24,6 +25,7 @@ from controller.domain.events import VERSION
 from controller.ledger.follower import Follower
 
 POLL_S = 0.1
+TAKEN_S = 30.0
 
 
 class NoAnswer(BallastError):
@@ -70,7 +72,10 @@ class Operator:
         return fresh
 
     def send(self, kind: str, args: Mapping[str, Any], why: str = "", command_id: str | None = None) -> str:
-        """Put the command into Kafka; returns its id. The same id twice happens once."""
+        """Put the command into Kafka; returns its id. The same id twice happens once.
+
+        Raises KafkaUnavailable when Kafka does not confirm it.
+        """
         if self._producer is None:
             kafka = self._settings.kafka
             self._producer = JsonProducer(kafka.bootstrap_servers, "ballast-operator", kafka.client)
@@ -78,8 +83,14 @@ class Operator:
         record = {"v": VERSION, "id": identity, "kind": kind, "args": dict(args), "who": self._who, "why": why}
         meant_for = self.follower.state.journal_id or ""
         record |= {"sent_ms": wall_ms(), "journal_id": meant_for}
-        self._producer.send(self._names.commands, record, key=identity)
+        sent = self._producer.send(self._names.commands, record, key=identity)
         self._producer.flush()
+        if error := sent.exception(TAKEN_S):
+            raise KafkaUnavailable(
+                f"Kafka did not confirm command {identity} on topic {self._names.commands} ({error}): is "
+                "kafka.topic_prefix right, and has `ballast run` created the topic? (`ballast journal` tells whether "
+                "it was carried out all the same)"
+            )
         return identity
 
     def wait(self, command_id: str, timeout_s: float = 30.0) -> Outcome:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 
+from controller.bus.cluster import KafkaUnavailable
 from controller.bus.owner import KEY, RUNNING, Owner, OwnerTopic
 from controller.bus.producer import JsonProducer
 from controller.bus.topics import TopicNames
@@ -22,7 +24,7 @@ from controller.domain.state import ClusterState
 from controller.ledger.journal import Journal
 from controller.ledger.tables import TableRoot
 from controller.ops.commanding import NotTheirs, answer_to
-from controller.ops.operator import NoAnswer
+from controller.ops.operator import NoAnswer, Operator
 from jobs.control_owner import Claimant
 
 pytestmark = pytest.mark.kafka
@@ -163,3 +165,15 @@ def test_a_command_from_the_folder_of_another_journal_is_not_sent(
     (record,) = next(iter(consumer.poll(timeout_ms=5_000).values()))
     consumer.close()
     assert parse_command(record.value).journal_id == "journal-of-me"
+
+
+def test_a_command_that_kafka_does_not_take_is_not_said_to_stay_there(
+    kafka: EmbeddedKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("controller.ops.operator.JsonProducer", partial(JsonProducer, max_block_ms=500))
+    root = TableRoot(str(tmp_path / "tables"))
+    root.create_all()
+    sets = [f"kafka.bootstrap_servers={kafka.bootstrap}", "kafka.topic_prefix=none.", f"tables.root={root.root}"]
+    operator = Operator(load_settings(None, overrides=sets, env={}))
+    with operator, pytest.raises(KafkaUnavailable, match=r"did not confirm .* topic none\.commands"):
+        operator.send("mode", {"mode": "paused"})
