@@ -7,7 +7,6 @@ no key can say, or the loader refuses, is a comment.
 
 from __future__ import annotations
 
-import difflib
 import json
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -22,7 +21,7 @@ from controller.config.settings import DEFINITIONS, Settings
 from controller.domain.errors import BallastError, ConfigError
 from controller.domain.pulsar_knobs import pulsar_name
 from controller.domain.settings import MIB, PolicySettings
-from controller.sim.backtest.grid import Value, knob_types
+from controller.sim.backtest.grid import Value
 from controller.sim.backtest.recommend import Recommendation
 
 WIDTH = 118
@@ -45,22 +44,6 @@ _SUFFIXES = (("", "", 1), ("", "_pct", 100), ("_bytes_per_s", "", 1), ("_bytes",
 
 def _alone(overrides: list[str]) -> Settings:
     return load_settings(None, None, overrides, env={})
-
-
-def check_knobs(grid: Sequence[str]) -> None:
-    """Raises ConfigError for a knob that nobody knows: the nearest one, and the key that says the same."""
-    knobs = sorted(knob_types(), key=lambda knob: (not knob.startswith("pulsar."), knob))  # the later word wins
-    for name in (text.partition("=")[0].strip() for text in grid):
-        if not name or name in knobs:
-            continue
-        keys = {knob: next((p for p, _ in _candidates(knob, 1) if p in DEFINITIONS), "") for knob in knobs}
-        words = {knob: knob for knob in knobs} | {key: knob for knob, key in keys.items() if key}
-        words |= {word.rpartition(".")[2]: knob for word, knob in words.items()}  # without its section
-        near = [words[word] for word in difflib.get_close_matches(name, words, n=1, cutoff=0.6)]
-        ours = [knob for knob in knobs if not knob.startswith("pulsar.")]
-        key = f" (in the configuration {keys[near[0]]})" if near and keys[near[0]] not in ("", near[0]) else ""
-        told = f"the nearest is {near[0]}{key}" if near else f"there are {', '.join(ours)} and Pulsar's (pulsar.…)"
-        raise ConfigError(f"--grid {name}: there is no such knob; {told}")
 
 
 def check_values(knobs: Collection[tuple[str, Value]], load: Load) -> None:
@@ -95,6 +78,11 @@ def conf_tree(settings: Mapping[str, Value | str]) -> tuple[dict[str, dict[str, 
             if tree.setdefault(section, {}).setdefault(key, found[1]) != found[1]:  # one key may say two knobs
                 left_over.append(f"{name} {json.dumps(value)} is left out: {found[0]} says another knob already.")
     return tree, left_over
+
+
+def keys_of(knob: str) -> list[str]:
+    """Keys of the configuration that may say the knob, the likeliest first."""
+    return [path for path, _ in _candidates(knob, 1) if path in DEFINITIONS]
 
 
 def _key_of(name: str, value: Value | str, load: Load = _alone) -> tuple[tuple[str, Any] | None, str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from controller.ops.show import emit_table
+from controller.sim.backtest.grid import Value
 from controller.sim.backtest.result import PointResult, table_columns
 
 # figure -> its head and digits; what is left out is in results.csv
@@ -17,16 +18,23 @@ SHOWN = {
 }  # fmt: skip
 
 
-def emit_scoreboard(results: Sequence[PointResult]) -> None:
-    """Print it; knobs that any of the results has come after the strategy."""
+def emit_scoreboard(
+    results: Sequence[PointResult], keys: Mapping[str, str], words: Mapping[tuple[str, Value], str]
+) -> None:
+    """Print it; knobs that any of the results has come after the strategy, named and valued as they were given."""
     knobs = [name for name in table_columns(results) if any(name in result.knobs for result in results)]
-    heads = ["strategy", *(f"{name} >" for name in knobs), *(f"{head} >" for head, _ in SHOWN.values())]
-    emit_table(heads, [_row(result, knobs) for result in results], empty="no finished point")
+    heads = ["strategy", *(f"{keys.get(name, name)} >" for name in knobs), *(f"{head} >" for head, _ in SHOWN.values())]
+    emit_table(heads, [_row(result, knobs, words) for result in results], empty="no finished point")
 
 
-def _row(result: PointResult, knobs: Sequence[str]) -> list[object]:
+def _row(result: PointResult, knobs: Sequence[str], words: Mapping[tuple[str, Value], str]) -> list[object]:
     figures = [_text(getattr(result, name), digits) for name, (_, digits) in SHOWN.items()]
-    return [result.strategy, *(result.knobs.get(name) for name in knobs), *figures]
+    return [result.strategy, *(_given(result, name, words) for name in knobs), *figures]
+
+
+def _given(result: PointResult, name: str, words: Mapping[tuple[str, Value], str]) -> object:
+    value = result.knobs.get(name)
+    return words.get((name, value), value) if name in result.knobs else None
 
 
 def _text(value: float | None, digits: int) -> str | None:

@@ -19,8 +19,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from controller.config.policy_values import policy_settings
 from controller.config.settings import Settings
 from controller.demo.replay_convert import Overrides
-from controller.ops.backtest_conf import check_knobs, check_values
+from controller.ops.backtest_conf import check_values
 from controller.ops.backtest_input import Input, read_input
+from controller.ops.backtest_names import Named, named_axes
 from controller.ops.backtest_report import CONF, REPORT, write_report
 from controller.ops.backtest_run import Finished, run_points
 from controller.ops.backtest_spark import job_arguments, spark_points
@@ -29,7 +30,7 @@ from controller.ops.backtest_table import emit_scoreboard
 from controller.ops.cli_options import Conf, Profile, Sets, new_app, settings_of, terminated_as_interrupted, told
 from controller.ops.cmd_job import LOCAL_SPARK_CONF
 from controller.ops.paths import RUN
-from controller.sim.backtest.grid import GridPoint, distinct, grid_points
+from controller.sim.backtest.grid import READ_BY, GridPoint, distinct, grid_points
 from controller.sim.backtest.prepared import Replay, prepare
 from controller.sim.backtest.recommend import Recommendation
 from controller.sim.backtest.result import PointRun
@@ -69,8 +70,8 @@ def backtest(
     settings = settings_of(conf, profile, sets)
     base = policy_settings(settings)
     names = [name.strip() for name in strategies.split(",") if name.strip()]
-    check_knobs(grid or [])
-    points = grid_points(names, grid or [])
+    named = named_axes(grid or [], lambda more: settings_of(conf, profile, [*(sets or []), *more]))
+    points = grid_points(names, named.axes)
     check_values(
         {knob for point in points for knob in point.knobs},
         lambda more: settings_of(conf, profile, [*(sets or []), *more]),
@@ -88,7 +89,7 @@ def backtest(
         about = _about(reports, settings.told, found, job)
         del found
         if spark:
-            arguments = job_arguments(store, job, ",".join(names), grid or [], conf, profile, sets or [])
+            arguments = job_arguments(store, job, ",".join(names), named.axes, conf, profile, sets or [])
             ended = spark_points(store, job, missing, arguments, spark_conf)
         else:
             ended = run_points(store, job, missing, jobs or os.cpu_count() or 1)
@@ -98,7 +99,7 @@ def backtest(
     finished = [run for run in runs.values() if run is not None]
     store.write_tables(finished, about)
     recommendation = write_report(out, finished, base, about)
-    _tell(about, finished, kept, out)
+    _tell(about, finished, kept, out, named)
     _recommend(recommendation, out)
     if stopped:
         typer.echo(f"ballast: stopped; {len(finished)} of {len(points)} points are kept in {out}", err=True)
@@ -152,11 +153,11 @@ def _about(reports: str, configuration: str, found: Input, job: Job) -> dict[str
     }
 
 
-def _tell(about: dict[str, Any], finished: Sequence[PointRun], kept: int, out: Path) -> None:
+def _tell(about: dict[str, Any], finished: Sequence[PointRun], kept: int, out: Path, named: Named) -> None:
     if about["refused"]:
         told_rules = ", ".join(f"{rule}: {count}" for rule, count in about["refused"].items())
         typer.echo(f"ballast: lines refused: {told_rules}; see {out / QUARANTINE}", err=True)
-    emit_scoreboard([run.point for run in finished])
+    emit_scoreboard([run.point for run in finished], named.keys, named.words)
     typer.echo(f"{len(finished)} points ({kept} kept from before), {about['steps']} steps: {out / RESULTS_CSV}")
     typer.echo(f"configuration: {about['configuration']}")
 
@@ -164,10 +165,15 @@ def _tell(about: dict[str, Any], finished: Sequence[PointRun], kept: int, out: P
 def _recommend(found: Recommendation, out: Path) -> None:
     """What the points speak for, how sure that is, and the reasons, as the report has it."""
     learned = ", ".join(f"{name} {value}" for name, value in found.settings.items() if name not in found.kept)
-    kept = ", ".join(f"{name} {value}" for name, value in found.settings.items() if name in found.kept)
+    read = READ_BY["steady"]
+    kept = ", ".join(
+        f"{name} {value}"
+        for name, value in found.settings.items()
+        if name in found.kept and (found.strategy in read or not name.startswith("steady."))
+    )
     told_kept = f"; as configured: {kept}" if kept else ""
     typer.echo(f"recommended strategy: {found.strategy or 'none'}, {found.confidence}")
-    typer.echo(f"settings: {learned or 'none'}{told_kept}: {out / CONF}")
+    typer.echo(f"settings: {learned or 'none to change'}{told_kept}: {out / CONF}")
     for sentence in (*found.reasons, *found.advice):
         typer.echo(f"- {sentence}")
     typer.echo(f"plots: {out / REPORT}")

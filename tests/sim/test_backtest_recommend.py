@@ -15,7 +15,7 @@ from controller.sim.backtest.grid import grid_points
 from controller.sim.backtest.model_error import FEWEST_CHECKED, model_error
 from controller.sim.backtest.pareto import DAY_MS
 from controller.sim.backtest.recommend import Recommendation, recommend
-from controller.sim.backtest.recommend_wording import RANGES, named
+from controller.sim.backtest.recommend_wording import RANGES, _count, _few_digits, named
 from controller.sim.backtest.result import PointResult
 from tests.sim.test_backtest_result import POINT
 
@@ -176,7 +176,7 @@ def test_another_strategy_may_win_and_steady_is_still_told_its_knobs() -> None:
     assert said.settings["shed.difference"] == 0.05
     assert said.settings["steady.tolerance"] == 0.05
     assert said.reasons[0].startswith("`threshold` with shed.difference 0.05: max/best 1.000, 3 moves")
-    assert any(line.startswith("`steady` alone: `steady` with budget") for line in said.reasons)
+    assert any(line.startswith("Of the points of `steady`: `steady` with budget") for line in said.reasons)
     told = "Of the other strategies the most even is `steady` with budget 1, churn 0.02, tolerance 0.05"
     assert any(line.startswith(told) for line in said.reasons)
     assert chosen_of_each([*GRID, other, loser], BASE) == {
@@ -245,3 +245,13 @@ def test_nothing_finished_and_nothing_moved() -> None:
 
 def test_a_point_without_a_figure_is_not_chosen() -> None:
     assert found([point(max_best=float("nan")), point("average", max_best=1.5)]).strategy == "average"
+
+
+@pytest.mark.parametrize(("number", "told"), [(1, "1 move"), (0, "0 moves"), (2, "2 moves")])
+def test_one_is_told_in_the_singular(number: int, told: str) -> None:
+    assert _count(number, "move") == told
+
+
+@pytest.mark.parametrize(("value", "told"), [(154.839, "155"), (12.345, "12.3"), (0.01234, "0.0123"), (0.0, "0")])
+def test_a_rate_has_no_more_digits_than_it_is_worth(value: float, told: str) -> None:
+    assert _few_digits(value) == told

@@ -49,7 +49,7 @@ def reasons(
         return (f"Nothing tells the points apart ({figures}): strategy `{base.strategy}` stays, as it is configured.",)
     said = [_why(results, overall, lasted_ms), *_knee(results, overall, lasted_ms)]
     if steady is not None and overall.chosen != steady.chosen:
-        said.append("`steady` alone: " + _why(results, steady, lasted_ms))
+        said.append("Of the points of `steady`: " + _why(results, steady, lasted_ms))
     said += _others(results, overall, base)
     if steady is not None:
         said += [*_neighbours(results, steady), *_too_tight(results, steady), *_idle(results, base)]
@@ -107,7 +107,9 @@ def shown(value: Value) -> str:
 
 def _why(results: Sequence[PointResult], choice: Choice, lasted_ms: int) -> str:
     point, best = results[choice.chosen], results[choice.best]
-    said = f"{named(results, point)}: {_figures(point)}, {churn(point, lasted_ms):.3f} moves of a bundle a day."
+    said = (
+        f"{named(results, point)}: {_figures(point)}, {_few_digits(churn(point, lasted_ms))} moves of a bundle a day."
+    )
     if len(choice.within) > 1:
         said += (
             f" The fewest moves of the {len(choice.within)} points that are within {WITHIN:.0%} of the best max/best "
@@ -262,8 +264,17 @@ def _allowed(name: str, value: float) -> float:
 
 
 def _figures(point: PointResult) -> str:
-    moves = f"{point.moves_balance} moves for balance" + (f" and {point.splits} splits" if point.splits else "")
+    moves = f"{_count(point.moves_balance, 'move')} for balance"
+    moves += f" and {_count(point.splits, 'split')}" if point.splits else ""
     return f"max/best {point.max_best_mean:.3f}, {moves}, {point.overload_minutes:.1f} overload minutes"
+
+
+def _count(number: int, name: str) -> str:
+    return f"{number} {name}" if number == 1 else f"{number} {name}s"
+
+
+def _few_digits(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _times(more: PointResult, fewer: PointResult) -> str:
