@@ -13,7 +13,7 @@ help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Virtual environment and JARs; afterwards everything works offline
-	@$(BIN)/python -m controller.ops.setup
+	@$(BIN)/python -m controller.process.setup
 
 demo: setup ## A balanced cluster on this machine, live (ARGS="--brokers 4 --minutes 5 --headless --json")
 	@$(BIN)/ballast demo $(ARGS)
@@ -56,7 +56,7 @@ bench: setup ## Measure; figures go to benchmarks/results/
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 lock: $(STAMP) ## Resolve the roots of conf/jars.lock anew
-	@$(BIN)/python -m controller.ops.setup --refresh-lock
+	@$(BIN)/python -m controller.process.setup --refresh-lock
 
 clean: ## Remove the environment, caches and local runs (the JARs too)
 	rm -rf $(VENV) .cache run spark-warehouse metastore_db derby.log *.egg-info

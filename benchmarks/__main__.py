@@ -14,28 +14,16 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks import (
-    backtest_speed,
-    control_latency,
-    control_stages,
-    decide_speed,
-    failover,
-    handover,
-    loads_throughput,
-    mass_lookups,
-    page,
-    report_latency,
-    rolling_restart,
-    round_bench,
-    skew_to_relief,
-    start_up,
-    step_scale,
-    strategy_field,
-)
-from benchmarks.figures import write
-from benchmarks.result import Result
+from benchmarks.measure.clients import failover, handover, mass_lookups, rolling_restart, skew_to_relief
+from benchmarks.measure.control import control_latency, control_stages, start_up, step_scale
+from benchmarks.measure.figures import write
+from benchmarks.measure.loads import loads_throughput, report_latency
+from benchmarks.measure.policy import backtest_speed, decide_speed, strategy_field
+from benchmarks.measure.policy import round as round_bench
+from benchmarks.measure.result import Result
+from benchmarks.pages import performance as page
 from controller.domain.errors import BallastError
-from controller.ops.paths import RUN
+from controller.process.paths import RUN
 
 
 def _round(folder: Path, quick: bool) -> Result:

@@ -1,0 +1,1 @@
+"""Entry points of Spark applications, and only what imports pyspark."""

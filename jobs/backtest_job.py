@@ -12,14 +12,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from controller.backtest.point.grid import distinct, grid_points
+from controller.backtest.recording.prepared import Replay
+from controller.backtest.store import Job, Store
 from controller.config.arguments import add_settings_arguments
 from controller.config.load import load_settings
 from controller.config.policy_values import policy_settings
 from controller.domain.errors import BallastError, ConfigError
-from controller.ops.backtest_store import Job, Store
-from controller.ops.logs import configure_logs
-from controller.sim.backtest.grid import distinct, grid_points
-from controller.sim.backtest.prepared import Replay
+from controller.process.logs import configure_logs
 from jobs.backtest_tasks import run_tasks
 from jobs.session import build_session
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from pyspark import SparkContext
 
+from controller.backtest.point.grid import GridPoint
+from controller.backtest.point.run_point import run_point
+from controller.backtest.recording.prepared import Prepared
+from controller.backtest.store import Job, Store, code_digest, load_arrays
 from controller.domain.errors import ConfigError
-from controller.ops.backtest_store import Job, Store, code_digest, load_arrays
-from controller.sim.backtest.grid import GridPoint
-from controller.sim.backtest.prepared import Prepared
-from controller.sim.backtest.run_point import run_point
-from jobs.loads_worker import settle
+from controller.loads.worker import settle
 
 
 def run_tasks(context: SparkContext, folder: Path, job: Job, points: Sequence[GridPoint]) -> int:

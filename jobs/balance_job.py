@@ -19,12 +19,12 @@ from pyspark.sql import SparkSession
 from controller.config.load import load_settings
 from controller.config.settings import Settings
 from controller.domain.errors import AnotherController, BallastError, ConfigError, ForeignCommit, without_login
-from controller.ops.logs import configure_logs
-from controller.ops.metrics import new_registry
-from controller.ops.start_checks import check_job
-from jobs.control_arguments import CONTROL, LOADS, Arguments, parse_arguments
+from controller.process.logs import configure_logs
+from controller.process.metrics import new_registry
+from controller.service.arguments import CONTROL, LOADS, Arguments, parse_arguments
+from controller.service.health import HealthServer
+from controller.service.start_checks import check_job
 from jobs.control_part import ControlPart
-from jobs.health import HealthServer
 from jobs.quiet import quieten
 from jobs.session import build_session
 from jobs.signals import stop_on_jvm_signals, stop_on_signals

@@ -20,7 +20,6 @@ from pyspark.sql.streaming import StreamingQuery
 from controller.bus.owner import Owner
 from controller.bus.producer import JsonProducer
 from controller.bus.topics import TopicNames, ensure_topics, live_topics
-from controller.clock import boot_ms, wall_ms
 from controller.config.policy_values import control_settings
 from controller.config.settings import Settings
 from controller.domain.apply import fold
@@ -28,22 +27,23 @@ from controller.domain.errors import AnotherController, BallastError, ForeignCom
 from controller.domain.events import RoundFinished
 from controller.domain.state import ClusterState
 from controller.ledger.tables import TableRoot
-from jobs.control_arguments import Arguments
-from jobs.control_loop import Claim, Clocks, ControlLoop
-from jobs.control_metrics import ControlMetrics
-from jobs.control_owner import Claimant
-from jobs.control_prepare import Preparation
-from jobs.control_query import control_checkpoint, remove_old_checkpoints, start_control, stop_control
-from jobs.control_source import Reaches, SourceSettings, starting_offsets
-from jobs.control_start import (
+from controller.process.clock import boot_ms, wall_ms
+from controller.service.arguments import Arguments
+from controller.service.feed import Feed
+from controller.service.loop import Claim, Clocks, ControlLoop
+from controller.service.metrics import ControlMetrics
+from controller.service.owner import Claimant
+from controller.service.prepare import Preparation
+from controller.service.reach import Reaches, SourceSettings, starting_offsets
+from controller.service.round_worker import RoundWorker
+from controller.service.start import (
     become_the_one,
     check_kafka,
     kafka_identity,
     last_entries,
 )
-from jobs.control_tables import ControlTables
-from jobs.feed import Feed
-from jobs.round_worker import RoundWorker
+from controller.service.tables import ControlTables
+from jobs.control_query import control_checkpoint, remove_old_checkpoints, start_control, stop_control
 
 log = logging.getLogger(__name__)
 

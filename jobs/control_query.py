@@ -13,9 +13,10 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from jobs.control_loop import ControlLoop
-from jobs.control_records import Offsets
-from jobs.control_source import SourceSettings, collect, read_stream
+from controller.service.loop import ControlLoop
+from controller.service.reach import SourceSettings
+from controller.service.records import Offsets
+from jobs.control_source import collect, read_stream
 
 log = logging.getLogger(__name__)
 

@@ -6,37 +6,11 @@ read in it. The judgement of leases depends on that ("Time" in the design).
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
-
-from kafka import KafkaConsumer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
-from controller.bus.security import client_options, revealed, spark_options
-from jobs.control_records import Offsets, Row
-
-log = logging.getLogger(__name__)
-
-
-class Reach(NamedTuple):
-    """What a partition holds: offsets [oldest, end)."""
-
-    oldest: int
-    end: int
-
-
-Reaches = Mapping[str, Mapping[str, Reach]]  # topic -> partition -> what it holds
-
-
-@dataclass(frozen=True)
-class SourceSettings:
-    """Where the records are. `client` holds SASL and TLS settings in kafka-python's names."""
-
-    bootstrap: str
-    topics: tuple[str, ...]
-    client: Mapping[str, object]
+from controller.bus.security import revealed, spark_options
+from controller.service.reach import SourceSettings
+from controller.service.records import Row
 
 
 def read_stream(spark: SparkSession, source: SourceSettings, starting: str) -> DataFrame:
@@ -44,7 +18,7 @@ def read_stream(spark: SparkSession, source: SourceSettings, starting: str) -> D
 
     `fetch.max.wait.ms`: an offset look-up of an idle partition otherwise waits half a second, in each batch.
     `failOnDataLoss` is off, because heartbeats older than their retention must not stop a start; records that are
-    really missing are found by their offsets (`jobs.control_records`) and reported.
+    really missing are found by their offsets (`controller.service.records`) and reported.
     """
     options = {
         "kafka.bootstrap.servers": source.bootstrap,
@@ -66,40 +40,3 @@ def collect(frame: DataFrame) -> list[Row]:
         Row(topic, partition, offset, ms, None if value is None else bytes(value), key)
         for topic, partition, offset, ms, value, key in frame.coalesce(1).collect()
     ]
-
-
-def starting_offsets(reach: Reaches, applied: Offsets, from_end: str) -> dict[str, dict[str, int]]:
-    """Where each partition is read from: the journaled offset, or the oldest record that Kafka still has.
-
-    `from_end` names the heartbeats: only those to come say anything about who lives now. Spark wants every partition.
-    An offset beyond a partition's end is refused before (`jobs.control_start`).
-    """
-    starting: dict[str, dict[str, int]] = {}
-    for topic, partitions in reach.items():
-        for partition, (oldest, end) in partitions.items():
-            wanted = end if topic == from_end else applied.get(topic, {}).get(partition, oldest)
-            if wanted < oldest:
-                log.warning(
-                    "%s-%s: the journal goes on at offset %d, Kafka has %d and later: %d records were removed unread",
-                    topic, partition, wanted, oldest, oldest - wanted,
-                )  # fmt: skip
-            starting.setdefault(topic, {})[partition] = max(wanted, oldest)
-    return starting
-
-
-def reach_of(source: SourceSettings) -> dict[str, dict[str, Reach]]:
-    """What Kafka has of every partition of the source's topics now."""
-    consumer = KafkaConsumer(bootstrap_servers=source.bootstrap, group_id=None, **client_options(source.client))
-    try:
-        partitions = [
-            TopicPartition(topic, number)
-            for topic in source.topics
-            for number in sorted(consumer.partitions_for_topic(topic) or ())
-        ]
-        oldest, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
-    finally:
-        consumer.close()
-    found: dict[str, dict[str, Reach]] = {}
-    for each in partitions:
-        found.setdefault(each.topic, {})[str(each.partition)] = Reach(oldest[each], ends[each])
-    return found

@@ -24,15 +24,15 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
 from controller.ledger.tables import TableRoot
-from jobs.loads_layout import BROKER, BUNDLE, Layout
-from jobs.loads_panes import merged_brokers
+from controller.loads.layout import BROKER, BUNDLE, Layout
+from controller.loads.panes import merged_brokers
+from controller.loads.rolling import Rolling, lag_ms
+from controller.loads.rules import Limits
+from controller.loads.seen import Seen
+from controller.loads.settings import LoadsSettings
+from controller.loads.task import BAD, BROKERS, BUNDLES, SEEN, Order
 from jobs.loads_parse import bundle_rows, packed, tables_of
-from jobs.loads_rolling import Rolling, lag_ms
 from jobs.loads_rolling_spark import rolling_rows
-from jobs.loads_rules import Limits
-from jobs.loads_seen import Seen
-from jobs.loads_settings import LoadsSettings
-from jobs.loads_task import BAD, BROKERS, BUNDLES, SEEN, Order
 from jobs.loads_writers import DriverWriter, Marker, SparkWriter
 
 log = logging.getLogger(__name__)

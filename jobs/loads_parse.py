@@ -13,9 +13,9 @@ from functools import partial
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from jobs.loads_settings import LoadsSettings
-from jobs.loads_task import BUNDLES, Order, run_task, unpacked
-from jobs.loads_worker import settle
+from controller.loads.settings import LoadsSettings
+from controller.loads.task import BUNDLES, Order, run_task, unpacked
+from controller.loads.worker import settle
 from schemas.catalog import TABLES
 from schemas.spark import ddl_type
 

@@ -11,14 +11,14 @@ from pyspark.sql import SparkSession
 
 from controller.bus.security import spark_options
 from controller.bus.topics import TopicNames, ensure_topics, live_topics, replay_topics
-from controller.clock import boot_ms, wall_ms
 from controller.config.settings import Settings
 from controller.domain.errors import BallastError
 from controller.ledger.tables import TableRoot
-from jobs.control_arguments import Arguments
+from controller.loads.settings import LoadsSettings
+from controller.process.clock import boot_ms, wall_ms
+from controller.service.arguments import Arguments
 from jobs.loads_batch import BatchReport
 from jobs.loads_query import LoadsQuery, start_loads
-from jobs.loads_settings import LoadsSettings
 from schemas.catalog import LOAD_TABLES
 from schemas.load_tables import QUARANTINE
 

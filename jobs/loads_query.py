@@ -18,12 +18,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from controller.bus.security import revealed
-from controller.clock import wall_ms
 from controller.domain.errors import BallastError
 from controller.ledger.tables import TableRoot
+from controller.loads.settings import LoadsSettings
+from controller.process.clock import wall_ms
 from jobs.loads_batch import BatchReport, LoadsBatch
 from jobs.loads_parse import prepared
-from jobs.loads_settings import LoadsSettings
 
 log = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from jobs.loads_layout import Layout
-from jobs.loads_rolling import Rolling
+from controller.loads.layout import Layout
+from controller.loads.rolling import Rolling
 from schemas.catalog import TABLES
 from schemas.spark import ddl_type
 

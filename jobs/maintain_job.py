@@ -10,7 +10,6 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from controller.clock import wall_ms
 from controller.config.arguments import add_settings_arguments
 from controller.config.load import load_settings
 from controller.config.places import check_old_place
@@ -19,7 +18,8 @@ from controller.config.settings import Settings
 from controller.domain.errors import ConfigError
 from controller.ledger.maintenance import BULK, Engine, Tended, maintain
 from controller.ledger.tables import TableRoot
-from controller.ops.logs import configure_logs
+from controller.process.clock import wall_ms
+from controller.process.logs import configure_logs
 from jobs.maintain_spark import SparkEngine
 from jobs.session import build_session
 

@@ -21,18 +21,18 @@ if "dbutils" not in globals():  # not on Databricks: the same three names, from 
 import pyarrow as pa
 from pyspark.sql import functions as F
 
+from controller.backtest.choose.choose import configured
+from controller.backtest.point.grid import distinct, grid_points
+from controller.backtest.point.result import to_columns
+from controller.backtest.recording.input import read_input
+from controller.backtest.recording.prepared import Replay, prepare
+from controller.backtest.report.configuration import check_values
+from controller.backtest.report.report import CONF, PARETO, REPORT, TIMELINE, write_report
+from controller.backtest.report.view import View
+from controller.backtest.store import QUARANTINE, Job, Store
 from controller.config.load import load_settings
 from controller.config.policy_values import policy_settings
-from controller.demo.replay_convert import Overrides
-from controller.ops.backtest_conf import check_values
-from controller.ops.backtest_input import read_input
-from controller.ops.backtest_report import CONF, PARETO, REPORT, TIMELINE, write_report
-from controller.ops.backtest_store import QUARANTINE, Job, Store
-from controller.ops.backtest_view import View
-from controller.sim.backtest.choose import configured
-from controller.sim.backtest.grid import distinct, grid_points
-from controller.sim.backtest.prepared import Replay, prepare
-from controller.sim.backtest.result import to_columns
+from controller.loads.recorded import Overrides
 from jobs.backtest_tasks import run_tasks
 
 dbutils.widgets.text("tables", "run/tables", "Folder of the Delta tables")

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import NumericType, TimestampType
 
-from controller.ops.show import emit_table
+from controller.cli.show import emit_table
 from jobs.session import build_session
 
 ROWS_SHOWN = 30

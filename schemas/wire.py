@@ -10,7 +10,7 @@ from schemas.record import DOUBLE, LONG, OBJECT, STRING, Field, ListOf, MapOf, R
 
 BROKER_PATTERN = r"^[A-Za-z0-9._\-\[\]:]{1,255}$"
 BUNDLE_PATTERN = r"^[^/\s]+/[^/\s]+/0x[0-9a-fA-F]{8}_0x[0-9a-fA-F]{8}$"
-# In load reports the name is a key of panes and averages: one spelling only, as jobs.loads_rules has it.
+# In load reports the name is a key of panes and averages: one spelling only, as controller.loads.rules has it.
 REPORTED_BUNDLE_PATTERN = r"^[^/\s]{1,128}/[^/\s]{1,128}/0x[0-9a-f]{8}_0x[0-9a-f]{8}$"
 _COUNT = {"minimum": 0, "exclusiveMaximum": 2**53}
 

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from controller.bus.topics import TopicNames, ensure_topics, live_topics
-from controller.demo.kafka import EmbeddedKafka
-from controller.ops.paths import CONF, jars_of
-from controller.ops.setup_java import find_java
+from controller.process.paths import CONF, jars_of
+from controller.process.setup_java import find_java
+from controller.testbed.kafka import EmbeddedKafka
 from tests.coverage_outcomes import register_if_asked
 from tests.examples import load_profile
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.coverage_markers import MARKER, OUTCOMES, merged, read_outcomes, scan, write_outcomes
+from benchmarks.pages.coverage_markers import MARKER, OUTCOMES, merged, read_outcomes, scan, write_outcomes
 
 ENVIRONMENT = "BALLAST_COVERAGE_OUTCOMES"
 _WEIGHT = {"skipped": 0, "passed": 1, "failed": 2}

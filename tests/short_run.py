@@ -19,6 +19,7 @@ import controller
 from controller.config.load import load_settings
 from controller.config.policy_values import control_settings, policy_settings
 from controller.control.context import Evidence
+from controller.control.step import Batch, Watch, step
 from controller.domain.apply import fold
 from controller.domain.decision import RoundResult
 from controller.domain.entries import Entry, Kind
@@ -44,8 +45,7 @@ from controller.ledger.snapshots import Snapshots
 from controller.ledger.tables import TableRoot
 from controller.ledger.writer import append_rows, quarantine_row
 from controller.policy.round import RoundInputs, run_with_challengers
-from controller.step import Batch, Watch, step
-from jobs.control_records import BadRow, Row
+from controller.service.records import BadRow, Row
 from tests.short_run_load import PANE_MS, LoadRun
 
 START_MS = 1_790_000_000_000  # a full ten seconds
@@ -199,7 +199,7 @@ class ShortRun:
         return sorted((r for r in self.state.bundles.values() if r.state in IN_FLIGHT), key=lambda r: r.seq)
 
     def _answers(self, record: Ownership) -> list[Event]:
-        """What the brokers say next about this bundle, as docs/architecture.md tells agents to."""
+        """What the brokers say next about this bundle, as docs/agent.md tells agents to."""
         by, to, kind = record.by, record.to, ""
         who = to
         if record.state is State.ASSIGNING:

@@ -18,8 +18,8 @@ from kafka.errors import OffsetOutOfRangeError
 from controller.bus.cluster import NO_SETTINGS, KafkaUnavailable
 from controller.bus.security import check_client_settings, client_options
 from controller.bus.topics import MAX_RECORD_BYTES
-from controller.clock import boot_ms
 from controller.domain.errors import BallastError, ConfigError
+from controller.process.clock import boot_ms
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from controller.config.layers import shown
 from controller.config.policy_values import placement_settings
 from controller.config.settings import DEFINITIONS, Settings
 from controller.domain.errors import ConfigError
-from controller.domain.placement_settings import check as check_placement
+from controller.domain.settings.placement import check as check_placement
 
 LEASE_ABOVE_KAFKA_SESSION_MS = 3_000
 POLLS_PER_DEADLINE = 3
@@ -111,7 +111,7 @@ def _providers(settings: Settings) -> None:
     names = settings.value(path)
     if not names:
         return  # the command line starts without numpy
-    from controller.policy.weighted.registry import providers_of
+    from controller.policy.strategies.weighted.registry import providers_of
 
     try:
         providers_of(names)

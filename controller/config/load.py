@@ -13,10 +13,11 @@ from typing import Any
 
 from controller.config.checks import check_all
 from controller.config.layers import Layer, default_paths, layer_of_tree, shown
-from controller.config.places import absolute, home, placed
+from controller.config.places import placed
 from controller.config.settings import DEFINITIONS, Settings
 from controller.config.sources import ENV_CONF, ENV_PROFILE, layer_of_environment, layer_of_overrides, read_yaml
 from controller.domain.errors import ConfigError
+from controller.process.paths import absolute, home
 
 DEFAULT_PROFILE = "local"
 

@@ -1,6 +1,6 @@
 """The edge between configuration and code: percent to fractions, minutes to ms, MiB to bytes.
 
-Step and policies get plain dataclasses (`controller.domain.settings`) and never import pydantic.
+Step and policies get plain dataclasses (`controller.domain.settings.policy`) and never import pydantic.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ from typing import Any
 
 from controller.config.pulsar_names import PULSAR_NAMES
 from controller.config.settings import Settings
-from controller.domain.placement_settings import (
+from controller.domain.settings.placement import (
     AntiAffinityGroup,
     FailureDomain,
     IsolationPolicy,
     PlacementSettings,
 )
-from controller.domain.pulsar_knobs import PulsarKnobs, pulsar_name
-from controller.domain.settings import (
+from controller.domain.settings.policy import (
     MIB,
     BrokerCaps,
     ControlSettings,
@@ -28,7 +27,8 @@ from controller.domain.settings import (
     SplitSettings,
     SteadySettings,
 )
-from controller.domain.weighted_settings import WeightedSettings
+from controller.domain.settings.pulsar import PulsarKnobs, pulsar_name
+from controller.domain.settings.weighted import WeightedSettings
 
 _PULSARS = PulsarKnobs()
 _NO_LIMIT = 2**31 - 1  # Pulsar's limits cannot be empty

@@ -21,12 +21,12 @@ from controller.domain.events import Event
 from controller.domain.ids import Bundle, Session
 from controller.domain.overrides import Override, wishes_for
 from controller.domain.ownership import IN_FLIGHT, Ownership, State
-from controller.domain.placement_settings import PlacementSettings
-from controller.domain.settings import ControlSettings
+from controller.domain.settings.placement import PlacementSettings
+from controller.domain.settings.policy import ControlSettings
 from controller.domain.state import Broker, ClusterState
-from controller.policy.placement import Placement
-from controller.policy.placement_limits import PlacementLimits
-from controller.policy.placement_loads import WhatIf
+from controller.policy.placement.assignment import Placement
+from controller.policy.placement.limits import PlacementLimits
+from controller.policy.placement.loads import WhatIf
 
 _CHANGES_TARGETS = frozenset({Kind.REGISTERED, Kind.SESSION_ENDED, Kind.DRAIN, Kind.ROUND, Kind.SPLIT})
 _NO_RULES = PlacementSettings()

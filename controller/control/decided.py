@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from controller.domain.decision import EXECUTED, OF_STEP, Decision, DecisionKind, Label, Reason
 from controller.domain.ids import Session
 from controller.domain.ownership import Ownership
-from controller.policy.placement_loads import WhatIf
-from controller.policy.placement_order import Weighed
+from controller.policy.placement.loads import WhatIf
+from controller.policy.placement.order import Weighed
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Answers of agents and ends of sessions, as the ownership table demands (docs/architecture.md, "Ownership").
+"""Answers of agents and ends of sessions, as the ownership table demands (docs/ownership.md).
 
 Every answer must match the newest record's epoch and session exactly; anything else is late and changes nothing.
 """

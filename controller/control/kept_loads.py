@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from controller.domain.round_loads import RoundLoads
-from controller.policy.placement_loads import WhatIf
+from controller.policy.placement.loads import WhatIf
 
 LOADS_COUNT_ROUNDS = 5
 

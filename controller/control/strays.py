@@ -1,7 +1,7 @@
 """Controllers, agents and operators of another journal that speak on this one's topics.
 
 They are neither believed nor granted anything; the operator is told once of each journal. That a controller may have
-been put in this one's place is judged by the owner's record (`jobs.control_owner`), never by what is said here.
+been put in this one's place is judged by the owner's record (`controller.service.owner`), never by what is said here.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from controller.control.kept_loads import KeptLoads
 from controller.domain.ids import Session
 from controller.domain.ownership import IN_FLIGHT, Ownership, State
-from controller.domain.settings import ControlSettings
+from controller.domain.settings.policy import ControlSettings
 from controller.domain.state import ClusterState
 
 LAG_ALLOWANCE_MS = 3_000  # a heartbeat a second, and the feed's way: what was committed since lags nobody

@@ -1,8 +1,8 @@
 """Which bundles name a session, and how many each broker holds: kept current entry by entry, never scanned for.
 
 Derived from `ClusterState.bundles` and always equal to `Holdings.of_records(bundles.values())` (a property test and
-`controller/sim/invariants.py` compare them). A grant in flight counts for its grantee. Copies share their inner
-containers until one of the two writes to them, so that copying costs per session and namespace, not per bundle.
+`controller/sim/ownership/invariants.py` compare them). A grant in flight counts for its grantee. Copies share their
+inner containers until one of the two writes to them, so that copying costs per session and namespace, not per bundle.
 """
 
 from __future__ import annotations

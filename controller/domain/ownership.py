@@ -1,4 +1,4 @@
-"""The ownership states of a bundle and the one table of legal transitions (docs/architecture.md, "Ownership").
+"""The ownership states of a bundle and the one table of legal transitions (docs/ownership.md).
 
 An `Ownership` is what the journal's newest word on a bundle says. Invariant I3: along a bundle's lineage the epoch
 only grows; every attempt burns one, also one that fails.

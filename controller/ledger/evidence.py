@@ -16,13 +16,13 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.dataset as pads
 
-from controller import failpoints
 from controller.domain.decision import EXECUTED, Decision, DecisionKind, RoundResult
 from controller.domain.entries import Kind
 from controller.domain.load import RESOURCES
 from controller.ledger.files import surviving_vacuum
 from controller.ledger.tables import TableRoot, as_root
 from controller.ledger.writer import append, append_rows
+from controller.process import failpoints
 from schemas.arrow import arrow_schema
 from schemas.catalog import TABLES
 from schemas.evidence_tables import DECISIONS

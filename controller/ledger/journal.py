@@ -22,12 +22,12 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 from tenacity import RetryError, Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
-from controller import failpoints
 from controller.domain.entries import Entry
 from controller.domain.errors import ForeignCommit, InvariantBroken, OutcomeUnknown
 from controller.ledger.delta_log import Commit, LogGone
 from controller.ledger.journal_rows import dense, entries_since, last_entry
 from controller.ledger.tables import REOPEN_AFTER_VERSIONS, TableRoot, as_root, for_table
+from controller.process import failpoints
 from schemas.arrow import arrow_table
 from schemas.journal import JOURNAL
 

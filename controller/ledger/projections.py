@@ -18,13 +18,13 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
-from controller import failpoints
 from controller.domain.errors import ForeignCommit
 from controller.domain.overrides import Override
 from controller.domain.ownership import Ownership
 from controller.domain.state import Broker, ClusterState
 from controller.ledger.files import read_range, surviving_vacuum
 from controller.ledger.tables import REOPEN_AFTER_VERSIONS, TableRoot, as_root, for_table
+from controller.process import failpoints
 from schemas.arrow import arrow_table
 from schemas.control_tables import BROKERS, OVERRIDES, OWNERSHIP
 from schemas.record import Record

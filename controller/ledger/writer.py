@@ -42,7 +42,7 @@ class KafkaRow(Protocol):
 
 
 class BadControlRow(Protocol):
-    """A Kafka record and the rule it breaks (`jobs.control_records.BadRow`)."""
+    """A Kafka record and the rule it breaks (`controller.service.records.BadRow`)."""
 
     @property
     def row(self) -> KafkaRow: ...

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from controller.domain.decision import Decision, DecisionKind, Reason
 from controller.domain.overrides import AVOID, EXCLUDE_NAMESPACE, FREEZE, PIN, Override
-from controller.policy.frame import NOBODY, Ints, namespaces_of
-from controller.policy.model import Model
-from controller.policy.pacing import skipped
-from controller.policy.reason_codes import ALLOWED, CODES, REASONS
-from controller.policy.snapshot import Snapshot, utilisation
+from controller.policy.limits.pacing import skipped
 from controller.policy.split import range_of
 from controller.policy.transfer_decision import transfer_decision
+from controller.policy.view.frame import NOBODY, Ints, namespaces_of
+from controller.policy.view.reason_codes import ALLOWED, CODES, REASONS
+from controller.policy.view.snapshot import Snapshot, utilisation
+from controller.policy.what_if import Model
 
 MOST_MOVES = 10
 _BLOCKS = {PIN: Reason.PINNED, FREEZE: Reason.FROZEN, EXCLUDE_NAMESPACE: Reason.EXCLUDED}

@@ -10,17 +10,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from controller.domain.decision import Decision, DecisionKind, Reason
-from controller.domain.settings import PolicySettings
+from controller.domain.settings.policy import PolicySettings
 from controller.domain.state import LIVE
-from controller.policy.constraints import constrain
+from controller.policy.candidate_evidence import with_candidates
+from controller.policy.limits.pacing import pace, skipped, without_lone_halves
+from controller.policy.limits.rate_limits import Purses
 from controller.policy.overrides import apply_overrides, with_done, without_avoided
-from controller.policy.pacing import pace, skipped, without_lone_halves
-from controller.policy.purses import Purses
-from controller.policy.snapshot import Snapshot
+from controller.policy.placement.constraints import constrain
 from controller.policy.split import propose
 from controller.policy.strategies import StrategyOutcome, get
-from controller.policy.sufficiency import assess
-from controller.policy.weighed import with_candidates
+from controller.policy.view.snapshot import Snapshot
+from controller.policy.view.sufficiency import assess
 from controller.policy.within_rules import within_rules
 
 PACING = "pacing"  # in a strategy's memory

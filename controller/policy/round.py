@@ -19,23 +19,23 @@ import numpy as np
 
 from controller.domain.decision import Decision, RoundResult
 from controller.domain.errors import OtherRules
-from controller.domain.placement_settings import PlacementSettings
 from controller.domain.round_loads import RoundLoads
-from controller.domain.settings import PolicySettings
+from controller.domain.settings.placement import PlacementSettings
+from controller.domain.settings.policy import PolicySettings
 from controller.domain.state import ClusterState
-from controller.policy.frame import Columns, Frame, tabulate
-from controller.policy.journal_counts import rule_facts
+from controller.policy.limits.rate_limits import begun_bundles
 from controller.policy.memory_codec import packed, unpacked
 from controller.policy.overrides import looked_into
-from controller.policy.placement_loads import loads_of
-from controller.policy.placement_tables import ruled_bundles
+from controller.policy.placement.loads import loads_of
+from controller.policy.placement.tables import ruled_bundles
+from controller.policy.placement.unreported import with_misplaced
 from controller.policy.plan import PACING, make_plan
-from controller.policy.purses import begun_bundles
-from controller.policy.reason_codes import ALLOWED
-from controller.policy.snapshot import Snapshot, from_frame
 from controller.policy.split import oversized_codes
 from controller.policy.strategies import STRATEGIES, get
-from controller.policy.unreported import with_misplaced
+from controller.policy.view.frame import Columns, Frame, tabulate
+from controller.policy.view.journal_counts import rule_facts
+from controller.policy.view.reason_codes import ALLOWED
+from controller.policy.view.snapshot import Snapshot, from_frame
 
 INPUTS_VERSION = 1
 FIRST_RULES = 1  # of rounds that name none: version 0.1.0 stored no number

@@ -18,11 +18,11 @@ from controller.domain.decision import Decision, DecisionKind, Label, Reason
 from controller.domain.errors import BadRecord
 from controller.domain.ids import Bundle
 from controller.domain.load import BUNDLE_FIELDS
-from controller.domain.settings import SplitSettings
-from controller.policy.costs import Floats
-from controller.policy.frame import Ints, namespace_of_bundle
-from controller.policy.reason_codes import ALLOWED, CODES, REASONS
-from controller.policy.snapshot import Snapshot
+from controller.domain.settings.policy import SplitSettings
+from controller.policy.view.costs import Floats
+from controller.policy.view.frame import Ints, namespace_of_bundle
+from controller.policy.view.reason_codes import ALLOWED, CODES, REASONS
+from controller.policy.view.snapshot import Snapshot
 
 _F = {name: i for i, name in enumerate(BUNDLE_FIELDS)}
 _PULSARS = (Reason.SPLIT_TOPICS, Reason.SPLIT_SESSIONS, Reason.SPLIT_MSG_RATE, Reason.SPLIT_BANDWIDTH)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from controller.domain.decision import Decision, DecisionKind, Label, Reason
-from controller.policy.snapshot import Snapshot
+from controller.policy.view.snapshot import Snapshot
 
 
 def transfer_decision(

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from controller.domain.decision import Decision, DecisionKind, Reason
-from controller.domain.settings import BrokerCaps
-from controller.policy.constraints import over_caps
-from controller.policy.pacing import skipped
-from controller.policy.placement_tables import tally_of
-from controller.policy.reason_codes import ALLOWED, REASONS
-from controller.policy.snapshot import Snapshot
+from controller.domain.settings.policy import BrokerCaps
+from controller.policy.limits.pacing import skipped
+from controller.policy.placement.constraints import over_caps
+from controller.policy.placement.tables import tally_of
+from controller.policy.view.reason_codes import ALLOWED, REASONS
+from controller.policy.view.snapshot import Snapshot
 
 
 def within_rules(snapshot: Snapshot, caps: BrokerCaps, decisions: Iterable[Decision]) -> tuple[Decision, ...]:

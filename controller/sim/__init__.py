@@ -1,0 +1,1 @@
+"""Deterministic simulation from a seed: the real step, the real agents' cores, real rounds on simulated brokers."""

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from controller.domain.ids import Bundle
-from controller.sim.cost_model import RESOURCE, Floats
-from controller.sim.load_cluster import BALANCE, CAUSES, Move
-from controller.sim.load_world import NOBODY, Moment
+from controller.sim.load.cost_model import RESOURCE, Floats
+from controller.sim.load.workloads import Ints, TopicMap
+from controller.sim.load.world import NOBODY, Moment
+from controller.sim.ownership.load_cluster import BALANCE, CAUSES, Move
 from controller.sim.thrash import thrash_pct, total_variation
-from controller.sim.workloads import Ints, TopicMap
 
 COUNTED = [RESOURCE[name] for name in ("cpu", "bandwidth_in", "bandwidth_out")]
 CPU = RESOURCE["cpu"]

@@ -10,9 +10,9 @@ from collections import Counter
 from controller.domain.decision import DecisionKind, RoundResult
 from controller.domain.errors import InvariantBroken
 from controller.domain.ids import Bundle
-from controller.domain.settings import PolicySettings
+from controller.domain.settings.policy import PolicySettings
 from controller.domain.state import ClusterState
-from controller.policy.isolation import domain_of, isolation_of
+from controller.policy.placement.isolation import domain_of, isolation_of
 
 
 def check_placement(result: RoundResult, state: ClusterState, settings: PolicySettings) -> None:

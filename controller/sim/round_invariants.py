@@ -13,7 +13,7 @@ from controller.domain.state import ClusterState
 from controller.policy.overrides import MOST_MOVES
 from controller.policy.plan import UNBUDGETED
 from controller.policy.round import replay_round
-from controller.sim.load_cluster import BALANCE, COMMAND, SPLIT, Move
+from controller.sim.ownership.load_cluster import BALANCE, COMMAND, SPLIT, Move
 
 _ROUNDING = 1e-4  # scores are compared in steps of so much
 _ASKED_FOR = {Reason.OVERRIDDEN, Reason.MISPLACED}  # done whatever the balance; nothing else may make it worse

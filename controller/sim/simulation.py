@@ -17,22 +17,22 @@ import numpy as np
 from controller.domain.errors import ConfigError
 from controller.domain.events import RoundFinished
 from controller.domain.ids import Bundle
-from controller.domain.settings import ControlSettings, PolicySettings
+from controller.domain.settings.policy import ControlSettings, PolicySettings
 from controller.domain.state import LIVE
 from controller.policy.round import RoundInputs, run_with_challengers
 from controller.policy.strategies import get
-from controller.sim import faults
-from controller.sim.faults import Fault, Turn, timeline
 from controller.sim.figures import Figures, Track, figures_of
-from controller.sim.load_cluster import AXIS_MS, LoadCluster
-from controller.sim.load_world import NOBODY, LoadWorld, Moment
-from controller.sim.move_cost import Arrival, ReconnectStorms
+from controller.sim.load.move_cost import Arrival, ReconnectStorms
+from controller.sim.load.reports import Reports
+from controller.sim.load.split_halves import halves_of
+from controller.sim.load.workloads import Ints, TopicMap, Workload, namespaces_of
+from controller.sim.load.world import NOBODY, LoadWorld, Moment
+from controller.sim.ownership.load_cluster import AXIS_MS, LoadCluster
 from controller.sim.placement_check import check_placement, domain_gap, misplaced
-from controller.sim.reports import Reports
 from controller.sim.round_invariants import check_grace, check_replay, check_round
-from controller.sim.scenario import Scenario, check
-from controller.sim.split_halves import halves_of
-from controller.sim.workloads import Ints, TopicMap, Workload, namespaces_of
+from controller.sim.scenario import faults
+from controller.sim.scenario.faults import Fault, Turn, timeline
+from controller.sim.scenario.scenario import Scenario, check
 
 PATIENCE_MS = 300_000  # for the cluster to come up
 REPLAYED_EVERY = 10  # rounds without moves whose replay is checked; those with moves all are

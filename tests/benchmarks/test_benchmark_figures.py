@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.figures import machine, percentile, summary, write
+from benchmarks.measure.figures import machine, percentile, summary, write
 
 
 @pytest.mark.parametrize(("percent", "expected"), [(0, 1), (50, 2), (51, 3), (75, 3), (99, 4), (100, 4)])

@@ -8,19 +8,19 @@ import random
 import pytest
 
 from benchmarks.__main__ import BENCHMARKS, main
-from benchmarks.clients import one_topic_a_bundle
-from benchmarks.control_stages import Stages, table
-from benchmarks.failover import Kill, times_of
-from benchmarks.handover import Mover, steps_of
-from benchmarks.latency_chain import Batch, Chains, profile
-from benchmarks.result import NotMeasured, Result, Target, flattened
-from benchmarks.skew_to_relief import broken, parse
-from controller.demo.processes import ProcessFailed
+from benchmarks.measure.clients.clients import one_topic_a_bundle
+from benchmarks.measure.clients.failover import Kill, times_of
+from benchmarks.measure.clients.handover import Mover, steps_of
+from benchmarks.measure.clients.skew_to_relief import broken, parse
+from benchmarks.measure.control.control_stages import Stages, table
+from benchmarks.measure.control.latency_chain import Batch, Chains, profile
+from benchmarks.measure.result import NotMeasured, Result, Target, flattened
 from controller.domain.entries import Entry, Kind
 from controller.domain.ids import Session, topic_hash
 from controller.domain.ownership import Ownership, State
 from controller.domain.ring import initial_bundles, locate
 from controller.domain.state import Broker, ClusterState
+from controller.process.children import ProcessFailed
 
 
 def session(broker: str) -> Session:

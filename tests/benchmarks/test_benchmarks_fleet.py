@@ -6,7 +6,7 @@ import json
 
 import jsonschema
 
-from benchmarks.fleet import Fleet
+from benchmarks.measure.loads.fleet import Fleet
 from controller.domain.entries import Entry, Kind
 from controller.domain.events import parse_assign_request, parse_broker_event, parse_heartbeat
 from controller.domain.ownership import State

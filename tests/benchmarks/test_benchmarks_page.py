@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.page import PAGE, load_results, main, rendered
+from benchmarks.pages.performance import PAGE, load_results, main, rendered
 
 RESULT = {
     "taken_at": "2026-01-02T03:04:05+00:00",
@@ -16,7 +16,7 @@ RESULT = {
 
 
 def test_the_page_is_what_the_results_say() -> None:
-    assert main([]) == 0, "run `python -m benchmarks.page --write`"
+    assert main([]) == 0, "run `python -m benchmarks.pages.performance --write`"
     assert rendered(PAGE.read_text(), load_results()) == PAGE.read_text()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import conformance
+from benchmarks.conformance import runner as conformance
 
 FILE = Path(__file__).parents[1] / "data" / "pulsar_layouts.json"
 CASES: list[dict[str, Any]] = json.loads(FILE.read_text())

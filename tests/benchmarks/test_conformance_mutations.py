@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.conformance import run_case
-from benchmarks.conformance_reading import Fields, first, known, unknown_fields
+from benchmarks.conformance.reading import Fields, first, known, unknown_fields
+from benchmarks.conformance.runner import run_case
 
 DATA = Path(__file__).parents[1] / "data"
 CASES: list[dict[str, Any]] = [

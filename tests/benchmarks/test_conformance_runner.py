@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks import conformance
-from benchmarks.conformance_compare import differences, equal, step_differences
-from benchmarks.conformance_values import BadCase, NotApplicable, Pick, Sentence, Series
+from benchmarks.conformance import runner as conformance
+from benchmarks.conformance.compare import differences, equal, step_differences
+from benchmarks.conformance.values import BadCase, NotApplicable, Pick, Sentence, Series
 from controller.domain.errors import ConfigError
 
 FILE = Path(__file__).parents[1] / "data" / "pulsar_cases.json"
@@ -84,7 +84,7 @@ def test_a_file_that_cannot_be_read_is_exit_code_2(tmp_path: Path, content: str,
 
 def test_help_is_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert conformance.main(["--help"]) == 0
-    assert "python -m benchmarks.conformance FILE" in capsys.readouterr().out
+    assert "python -m benchmarks.conformance.runner FILE" in capsys.readouterr().out
 
 
 def test_a_missing_file_is_exit_code_2(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from multiprocessing.connection import Connection
 
 from prometheus_client import CollectorRegistry
 
-from controller import failpoints
 from controller.bus.topics import TopicNames
 from controller.config.policy_values import control_settings
 from controller.config.settings import Settings
@@ -23,12 +22,13 @@ from controller.domain.apply import fold
 from controller.domain.decision import RoundResult
 from controller.domain.entries import Entry
 from controller.domain.events import RoundFinished
-from jobs.control_loop import Claim, Clocks, ControlLoop
-from jobs.control_metrics import ControlMetrics
-from jobs.control_records import Offsets, Row
-from jobs.control_start import claim, first_entries, last_entries
-from jobs.control_tables import ControlTables
-from jobs.feed import Feed
+from controller.process import failpoints
+from controller.service.feed import Feed
+from controller.service.loop import Claim, Clocks, ControlLoop
+from controller.service.metrics import ControlMetrics
+from controller.service.records import Offsets, Row
+from controller.service.start import claim, first_entries, last_entries
+from controller.service.tables import ControlTables
 
 NAMES = TopicNames("")
 JOURNAL = "the-journal"

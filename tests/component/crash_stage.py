@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from controller.broker import wire
-from controller.clock import wall_ms
+from benchmarks.published.clusters import ClusterBuilder
+from controller.agent import records as wire
 from controller.config.policy_values import control_settings
 from controller.config.sections.control import Control, Rounds
 from controller.config.sections.platform import Tables
@@ -32,7 +32,7 @@ from controller.domain.decision import RoundResult
 from controller.domain.entries import Entry, Kind
 from controller.domain.events import AssignRequest, BrokerEvent, Command, Event, Heartbeat
 from controller.domain.ownership import State
-from controller.domain.settings import PolicySettings, ShedSettings
+from controller.domain.settings.policy import PolicySettings, ShedSettings
 from controller.domain.state import ClusterState
 from controller.ledger import cleanup
 from controller.ledger.cleanup import ControlCleanup, Kept
@@ -42,12 +42,12 @@ from controller.ledger.journal import Journal
 from controller.ledger.projections import broker_rows, ownership_rows
 from controller.ledger.tables import TableRoot
 from controller.policy.round import RoundInputs, run_round
-from controller.sim.cluster import SimCluster
-from controller.sim.invariants import check_fold, check_settled, check_state
-from jobs.control_records import Row
+from controller.process.clock import wall_ms
+from controller.service.records import Row
+from controller.sim.ownership.cluster import SimCluster
+from controller.sim.ownership.invariants import check_fold, check_settled, check_state
 from tests.component.crash_child import NAMES, Done, Failed, MicroBatch, Start, Started, run_controller
 from tests.e2e.checks import check_decided_once
-from tests.policy.builders import ClusterBuilder
 
 ANSWER_S = 180.0  # only a hang takes so long
 ROUND_EVERY_MS = 10_000

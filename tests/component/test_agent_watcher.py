@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import pytest
 
-from controller.broker.agent_metrics import AgentMetrics
-from controller.broker.feed_health import FeedHealth, Hearing
-from controller.broker.watcher import Watcher
+from controller.agent.feed_health import FeedHealth, Hearing
+from controller.agent.metrics import AgentMetrics
+from controller.agent.watcher import Watcher
 from controller.domain.apply import apply_in_place
 from controller.domain.entries import Entry, Kind
 from controller.domain.state import ClusterState

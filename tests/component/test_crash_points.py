@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from controller import failpoints
 from controller.domain.entries import Kind
 from controller.domain.state import ClusterState
+from controller.process import failpoints
 from tests.component.crash_child import NAMES
 from tests.component.crash_stage import KILLED, CrashCluster, orphaned_evidence, stop_and_check
 

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from controller.demo.cut import CuttableProxy
+from controller.testbed.fault_proxy import CuttableProxy
 
 
 def test_held_back_while_cut_and_delivered_once_healed() -> None:

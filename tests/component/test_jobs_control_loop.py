@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from controller import failpoints
 from controller.bus.topics import TopicNames
 from controller.config.policy_values import control_settings
 from controller.config.sections.platform import Tables
@@ -27,13 +26,14 @@ from controller.ledger.evidence import read_joined
 from controller.ledger.follower import Follower
 from controller.ledger.journal import Journal
 from controller.ledger.tables import TableRoot
-from jobs import control_loop
-from jobs.control_loop import OWNER_CHECK_MS, Claim, Clocks, ControlLoop, Stopping
-from jobs.control_metrics import ControlMetrics
-from jobs.control_records import Row
-from jobs.control_start import claim, first_entries
-from jobs.control_tables import ControlTables
-from jobs.feed import Feed
+from controller.process import failpoints
+from controller.service import loop as control_loop
+from controller.service.feed import Feed
+from controller.service.loop import OWNER_CHECK_MS, Claim, Clocks, ControlLoop, Stopping
+from controller.service.metrics import ControlMetrics
+from controller.service.records import Row
+from controller.service.start import claim, first_entries
+from controller.service.tables import ControlTables
 
 NAMES = TopicNames("t.")
 KAFKA = {"cluster_id": "k", "topic_ids": {}}

@@ -31,11 +31,11 @@ from controller.ledger.journal import Journal
 from controller.ledger.projections import Projections
 from controller.ledger.snapshots import load_state
 from controller.ledger.tables import TableRoot
-from jobs.control_metrics import ControlMetrics
-from jobs.control_records import Row
-from jobs.control_start import become_the_one, first_entries
-from jobs.control_tables import ControlTables
-from jobs.projector import Projector
+from controller.service.metrics import ControlMetrics
+from controller.service.projector import Projector
+from controller.service.records import Row
+from controller.service.start import become_the_one, first_entries
+from controller.service.tables import ControlTables
 from tests.component.crash_child import JOURNAL, KAFKA, NAMES, Done, Failed, MicroBatch, Start, Started
 from tests.component.crash_stage import Controller
 from tests.e2e.waiting import wait_until

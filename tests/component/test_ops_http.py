@@ -15,9 +15,9 @@ import structlog
 from prometheus_client import Counter
 
 from controller.domain.errors import ConfigError
-from controller.ops.http import HttpServer, make_app
-from controller.ops.logs import configure_logs
-from controller.ops.metrics import new_registry
+from controller.process.http import HttpServer, make_app
+from controller.process.logs import configure_logs
+from controller.process.metrics import new_registry
 
 
 def _ask(troubles: list[str], path: str) -> httpx.Response:

@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from controller.cli.main import main
 from controller.domain.decision import DecisionKind, Reason
 from controller.domain.events import RoundFinished
 from controller.ledger.evidence import read_joined
-from controller.ops.cli import main
 from controller.policy.round import replay_round
-from jobs import round_worker
-from jobs.control_metrics import ControlMetrics
-from jobs.round_process import Rounds
-from jobs.round_worker import RoundWorker
+from controller.service import round_worker
+from controller.service.metrics import ControlMetrics
+from controller.service.round_process import Rounds
+from controller.service.round_worker import RoundWorker
 from tests.e2e.waiting import wait_until
 from tests.short_run import ShortRun
 

@@ -15,17 +15,17 @@ import numpy as np
 import pytest
 
 from controller.domain.decision import Decision, DecisionKind, Label, Reason
-from controller.domain.settings import PolicySettings, ShedSettings
-from controller.policy.snapshot import Snapshot
+from controller.domain.settings.policy import PolicySettings, ShedSettings
 from controller.policy.strategies import STRATEGIES, StrategyOutcome
-from controller.sim.faults import Fault
-from controller.sim.load_cluster import LoadCluster
-from controller.sim.load_shapes import Drift
-from controller.sim.reports import ReportSpec
-from controller.sim.scenario import ClusterSpec, Scenario
-from controller.sim.scenario_file import Result, run_file
+from controller.policy.view.snapshot import Snapshot
+from controller.sim.load.reports import ReportSpec
+from controller.sim.load.shapes import Drift
+from controller.sim.load.workloads import LoadSpec
+from controller.sim.ownership.load_cluster import LoadCluster
+from controller.sim.scenario.faults import Fault
+from controller.sim.scenario.file import Result, run_file
+from controller.sim.scenario.scenario import ClusterSpec, Scenario
 from controller.sim.simulation import simulate
-from controller.sim.workloads import LoadSpec
 
 FOLDER = Path(__file__).parents[1] / "scenarios"
 FILES = sorted(FOLDER.glob("*.txt"))

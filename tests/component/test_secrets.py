@@ -1,7 +1,7 @@
 """A marked password, driven through failures in this process: nothing that is said, logged or kept holds it.
 
 The same by real processes, `ps` included: tests/e2e/test_secret_processes.py. Mistyped configurations:
-tests/unit/test_config_errors.py.
+tests/unit/config/test_config_errors.py.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ import structlog
 import yaml
 
 from controller.bus.producer import JsonProducer
+from controller.cli.main import COMMANDS, main
 from controller.config.load import load_settings
 from controller.config.settings import Settings
-from controller.ops.cli import COMMANDS, main
-from controller.ops.logs import configure_logs
-from controller.ops.metrics import new_registry
+from controller.process.logs import configure_logs
+from controller.process.metrics import new_registry
+from controller.service.metrics import ControlMetrics
+from controller.service.round_process import run_worker
+from controller.service.tables import ControlTables
 from jobs import backtest_job, balance_job, maintain_job
-from jobs.control_metrics import ControlMetrics
-from jobs.control_tables import ControlTables
 from jobs.loads_part import loads_settings
-from jobs.round_process import run_worker
 from tests.short_run import ShortRun, play
 
 MARK = "mark-4f1c9a"
@@ -128,7 +128,7 @@ def test_a_fault_of_our_own_in_any_command(
 ) -> None:
     """A traceback is allowed then; values are not."""
     usage = next((line for line in (*REACHING_KAFKA, *OTHERS) if line.split()[0] == command), command)
-    for module in ("controller.ops.cli_options", "controller.ops.cmd_agent"):
+    for module in ("controller.cli.options", "controller.cli.run.agent"):
         monkeypatch.setattr(f"{module}.load_settings", _fails_with_settings)
     said = _said(lambda: main([*usage.split(), "--conf", str(conf)]), capfd)
     assert "a fault" in said
@@ -144,7 +144,7 @@ def test_jobs_that_fail_at_their_session(
     monkeypatch.setenv("BALLAST_LOGGING__JSON_LINES", str(json_lines).lower())
     arguments = ["--conf", str(conf)]
     if job is backtest_job:
-        monkeypatch.setattr("controller.ops.backtest_store.Store.arrays", lambda store, job: conf)
+        monkeypatch.setattr("controller.backtest.store.Store.arrays", lambda store, job: conf)
         arguments += ["--out", str(conf.parent), "--recording", "x", "--strategies", "steady"]
         arguments += ["--missed-steps", "3", "--gap-ms", "1000"]
     said = _said(lambda: job.main(arguments), capfd)  # type: ignore[attr-defined]

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from controller.domain.errors import ConfigError
-from controller.ops.paths import CONF, ROOT
-from controller.ops.setup_jars import SETTINGS_VARIABLE, SetupFailed, ensure_jars, resolve_roots
-from controller.ops.setup_lock import Coordinate, Lock, LockedJar, read_lock, write_jars
+from controller.process.paths import CONF, ROOT
+from controller.process.setup_jars import SETTINGS_VARIABLE, SetupFailed, ensure_jars, resolve_roots
+from controller.process.setup_lock import Coordinate, Lock, LockedJar, read_lock, write_jars
 
 CONTENT = b"not really a JAR, but bytes with a checksum"
 JAR = Coordinate("org.example", "thing_2.13", "1.2.0")

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from controller.domain.errors import InvariantBroken
 from controller.domain.ids import Bundle
 from controller.domain.ownership import State
-from controller.sim.cluster import SimCluster
-from controller.sim.invariants import check_one_server
+from controller.sim.ownership.cluster import SimCluster
+from controller.sim.ownership.invariants import check_one_server
 from tests.examples import examples
 
 BROKERS = ["a:1", "b:1", "c:1", "d:1"]

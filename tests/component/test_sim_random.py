@@ -12,13 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from controller.domain.settings import PolicySettings, SplitSettings
-from controller.sim.faults import CRASH, CUT, JOIN, LEAVE, RESTART, SILENT, SLOW, Fault
-from controller.sim.load_shapes import Diurnal, Drift, Growth, Jitter, Periodic, Spike
-from controller.sim.reports import ReportSpec
-from controller.sim.scenario import PLACES, ClusterSpec, Scenario
+from controller.domain.settings.policy import PolicySettings, SplitSettings
+from controller.sim.load.reports import ReportSpec
+from controller.sim.load.shapes import Diurnal, Drift, Growth, Jitter, Periodic, Spike
+from controller.sim.load.workloads import SKEWS, LoadSpec
+from controller.sim.scenario.faults import CRASH, CUT, JOIN, LEAVE, RESTART, SILENT, SLOW, Fault
+from controller.sim.scenario.scenario import PLACES, ClusterSpec, Scenario
 from controller.sim.simulation import simulate
-from controller.sim.workloads import SKEWS, LoadSpec
 from tests.examples import examples
 
 MINUTE_MS = 60_000

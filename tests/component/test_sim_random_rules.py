@@ -7,8 +7,8 @@ from dataclasses import replace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from controller.domain.placement_settings import AntiAffinityGroup, FailureDomain, IsolationPolicy, PlacementSettings
-from controller.sim.scenario import Scenario
+from controller.domain.settings.placement import AntiAffinityGroup, FailureDomain, IsolationPolicy, PlacementSettings
+from controller.sim.scenario.scenario import Scenario
 from controller.sim.simulation import simulate
 from tests.component.test_sim_random import OURS, PULSARS, scenarios
 from tests.examples import examples

@@ -18,7 +18,7 @@ from controller.domain.entries import Entry, Kind
 from controller.domain.events import RoundFinished
 from controller.domain.ids import Session
 from controller.domain.ownership import State
-from controller.sim.cluster import SimCluster
+from controller.sim.ownership.cluster import SimCluster
 from tests.examples import examples
 
 PATIENCE_MS = 600_000

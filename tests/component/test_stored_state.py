@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from controller.cli.main import main
 from controller.config.load import load_settings
 from controller.config.policy_values import policy_settings
 from controller.config.settings import Settings
@@ -22,11 +23,10 @@ from controller.ledger.loads import loads_progress, read_panes
 from controller.ledger.projections import Projections, broker_rows, override_rows, ownership_rows
 from controller.ledger.snapshots import Snapshots, load_state
 from controller.ledger.tables import TableRoot
-from controller.ops.cli import main
 from controller.policy.replay import Verdict, judge
 from controller.policy.round import FIRST_RULES, RoundInputs, run_with_challengers
-from controller.sim.invariants import check_fold, check_rings
-from jobs.round_process import Rounds
+from controller.service.round_process import Rounds
+from controller.sim.ownership.invariants import check_fold, check_rings
 from schemas.catalog import TABLES
 from tests.stored_state import VERSIONS, folder_of
 from tests.stored_state.archive import LIVE_RUN, unpack_live

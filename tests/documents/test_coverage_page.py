@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from benchmarks import coverage_page
-from benchmarks.coverage_markers import BadMarker, marked, merged, read_outcomes, write_outcomes
-from benchmarks.coverage_page import DONE, FAILING, NOT_RUN, NOT_YET, OUT_OF_SCOPE, PAGE, Shown, newest, problems
-from benchmarks.coverage_rows import BadRows, Coverage, parse
+from benchmarks.pages import coverage as coverage_page
+from benchmarks.pages.coverage import DONE, FAILING, NOT_RUN, NOT_YET, OUT_OF_SCOPE, PAGE, Shown, newest, problems
+from benchmarks.pages.coverage_markers import BadMarker, marked, merged, read_outcomes, write_outcomes
+from benchmarks.pages.coverage_rows import BadRows, Coverage, parse
 from tests.coverage_outcomes import ENVIRONMENT, Outcomes, register_if_asked
 
 DOCUMENTS = {"guide": {"name": "the guide", "what": "a page"}}
@@ -26,7 +26,7 @@ def rows(*changes: dict[str, Any]) -> Coverage:
 
 class TestTheRealPage:
     def test_it_is_what_rows_markers_and_outcomes_say(self) -> None:
-        assert coverage_page.main([]) == 0, "run `python -m benchmarks.coverage_page --write`"
+        assert coverage_page.main([]) == 0, "run `python -m benchmarks.pages.coverage --write`"
 
     def test_every_marker_names_a_row_that_may_have_one(self) -> None:
         assert problems(newest()) == []

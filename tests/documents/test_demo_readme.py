@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.ops.cli import COMMANDS, main
-from controller.ops.paths import ROOT
+from controller.cli.main import COMMANDS, main
+from controller.process.paths import ROOT
 
 README = (ROOT / "README.md").read_text()
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from benchmarks.reasons_page import PAGE, main, rendered
+from benchmarks.pages.reasons import PAGE, main, rendered
 from controller.domain.decision import Reason
 
 
 def test_the_page_is_made_of_the_table() -> None:
-    assert main([]) == 0, "run `python -m benchmarks.reasons_page --write`"
+    assert main([]) == 0, "run `python -m benchmarks.pages.reasons --write`"
 
 
 def test_the_page_has_every_reason() -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from controller.domain.errors import ConfigError
-from controller.sim.assertions import KINDS
-from controller.sim.faults import FAULTS
-from controller.sim.load_shapes import SHAPES
-from controller.sim.scenario_file import COMMANDS, run_file
+from controller.sim.load.shapes import SHAPES
+from controller.sim.scenario.assertions import KINDS
+from controller.sim.scenario.faults import FAULTS
+from controller.sim.scenario.file import COMMANDS, run_file
 
 PAGE = Path(__file__).parents[2] / "docs" / "simulator.md"
 PASSED_ON = ("set", "operator", "assertion")  # take whatever their receiver knows

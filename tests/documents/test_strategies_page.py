@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.strategies_page import main, rendered
+from benchmarks.pages.strategies import main, rendered
 
 
 def test_the_page_is_what_the_strategies_do() -> None:
-    assert main([]) == 0, "run `python -m benchmarks.strategies_page --write`"
+    assert main([]) == 0, "run `python -m benchmarks.pages.strategies --write`"
 
 
 def test_a_part_that_nobody_makes_is_an_error() -> None:

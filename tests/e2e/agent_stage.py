@@ -13,11 +13,11 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from controller.broker.agent import Agent, Ending
-from controller.broker.agent_options import AgentOptions
-from controller.broker.handover_actions import Answer
-from controller.broker.memory_runtime import MemoryFences, MemoryRuntime
-from controller.broker.wires import Wires
+from controller.agent.agent import Agent, Ending
+from controller.agent.connections import Wires
+from controller.agent.handover.actions import Answer
+from controller.agent.options import AgentOptions
+from controller.brokers.memory import MemoryFences, MemoryRuntime
 from controller.bus.consumer import Record, TopicReader
 from controller.bus.producer import JsonProducer
 from controller.bus.topics import TopicNames
@@ -28,7 +28,7 @@ from controller.domain.ownership import State
 from controller.ledger.follower import Follower
 from controller.ledger.journal import Journal as Ledger
 from controller.ledger.tables import TableRoot
-from tests.unit.agent_world import Journal, MiniController
+from tests.unit.agent.agent_world import Journal, MiniController
 
 OPTIONS = AgentOptions(
     lease_ms=6_000, heartbeat_ms=300, inventory_interval_ms=1_000, report_interval_ms=1_000, journal_poll_ms=300,

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable
 from itertools import groupby
 
-from controller.demo.local_cluster import LocalCluster
 from controller.domain.apply import fold
 from controller.domain.entries import Entry, Kind
 from controller.domain.ids import topic_hash
@@ -16,7 +15,8 @@ from controller.domain.state import ClusterState
 from controller.ledger.journal import Journal
 from controller.ledger.projections import broker_rows, ownership_rows
 from controller.ledger.tables import TableRoot
-from controller.sim.invariants import check_fold, check_state
+from controller.sim.ownership.invariants import check_fold, check_state
+from controller.testbed.local_cluster import LocalCluster
 from tests.e2e.waiting import wait_until
 
 PATIENCE_S = 180.0  # only a hang takes so long

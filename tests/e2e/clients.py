@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from controller.demo.auditor import AuditReport, audit
-from controller.demo.auditor_logs import ClientRecords, Delivery, read_logs, unread
-from controller.demo.local_cluster import LocalCluster
-from controller.demo.processes import Child
-from controller.demo.workload import CONSUMER, PRODUCER
+from controller.process.children import Child
+from controller.testbed.checker.checker import AuditReport, audit
+from controller.testbed.checker.logs import ClientRecords, Delivery, read_logs, unread
+from controller.testbed.demo.workload import CONSUMER, PRODUCER
+from controller.testbed.local_cluster import LocalCluster
 from tests.e2e.waiting import wait_until
 
 PATIENCE_S = 180.0  # only a hang takes so long

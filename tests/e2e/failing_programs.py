@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from controller.bus.security import revealed, spark_options
 from controller.config.load import load_settings
 from controller.config.settings import Settings
-from controller.ops.logs import configure_logs
+from controller.process.logs import configure_logs
 
 
 def spark_reads(settings: Settings) -> None:

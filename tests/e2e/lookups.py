@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 
-from controller.demo.local_cluster import LocalCluster
 from controller.domain.ids import topic_hash
 from controller.domain.ring import locate
 from controller.domain.state import ClusterState
+from controller.testbed.local_cluster import LocalCluster
 from tests.e2e.waiting import wait_until
 
 PATIENCE_S = 180.0  # only a hang takes so long

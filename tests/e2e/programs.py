@@ -7,9 +7,9 @@ import subprocess
 import sys
 from typing import Any
 
-from controller.ops.paths import ROOT
+from controller.process.paths import ROOT
 
-BALLAST = (sys.executable, "-m", "controller.ops.cli")
+BALLAST = (sys.executable, "-m", "controller.cli.main")
 
 
 def ballast(*arguments: str, timeout_s: float = 600.0) -> subprocess.CompletedProcess[str]:

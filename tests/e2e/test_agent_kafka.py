@@ -11,15 +11,15 @@ from typing import Any
 import httpx
 import pytest
 
-from controller.broker.agent import LOST, OK, Agent
+from controller.agent.agent import LOST, OK, Agent
 from controller.bus.topics import TopicNames
-from controller.demo.kafka import EmbeddedKafka
 from controller.domain.entries import Kind
 from controller.domain.ids import Session
 from controller.domain.ownership import State
-from controller.ops.http import HttpServer, make_app
+from controller.process.http import HttpServer, make_app
+from controller.testbed.kafka import EmbeddedKafka
 from tests.e2e.agent_stage import OPTIONS, Stage
-from tests.unit.agent_world import NAMESPACE, WHOLE
+from tests.unit.agent.agent_world import NAMESPACE, WHOLE
 
 pytestmark = pytest.mark.kafka
 TOPIC = f"persistent://{NAMESPACE}/orders"

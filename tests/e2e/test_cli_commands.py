@@ -17,10 +17,10 @@ import pytest
 from controller.bus.consumer import Record, TopicReader
 from controller.bus.producer import JsonProducer
 from controller.bus.topics import TopicNames
-from controller.demo.kafka import EmbeddedKafka
 from controller.domain.events import Command, parse_command
 from controller.domain.ownership import State
-from controller.ops.paths import ROOT
+from controller.process.paths import ROOT
+from controller.testbed.kafka import EmbeddedKafka
 from tests.short_run import INSTANCE, ShortRun
 
 pytestmark = pytest.mark.kafka
@@ -46,7 +46,7 @@ class Site:
 
     def ballast(self, *words: str) -> tuple[int, str, str]:
         """Run a command as an operator would; exit code, stdout, stderr."""
-        argv = [sys.executable, "-m", "controller.ops.cli", *words, "--conf", str(self.conf)]
+        argv = [sys.executable, "-m", "controller.cli.main", *words, "--conf", str(self.conf)]
         done = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, timeout=120)
         return done.returncode, done.stdout, done.stderr
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from controller.clock import boot_ms
-from controller.demo.local_cluster import LocalCluster
 from controller.domain.entries import Kind
+from controller.process.clock import boot_ms
+from controller.testbed.local_cluster import LocalCluster
 from tests.e2e.checks import check_journal, check_projections, in_flight, owner, record_of, settled
 from tests.e2e.clients import Clients, assert_nothing_lost
 from tests.e2e.lookups import look_up, topics_in

@@ -13,15 +13,15 @@ import psutil
 import pytest
 
 from controller.config.load import load_settings
-from controller.demo.figures import rounds_of
-from controller.demo.screen.events import exchanges_in
-from controller.demo.screen.summary import worth_asking
 from controller.domain.entries import Kind
 from controller.ledger.evidence import read_joined
 from controller.ledger.follower import Follower
 from controller.ledger.journal import Journal
-from controller.ops.paths import ROOT
-from controller.ops.reading import Reader
+from controller.operations.reading import Reader
+from controller.process.paths import ROOT
+from controller.testbed.demo.figures import rounds_of
+from controller.testbed.demo.screen.events import exchanges_in
+from controller.testbed.demo.screen.summary import worth_asking
 from tests.e2e.programs import BALLAST, ballast
 from tests.e2e.waiting import wait_until
 

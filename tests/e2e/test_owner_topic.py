@@ -15,17 +15,17 @@ from controller.bus.cluster import KafkaUnavailable
 from controller.bus.owner import KEY, RUNNING, Owner, OwnerTopic
 from controller.bus.producer import JsonProducer
 from controller.bus.topics import TopicNames
+from controller.cli.commanding import NotTheirs, answer_to
 from controller.config.load import load_settings
-from controller.demo.kafka import EmbeddedKafka
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import AnotherController, ForeignCommit
 from controller.domain.events import parse_command
 from controller.domain.state import ClusterState
 from controller.ledger.journal import Journal
 from controller.ledger.tables import TableRoot
-from controller.ops.commanding import NotTheirs, answer_to
-from controller.ops.operator import NoAnswer, Operator
-from jobs.control_owner import Claimant
+from controller.operations.operator import NoAnswer, Operator
+from controller.service.owner import Claimant
+from controller.testbed.kafka import EmbeddedKafka
 
 pytestmark = pytest.mark.kafka
 
@@ -170,7 +170,7 @@ def test_a_command_from_the_folder_of_another_journal_is_not_sent(
 def test_a_command_that_kafka_does_not_take_is_not_said_to_stay_there(
     kafka: EmbeddedKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("controller.ops.operator.JsonProducer", partial(JsonProducer, max_block_ms=500))
+    monkeypatch.setattr("controller.operations.operator.JsonProducer", partial(JsonProducer, max_block_ms=500))
     root = TableRoot(str(tmp_path / "tables"))
     root.create_all()
     sets = [f"kafka.bootstrap_servers={kafka.bootstrap}", "kafka.topic_prefix=none.", f"tables.root={root.root}"]

@@ -17,12 +17,12 @@ import pytest
 import yaml
 
 from controller.bus.topics import TopicNames, ensure_topics, live_topics
-from controller.ops.cmd_job import spark_environment, spark_submit_command
-from controller.ops.paths import CONF
-from controller.ops.setup_java import find_java
+from controller.process.paths import CONF
+from controller.process.setup_java import find_java
+from controller.process.spark_submit import spark_environment, spark_submit_command
 from tests.e2e import failing_programs
+from tests.e2e.kafka.secured_kafka import Secured, secured_kafka
 from tests.e2e.programs import BALLAST
-from tests.e2e.secured_kafka import Secured, secured_kafka
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 

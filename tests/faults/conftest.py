@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from controller.bus.topics import TopicNames
-from controller.demo.kafka import EmbeddedKafka
+from controller.testbed.kafka import EmbeddedKafka
 from tests.faults.site import Site
 
 

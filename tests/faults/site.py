@@ -27,7 +27,7 @@ from controller.ledger.evidence import read_joined
 from controller.ledger.projections import broker_rows, ownership_rows
 from controller.ledger.tables import TableRoot
 from controller.policy.round import replay_round
-from controller.sim.invariants import check_state
+from controller.sim.ownership.invariants import check_state
 from tests.component.crash_stage import check_commands
 from tests.e2e.checks import check_decided_once
 from tests.e2e.waiting import wait_until

@@ -16,7 +16,7 @@ import pytest
 
 from controller.bus.topics import TopicNames, ensure_topics, live_topics
 from controller.config.load import load_settings
-from controller.demo.kafka import EmbeddedKafka
+from controller.testbed.kafka import EmbeddedKafka
 from tests.faults.site import START_S, Site, settled, starters
 from tests.spark.control_bench import Journal
 

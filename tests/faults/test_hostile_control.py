@@ -20,7 +20,7 @@ from controller.domain.entries import Entry
 from controller.domain.ids import Bundle, Session
 from controller.domain.ownership import State
 from controller.ledger.tables import TableRoot
-from jobs.control_records import Row
+from controller.service.records import Row
 from tests.component.test_jobs_control_loop import NAMES, Ear, World, journal_of
 from tests.examples import examples
 from tests.properties.fuzzed_records import values

@@ -17,15 +17,15 @@ from pyspark.sql import SparkSession
 from controller.bus.cluster import admin_client
 from controller.bus.producer import JsonProducer
 from controller.bus.topics import CREATE_TIME, TopicNames, TopicSpec, ensure_topics
-from controller.clock import wall_ms
-from controller.demo.kafka import EmbeddedKafka
+from controller.loads.rules import RULES
+from controller.loads.settings import LoadsSettings
+from controller.process.clock import wall_ms
+from controller.testbed.kafka import EmbeddedKafka
 from jobs.loads_batch import BatchReport
 from jobs.loads_query import start_loads
-from jobs.loads_rules import RULES
-from jobs.loads_settings import LoadsSettings
-from tests.component.test_loads_hostile import EDITS, long_report
-from tests.spark.loads_lake import Lake, merged
-from tests.spark.loads_samples import BAD, bad_value, report
+from tests.component.loads.test_loads_hostile import EDITS, long_report
+from tests.spark.loads.loads_lake import Lake, merged
+from tests.spark.loads.loads_samples import BAD, bad_value, report
 
 pytestmark = [pytest.mark.faults, pytest.mark.spark, pytest.mark.kafka]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.mass_lookups import Plan, measure
+from benchmarks.measure.clients.mass_lookups import Plan, measure
 from controller.control.assignment import FIRST_GRANTS_IN_FLIGHT
 
 pytestmark = [pytest.mark.faults, pytest.mark.e2e, pytest.mark.timeout(900)]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.demo.local_cluster import LocalCluster
 from controller.domain.entries import Kind
+from controller.testbed.local_cluster import LocalCluster
 from tests.e2e.checks import check_journal, settled
 from tests.e2e.clients import Clients, assert_nothing_lost
 from tests.e2e.lookups import look_up, topics_in

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.rolling_restart import Plan, measure
+from benchmarks.measure.clients.rolling_restart import Plan, measure
 
 pytestmark = [pytest.mark.faults, pytest.mark.e2e, pytest.mark.timeout(900)]
 

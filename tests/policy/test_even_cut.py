@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.domain.even_cut import even_cut
+from controller.domain.balanced_boundary import even_cut
 from controller.domain.ids import Bundle
 
 WHOLE = Bundle.parse("t/n/0x00000000_0xffffffff")

@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.published.clusters import loads
 from controller.policy.memory_codec import LARGE_CHARS, PACKED, packed, unpacked
 from controller.policy.round import replay_round
 from tests.examples import examples
-from tests.policy.builders import loads
 
 VALUES = st.recursive(
     st.none()

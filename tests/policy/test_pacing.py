@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.published.clusters import ClusterBuilder, cluster, loads, moves
 from controller.domain.decision import Decision, DecisionKind, Label, Reason
 from controller.domain.ownership import Ownership
-from controller.domain.settings import PacingSettings
+from controller.domain.settings.policy import PacingSettings
 from controller.domain.state import SHADOW
-from controller.policy.pacing import pace, without_lone_halves
+from controller.policy.limits.pacing import pace, without_lone_halves
+from controller.policy.limits.rate_limits import BURST_MIN, LEAST_PACE, Purses
 from controller.policy.plan import PACING, make_plan
-from controller.policy.purses import BURST_MIN, LEAST_PACE, Purses
-from controller.policy.room import FULL_PACE, UNLIMITED
 from controller.policy.round import replay_round, run_round, run_with_challengers
-from tests.policy.builders import ClusterBuilder, cluster, loads, moves
+from controller.policy.view.quota import FULL_PACE, UNLIMITED
 
 MINUTE_MS = 60_000
 PACING_2 = PacingSettings(broker_moves_per_min=2, namespace_moves_per_min=3, cluster_moves_per_min=None)

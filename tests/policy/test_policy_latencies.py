@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from benchmarks.published.clusters import ClusterBuilder, loads
 from controller.domain.load import UNKNOWN
-from controller.policy.frame import Frame, tabulate
 from controller.policy.round import replay_round, run_round
-from tests.policy.builders import ClusterBuilder, loads
+from controller.policy.view.frame import Frame, tabulate
 
 
 def told(**latencies: list[float]) -> tuple[ClusterBuilder, Frame]:

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.published.clusters import NOW_MS, ClusterBuilder, bundle_name, loads, moves, splits
 from controller.domain.decision import DecisionKind, Reason
 from controller.domain.ids import Bundle
 from controller.domain.overrides import KINDS, Override, wishes_for
 from controller.policy.overrides import MOST_MOVES
 from controller.policy.round import replay_round
 from controller.policy.strategies import STRATEGIES
-from tests.policy.builders import NOW_MS, ClusterBuilder, bundle_name, loads, moves, splits
 
 
 def wish(built: ClusterBuilder, kind: str, until_ms: int | None = None, **of: str) -> None:

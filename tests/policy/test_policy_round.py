@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.published.clusters import ClusterBuilder, cluster, loads, moves, reason_of, splits
 from controller.domain.decision import DecisionKind, Reason
 from controller.domain.errors import BadRecord, ConfigError
 from controller.domain.ownership import State
@@ -19,7 +20,6 @@ from controller.domain.state import PAUSED, SHADOW
 from controller.policy.round import replay_round, run_round, run_with_challengers
 from controller.policy.strategies import STRATEGIES
 from tests.examples import examples
-from tests.policy.builders import ClusterBuilder, cluster, loads, moves, reason_of, splits
 
 
 def busy() -> ClusterBuilder:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.published.clusters import ClusterBuilder, bundle_name, cluster, loads
 from controller.domain.errors import BadRecord
 from controller.domain.load import BUNDLE_FIELDS, RESOURCES, TAIL
 from controller.domain.ownership import State
-from controller.policy.snapshot import Snapshot, build
-from tests.policy.builders import ClusterBuilder, bundle_name, cluster, loads
+from controller.policy.view.snapshot import Snapshot, build
 
 CPU, MEMORY, DIRECT, IN, OUT, DISK = range(len(RESOURCES))
 

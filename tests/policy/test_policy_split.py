@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from benchmarks.published.clusters import ClusterBuilder, bundle_name, cluster, moves, splits
 from controller.domain.decision import Reason
 from controller.domain.ids import Bundle
 from controller.domain.ownership import State
-from controller.domain.settings import MIB, SplitSettings
+from controller.domain.settings.policy import MIB, SplitSettings
 from controller.policy.split import oversized
-from tests.policy.builders import ClusterBuilder, bundle_name, cluster, moves, splits
 
 BIG: dict[str, Any] = {"topics": 1_001.0}
 

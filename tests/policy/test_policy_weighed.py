@@ -6,10 +6,10 @@ import json
 
 import pytest
 
+from benchmarks.published.clusters import NOW_MS, ClusterBuilder, cluster, moves
 from controller.domain.decision import DecisionKind, Reason, RoundResult
+from controller.policy.candidate_evidence import SHOWN
 from controller.policy.round import replay_round
-from controller.policy.weighed import SHOWN
-from tests.policy.builders import NOW_MS, ClusterBuilder, cluster, moves
 
 BYTES = {"throughput_in": 3e6, "throughput_out": 3e6}
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.published.cases import CASES, Case, outcome, play
+from benchmarks.published.clusters import moves
 from controller.domain.decision import Decision, DecisionKind, Label, Reason, RoundResult
 from controller.domain.ids import Bundle
 from controller.domain.ownership import State
 from controller.policy.strategies import STRATEGIES
-from tests.policy.builders import moves
-from tests.policy.published_cases import CASES, Case, outcome, play
-from tests.unit.step_driver import StepDriver
+from tests.unit.control.step_driver import StepDriver
 
 WHOLE = Bundle.parse("t/n/0x00000000_0xffffffff")
 BY_NAME = {case.name: case for case in CASES}

@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from controller.bus.topics import TopicNames
-from jobs.control_records import Row
+from controller.service.records import Row
 
 UNKNOWN_BUNDLE = "t/none/0x00000000_0xffffffff"
 _WHO = {"v": 1, "broker": "ghost:1", "incarnation": 1, "nonce": "n1", "session": 1, "applied_seq": 3, "sent_ms": 5}

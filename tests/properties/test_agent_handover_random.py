@@ -13,12 +13,12 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.broker import handover_actions as do
-from controller.broker.handover_actions import Answer, Outcome
+from controller.agent.handover import actions as do
+from controller.agent.handover.actions import Answer, Outcome
 from controller.domain.ids import Bundle, Session
 from controller.domain.ownership import Ownership, State
 from tests.examples import examples
-from tests.unit.agent_world import WHOLE, Journal, MiniController, ModelAgent
+from tests.unit.agent.agent_world import WHOLE, Journal, MiniController, ModelAgent
 
 NAMES = ("a:1", "b:1", "c:1")
 # What the scheduler may do next, and how often: progress is common, faults are rare, so that walks get deep.

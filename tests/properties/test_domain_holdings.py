@@ -12,7 +12,7 @@ from controller.domain.holdings import Holdings
 from controller.domain.ids import Bundle, Session
 from controller.domain.ownership import Ownership, State
 from controller.domain.ring import initial_bundles
-from controller.policy.placement import Placement, rank
+from controller.policy.placement.assignment import Placement, rank
 from tests.examples import examples
 
 SESSIONS = [Session(f"b{i}:1", 1 + i % 2, "n", 1 + i // 3) for i in range(6)]

@@ -20,12 +20,12 @@ from controller.domain.events import BrokerEvent, Heartbeat, Tick
 from controller.domain.ids import Bundle, Session
 from controller.domain.ownership import State
 from controller.domain.state_codec import decode, encode
-from jobs.control_records import Row, parse_rows, parsers
+from controller.service.records import Row, parse_rows, parsers
 from schemas.arrow import arrow_table
 from schemas.journal import JOURNAL
 from tests.examples import examples
 from tests.properties.fuzzed_records import rows
-from tests.unit.step_driver import StepDriver
+from tests.unit.control.step_driver import StepDriver
 
 NAMES = TopicNames("t.")
 PARSERS = parsers(NAMES)

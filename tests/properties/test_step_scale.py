@@ -10,7 +10,7 @@ from controller.domain.entries import Entry, Kind
 from controller.domain.events import AssignRequest, BrokerEvent, Event
 from controller.domain.ids import Bundle, Session
 from controller.domain.ownership import State
-from tests.unit.step_driver import StepDriver
+from tests.unit.control.step_driver import StepDriver
 
 
 def grants(entries: list[Entry]) -> list[Entry]:

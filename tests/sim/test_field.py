@@ -7,10 +7,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.strategy_field import GREEDY, figures, run_one, standing, table
-from controller.policy.frame import Frame
-from controller.sim.field import EVENT_MINUTE, MINUTES, World, bundle_names, costs_of, imbalance, play, policy_path
-from controller.sim.field_scenarios import SCENARIOS
+from benchmarks.measure.policy.strategy_field import GREEDY, figures, run_one, standing, table
+from controller.policy.view.frame import Frame
+from controller.sim.field.field import (
+    EVENT_MINUTE,
+    MINUTES,
+    World,
+    bundle_names,
+    costs_of,
+    imbalance,
+    play,
+    policy_path,
+)
+from controller.sim.field.scenarios import SCENARIOS
 
 
 def world(scenario: str, seed: int = 1) -> World:

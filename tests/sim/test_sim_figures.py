@@ -8,17 +8,17 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from benchmarks.published.clusters import cluster, loads
 from controller.domain.decision import Decision, DecisionKind, Label, Reason, RoundResult
 from controller.domain.errors import InvariantBroken
 from controller.domain.ids import Bundle
-from controller.sim.cost_model import RESOURCE
 from controller.sim.figures import Track, best_achievable, repeated
-from controller.sim.load_cluster import BALANCE, FAILOVER, SPLIT, Move
-from controller.sim.load_world import Moment
-from controller.sim.reports import Reports, ReportSpec
+from controller.sim.load.cost_model import RESOURCE
+from controller.sim.load.reports import Reports, ReportSpec
+from controller.sim.load.world import Moment
+from controller.sim.ownership.load_cluster import BALANCE, FAILOVER, SPLIT, Move
 from controller.sim.round_invariants import check_grace, check_replay, check_round
 from controller.sim.thrash import thrash_pct, trend_discounted_variation
-from tests.policy.builders import cluster, loads
 
 CPU = RESOURCE["cpu"]
 MINUTE_MS = 60_000

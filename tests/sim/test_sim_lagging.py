@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from controller.domain.decision import Reason, RoundResult
-from controller.domain.settings import PolicySettings
+from controller.domain.settings.policy import PolicySettings
 from controller.policy.round import RoundInputs, run_with_challengers
-from controller.sim.faults import Fault
-from controller.sim.scenario import ClusterSpec, Scenario
+from controller.sim.load.workloads import LoadSpec
+from controller.sim.scenario.faults import Fault
+from controller.sim.scenario.scenario import ClusterSpec, Scenario
 from controller.sim.simulation import simulate
-from controller.sim.workloads import LoadSpec
 
 MINUTE_MS = 60_000
 

@@ -10,13 +10,13 @@ from controller.domain.decision import Decision, DecisionKind, Label, Reason, Ro
 from controller.domain.errors import ConfigError, InvariantBroken
 from controller.domain.ids import Session
 from controller.domain.ownership import Ownership, State
-from controller.domain.placement_settings import AntiAffinityGroup, FailureDomain, IsolationPolicy, PlacementSettings
 from controller.domain.ring import initial_bundles
-from controller.domain.settings import BrokerCaps, PolicySettings
+from controller.domain.settings.placement import AntiAffinityGroup, FailureDomain, IsolationPolicy, PlacementSettings
+from controller.domain.settings.policy import BrokerCaps, PolicySettings
 from controller.domain.state import Broker, ClusterState
 from controller.sim.placement_check import check_placement, domain_gap, misplaced
 from controller.sim.round_invariants import check_round
-from controller.sim.scenario_file import run_file
+from controller.sim.scenario.file import run_file
 
 RULES = PlacementSettings(
     (IsolationPolicy("alpha", ("alpha/.*",), ("p[12]",)),),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from controller.domain.errors import ConfigError
-from controller.domain.settings import PolicySettings
-from controller.sim.orders import value_of
-from controller.sim.scenario_file import run_file
-from controller.sim.scenario_parser import parse, with_results
-from controller.sim.scenario_values import duration_ms, set_policy
+from controller.domain.settings.policy import PolicySettings
+from controller.sim.scenario.file import run_file
+from controller.sim.scenario.orders import value_of
+from controller.sim.scenario.parser import parse, with_results
+from controller.sim.scenario.values import duration_ms, set_policy
 
 TINY = """\
 # two brokers

@@ -7,11 +7,11 @@ import pytest
 
 from controller.domain.ids import Bundle
 from controller.domain.ring import initial_bundles, locate
-from controller.sim.cost_model import FIELD, RESOURCE, CostModel
-from controller.sim.load_shapes import Diurnal, Drift, Growth, Jitter, Periodic, Shape, Spike
-from controller.sim.load_world import NOBODY, LoadWorld, Moment
-from controller.sim.move_cost import Arrival, ReconnectStorms
-from controller.sim.workloads import LoadSpec, TopicMap, Workload
+from controller.sim.load.cost_model import FIELD, RESOURCE, CostModel
+from controller.sim.load.move_cost import Arrival, ReconnectStorms
+from controller.sim.load.shapes import Diurnal, Drift, Growth, Jitter, Periodic, Shape, Spike
+from controller.sim.load.workloads import LoadSpec, TopicMap, Workload
+from controller.sim.load.world import NOBODY, LoadWorld, Moment
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS

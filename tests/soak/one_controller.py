@@ -13,9 +13,8 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from controller.broker import wire
+from controller.agent import records as wire
 from controller.bus.topics import TopicNames
-from controller.clock import wall_ms
 from controller.config.policy_values import control_settings
 from controller.config.sections.control import Control
 from controller.config.sections.platform import Tables
@@ -23,12 +22,13 @@ from controller.config.settings import Settings
 from controller.domain.entries import Entry
 from controller.domain.ids import Bundle, Session
 from controller.domain.state import ClusterState
-from jobs.control_loop import Claim, Clocks, ControlLoop
-from jobs.control_metrics import ControlMetrics
-from jobs.control_records import Row
-from jobs.control_start import claim, first_entries
-from jobs.control_tables import ControlTables
-from jobs.feed import Feed
+from controller.process.clock import wall_ms
+from controller.service.feed import Feed
+from controller.service.loop import Claim, Clocks, ControlLoop
+from controller.service.metrics import ControlMetrics
+from controller.service.records import Row
+from controller.service.start import claim, first_entries
+from controller.service.tables import ControlTables
 
 NAMES = TopicNames("")
 KAFKA = {"cluster_id": "soak", "topic_ids": {}}

@@ -12,8 +12,8 @@ import uuid
 
 from controller.bus.producer import JsonProducer
 from controller.bus.topics import TopicNames
-from controller.clock import wall_ms
-from controller.demo.local_cluster import LocalCluster
+from controller.process.clock import wall_ms
+from controller.testbed.local_cluster import LocalCluster
 
 ENTRIES_A_MOVE = 5
 

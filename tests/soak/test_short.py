@@ -14,13 +14,13 @@ import psutil
 import pytest
 
 import controller.ledger.cleanup as cleanup_module
-from controller.clock import wall_ms
 from controller.domain.ownership import State
 from controller.ledger.cleanup import CleanupThread, ControlCleanup, Kept
 from controller.ledger.follower import Follower
 from controller.ledger.maintenance import DAY_MS
 from controller.ledger.snapshots import Snapshots, load_state
 from controller.ledger.tables import TableRoot
+from controller.process.clock import wall_ms
 from tests.soak.one_controller import OneController
 from tests.soak.samples import Samples, files_of, rss_mib
 from tests.soak.test_quiet import own_everything

@@ -15,10 +15,10 @@ from typing import Any
 import psutil
 import pytest
 
-from benchmarks.figures import write
-from benchmarks.start_up import measured
-from controller.demo.local_cluster import LocalCluster
+from benchmarks.measure.control.start_up import measured
+from benchmarks.measure.figures import write
 from controller.ledger.tables import TableRoot
+from controller.testbed.local_cluster import LocalCluster
 from tests.e2e.checks import PATIENCE_S, check_journal, settled
 from tests.e2e.lookups import look_up, topics_in
 from tests.soak.pressure import ENTRIES_A_MOVE, Pressure

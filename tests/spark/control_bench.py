@@ -21,7 +21,7 @@ from controller.domain.entries import Entry
 from controller.domain.state import ClusterState
 from controller.ledger.journal_rows import entries_since
 from controller.ledger.tables import TableRoot
-from jobs.control_arguments import parse_arguments
+from controller.service.arguments import parse_arguments
 from jobs.control_part import ControlPart
 
 TIMEOUT_S = 120.0  # only a hang takes so long

@@ -19,7 +19,7 @@ class Job:
         """`failpoints`: as BALLAST_FAILPOINTS says it."""
         self.log = folder / f"job-{time.monotonic_ns()}.log"
         self.pid_file = folder / "job.pid"
-        command = [sys.executable, "-m", "controller.ops.cli", "run", "--conf", str(folder / "ballast.yaml")]
+        command = [sys.executable, "-m", "controller.cli.main", "run", "--conf", str(folder / "ballast.yaml")]
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(
                 [*command, "--pid-file", str(self.pid_file), *arguments],

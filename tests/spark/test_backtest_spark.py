@@ -14,16 +14,16 @@ from typing import Any
 import psutil
 import pytest
 
-from benchmarks.recorded_day import STEP_MS, Day
+from benchmarks.measure.policy.recorded_day import STEP_MS, Day
+from controller.backtest.point.grid import GridPoint, grid_points
+from controller.backtest.recording.prepared import Replay, prepare
+from controller.backtest.run import run_points
+from controller.backtest.spark import LOG, spark_points
+from controller.backtest.store import Job, Store
 from controller.config.load import load_settings
 from controller.config.policy_values import policy_settings
 from controller.domain.errors import BallastError
-from controller.ops.backtest_run import run_points
-from controller.ops.backtest_spark import LOG, spark_points
-from controller.ops.backtest_store import Job, Store
-from controller.ops.cmd_job import LOCAL_SPARK_CONF
-from controller.sim.backtest.grid import GridPoint, grid_points
-from controller.sim.backtest.prepared import Replay, prepare
+from controller.process.spark_submit import LOCAL_SPARK_CONF
 from jobs.backtest_job import EXIT_CONFIG, main
 from jobs.backtest_tasks import run_tasks
 
@@ -50,7 +50,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def backtest(reports: Path, out: Path, *arguments: str, strategies: str = "steady,threshold") -> list[str]:
     """The command line, as an operator has it."""
-    command = [sys.executable, "-m", "controller.ops.cli", "backtest", "--reports", str(reports), "--out", str(out)]
+    command = [sys.executable, "-m", "controller.cli.main", "backtest", "--reports", str(reports), "--out", str(out)]
     return [*command, "--strategies", strategies, "--grid", GRID, *arguments]
 
 

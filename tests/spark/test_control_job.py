@@ -16,7 +16,7 @@ import yaml
 from controller.bus.topics import TopicNames
 from controller.config.load import load_settings
 from controller.config.settings import Settings
-from controller.demo.kafka import EmbeddedKafka
+from controller.testbed.kafka import EmbeddedKafka
 from tests.e2e.waiting import wait_until
 from tests.spark.control_bench import Agents, Journal
 from tests.spark.job_process import Job

@@ -13,21 +13,21 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from controller.brokers.reference.store.client import StoreClient
 from controller.bus.owner import STOPPED
 from controller.bus.topics import TopicNames, ensure_topics, live_topics
 from controller.config.sections.platform import Store
 from controller.config.settings import Settings
-from controller.demo.kafka import EmbeddedKafka
-from controller.demo.processes import Child
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import AnotherController, ConfigError
 from controller.domain.ids import Bundle
 from controller.domain.ownership import State
 from controller.ledger.journal import Journal as Ledger
 from controller.ledger.tables import TableRoot
-from controller.store.client import StoreClient
-from jobs.control_owner import Claimant
-from jobs.control_start import kafka_identity
+from controller.process.children import Child
+from controller.service.owner import Claimant
+from controller.service.start import kafka_identity
+from controller.testbed.kafka import EmbeddedKafka
 from tests.spark.control_bench import Agents, Controller, Heartbeats, Journal, settings_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
@@ -56,7 +56,7 @@ def agents(kafka: EmbeddedKafka, topics: TopicNames) -> Iterator[Agents]:
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[str]:
     """The address of a segment store."""
-    argv = ["-m", "controller.store.server", "--data-dir", str(tmp_path / "store")]
+    argv = ["-m", "controller.brokers.reference.store.server", "--data-dir", str(tmp_path / "store")]
     child = Child("store", [sys.executable, *argv], tmp_path / "store.log")
     yield child.wait_for_line("ballast-store listening", 60).split()[-1]
     child.stop(30)

@@ -15,11 +15,11 @@ from pyspark.sql import SparkSession
 from controller.bus.consumer import Record, TopicReader
 from controller.bus.topics import TopicNames, delete_topics, ensure_topics, live_topics
 from controller.config.settings import Settings
-from controller.demo.kafka import EmbeddedKafka
 from controller.domain.errors import AnotherController, ConfigError, ForeignCommit
 from controller.domain.ownership import State
 from controller.ledger.snapshots import Snapshots
 from controller.ledger.tables import TableRoot
+from controller.testbed.kafka import EmbeddedKafka
 from jobs.control_query import CHECKPOINTS_KEPT
 from tests.e2e.waiting import wait_until
 from tests.spark.control_bench import Agents, Controller, Heartbeats, Journal, settings_for

@@ -13,7 +13,6 @@ from pyspark.sql import SparkSession
 
 from controller.bus.topics import TopicNames
 from controller.config.settings import Settings
-from controller.demo.kafka import EmbeddedKafka
 from controller.domain.ids import Session
 from controller.domain.load import BUNDLE_FIELDS, RESOURCES
 from controller.domain.ownership import State
@@ -21,6 +20,7 @@ from controller.ledger.evidence import read_joined
 from controller.ledger.tables import TableRoot
 from controller.ledger.writer import append
 from controller.policy.round import replay_round
+from controller.testbed.kafka import EmbeddedKafka
 from schemas.arrow import arrow_table
 from schemas.load_tables import BROKER_PANES, BUNDLE_PANES
 from tests.spark.control_bench import Agents, Controller, Heartbeats, Journal, settings_for

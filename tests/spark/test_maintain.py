@@ -19,7 +19,7 @@ from jobs.maintain_job import tend_all
 from jobs.maintain_spark import SparkEngine
 from schemas.arrow import arrow_table
 from schemas.catalog import TABLES
-from tests.component.pane_rows import broker_pane
+from tests.component.loads.pane_rows import broker_pane
 
 NOW_MS = 1_800_000_000_000
 KEPT_MS = {"loads_days": 7 * DAY_MS}

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from pyspark import SparkConf
 
-from controller.ops.cmd_job import spark_environment, spark_submit_command
-from controller.ops.paths import jars_of
+from controller.process.paths import jars_of
+from controller.process.spark_submit import spark_environment, spark_submit_command
 from jobs.session import ROOT, fill_in, read_conf
 
 

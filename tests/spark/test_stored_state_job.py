@@ -15,17 +15,17 @@ from controller.bus.producer import JsonProducer
 from controller.bus.topics import TopicNames
 from controller.config.load import load_settings
 from controller.config.settings import Settings
-from controller.demo.kafka import EmbeddedKafka
 from controller.domain.entries import Kind
 from controller.ledger.loads import loads_progress
 from controller.ledger.snapshots import load_state
 from controller.ledger.tables import TableRoot
-from jobs.control_arguments import parse_arguments
+from controller.service.arguments import parse_arguments
+from controller.testbed.kafka import EmbeddedKafka
 from jobs.loads_part import LoadsPart
 from schemas.catalog import TABLES
 from tests.e2e.waiting import wait_until
 from tests.spark.control_bench import Agents, Controller, Journal
-from tests.spark.loads_samples import report
+from tests.spark.loads.loads_samples import report
 from tests.stored_state import VERSIONS, folder_of
 from tests.stored_state.archive import LIVE_RUN, unpack_live
 

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from controller.bus.producer import JsonProducer
 from controller.bus.topics import TopicNames
-from controller.demo.local_cluster import LocalCluster
-from controller.demo.workload import HOT_SHARE, TOPICS, Workload, bundle_of, heated, topics_of
 from controller.domain.entries import Kind
 from controller.domain.ownership import State
 from controller.domain.state import ClusterState
+from controller.testbed.demo.workload import HOT_SHARE, TOPICS, Workload, bundle_of, heated, topics_of
+from controller.testbed.local_cluster import LocalCluster
 
 BROKERS = ("broker-1", "broker-2", "broker-3")
 SETTINGS = ("rounds.challengers=[headroom]", "loads.pane_s=10", "rounds.round_interval_s=10")

@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from benchmarks.published.clusters import ClusterBuilder, cluster, loads
 from controller.control.context import Evidence
 from controller.domain.decision import DecisionKind, RoundResult
 from controller.domain.overrides import Override
-from controller.domain.placement_settings import PlacementSettings
+from controller.domain.settings.placement import PlacementSettings
 from controller.ledger.evidence import round_row
 from controller.policy.strategies import STRATEGIES
-from controller.sim.scenario import Scenario
-from controller.sim.scenario_file import Script
-from controller.sim.scenario_parser import parse
+from controller.sim.scenario.file import Script
+from controller.sim.scenario.parser import parse
+from controller.sim.scenario.scenario import Scenario
 from controller.sim.simulation import Simulation
-from tests.policy.builders import ClusterBuilder, cluster, loads
 
 KEPT_OF_EACH = 2
 Row = dict[str, Any]

@@ -11,19 +11,19 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from controller.broker.agent_metrics import AgentMetrics
-from controller.broker.memory_runtime import MemoryFences, MemoryRuntime
-from controller.broker.reporter import Reporter
+from benchmarks.published.clusters import ClusterBuilder, cluster, loads, moves, sources, splits
+from controller.agent.metrics import AgentMetrics
+from controller.agent.reports.reporter import Reporter
+from controller.brokers.memory import MemoryFences, MemoryRuntime
 from controller.domain.decision import RoundResult
 from controller.domain.ids import RING_END, Bundle, Session, partition_names, topic_hash
 from controller.domain.load import RESOURCES
 from controller.domain.ownership import State
 from controller.domain.ring import locate
-from controller.domain.settings import ResourceWeights, SplitSettings
-from controller.ops.metrics import exposition
-from jobs.control_metrics import ControlMetrics
-from tests.policy.builders import ClusterBuilder, cluster, loads, moves, sources, splits
-from tests.unit.step_driver import StepDriver
+from controller.domain.settings.policy import ResourceWeights, SplitSettings
+from controller.process.metrics import exposition
+from controller.service.metrics import ControlMetrics
+from tests.unit.control.step_driver import StepDriver
 
 FULL = 0.95
 

@@ -8,7 +8,7 @@ import jsonschema
 import pyarrow as pa
 import pytest
 
-from controller.broker import wire
+from controller.agent import records as wire
 from controller.domain.entries import FIELDS, Entry, Kind
 from controller.domain.errors import BadRecord
 from controller.domain.events import parse_assign_request, parse_broker_event, parse_command, parse_heartbeat

@@ -1,18 +1,18 @@
-"""The strategies by name. One file each; part of a round only through `get`."""
+"""The strategies by name; part of a round only through `get`. `base` is what a strategy must be."""
 
 from __future__ import annotations
 
 from controller.domain.errors import ConfigError
-from controller.policy.strategies.average import Average
 from controller.policy.strategies.base import Strategy, StrategyOutcome
-from controller.policy.strategies.headroom import Headroom
-from controller.policy.strategies.overload import Overload
-from controller.policy.strategies.simple import Simple
-from controller.policy.strategies.steady import Steady
-from controller.policy.strategies.threshold import Threshold
-from controller.policy.strategies.transfer import Transfer
-from controller.policy.strategies.uniform import Uniform
-from controller.policy.strategies.weighted import Weighted
+from controller.policy.strategies.headroom.strategy import Headroom
+from controller.policy.strategies.pulsar.average import Average
+from controller.policy.strategies.pulsar.overload import Overload
+from controller.policy.strategies.pulsar.simple import Simple
+from controller.policy.strategies.pulsar.threshold import Threshold
+from controller.policy.strategies.pulsar.transfer import Transfer
+from controller.policy.strategies.pulsar.uniform import Uniform
+from controller.policy.strategies.steady.strategy import Steady
+from controller.policy.strategies.weighted.strategy import Weighted
 
 _ALL: tuple[Strategy, ...] = (
     Headroom(), Steady(), Weighted(), Overload(), Threshold(), Uniform(), Average(), Transfer(), Simple(),

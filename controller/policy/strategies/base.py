@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from controller.domain.decision import Decision, Reason
 from controller.domain.load import RESOURCES, SCORE_UNIT
-from controller.domain.settings import PolicySettings
-from controller.policy.frame import Ints
-from controller.policy.snapshot import NO_SCORE, Snapshot
+from controller.domain.settings.policy import PolicySettings
+from controller.policy.view.frame import Ints
+from controller.policy.view.snapshot import NO_SCORE, Snapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""The parts of strategy `weighted`: what brokers are limited in, which bundles go first, and where to."""
+"""The public name of the providers of strategy `weighted`."""

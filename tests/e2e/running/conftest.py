@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from controller.demo.local_cluster import LocalCluster
+from controller.testbed.local_cluster import LocalCluster
 from tests.e2e.checks import PATIENCE_S, check_journal, settled
 from tests.e2e.clients import Clients
 from tests.e2e.lookups import look_up, topics_in

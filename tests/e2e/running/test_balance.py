@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from controller.demo.figures import transfers_of
-from controller.demo.local_cluster import LocalCluster
 from controller.domain.decision import Reason
 from controller.domain.entries import Entry, Kind
 from controller.ledger.evidence import read_joined
 from controller.policy.round import replay_round
+from controller.testbed.demo.figures import transfers_of
+from controller.testbed.local_cluster import LocalCluster
 from tests.e2e.checks import owner, record_of
 from tests.e2e.clients import Clients, assert_nothing_lost
 from tests.e2e.waiting import wait_until

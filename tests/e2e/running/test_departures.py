@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from controller.demo.local_cluster import LocalCluster
 from controller.domain.entries import Kind
 from controller.domain.state import SHADOW, ClusterState
+from controller.testbed.local_cluster import LocalCluster
 from tests.e2e.checks import check_projections, owner, record_of
 from tests.e2e.clients import Clients, assert_nothing_lost
 

@@ -13,10 +13,10 @@ import pytest
 from controller.bus.consumer import Record, TopicReader
 from controller.bus.producer import JsonProducer
 from controller.bus.topics import TopicNames
-from controller.demo.local_cluster import LocalCluster
 from controller.domain.entries import Entry, Kind
 from controller.ledger.evidence import read_joined
 from controller.ledger.tables import TableRoot
+from controller.testbed.local_cluster import LocalCluster
 from tests.e2e.checks import owner, record_of
 from tests.e2e.clients import Clients, assert_nothing_lost
 from tests.e2e.hostile import (

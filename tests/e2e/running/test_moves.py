@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from controller.demo.local_cluster import LocalCluster
 from controller.domain.entries import Kind
 from controller.domain.ownership import State
 from controller.domain.state import ClusterState
+from controller.testbed.local_cluster import LocalCluster
 from tests.e2e.checks import owner, record_of, settled
 from tests.e2e.clients import Clients, assert_nothing_lost
 from tests.e2e.waiting import wait_until

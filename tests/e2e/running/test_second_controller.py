@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controller.demo.local_cluster import LocalCluster
 from controller.domain.entries import Kind
+from controller.testbed.local_cluster import LocalCluster
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 

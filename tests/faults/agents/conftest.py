@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from controller.demo.cut import CuttableProxy, free_port
-from controller.demo.kafka import EmbeddedKafka
-from controller.demo.kafka_settings import Door
-from controller.demo.local_cluster import LocalCluster
 from controller.domain.entries import Entry, Kind
+from controller.testbed.fault_proxy import CuttableProxy, free_port
+from controller.testbed.kafka import EmbeddedKafka
+from controller.testbed.kafka_settings import Door
+from controller.testbed.local_cluster import LocalCluster
 from tests.e2e.checks import check_journal, owner
 from tests.e2e.clients import Clients
 from tests.e2e.lookups import look_up, topics_in

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from controller.demo.auditor import AuditReport
-from controller.demo.local_cluster import LocalCluster
 from controller.domain.entries import Entry
 from controller.domain.ids import Session
 from controller.domain.state import ClusterState
+from controller.testbed.checker.checker import AuditReport
+from controller.testbed.local_cluster import LocalCluster
 from tests.e2e.checks import owner
 from tests.e2e.clients import Clients, assert_nothing_lost
 from tests.faults.agents.victim import NAME, PATIENCE_S

@@ -9,8 +9,8 @@ import pytest
 
 from controller.bus.consumer import Record, TopicReader
 from controller.bus.topics import TopicNames
-from controller.demo.local_cluster import LocalCluster
 from controller.domain.entries import Entry
+from controller.testbed.local_cluster import LocalCluster
 from tests.e2e.clients import Clients
 from tests.e2e.waiting import wait_until
 from tests.faults.agents.clock_shim import ClockShim

@@ -10,9 +10,9 @@ import pytest
 
 from controller.bus.producer import JsonProducer
 from controller.bus.topics import TopicNames, ensure_topics, live_topics
-from controller.demo.cut import CuttableProxy, free_port
-from controller.demo.kafka import EmbeddedKafka
-from controller.demo.kafka_settings import Door
+from controller.testbed.fault_proxy import CuttableProxy, free_port
+from controller.testbed.kafka import EmbeddedKafka
+from controller.testbed.kafka_settings import Door
 from tests.e2e.waiting import wait_until
 
 pytestmark = [pytest.mark.faults, pytest.mark.kafka]

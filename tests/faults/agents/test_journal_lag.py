@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from controller.demo.local_cluster import LocalCluster
 from controller.domain.entries import Entry
+from controller.testbed.local_cluster import LocalCluster
 from tests.e2e.clients import Clients
 from tests.e2e.waiting import wait_until
 from tests.faults.agents.outcomes import assert_only_end, audited, wait_for_others

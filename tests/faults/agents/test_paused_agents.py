@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from controller.demo.local_cluster import LocalCluster
 from controller.domain.entries import Entry
+from controller.testbed.local_cluster import LocalCluster
 from tests.e2e.checks import owner
 from tests.e2e.clients import Clients
 from tests.e2e.waiting import wait_until

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from controller.broker.agent import LOST
-from controller.demo.local_cluster import LocalCluster
+from controller.agent.agent import LOST
 from controller.domain.entries import Entry, Kind
+from controller.testbed.local_cluster import LocalCluster
 from tests.e2e.clients import Clients
 from tests.faults.agents.outcomes import assert_only_end, audited
 from tests.faults.agents.victim import NAME, Victim

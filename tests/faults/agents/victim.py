@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import httpx
 
-from controller.demo.cut import CuttableProxy
-from controller.demo.local_cluster import LocalCluster
-from controller.demo.processes import Child
 from controller.domain.ids import Session
+from controller.process.children import Child
+from controller.testbed.fault_proxy import CuttableProxy
+from controller.testbed.local_cluster import LocalCluster
 from tests.faults.agents.mirror import Mirror
 
 NAME = "victim"

@@ -1,0 +1,1 @@
+"""Adapters for cases of Pulsar's extensible load manager."""

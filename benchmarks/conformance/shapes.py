@@ -1,0 +1,108 @@
+"""What a field of a case must look like, before anybody reads it: the fields that every kind of case may have.
+
+A value of another shape would be read as empty, or end in an error that names no field. Null is an empty field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from benchmarks.conformance.layout import by_name
+from benchmarks.conformance.values import BadCase
+
+_NAMING = ("recently_unloaded", "recently_unloaded_brokers", "split_boundaries")  # bundles or brokers of the case
+_TYPES = ((bool, "a boolean"), (str, "a string"), (int | float, "a number"), (Mapping, "an object"), (list, "a list"))
+Shape = tuple[str, Callable[[Any], bool]]
+
+
+def check_shapes(case: Mapping[str, Any]) -> None:
+    """Raises BadCase that names the first field of another shape than it must have, in the case or one of its steps."""
+    mentioned = set(_mentioned({name: value for name, value in case.items() if name not in ("expected", *_NAMING)}))
+    shapes = {**_SHAPES, "brokers": _LOADS} if case.get("strategy") == "LoadStats" else _SHAPES
+    rows = [("", case, shapes)]
+    steps = case.get("steps") if _list(case.get("steps")) else ()
+    rows += [(f"steps[{at}].", step, _STEP_SHAPES) for at, step in enumerate(steps or ()) if isinstance(step, Mapping)]
+    for where, row, wanted_of in rows:
+        for name, (wanted, fits) in wanted_of.items():
+            if row.get(name) is not None and not fits(row[name]):
+                raise BadCase(f"field {where}{name} is {row[name]!r}: it must be {wanted}, not {_type(row[name])}")
+        for name in _NAMING:
+            unknown = [one for one in row.get(name) or () if one not in mentioned and "/" not in one]
+            if unknown:
+                raise BadCase(f"field {where}{name} names {unknown[0]!r}: the case has no such bundle or broker")
+
+
+def _type(value: Any) -> str:
+    plain = next((told for kind, told in _TYPES if isinstance(value, kind)), type(value).__name__)
+    kinds = {_type(one).partition(" ")[2] for one in value} if _list(value) else set()
+    return f"{plain} of {' and '.join(sorted(f'{one}s' for one in kinds))}" if kinds else plain
+
+
+def _mentioned(value: Any) -> Iterator[str]:
+    """Every name and every text in a value."""
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield name
+            yield from _mentioned(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _mentioned(inner)
+    elif isinstance(value, str):
+        yield value
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _string(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _list(value: Any) -> bool:
+    return isinstance(value, list)
+
+
+def _listed(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: _list(value) and all(map(fits, value))
+
+
+def _named(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, Mapping) and all(one is None or fits(one) for one in value.values())
+
+
+def _any_of(*tries: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: any(fits(value) for fits in tries)
+
+
+def _object(value: Any) -> bool:
+    return isinstance(value, Mapping) or value == []
+
+
+def _rows(value: Any) -> bool:
+    """An object, or a list of objects with their names."""
+    return _object(by_name(value))
+
+
+_MOMENTS = _any_of(_listed(_string), _named(_any_of(_number, _string)))
+_SHAPES: Mapping[str, Shape] = {
+    "config": ("an object", _object),
+    "brokers": ("an object or a list of objects with names", _rows),
+    "bundles": ("an object or a list of objects with names", _rows),
+    "recently_unloaded": ("a list of names, or moments by name", _MOMENTS),
+    "recently_unloaded_brokers": ("a list of names, or moments by name", _MOMENTS),
+    "available_brokers": ("a list of names or an object of them", _any_of(_listed(_string), _object)),
+    "policies": ("an object", _object),
+    "state": ("an object", _object),
+    "split_boundaries": ("lists of positions by bundle", _named(_listed(_any_of(_number, _string)))),
+    "namespace_bundle_count": (
+        "a number, numbers by namespace or 'error'",
+        _any_of(_number, _named(_number), lambda value: value == "error"),
+    ),
+    "steps": ("a list of objects, texts or lists of names", _listed(_any_of(_string, _object, _listed(_string)))),
+    "notes": ("a string", _string),
+}
+_LOADS = ("an object, a list of objects with names, or a list of loads", _any_of(_rows, _listed(_number)))
+_STEP_SHAPES = {name: shape for name, shape in _SHAPES.items() if name not in ("state", "steps", "notes")}
+_STEP_SHAPES["brokers"] = ("an object or a list of names", _any_of(_rows, _listed(_string)))

@@ -1,0 +1,1 @@
+"""What clients notice: hand-overs, failovers, rolling restarts, mass lookups, relief."""

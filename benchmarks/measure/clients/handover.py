@@ -1,0 +1,183 @@
+"""How long a topic is without an owner when its bundle moves, as its producer sees it. `python -m benchmarks handover`
+
+Bundles are transferred by command, several at a time, while a producer sends 200 messages/s to each topic and a reader
+reads them; the gap is the time from the last acknowledgement by the old owner to the first by the new one. It is
+measured with the whole job running and with the control query alone, and audited: a run that loses, doubles or
+reorders a message counts for nothing.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure.clients.clients import Clients, audit_figures, broken_by, one_topic_a_bundle
+from benchmarks.measure.figures import summary
+from benchmarks.measure.result import Result, Target
+from controller.domain.entries import Entry, Kind
+from controller.domain.ownership import State
+from controller.domain.state import ClusterState
+from controller.process.children import ProcessFailed
+from controller.testbed.demo.figures import transfers_of
+from controller.testbed.local_cluster import LocalCluster
+
+NAMESPACE = "bench/handover"
+TARGETS = [
+    Target("with_loads.gap_ms.p50", 25, "ms"),
+    Target("with_loads.gap_ms.p99", 150, "ms"),
+    Target("control_alone.gap_ms.p50", 25, "ms"),
+    Target("control_alone.gap_ms.p99", 150, "ms"),
+]
+STALLED_S = 60.0  # no transfer ended for so long: something is broken
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The size of a run. `only`: the part of the job that runs, None for all."""
+
+    brokers: int = 3
+    bundles: int = 4
+    rate_per_s: float = 200.0
+    transfers: int = 210
+    in_flight: int = 2
+    pause_s: tuple[float, float] = (0.2, 0.6)  # between two commands
+    rest_s: float = 1.0  # a bundle stays where it is at least so long
+    warm_up_s: float = 10.0
+    only: str | None = None
+    seed: int = 11
+
+
+@dataclass(slots=True)
+class Mover:
+    """Chooses the next transfer: a bundle that rests, to any other living broker. Pure but for what it is told."""
+
+    bundles: Sequence[str]
+    rest_s: float
+    in_flight: int
+    dice: random.Random
+    asked: dict[str, tuple[int, float]] = field(default_factory=dict)  # bundle -> its epoch then, when
+    rested_since_s: dict[str, float] = field(default_factory=dict)
+
+    def next(self, state: ClusterState, now_s: float) -> tuple[str, str] | None:
+        """Bundle and target, or None when nothing may be moved now."""
+        resting = []
+        for name in self.bundles:
+            record = state.bundles[name]
+            epoch, asked_at_s = self.asked.get(name, (record.epoch, now_s))
+            # A whole transfer may lie between two looks: its epoch tells.
+            if record.state is not State.OWNED or record.epoch > epoch or now_s - asked_at_s > STALLED_S:
+                self.rested_since_s.pop(name, None)
+                self.asked.pop(name, None)
+            if record.state is not State.OWNED or name in self.asked:
+                continue
+            if now_s - self.rested_since_s.setdefault(name, now_s) >= self.rest_s:
+                resting.append(name)
+        moving = sum(state.bundles[name].state is not State.OWNED for name in self.bundles) + len(self.asked)
+        if not resting or moving >= self.in_flight:
+            return None
+        name = min(resting, key=lambda b: (self.rested_since_s[b], b))  # whoever rests longest
+        owner = state.bundles[name].by
+        others = [b.id for b in state.live_brokers() if owner is None or b.id != owner.broker]
+        if not others:
+            return None
+        self.asked[name] = (state.bundles[name].epoch, now_s)
+        return name, self.dice.choice(others)
+
+
+def run(folder: Path, quick: bool = False) -> Result:
+    """Measure with the whole job, then with the control query alone."""
+    plan = Plan(transfers=12, warm_up_s=3.0) if quick else Plan()
+    figures: dict[str, Any] = {}
+    broken: list[str] = []
+    for name, only in (("with_loads", None), ("control_alone", "control")):
+        figures[name], found = measure(folder / name, replace(plan, only=only))
+        broken += [f"{name}: {text}" for text in found]
+    return Result("handover", figures, TARGETS, broken)
+
+
+def measure(folder: Path, plan: Plan) -> tuple[dict[str, Any], list[str]]:
+    """One run: its figures, and what broke."""
+    topics = one_topic_a_bundle(NAMESPACE, plan.bundles)
+    with LocalCluster(folder, profile="local", overrides=("rounds.mode=shadow",)) as cluster:
+        cluster.up([f"bench-{i + 1}" for i in range(plan.brokers)], job_only=plan.only)
+        cluster.command("create_namespace", namespace=NAMESPACE, bundles=plan.bundles)
+        clients = Clients(cluster, topics, plan.rate_per_s)
+        clients.start()
+        bundles = [str(b) for b in topics.values()]
+        cluster.wait_until(lambda s: all(s.bundles[b].state is State.OWNED for b in bundles), 30, "every bundle served")
+        time.sleep(plan.warm_up_s)
+        before = len(transfers_of(cluster.entries))
+        seconds = _transfer(cluster, plan, bundles, before)
+        sent = clients.stop()
+        report = clients.audited()
+        gaps = clients.gaps()
+        entries = list(cluster.entries)
+    transfers = len(transfers_of(entries)) - before
+    figures = {
+        "brokers": plan.brokers,
+        "topics": len(topics),
+        "messages_per_s_a_topic": plan.rate_per_s,
+        "transfers": transfers,
+        "seconds": round(seconds, 1),
+        "gap_ms": summary([g["gap_ms"] for g in gaps], 1),
+        "gaps_by_cause": _counts(str(g["cause"]) for g in gaps),
+        "steps_ms": {name: summary(values, 0) for name, values in steps_of(entries).items()},
+        "unacknowledged": sent.get("unacked"),
+        "audit": audit_figures(report),
+    }
+    broken = broken_by(report)
+    if len(gaps) < transfers:
+        broken.append(f"{transfers} transfers, but the producer saw only {len(gaps)} changes of owner")
+    return figures, broken
+
+
+def steps_of(entries: Sequence[Entry]) -> dict[str, list[float]]:
+    """Milliseconds of each transfer from its command's entry to `releasing` and to `owned`, by the journal's clock."""
+    steps: dict[str, list[float]] = {"transferring_to_releasing": [], "transferring_to_owned": []}
+    began: dict[tuple[str | None, int | None], int] = {}
+    for entry in entries:
+        if entry.kind is not Kind.OWNERSHIP:
+            continue
+        key = (entry.bundle, entry.epoch)
+        if entry.state == State.TRANSFERRING.value:
+            began[key] = entry.at_ms
+        elif key in began and entry.state == State.RELEASING.value and not entry.data.get("released"):
+            steps["transferring_to_releasing"].append(entry.at_ms - began[key])
+        elif key in began and entry.state == State.OWNED.value:
+            steps["transferring_to_owned"].append(entry.at_ms - began.pop(key))
+    return {name: values for name, values in steps.items() if values}
+
+
+def _transfer(cluster: LocalCluster, plan: Plan, bundles: Sequence[str], before: int) -> float:
+    """Send commands until enough transfers have ended; returns the seconds it took."""
+    dice = random.Random(plan.seed)
+    mover = Mover(bundles, plan.rest_s, plan.in_flight, dice)
+    started = last_end = time.monotonic()
+    next_at, ended = started, 0
+    while ended < plan.transfers:
+        state, now = cluster.state, time.monotonic()
+        found = len(transfers_of(cluster.entries)) - before
+        if found > ended:
+            ended, last_end = found, now
+        if now - last_end > STALLED_S:
+            raise ProcessFailed(f"no transfer ended for {STALLED_S:g} s after {ended}: see {cluster.folder}/logs")
+        choice = mover.next(state, now) if now >= next_at else None
+        if choice is not None:
+            bundle, to = choice
+            assert cluster.operator is not None
+            cluster.operator.send("unload_bundle", {"bundle": bundle, "to": to}, why="benchmark")
+            next_at = now + dice.uniform(*plan.pause_s)
+        time.sleep(0.05)
+    cluster.wait_until(lambda s: all(s.bundles[b].state is State.OWNED for b in bundles), 30, "the last transfers' end")
+    return time.monotonic() - started
+
+
+def _counts(values: Any) -> Mapping[str, int]:
+    found: dict[str, int] = {}
+    for value in values:
+        found[value] = found.get(value, 0) + 1
+    return found

@@ -1,0 +1,141 @@
+"""From an event's sending to its journal entry applied by a follower. `python -m benchmarks control_latency`
+
+Events are commands (`create_topic`), sent one at a time at random moments; the follower hears the journal feed as an
+agent does and applies entries in order. The clock starts before the record is handed to the Kafka client and stops
+when the entry that answers it has been applied, in one process and on one clock. Measured with the control query
+alone, and with loads running: 50 simulated brokers of 100 bundles each that report every 5 s, 50 heartbeats a second.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure.control.latency_chain import Chains
+from benchmarks.measure.figures import summary
+from benchmarks.measure.loads.loaded import Load, loaded_cluster
+from benchmarks.measure.result import NotMeasured, Result, Target
+from controller.agent.feed import parse_feed
+from controller.bus.consumer import Record, TopicReader
+from controller.bus.producer import JsonProducer
+from controller.bus.topics import TopicNames
+from controller.config.settings import Settings
+from controller.domain.events import VERSION
+from controller.ledger.follower import Follower
+from controller.process.clock import wall_ms
+from controller.testbed.local_cluster import LocalCluster
+
+NAMESPACE = "bench/latency"
+TARGETS = [
+    Target("control_alone.latency_s.p50", 0.4, "s"),
+    Target("control_alone.latency_s.p99", 1.0, "s"),
+    Target("with_loads.latency_s.p50", 0.7, "s"),
+    Target("with_loads.latency_s.p99", 2.0, "s"),
+]
+PATIENCE_S = 60.0  # for the last entries
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The size of a run. `pause_s`: least and most time between two events."""
+
+    events: int = 210
+    pause_s: tuple[float, float] = (0.2, 1.2)
+    warm_up_s: float = 20.0
+    load: Load | None = None
+    only: str | None = None
+    seed: int = 3
+
+
+class Ear:
+    """An agent's ear: the feed, applied in order. `applied_at_s` by command id, on CLOCK_MONOTONIC; `moments` the same
+    by the wall clock, ms: heard, applied."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.applied_at_s: dict[str, float] = {}
+        self.moments: dict[str, tuple[float, float]] = {}
+        self._follower = Follower(settings.tables.root)
+        self._lock = threading.Lock()
+        names, kafka = TopicNames(settings.kafka.topic_prefix), settings.kafka
+        self._reader = TopicReader(
+            kafka.bootstrap_servers, [names.journal_feed], self._take, settings=kafka.client, name="bench-ear"
+        )
+
+    def __enter__(self) -> Ear:
+        self._reader.start()
+        with self._lock:
+            self._follower.bootstrap()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._reader.stop()
+
+    def _take(self, records: Sequence[Record]) -> None:
+        with self._lock:
+            for record in records:
+                heard_ms = time.time() * 1000
+                feed = parse_feed(record.value)
+                self._follower.hear(feed.seq)
+                applied = self._follower.offer(feed.entries)
+                if self._follower.behind:  # the feed left a gap: the table has it
+                    applied += self._follower.catch_up()
+                now_s = time.monotonic()
+                for entry in applied:
+                    if entry.command_id is not None:
+                        self.applied_at_s.setdefault(entry.command_id, now_s)
+                        self.moments.setdefault(entry.command_id, (heard_ms, time.time() * 1000))
+
+
+def run(folder: Path, quick: bool = False) -> Result:
+    """Both scenarios."""
+    small = Plan(events=15, warm_up_s=5.0, load=Load(10, 20))
+    alone = Plan(events=15, warm_up_s=5.0, only="control") if quick else Plan(only="control")
+    loaded = small if quick else Plan(load=Load())
+    figures = {"control_alone": measure(folder / "alone", alone), "with_loads": measure(folder / "loads", loaded)}
+    return Result("control_latency", figures, TARGETS)
+
+
+def measure(folder: Path, plan: Plan) -> dict[str, Any]:
+    """One scenario's figures."""
+    with loaded_cluster(folder, plan.load, plan.only, plan.warm_up_s) as cluster:
+        cluster.command("create_namespace", namespace=NAMESPACE, bundles=4)
+        latencies = ask(cluster, plan)
+    return {"load": plan.load.figures() if plan.load else None, "latency_s": summary(latencies)}
+
+
+def ask(cluster: LocalCluster, plan: Plan, chains: Chains | None = None) -> list[float]:
+    """Send the events at random moments; seconds of each until it was applied. `chains` gets their moments."""
+    settings, dice = cluster.settings, random.Random(plan.seed)
+    names, kafka = TopicNames(settings.kafka.topic_prefix), settings.kafka
+    producer = JsonProducer(kafka.bootstrap_servers, "bench-events", kafka.client)
+    sent_at_s: dict[str, float] = {}
+    with Ear(settings) as ear:
+        for number in range(plan.events):
+            time.sleep(dice.uniform(*plan.pause_s))
+            identity = uuid.uuid4().hex
+            args = {"topic": f"persistent://{NAMESPACE}/t-{number}"}
+            record = {"v": VERSION, "id": identity, "kind": "create_topic", "args": args, "sent_ms": wall_ms()}
+            if chains is not None:
+                chains.event(identity).sent = time.time() * 1000
+            sent_at_s[identity] = time.monotonic()
+            producer.send(names.commands, record, key=identity)
+        _wait_for(ear, sent_at_s)
+    producer.close()
+    for identity in sent_at_s if chains is not None else ():
+        chains.event(identity).heard, chains.event(identity).applied = ear.moments[identity]
+    return [ear.applied_at_s[identity] - at_s for identity, at_s in sent_at_s.items()]
+
+
+def _wait_for(ear: Ear, sent_at_s: dict[str, float]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not sent_at_s.keys() <= ear.applied_at_s.keys():
+        if time.monotonic() > deadline:
+            missing = len(sent_at_s.keys() - ear.applied_at_s.keys())
+            raise NotMeasured(f"{missing} of {len(sent_at_s)} events were not applied within {PATIENCE_S:g} s")
+        time.sleep(0.05)

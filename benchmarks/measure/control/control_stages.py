@@ -1,0 +1,254 @@
+"""Where the milliseconds of the control path go. `python -m benchmarks control_stages`
+
+The job's parts run in this process with clocks around every stage: Spark's own (offsets, planning, write-ahead log,
+commit log, from its progress reports) and ours (collect, parse, step, commit, feed, projections). Told twice: by batch,
+those that commit to the journal apart from those that do not, and by event, from its sending to its application
+(`latency_chain`). Events and load are those of `control_latency`, and once 500 brokers' heartbeats.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from benchmarks.measure.control.control_latency import NAMESPACE, Plan, ask
+from benchmarks.measure.control.latency_chain import Batch, Chains
+from benchmarks.measure.control.latency_chain import profile as chain_profile
+from benchmarks.measure.figures import percentile, summary
+from benchmarks.measure.loads.loaded import Load, start_fleet
+from benchmarks.measure.result import NotMeasured, Result
+from controller.process.spark_submit import spark_environment
+from controller.testbed.local_cluster import LocalCluster
+
+SPARK_STAGES = ("latestOffset", "getBatch", "queryPlanning", "walCommit", "commitOffsets")
+OUR_STAGES = ("collect", "parse", "step", "evidence", "commit", "feed", "project")
+PROGRESS_S = 1.0
+MOMENTS = {"collect": ("collecting", "collected"), "commit": ("committing", "committed")}
+QUIET_S = 3_600.0  # between two reports of a broker that only beats
+
+
+@dataclass
+class Stages:
+    """Milliseconds by batch id and stage. Ours are written by the query's thread, Spark's by the one that polls."""
+
+    batches: dict[int, dict[str, float]] = field(default_factory=dict)
+    committed: set[int] = field(default_factory=set)
+    current: dict[str, float] = field(default_factory=dict)
+    chains: Chains = field(default_factory=Chains)
+    chain: Batch = field(default_factory=Batch)  # of the batch in hand
+    batch_id: int = -1
+
+    def timed(self, stage: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        """The call, with its milliseconds added to the stage of the batch in hand."""
+
+        @functools.wraps(call)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            began = time.perf_counter()
+            begins, ends = MOMENTS.get(stage, (None, None))
+            if begins is not None:
+                setattr(self.chain, begins, time.time() * 1000)
+            try:
+                return call(*args, **kwargs)
+            finally:
+                self.current[stage] = self.current.get(stage, 0.0) + (time.perf_counter() - began) * 1000
+                if ends is not None:
+                    setattr(self.chain, ends, time.time() * 1000)
+
+        return wrapper
+
+    def noted(self, parse: Callable[..., Any]) -> Callable[..., Any]:
+        """`parse_rows`, noting which batch reads which command, and when Kafka had appended it."""
+
+        @functools.wraps(parse)
+        def wrapper(rows: Any, *args: Any) -> Any:
+            for row in rows:
+                if row.topic.endswith("commands"):
+                    event = self.chains.event(str(json.loads(row.value)["id"]))
+                    event.appended, event.batch = float(row.timestamp_ms), self.batch_id
+            return parse(rows, *args)
+
+        return wrapper
+
+    def batch(self, process: Callable[..., Any]) -> Callable[..., Any]:
+        """`ControlLoop.process` around the stages of one batch."""
+
+        @functools.wraps(process)
+        def wrapper(loop: Any, collect: Callable[[], Any], batch_id: int) -> Any:
+            self.current, self.batch_id = {}, batch_id
+            self.chain = self.chains.batches.setdefault(batch_id, Batch())
+            began = time.perf_counter()
+            result = process(loop, self.timed("collect", collect), batch_id)
+            found = dict(self.current)
+            found["python"] = (time.perf_counter() - began) * 1000
+            self.batches.setdefault(batch_id, {}).update(found)
+            if "commit" in found:
+                self.committed.add(batch_id)
+            return result
+
+        return wrapper
+
+    def progress(self, report: Any) -> None:
+        """Spark's stages of one batch."""
+        durations = report["durationMs"]
+        found = {name: float(durations[name]) for name in SPARK_STAGES if name in durations}
+        found["trigger"] = float(durations["triggerExecution"])
+        found["addBatch"] = float(durations.get("addBatch", 0.0))
+        self.batches.setdefault(int(report["batchId"]), {}).update(found)
+        began = datetime.fromisoformat(str(report["timestamp"]).replace("Z", "+00:00"))
+        self.chains.batches.setdefault(int(report["batchId"]), Batch()).triggered = began.timestamp() * 1000
+
+
+def table(batches: list[dict[str, float]]) -> dict[str, dict[str, float]]:
+    """Stage -> p50, p90 and mean in ms, over batches that have both Spark's and our stages.
+
+    `callback` is what a batch's addBatch takes beyond our Python: Spark's planning of the batch and its way to Python
+    and back. `other` is what the trigger takes beyond all that is named.
+    """
+    whole = [dict(b) for b in batches if "trigger" in b and "python" in b]
+    if not whole:
+        return {}
+    for b in whole:
+        b["bookkeeping"] = b["python"] - sum(b.get(name, 0.0) for name in OUR_STAGES)
+        b["callback"] = b["addBatch"] - b["python"]
+        b["other"] = b["trigger"] - b["addBatch"] - sum(b.get(name, 0.0) for name in SPARK_STAGES)
+    names = (*SPARK_STAGES, "callback", *OUR_STAGES, "bookkeeping", "other", "trigger")
+    rows = {}
+    for name in names:
+        values = [b.get(name, 0.0) for b in whole]
+        rows[name] = {
+            "p50": round(percentile(values, 50), 1),
+            "p90": round(percentile(values, 90), 1),
+            "mean": round(sum(values) / len(values), 1),
+        }
+    return rows
+
+
+def run(folder: Path, quick: bool = False) -> Result:
+    """Profile with the control query alone, then with 500 brokers' heartbeats, then with loads running."""
+    small = {"events": 10, "warm_up_s": 5.0} if quick else {"events": 120}
+    beating = Load(20, 2, QUIET_S) if quick else Load(500, 2, QUIET_S)
+    loaded = Load(10, 20) if quick else Load()
+    figures = {
+        "control_alone": profile(folder / "alone", Plan(**small), loads=False),
+        "heartbeats": profile(folder / "heartbeats", Plan(**small, load=beating), loads=False),
+        "with_loads": profile(folder / "loads", Plan(**small, load=loaded), loads=True),
+    }
+    for name, found in figures.items():
+        show(name, found)
+    return Result("control_stages", figures)
+
+
+def profile(folder: Path, plan: Plan, loads: bool) -> dict[str, Any]:
+    """One scenario: the table of batches that commit, of those that do not, and the latency beside it."""
+    stages = Stages()
+    with LocalCluster(folder, profile="local", overrides=("rounds.mode=shadow",)) as cluster:
+        cluster.start_kafka_and_store()
+        with clocked(stages), _job(cluster, loads, stages):
+            if plan.load is not None:
+                start_fleet(cluster, plan.load)
+            time.sleep(plan.warm_up_s)
+            cluster.command("create_namespace", namespace=NAMESPACE, bundles=4)
+            first = max(list(stages.batches), default=0) + 1
+            latencies = ask(cluster, plan, stages.chains)
+            time.sleep(2 * PROGRESS_S)  # the last batches' progress reports
+            measured = {i: b for i, b in sorted(dict(stages.batches).items()) if i >= first}
+    committed = [b for i, b in measured.items() if i in stages.committed]
+    idle = [b for i, b in measured.items() if i not in stages.committed]
+    if not any("trigger" in b for b in measured.values()):
+        raise NotMeasured(f"Spark reported no progress of {len(measured)} batches")
+    return {
+        "load": plan.load.figures() if plan.load else None,
+        "batches": len(measured),
+        "latency_s": summary(latencies),
+        "events_ms": chain_profile(stages.chains.steps()),
+        "committing_ms": table(committed),
+        "idle_ms": table(idle),
+    }
+
+
+def show(name: str, found: dict[str, Any]) -> None:
+    """The tables, for reading."""
+    print(f"\n{name}: ms an event, mean | p50 | p99 | mean of the slowest 5 %")
+    for step, row in found["events_ms"].items():
+        print(f"  {step:14}" + "".join(f" {row[k]:9.1f}" for k in ("mean", "p50", "p99", "mean_of_slowest")))
+    print(f"\n{name}: {found['batches']} batches; ms a batch, those that commit | those that do not")
+    nothing = {"p50": 0.0, "p90": 0.0}
+    for stage, row in found["committing_ms"].items():
+        pairs = (row, found["idle_ms"].get(stage, nothing))
+        print(f"  {stage:14}" + "   | ".join(f" p50 {p['p50']:8.1f}  p90 {p['p90']:8.1f}" for p in pairs))
+
+
+@contextmanager
+def clocked(stages: Stages) -> Iterator[None]:
+    """Clocks around the control query's stages, for as long as the block lasts."""
+    from controller.control.step import step
+    from controller.service import loop as control_loop
+    from controller.service.feed import Feed
+    from controller.service.records import parse_rows
+    from controller.service.tables import ControlTables
+
+    places: list[tuple[Any, str, Callable[..., Any]]] = [
+        (control_loop, "parse_rows", stages.timed("parse", stages.noted(parse_rows))),
+        (control_loop, "step", stages.timed("step", step)),
+        (ControlTables, "append_evidence", stages.timed("evidence", ControlTables.append_evidence)),
+        (ControlTables, "commit", stages.timed("commit", ControlTables.commit)),
+        (ControlTables, "project", stages.timed("project", ControlTables.project)),
+        (Feed, "publish", stages.timed("feed", Feed.publish)),
+        (control_loop.ControlLoop, "process", stages.batch(control_loop.ControlLoop.process)),
+    ]
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in places]
+    for owner, name, wrapper in places:
+        setattr(owner, name, wrapper)
+    try:
+        yield
+    finally:
+        for owner, name, original in before:
+            setattr(owner, name, original)
+
+
+@contextmanager
+def _job(cluster: LocalCluster, loads: bool, stages: Stages) -> Iterator[None]:
+    """The job's parts in this process, as `jobs.balance_job` starts them."""
+    os.environ.update(spark_environment(os.environ))
+    from controller.service.arguments import parse_arguments
+    from jobs.control_part import ControlPart
+    from jobs.loads_part import LoadsPart
+    from jobs.quiet import quieten
+    from jobs.session import build_session
+
+    spark = build_session("ballast-bench")
+    quieten(spark)
+    arguments, registry, stop = parse_arguments([]), CollectorRegistry(), threading.Event()
+    parts: list[Any] = [ControlPart(cluster.settings, arguments, registry, stop)]
+    parts += [LoadsPart(cluster.settings, arguments, registry)] if loads else []
+    watcher = threading.Thread(target=_watch, args=(spark, stages, stop), name="bench-progress", daemon=True)
+    try:
+        for part in parts:
+            part.start(spark)
+        watcher.start()
+        yield
+    finally:
+        stop.set()
+        for part in reversed(parts):
+            part.stop(True)
+        spark.stop()
+
+
+def _watch(spark: Any, stages: Stages, stop: threading.Event) -> None:
+    """Keep every progress report of the control query: Spark itself keeps the newest twenty."""
+    while not stop.wait(PROGRESS_S):
+        for query in spark.streams.active:
+            if str(query.name).startswith("control"):  # its instance follows
+                for report in query.recentProgress:
+                    stages.progress(report)

@@ -1,0 +1,1 @@
+"""The loads query: throughput, and from a report to its row."""

@@ -1,0 +1,147 @@
+"""Simulated brokers, as records: what fifty agents would say, without their processes. Pure; no Kafka in here.
+
+A fleet answers `assigning` entries with `serving`, so that its bundles are really owned in the journal, and speaks for
+sessions at the incarnations it was made with. Load is lognormal, seeded; each report is one of a few variants of its
+broker with a new sequence, because making 1,000 bundle rows a second would be load of the benchmark's own.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from controller.agent import records as wire
+from controller.agent.reports.report import build_report
+from controller.brokers.runtime import BundleStats, LoadSample
+from controller.bus.producer import to_json
+from controller.domain.entries import Entry, Kind
+from controller.domain.ids import Bundle, Session
+from controller.domain.ownership import State
+from controller.domain.ring import initial_bundles
+
+VARIANTS = 3
+MESSAGE_BYTES = 1_000
+INFO = {"runtime": "reference", "can_fence": True, "capacity": {}}
+
+
+@dataclass(slots=True)
+class SimulatedBroker:
+    """One broker: session, what it serves (bundle -> epoch), its prepared reports."""
+
+    session: Session
+    bundles: tuple[Bundle, ...]
+    serving: dict[Bundle, int] = field(default_factory=dict)
+    sequence: int = 0
+    variants: list[bytes] = field(default_factory=list)
+
+    def heartbeat(self, applied_seq: int, sent_ms: int) -> dict[str, Any]:
+        """The record for `heartbeats`."""
+        return wire.heartbeat(self.session, applied_seq, sent_ms, INFO)
+
+    def inventory(self, applied_seq: int, sent_ms: int) -> dict[str, Any]:
+        """The record for `broker-events` that lists what it serves."""
+        return wire.serving_event(self.session, "inventory", self.serving, applied_seq, sent_ms)
+
+    def report(self, sent_ms: int) -> bytes:
+        """The next load report."""
+        self.sequence += 1
+        return stamped(self.variants[self.sequence % len(self.variants)], self.sequence, sent_ms)
+
+
+class Fleet:
+    """Brokers `sim-0001`, …; each with a namespace of its own."""
+
+    def __init__(self, brokers: int, bundles: int, seed: int = 5, nonce: str = "fleet", prefix: str = "sim") -> None:
+        self.brokers: dict[str, SimulatedBroker] = {}
+        dice = random.Random(seed)
+        for number in range(1, brokers + 1):
+            session = Session(f"{prefix}-{number:04}", 1, nonce, 1)
+            broker = SimulatedBroker(session, tuple(initial_bundles(f"{prefix}/ns-{number:04}", bundles)))
+            weights = [dice.lognormvariate(0, 1) for _ in broker.bundles]
+            cpu_pct = 200 * min(0.9, 0.4 * dice.lognormvariate(0, 0.3))
+            broker.variants = [_variant(broker, weights, cpu_pct * dice.uniform(0.9, 1.1)) for _ in range(VARIANTS)]
+            self.brokers[session.broker] = broker
+
+    def namespaces(self) -> list[tuple[str, int]]:
+        """Every namespace to be created, with its number of bundles."""
+        return [(b.bundles[0].namespace, len(b.bundles)) for b in self.brokers.values()]
+
+    def assign_requests(self, sent_ms: int) -> list[dict[str, Any]]:
+        """One for every bundle."""
+        pairs = [(b.session.broker, bundle) for b in self.brokers.values() for bundle in b.bundles]
+        return [wire.assign_request(broker, bundle, sent_ms) for broker, bundle in pairs]
+
+    def answers(self, entries: Iterable[Entry], sent_ms: int) -> list[tuple[str, dict[str, Any]]]:
+        """Broker and event for each entry that asks one of ours something; keeps what is served."""
+        said = []
+        for entry in entries:
+            if entry.kind is not Kind.OWNERSHIP or entry.bundle is None or entry.epoch is None:
+                continue
+            by, to = self._of(entry.by), self._of(entry.to)
+            fields = {"bundle": entry.bundle, "epoch": entry.epoch}
+            for broker, kind in self._asked(entry, Bundle.parse(entry.bundle), entry.epoch, by, to):
+                said.append((broker.session.broker, wire.event(broker.session, kind, entry.seq, sent_ms, **fields)))
+        return said
+
+    def _asked(
+        self, entry: Entry, bundle: Bundle, epoch: int, by: SimulatedBroker | None, to: SimulatedBroker | None
+    ) -> list[tuple[SimulatedBroker, str]]:
+        """Who answers what, as docs/agent.md says; ours never refuse."""
+        if entry.state == State.ASSIGNING.value and to is not None:
+            to.serving[bundle] = epoch
+            return [(to, "serving")]
+        if entry.state == State.TRANSFERRING.value and to is not None:
+            return [(to, "accepted")]
+        if entry.state == State.OWNED.value and by is not None and bundle in by.serving:
+            by.serving[bundle] = epoch
+        if entry.state != State.RELEASING.value:
+            return []
+        asked: list[tuple[SimulatedBroker, str]] = []
+        if by is not None and not entry.data.get("released"):
+            by.serving.pop(bundle, None)
+            asked.append((by, "released"))
+        if to is not None and (entry.data.get("released") or entry.data.get("fence")):
+            to.serving[bundle] = epoch
+            asked.append((to, "serving"))
+        return asked
+
+    def _of(self, session: str | None) -> SimulatedBroker | None:
+        if not session:
+            return None
+        parsed = Session.parse(session)
+        found = self.brokers.get(parsed.broker)
+        return found if found is not None and found.session == parsed else None
+
+
+def stamped(variant: bytes, sequence: int, sent_ms: int) -> bytes:
+    """A prepared report with its sequence and time."""
+    return b'{"sequence":%d,"sent_ms":%d,' % (sequence, sent_ms) + variant[1:]
+
+
+def prepared(report: dict[str, Any]) -> bytes:
+    """A report without sequence and time, for `stamped`."""
+    return to_json({name: value for name, value in report.items() if name not in ("sequence", "sent_ms")})
+
+
+def _variant(broker: SimulatedBroker, weights: list[float], cpu_pct: float) -> bytes:
+    share = cpu_pct / sum(weights)
+    stats = {bundle: _stats(share * weight) for bundle, weight in zip(broker.bundles, weights, strict=True)}
+    bytes_per_s = sum(s.throughput_in for s in stats.values())
+    resources = {
+        "cpu": (cpu_pct, 200.0),
+        "memory": (300e6 + 1e6 * cpu_pct, 512e6),
+        "bandwidth_in": (bytes_per_s, 125e6),
+        "bandwidth_out": (bytes_per_s, 125e6),
+    }
+    sample = LoadSample(resources, stats, rpc_queue_ms=0.4, metadata_latency_ms=1.2)
+    return prepared(build_report(broker.session, 0, 0, sample, resources, top_k=len(stats)))
+
+
+def _stats(cpu_pct: float) -> BundleStats:
+    """A bundle that costs so much CPU: 50 messages/s in and out a point."""
+    rate = 50 * cpu_pct
+    size = rate * MESSAGE_BYTES
+    traffic = BundleStats(msg_rate_in=rate, msg_rate_out=rate, throughput_in=size, throughput_out=size)
+    return replace(traffic, topics=10, producers=10, consumers=10, sessions=20)

@@ -1,0 +1,52 @@
+"""A running controller for the latency benchmarks: alone, or with the loads query under a fleet's reports."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from controller.testbed.local_cluster import LocalCluster
+
+GENERATOR = (sys.executable, "-m", "benchmarks.measure.loads.load_generator")
+READY_S = 240.0
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a fleet says: brokers x bundles, a report of each broker every `report_s`. No brokers: no fleet."""
+
+    brokers: int = 50
+    bundles: int = 100
+    report_s: float = 5.0
+
+    def figures(self) -> dict[str, float]:
+        """For the results."""
+        return {"brokers": self.brokers, "bundles_a_broker": self.bundles, "report_every_s": self.report_s}
+
+
+@contextlib.contextmanager
+def loaded_cluster(folder: Path, load: Load | None, only: str | None, warm_up_s: float) -> Iterator[LocalCluster]:
+    """Kafka, tables and the job (`only`: a part of it); with a load, the fleet speaks and owns all its bundles.
+
+    What is measured is the controller, so the brokers are records, not processes. Rounds are computed as always, in
+    shadow mode: what they decide is not carried out.
+    """
+    with LocalCluster(folder, profile="local", overrides=("rounds.mode=shadow",)) as cluster:
+        cluster.up([], job_only=only)
+        if load is not None:
+            start_fleet(cluster, load)
+        time.sleep(warm_up_s)
+        yield cluster
+
+
+def start_fleet(cluster: LocalCluster, load: Load) -> None:
+    """Create the fleet's namespaces, start its process, wait until it owns every bundle."""
+    for number in range(1, load.brokers + 1):
+        cluster.command("create_namespace", READY_S, namespace=f"sim/ns-{number:04}", bundles=load.bundles)
+    sizes = ["--brokers", load.brokers, "--bundles", load.bundles, "--report-s", load.report_s]
+    argv = [*GENERATOR, "--conf", str(cluster.config_file), *map(str, sizes)]
+    cluster.start("fleet", argv).wait_for_line("fleet ready", READY_S)

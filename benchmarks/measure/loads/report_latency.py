@@ -1,0 +1,106 @@
+"""From a load report's sending until its row can be read from `broker_load`. `python -m benchmarks report_latency`
+
+Under the load of `control_latency` (50 simulated brokers x 100 bundles every 5 s), single reports of brokers nobody
+has heard of are sent at random moments; a report is readable when a commit of `broker_load` holds a row of its broker
+and the file has been read back.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.measure.figures import summary
+from benchmarks.measure.loads.fleet import Fleet
+from benchmarks.measure.loads.loaded import Load, loaded_cluster
+from benchmarks.measure.result import NotMeasured, Result, Target
+from controller.bus.producer import JsonProducer
+from controller.bus.topics import TopicNames
+from controller.ledger.files import read_added
+from controller.ledger.tables import TableRoot
+from controller.process.clock import wall_ms
+from controller.testbed.local_cluster import LocalCluster
+from schemas.load_tables import BROKER_LOAD
+
+TARGETS = [Target("latency_s.p99", 10.0, "s")]
+POLL_S = 0.05
+PATIENCE_S = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The size of a run."""
+
+    reports: int = 150
+    pause_s: tuple[float, float] = (0.3, 1.5)
+    warm_up_s: float = 30.0
+    load: Load = field(default_factory=Load)
+    seed: int = 4
+
+
+class LoadRows:
+    """Follows `broker_load` commit by commit; `seen_at_s` by broker, on CLOCK_MONOTONIC."""
+
+    def __init__(self, root: str) -> None:
+        tables = TableRoot(root)
+        self.seen_at_s: dict[str, float] = {}
+        self._log = tables.log(BROKER_LOAD.name)
+        self._version = tables.open(BROKER_LOAD.name).version()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="bench-rows", daemon=True)
+
+    def __enter__(self) -> LoadRows:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def poll(self) -> None:
+        """Read what has been committed since the last look."""
+        while self._log.exists(self._version + 1):
+            self._version += 1
+            for added in self._log.read(self._version).added:
+                brokers = set(read_added(self._log, added, BROKER_LOAD)["broker"].to_pylist())
+                now_s = time.monotonic()
+                for broker in brokers:
+                    self.seen_at_s.setdefault(broker, now_s)
+
+    def _run(self) -> None:
+        while not self._stopping.wait(POLL_S):
+            self.poll()
+
+
+def run(folder: Path, quick: bool = False) -> Result:
+    """Measure with the whole job."""
+    plan = Plan(reports=8, warm_up_s=5.0, load=Load(10, 20)) if quick else Plan()
+    with loaded_cluster(folder, plan.load, None, plan.warm_up_s) as cluster:
+        latencies = report(cluster, plan)
+    return Result("report_latency", {"load": plan.load.figures(), "latency_s": summary(latencies)}, TARGETS)
+
+
+def report(cluster: LocalCluster, plan: Plan) -> list[float]:
+    """Send the probes; seconds of each until its row could be read."""
+    settings, dice = cluster.settings, random.Random(plan.seed)
+    names, kafka = TopicNames(settings.kafka.topic_prefix), settings.kafka
+    producer = JsonProducer(kafka.bootstrap_servers, "bench-probes", kafka.client)
+    probes = Fleet(plan.reports, 1, nonce="probe", prefix="probe").brokers
+    sent_at_s: dict[str, float] = {}
+    with LoadRows(settings.tables.root) as rows:
+        for name, broker in probes.items():
+            time.sleep(dice.uniform(*plan.pause_s))
+            record = broker.report(wall_ms())
+            sent_at_s[name] = time.monotonic()
+            producer.send_bytes(names.load_reports, record, key=name)
+        deadline = time.monotonic() + PATIENCE_S
+        while not sent_at_s.keys() <= rows.seen_at_s.keys():
+            if time.monotonic() > deadline:
+                missing = sorted(sent_at_s.keys() - rows.seen_at_s.keys())
+                raise NotMeasured(f"{len(missing)} reports have no row after {PATIENCE_S:g} s, as {missing[0]}")
+            time.sleep(POLL_S)
+    producer.close()
+    return [rows.seen_at_s[name] - at_s for name, at_s in sent_at_s.items()]

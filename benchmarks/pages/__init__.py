@@ -1,0 +1,1 @@
+"""Pages of `docs/` that are generated: `python -m benchmarks.pages.NAME [--write]`."""

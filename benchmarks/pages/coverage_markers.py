@@ -1,0 +1,100 @@
+"""Which tests say which rows of docs/coverage.md they show: the marker `covers("row-id", …)`, and how they ended.
+
+The markers are read from the source, so nothing is imported or run. A marker stands above a function or a class (then
+it counts for all tests of the class). Outcomes are written by a run of the tests with BALLAST_COVERAGE_OUTCOMES=1
+(`tests/coverage_outcomes.py`), to docs/coverage_outcomes.json, one word a test: passed, failed or skipped.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from controller.process.paths import ROOT
+
+OUTCOMES = ROOT / "docs" / "coverage_outcomes.json"
+MARKER = "covers"
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class BadMarker(ValueError):
+    """A marker that nobody could read; the message names file and line."""
+
+
+def scan(root: Path = ROOT) -> dict[str, tuple[str, ...]]:
+    """Test id (`tests/unit/test_x.py::test_y`, without parameters) -> the rows it shows, of every file in tests/."""
+    found = {}
+    for path in sorted((root / "tests").rglob("test_*.py")):
+        text = path.read_text(encoding="utf-8")
+        if MARKER in text:
+            found.update(marked(text, str(path.relative_to(root))))
+    return found
+
+
+def marked(text: str, file: str) -> dict[str, tuple[str, ...]]:
+    """The same for one file's text. Raises BadMarker for arguments that are no row ids, or a marker elsewhere."""
+    tree = ast.parse(text, file)
+    used = sum(_is_marker(node) for node in ast.walk(tree))
+    found: dict[str, tuple[str, ...]] = {}
+    above = 0
+    for prefix, node, inherited, markers in _tests(tree):
+        above += markers
+        rows = (*inherited, *_rows_of(node, file))
+        if isinstance(node, Function) and node.name.startswith("test_") and rows:
+            found[f"{file}::{prefix}{node.name}"] = tuple(dict.fromkeys(rows))
+    if above != used:
+        raise BadMarker(f"{file}: the marker `{MARKER}` stands above functions and classes only")
+    return found
+
+
+def read_outcomes(path: Path = OUTCOMES) -> dict[str, str]:
+    """Test id -> how it ended when it was last run so; empty where nothing was written yet."""
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+
+
+def merged(before: Mapping[str, str], run: Mapping[str, str], marked_tests: Mapping[str, object]) -> dict[str, str]:
+    """What is known after a run: its own outcomes, the older ones of tests it left out; none of unmarked tests."""
+    known = {**before, **run}
+    return {test: known[test] for test in sorted(known) if test in marked_tests}
+
+
+def write_outcomes(outcomes: Mapping[str, str], path: Path = OUTCOMES) -> None:
+    """One line a test, sorted, so that a change shows as one."""
+    path.write_text(json.dumps(dict(sorted(outcomes.items())), indent=0) + "\n", encoding="utf-8")
+
+
+def _tests(tree: ast.Module) -> Iterator[tuple[str, Function | ast.ClassDef, tuple[str, ...], int]]:
+    """(prefix of the id, function or class, rows of the class around it, markers above it)."""
+    for node in tree.body:
+        if isinstance(node, Function | ast.ClassDef):
+            yield "", node, (), len(list(_markers(node)))
+        if isinstance(node, ast.ClassDef):
+            around = _rows_of(node, node.name)
+            for inner in node.body:
+                if isinstance(inner, Function):
+                    yield f"{node.name}::", inner, around, len(list(_markers(inner)))
+
+
+def _markers(node: Function | ast.ClassDef) -> Iterator[ast.expr]:
+    for decorator in node.decorator_list:
+        if _is_marker(decorator.func if isinstance(decorator, ast.Call) else decorator):
+            yield decorator
+
+
+def _is_marker(node: ast.AST) -> bool:
+    """`….mark.covers`, and no other attribute of that name."""
+    return isinstance(node, ast.Attribute) and node.attr == MARKER and getattr(node.value, "attr", "") == "mark"
+
+
+def _rows_of(node: Function | ast.ClassDef, file: object) -> tuple[str, ...]:
+    rows: list[str] = []
+    for marker in _markers(node):
+        arguments = marker.args if isinstance(marker, ast.Call) and not marker.keywords else []
+        texts = [a.value for a in arguments if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+        if not texts or len(texts) != len(arguments):
+            raise BadMarker(f"{file}, line {marker.lineno}: `{MARKER}` takes one row id or more, as plain strings")
+        rows += texts
+    return tuple(rows)

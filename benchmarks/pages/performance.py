@@ -1,0 +1,108 @@
+"""docs/performance.md's tables, written from benchmarks/results/. `python -m benchmarks.pages.performance --write`
+
+The page's text is written by hand; what lies between a pair of markers (`<!-- figures: targets -->` and
+`<!-- end -->`) is made from the results, so the page cannot say another figure than the one that was measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure.control.latency_chain import STEPS
+from benchmarks.measure.figures import RESULTS
+from benchmarks.pages.plots import SCENARIOS
+from controller.process.paths import ROOT
+
+PAGE = ROOT / "docs" / "performance.md"
+_PART = re.compile(r"(<!-- figures: (?P<name>\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def rendered(page: str, results: Mapping[str, Mapping[str, Any]]) -> str:
+    """The page with every marked part made anew. Raises KeyError for a part that nobody makes."""
+
+    def part(match: re.Match[str]) -> str:
+        return f"{match[1]}{PARTS[match['name']](results)}{match[3]}"
+
+    return _PART.sub(part, page)
+
+
+def targets(results: Mapping[str, Mapping[str, Any]]) -> str:
+    """Every figure that has a limit, and whether it kept it."""
+    rows = [
+        (f"`{name}`", t["figure"], f"{_plain(t['measured'])} {t['unit']}", f"{t['limit']:g} {t['unit']}", _verdict(t))
+        for name, document in sorted(results.items())
+        for t in document["figures"].get("targets", [])
+    ]
+    return _table(("benchmark", "figure", "measured", "limit", ""), rows)
+
+
+def machines(results: Mapping[str, Mapping[str, Any]]) -> str:
+    """What each benchmark ran on."""
+    rows = [
+        (f"`{name}`", d["taken_at"][:10], f"{m['threads']} × {m['cpu']}, {m['memory_gib']} GiB", f"{m['load_1m']}")
+        for name, d in sorted(results.items())
+        if (m := d["machine"])
+    ]
+    return _table(("benchmark", "taken", "machine", "load average at the end, its own included"), rows)
+
+
+def control_path(results: Mapping[str, Mapping[str, Any]]) -> str:
+    """Milliseconds of an event by step, a column for each scenario."""
+    figures = results.get("control_stages", {}).get("figures", {})
+    known = {title: figures[name]["events_ms"] for name, title in SCENARIOS.items() if name in figures}
+    rows = []
+    for step in (*STEPS, "total"):
+        cells = [f"{found[step]['mean']:g} / {found[step]['p99']:g}" for found in known.values()]
+        rows.append((f"`{step}`", STEPS.get(step, "all of it"), *cells))
+    return _table(("step", "what happens in it", *[f"{title}: mean / p99 ms" for title in known]), rows)
+
+
+PARTS = {"targets": targets, "machines": machines, "control_path": control_path}
+
+
+def refresh() -> None:
+    """Write the page anew."""
+    PAGE.write_text(rendered(PAGE.read_text(), load_results()))
+
+
+def load_results(directory: Path = RESULTS) -> dict[str, dict[str, Any]]:
+    """Benchmark -> its newest document."""
+    return {path.stem: json.loads(path.read_text()) for path in sorted(directory.glob("*.json"))}
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _plain(value: float | None) -> str:
+    return "not seen" if value is None else f"{value:g}"
+
+
+def _verdict(target: Mapping[str, Any]) -> str:
+    return "kept" if target["reached"] else "**missed**"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Write the page, or say (exit code 1) that it is not what the results say."""
+    parser = argparse.ArgumentParser(description="docs/performance.md from benchmarks/results/")
+    parser.add_argument("--write", action="store_true", help="write the page")
+    given = parser.parse_args(argv)
+    if given.write:
+        refresh()
+    elif rendered(PAGE.read_text(), load_results()) != PAGE.read_text():
+        print(
+            "docs/performance.md is not what benchmarks/results/ says: `python -m benchmarks.pages.performance --write`"
+        )
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,70 @@
+"""The generated parts of docs/strategies.md. `python -m benchmarks.pages.strategies [--write]`
+
+What every strategy does with the published cases V01–V33 is played anew each time (some seconds); the field's figures
+come from benchmarks/results/strategy_field.json. Without `--write` it only says whether the page is up to date.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+
+from benchmarks.measure.figures import RESULTS
+from benchmarks.pages.generated import table, with_parts, write_or_check
+from benchmarks.published.cases import CASES, Case, play
+from controller.process.paths import ROOT
+
+PAGE = ROOT / "docs" / "strategies.md"
+STRATEGIES = ("steady", "weighted", "threshold", "overload", "uniform", "average", "transfer")
+
+
+def rendered(page: str) -> str:
+    """The page with every generated part made anew. Raises KeyError for a part that nobody makes."""
+    return with_parts(page, PARTS)
+
+
+def published() -> str:
+    """One row a case: what it is, and what each strategy did."""
+    rows = [[f"{case.name}: {case.title}", *(_cell(case, name) for name in STRATEGIES)] for case in CASES]
+    good = [sum(row[1 + at].startswith("good") for row in rows) for at in range(len(STRATEGIES))]
+    rows.append(["**good**", *(f"**{count} of {len(CASES)}**" for count in good)])
+    return table(["case", *(f"`{name}`" for name in STRATEGIES)], rows)
+
+
+def field() -> str:
+    """Mean and end of max/best-achievable, and moves, by scenario and strategy."""
+    figures = json.loads((RESULTS / "strategy_field.json").read_text())["figures"]
+    found = {name: row for name, row in figures.items() if isinstance(row, dict) and "steady" in row}
+    names = [name for name in (*STRATEGIES, "greedy") if any(name in row for row in found.values())]
+    rows = [
+        [scenario, *(f"{r['mean']:.2f}→{r['end']:.2f}, {r['moves']:.0f}" for name in names if (r := row[name]))]
+        for scenario, row in found.items()
+    ]
+    return table(["scenario", *(f"`{name}`" for name in names)], rows)
+
+
+def _cell(case: Case, strategy: str) -> str:
+    played = play(case, strategy)
+    counts = ((len(played.moves), "move"), (len(played.splits), "split"))
+    did = ", ".join(f"{n} {what}{'s' if n > 1 else ''}" for n, what in counts if n) or "nothing"
+    complaint = case.judge(played)
+    return f"good: {did}" if complaint is None else f"{did}; {complaint}"
+
+
+PARTS: dict[str, Callable[[], str]] = {"published": published, "field": field}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code 1 when the page is not up to date and was not written."""
+    return write_or_check(
+        argv,
+        PAGE,
+        rendered,
+        "The generated parts of docs/strategies.md.",
+        "does not say what the strategies do: run `python -m benchmarks.pages.strategies --write`",
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""The agent's replicated view, as lookups and the runtime ask it. No caches: two dict look-ups and one bisection.
+
+`find` is pure; `AgentDirectory` binds it to the state the agent follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from controller.brokers.runtime import Where
+from controller.domain.errors import BallastError
+from controller.domain.ids import Bundle, Session, namespace_of, topic_hash
+from controller.domain.ring import locate
+from controller.domain.state import ClusterState
+
+
+class UnknownNamespace(BallastError):
+    """Raised when a topic's namespace does not exist (as far as this agent has read)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Where a topic lives, as the journal says up to `seq`. Without an owner `broker` and the addresses are empty.
+
+    So they are for an owner that a newer process of the same broker has replaced: it is gone, its address with it.
+    """
+
+    bundle: Bundle
+    epoch: int
+    seq: int
+    broker: str = ""
+    address: str = ""
+    lookup_url: str = ""
+
+    def to_json(self) -> dict[str, str | int]:
+        """The body of a lookup's answer."""
+        return {
+            "broker": self.broker,
+            "address": self.address,
+            "lookup_url": self.lookup_url,
+            "bundle": str(self.bundle),
+            "epoch": self.epoch,
+            "seq": self.seq,
+        }
+
+
+def find(state: ClusterState, topic: str) -> Found:
+    """The bundle and owner of a topic; raises BadRecord for no topic name, UnknownNamespace."""
+    namespace = namespace_of(topic)
+    bundles = state.namespaces.get(namespace)
+    if not bundles:
+        raise UnknownNamespace(f"namespace {namespace} does not exist (journal seq {state.seq}); create it first")
+    bundle = locate(bundles, topic_hash(topic))
+    record = state.bundles[str(bundle)]
+    owner = record.owner_for_clients()
+    if owner is None or owner not in state.sessions:
+        return Found(bundle, record.epoch, state.seq)
+    where = address_of(state, owner)
+    if where is None:
+        return Found(bundle, record.epoch, state.seq)
+    url = str(state.brokers[owner.broker].info.get("lookup_url", ""))
+    return Found(bundle, record.epoch, state.seq, owner.broker, where.address, url)
+
+
+def address_of(state: ClusterState, session: Session) -> Where | None:
+    """Where clients of this session connect to; None when the journal does not know it."""
+    broker = state.brokers.get(session.broker)
+    if broker is None or broker.session.process != session.process:
+        return None
+    return Where(broker.id, str(broker.info.get("data_address", "")), state.seq)
+
+
+class AgentDirectory:
+    """What the runtime asks when a client comes to the wrong broker."""
+
+    def __init__(self, state: Callable[[], ClusterState]) -> None:
+        self._state = state
+
+    def owner_of(self, topic: str) -> Where | None:
+        """The owner's address, None when nobody owns the topic or its name or namespace is unknown."""
+        try:
+            found = find(self._state(), topic)
+        except BallastError:
+            return None
+        return Where(found.broker, found.address, found.seq) if found.broker else None

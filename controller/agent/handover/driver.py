@@ -1,0 +1,201 @@
+"""Carries out what the hand-over core asks for, on the agent's event loop.
+
+The way `released` → serve → `serving` has no hop between threads: the event is handled, the runtime called and the
+answer sent in this loop. Invariant: nothing is begun to be served, and no answer sent, once the lease has lapsed; when
+`end` has returned, the runtime serves nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from controller.agent.handover import actions as do
+from controller.agent.handover.actions import Action, Answer, Cancel, Outcome, Work
+from controller.agent.handover.core import HandoverCore
+from controller.agent.metrics import AgentMetrics
+from controller.brokers.runtime import BrokerRuntime, Where
+from controller.domain.entries import Entry
+from controller.domain.errors import Fenced, InvariantBroken
+from controller.domain.events import BrokerEvent
+from controller.domain.ids import Bundle, Session
+from controller.domain.state import ClusterState
+
+log = logging.getLogger(__name__)
+
+RELEASE_LIMIT_MS = (
+    8_000  # below the controller's release deadline of 10 s: a hanging flush becomes a drop, and an answer
+)
+
+
+class HandoverDriver:
+    """One session's hand-overs on one runtime. `begin` takes the next session after `end`."""
+
+    def __init__(
+        self,
+        runtime: BrokerRuntime,
+        *,
+        say: Callable[[Answer], None],
+        may_act: Callable[[], bool],
+        where: Callable[[Session], Where | None],
+        boot_ms: Callable[[], int],
+        metrics: AgentMetrics,
+        on_moved: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`may_act`: registered and the lease lives; asked before each serve and answer. `where`: its address.
+        `on_moved`: something came, went or was split."""
+        self._runtime = runtime
+        self._say = say
+        self._may_act = may_act
+        self._where = where
+        self._boot_ms = boot_ms
+        self._metrics = metrics
+        self._on_moved = on_moved
+        self._running: dict[Bundle, asyncio.Task[Outcome]] = {}
+        self._side: set[asyncio.Task[None]] = set()
+        self._heard_at: dict[Bundle, int] = {}
+        self.core: HandoverCore | None = None
+
+    # ---------------------------------------------------------------- what comes in
+
+    def begin(self, core: HandoverCore, state: ClusterState) -> None:
+        """A new session has been registered; the state names what it was granted since."""
+        self.core = core
+        self.perform(core.resync(state, self._boot_ms()))
+
+    def on_entries(self, entries: Sequence[Entry], state: ClusterState) -> None:
+        """Entries that have just been applied."""
+        if self.core is not None:
+            self.perform(self.core.on_entries(entries, state, self._boot_ms()))
+
+    def on_jump(self, state: ClusterState) -> None:
+        """The state was read anew as a whole."""
+        if self.core is not None:
+            self.perform(self.core.resync(state, self._boot_ms()))
+
+    def on_event(self, event: BrokerEvent) -> None:
+        """Only `released` matters here; everything else is for the controller."""
+        if self.core is None or event.kind != "released" or event.bundle is None or event.epoch is None:
+            return
+        now = self._boot_ms()
+        self._heard_at[event.bundle] = now
+        actions = self.core.on_released(event.bundle, event.epoch, event.session, now)
+        self.perform(actions)
+        if event.bundle not in self._running:
+            del self._heard_at[event.bundle]
+
+    def tick(self) -> None:
+        """Repeat answers and failed work; notice bundles that the runtime gave up by itself."""
+        if self.core is None:
+            return
+        now = self._boot_ms()
+        truth = self._runtime.serving()
+        self.perform(self.core.on_lost([b for b in self.core.serving() if b not in truth], now))
+        self.perform(self.core.tick(now))
+        self._metrics.served_bundles.set(len(truth))
+
+    async def end(self) -> None:
+        """The session is over. Returns when nothing is served; raises InvariantBroken when the runtime cannot stop."""
+        if self.core is None:
+            return
+        drops = [a.bundle for a in self.core.end() if isinstance(a, do.Drop)]
+        self.core = None
+        tasks: list[asyncio.Task[Any]] = [*self._running.values(), *self._side]
+        for task in tasks:
+            task.cancel()
+        await self._drop_all({*drops, *self._runtime.serving()})
+        if tasks:
+            await asyncio.wait(tasks)
+        # Work that was broken off may have served its bundle after the drop above.
+        await self._drop_all({*drops, *self._runtime.serving()} if tasks else set(self._runtime.serving()))
+        self._running.clear()
+        self._metrics.served_bundles.set(len(self._runtime.serving()))
+        if self._runtime.serving():
+            raise InvariantBroken(f"the runtime goes on serving {sorted(map(str, self._runtime.serving()))[:5]}")
+
+    # ---------------------------------------------------------------- carrying out
+
+    def perform(self, actions: Sequence[Action]) -> None:
+        """Start what the core asks for. Returns at once."""
+        for action in actions:
+            if isinstance(action, Answer):
+                if self._may_act():
+                    self._metrics.answers.labels(action.kind).inc()
+                    self._say(action)
+            elif isinstance(action, Cancel):
+                self._running[action.bundle].cancel()
+            elif isinstance(action, do.Reopen):
+                self._aside(action)
+            else:
+                self._start(action)
+
+    def _start(self, work: Work) -> None:
+        task = asyncio.get_running_loop().create_task(self._attempt(work))
+        self._running[work.bundle] = task
+        task.add_done_callback(partial(self._finished, self.core, work, self._boot_ms()))
+
+    def _finished(self, core: HandoverCore | None, work: Work, began_ms: int, task: asyncio.Task[Outcome]) -> None:
+        """A call of the runtime is over; a task cancelled before its first step ends here too."""
+        outcome = Outcome.CANCELLED if task.cancelled() else task.result()
+        now, name = self._boot_ms(), type(work).__name__.lower()
+        self._metrics.work.labels(name, outcome.value).inc()
+        self._metrics.work_seconds.labels(name).observe((now - began_ms) / 1000)
+        if core is None or core is not self.core:
+            return  # the session ended meanwhile; `end` drops whatever was served
+        del self._running[work.bundle]
+        heard = self._heard_at.pop(work.bundle, None)
+        if heard is not None and isinstance(work, do.Serve) and outcome is Outcome.DONE:
+            self._metrics.handover_seconds.observe((now - heard) / 1000)
+        self.perform(core.on_done(work, outcome, now))
+        if not isinstance(work, do.Hold | do.Fence):
+            self._on_moved()
+
+    def _aside(self, action: do.Reopen) -> None:
+        async def reopen() -> None:
+            try:
+                await self._runtime.reopen(action.topic)
+            except Exception:
+                log.exception("reopening %s failed", action.topic)
+
+        task = asyncio.get_running_loop().create_task(reopen())
+        self._side.add(task)
+        task.add_done_callback(self._side.discard)
+
+    async def _attempt(self, work: Work) -> Outcome:
+        try:
+            if isinstance(work, do.Serve) and not self._may_act():
+                return Outcome.FAILED
+            await self._call(work)
+        except Fenced as error:
+            log.warning("%s: fenced: %s", work, error)
+            return Outcome.FENCED if isinstance(work, do.Serve | do.Fence) else Outcome.FAILED
+        except Exception:
+            log.exception("%s failed", work)
+            return Outcome.FAILED
+        return Outcome.DONE
+
+    async def _call(self, work: Work) -> None:
+        runtime = self._runtime
+        match work:
+            case do.Serve(bundle, epoch):
+                await runtime.serve(bundle, epoch)
+            case do.Hold(bundle):
+                await runtime.hold(bundle)
+            case do.Release(bundle, to):
+                release = runtime.release(bundle, self._where(to) if to else None)
+                await asyncio.wait_for(release, RELEASE_LIMIT_MS / 1000)
+            case do.Drop(bundle):
+                await runtime.drop(bundle)
+            case do.Fence(bundle, epoch):
+                await runtime.fence(bundle, epoch)
+            case do.Split(parent, children):
+                await runtime.split(parent, children)
+
+    async def _drop_all(self, bundles: set[Bundle]) -> None:
+        results = await asyncio.gather(*(self._runtime.drop(b) for b in bundles), return_exceptions=True)
+        for bundle, result in zip(bundles, results, strict=True):
+            if isinstance(result, BaseException):
+                log.error("dropping %s failed: %s", bundle, result)

@@ -1,0 +1,1 @@
+"""Load reports, and the splits that an agent proposes."""

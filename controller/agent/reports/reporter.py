@@ -1,0 +1,133 @@
+"""Sends the load report every interval, and proposes splits of bundles that stay too big.
+
+A report that cannot be sent is counted and forgotten: the next one is newer. Sequence numbers grow with every report
+of the process, sent or not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from controller.agent.metrics import AgentMetrics
+from controller.agent.reports.report import build_report, with_bandwidth
+from controller.agent.reports.split_proposals import Proposal, SplitWatch, boundary_by_load
+from controller.agent.session.heartbeat import Sender
+from controller.brokers.runtime import BrokerRuntime, LoadSample
+from controller.domain.ids import Bundle, Session, topic_hash
+
+log = logging.getLogger(__name__)
+
+SOON_MS = 1_000
+
+
+class Host(Protocol):
+    """Figures of the host a broker runs on (`HostLoad`)."""
+
+    def sample(self) -> dict[str, tuple[float, float]]:
+        """(usage, limit) by resource."""
+
+
+class Reporter:
+    """Reports of one agent. `host` only where the runtime stands for a real one: then the host's figures count."""
+
+    def __init__(
+        self,
+        runtime: BrokerRuntime,
+        sender: Sender,
+        topic: str,
+        *,
+        top_k: int,
+        wall_ms: Callable[[], int],
+        metrics: AgentMetrics,
+        host: Host | None = None,
+        throughput_as_bandwidth: bool = False,
+        nic_bytes_per_s: float | None = None,
+        splits: SplitWatch | None = None,
+        propose: Callable[[Proposal], None] = lambda proposal: None,
+    ) -> None:
+        """`nic_bytes_per_s` overrides the limit of both bandwidths; `propose` is told of bundles to split."""
+        self._runtime = runtime
+        self._sender = sender
+        self._topic = topic
+        self._top_k = top_k
+        self._wall_ms = wall_ms
+        self._metrics = metrics
+        self._host = host
+        self._throughput_as_bandwidth = throughput_as_bandwidth
+        self._nic = nic_bytes_per_s
+        self._splits = splits
+        self._propose = propose
+        self._sequence = 0
+        self._newest: LoadSample | None = None
+
+    async def run(self, interval_ms: int, session: Callable[[], Session | None], soon: asyncio.Event) -> None:
+        """A report every interval, and one a second after `soon` was set (a bundle came or went), so that both brokers'
+        new load is known early. `session`: whose reports they are, None while nothing may be said."""
+        while True:
+            current = session()
+            if current is not None:
+                try:
+                    await self.report(current)
+                except Exception:
+                    log.exception("a load report failed")
+                    self._metrics.reports_failed.inc()
+            soon.clear()
+            try:
+                await asyncio.wait_for(soon.wait(), interval_ms / 1000)
+                await asyncio.sleep(min(SOON_MS, interval_ms) / 1000)
+            except asyncio.TimeoutError:
+                continue
+
+    async def report(self, session: Session) -> None:
+        """Sample, send, look for bundles to split."""
+        host: Mapping[str, tuple[float, float]] = {}
+        if self._host is not None:
+            host = await asyncio.get_running_loop().run_in_executor(None, self._host.sample)
+        sample = self._newest = self._runtime.sample()
+        resources = with_bandwidth({**sample.resources, **host}, sample, self._throughput_as_bandwidth, self._nic)
+        self._sequence += 1
+        record = build_report(session, self._sequence, self._wall_ms(), sample, resources, self._top_k)
+        loop = asyncio.get_running_loop()
+        sent = self._sender.send(self._topic, record, key=session.broker)
+        sent.add_done_callback(
+            lambda done: None if loop.is_closed() else loop.call_soon_threadsafe(self._ended, done.exception())
+        )
+        for proposal in self._splits.observe(sample.bundles, self._topic_loads()) if self._splits else ():
+            self._metrics.split_proposals.inc()
+            self._propose(proposal)
+
+    def halves(self, bundle: Bundle, boundary: int) -> dict[str, float]:
+        """Load below and above a cut, messages/s in and out, for `split_done`: by topics where the runtime knows
+        them, else by the width of the ranges. And the cut that would part the topics' loads best, where there is one.
+        """
+        stats = self._newest.bundles.get(bundle) if self._newest else None
+        total = stats.msg_rate_in + stats.msg_rate_out if stats else 0.0
+        share = (boundary - bundle.lower) / (bundle.upper - bundle.lower)
+        loads = self._topic_loads()
+        if loads is None:
+            return {"lower_load": total * share, "upper_load": total * (1 - share)}
+        by_topic = loads(bundle)
+        share = _share_below(by_topic, boundary, share)
+        result = {"lower_load": total * share, "upper_load": total * (1 - share)}
+        best = boundary_by_load(bundle, by_topic)
+        if best is not None:
+            share = _share_below(by_topic, best, 0.5)
+            result |= {"best_boundary": best, "best_lower_load": total * share, "best_upper_load": total * (1 - share)}
+        return result
+
+    def _topic_loads(self) -> Callable[[Bundle], Mapping[str, float]] | None:
+        found = getattr(self._runtime, "topic_loads", None)
+        return found if callable(found) else None
+
+    def _ended(self, error: BaseException | None) -> None:
+        (self._metrics.reports if error is None else self._metrics.reports_failed).inc()
+
+
+def _share_below(loads: Mapping[str, float], boundary: int, otherwise: float) -> float:
+    """The part of the topics' load whose hashes are below the boundary."""
+    whole = sum(loads.values())
+    below = sum(load for topic, load in loads.items() if topic_hash(topic) < boundary)
+    return below / whole if whole > 0 else otherwise

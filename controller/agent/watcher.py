@@ -1,0 +1,325 @@
+"""How an agent hears: `broker-events` and `journal-feed` from Kafka, the journal's table for what Kafka did not bring.
+
+Kafka is subscribed before the journal is read, so nothing falls between. Records are parsed in the reader's thread
+and handed to the loop in one hop; the table is read in a worker thread, so a slow table delays neither heartbeats nor
+`released` nor the feed. Invariant: `state` changes in the loop only, by exactly seq + 1 (or as a whole, see `on_jump`).
+
+The feed is believed as far as it goes on from the journal: an entry counts only when it is of the controller that holds
+the journal as far as it was read (the first word of the next one is read in the table), and what that controller says
+last is the newest entry there is, whatever anybody else has claimed before. What names another journal is ignored. An
+entry that contradicts what was applied has the table read anew, as a whole: one of the two was forged, and the table
+knows which.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
+
+from controller.agent.feed import Feed, heard
+from controller.agent.feed_health import FeedHealth
+from controller.agent.metrics import AgentMetrics
+from controller.domain.apply import apply_in_place
+from controller.domain.entries import Entry
+from controller.domain.errors import BadRecord, InvariantBroken
+from controller.domain.events import BrokerEvent, parse_broker_event
+from controller.domain.state import ClusterState, is_foreign
+
+log = logging.getLogger(__name__)
+
+
+class Journal(Protocol):
+    """The part of `controller.ledger.follower.Follower` that the agent uses, in one worker thread at a time."""
+
+    state: ClusterState
+
+    def bootstrap(self) -> object:
+        """Read the newest snapshot and what follows."""
+
+    def offer(self, entries: Iterable[Entry]) -> object:
+        """Entries that are known already, so that `catch_up` need not read them."""
+
+    def catch_up(self) -> Iterable[Entry]:
+        """Read the table; returns what was new to the follower."""
+
+
+class Read(Protocol):
+    """One record from the reader's thread."""
+
+    @property
+    def topic(self) -> str:
+        """Where it lay."""
+
+    @property
+    def value(self) -> bytes:
+        """As it was sent."""
+
+
+class Reader(Protocol):
+    """The part of `controller.bus.consumer.TopicReader` that the agent uses."""
+
+    def start(self, timeout_ms: int = 30_000) -> None:
+        """Settle where to begin and start the thread."""
+
+    def stop(self, timeout_s: float = 5.0) -> None:
+        """End the thread."""
+
+
+AHEAD_KEPT = 10_000  # entries kept beyond a gap; what is beyond that comes from the table
+FED_KEPT = 200
+RECENT_KEPT = 1_000  # applied entries that later records of the feed are held against
+ANEW_PAUSE_S = 1.0  # between two readings as a whole
+GAP_PAUSES_S = (0.02, 0.04, 0.08, 0.16, 0.32, 0.5)  # between two looks for an entry that the table does not have yet
+
+
+class Watcher:
+    """Follows the journal for one agent. Everything but `take` and the table's reads runs in the event loop."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        feed_topic: str,
+        *,
+        poll_ms: int,
+        health: FeedHealth,
+        on_applied: Callable[[Sequence[Entry]], None],
+        on_jump: Callable[[], None],
+        on_event: Callable[[BrokerEvent], None],
+        on_failure: Callable[[BaseException], None],
+        boot_ms: Callable[[], int],
+        metrics: AgentMetrics,
+    ) -> None:
+        """`on_applied` gets entries after they changed `state`; `on_jump` says that `state` was replaced."""
+        self.state = ClusterState()
+        self.ready = False  # the journal has been read once
+        self.known_seq = 0
+        self.health = health
+        self._journal = journal
+        self._feed_topic = feed_topic
+        self._poll_ms = poll_ms
+        self._on_applied, self._on_jump, self._on_event = on_applied, on_jump, on_event
+        self._on_failure = on_failure
+        self._boot_ms = boot_ms
+        self._metrics = metrics
+        self._ahead: dict[int, Entry] = {}
+        self._read_seq = 0  # the newest entry that was read in the table
+        self._recent: dict[int, Entry] = {}
+        self._contradicted = False  # by the feed: the table must be read anew
+        self._fed: list[Entry] = []  # applied from the feed, not yet known to the follower
+        self._fed_ms = 0
+        self._gap = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._table = ThreadPoolExecutor(1, thread_name_prefix="journal-table")
+        self.stray: tuple[str, int] | None = None  # another journal whose controller was heard here, and when last
+        self.failing = ""  # why the table cannot be read, empty when it can
+
+    async def start(self, reader: Reader) -> None:
+        """Subscribe, then read the journal, for as long as it takes. The reader hands its batches to `take`."""
+        self._loop = asyncio.get_running_loop()
+        await self._loop.run_in_executor(None, reader.start)
+        while not await self._read_table(self._journal.bootstrap):
+            await asyncio.sleep(self._poll_ms / 1000)
+        self._read_seq = self._journal.state.seq
+        self._replace_state()
+
+    async def run(self) -> None:
+        """Read the table on a gap, and slowly when the feed is silent. Runs until it is cancelled."""
+        in_vain = 0
+        while True:
+            try:
+                await asyncio.wait_for(self._gap.wait(), self._poll_ms / 1000)
+            except asyncio.TimeoutError:
+                if self._boot_ms() - self._fed_ms < self._poll_ms:
+                    continue
+            self._gap.clear()
+            if self._contradicted:
+                await self._read_anew()
+                continue
+            self._pass_on_fed()
+            if not await self._read_table(self._catch_up):
+                await asyncio.sleep(min(self._poll_ms, 500) / 1000)
+            if self.state.seq < self.known_seq:
+                await asyncio.sleep(GAP_PAUSES_S[min(in_vain, len(GAP_PAUSES_S) - 1)])  # the table was not there yet
+                in_vain += 1
+                self._gap.set()
+            else:
+                in_vain = 0
+
+    async def _read_anew(self) -> None:
+        """Start again from the tables."""
+        self._fed.clear()
+        if await self._read_table(self._journal.bootstrap):
+            self._contradicted = False
+            self._recent.clear()
+            self._read_seq = self._journal.state.seq
+            try:
+                self._replace_state()
+            except Exception as error:
+                self._on_failure(error)
+        else:
+            self._gap.set()
+        await asyncio.sleep(ANEW_PAUSE_S)
+
+    def close(self) -> None:
+        """No more reads of the table are begun."""
+        self._table.shutdown(wait=False, cancel_futures=True)
+
+    # ---------------------------------------------------------------- the reader's thread
+
+    def take(self, records: Sequence[Read]) -> None:
+        """Called by the reader in its own thread with each batch."""
+        parsed: list[Feed | BrokerEvent] = []
+        for record in records:
+            try:
+                feed = record.topic == self._feed_topic
+                parsed.append(heard(record.value) if feed else parse_broker_event(record.value))
+            except BadRecord as error:
+                self._metrics.bad_records.labels(error.rule_id).inc()
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._deliver, parsed)
+
+    # ---------------------------------------------------------------- the loop
+
+    def _deliver(self, parsed: Sequence[Feed | BrokerEvent]) -> None:
+        now = self._boot_ms()
+        self.health.on_record(now)
+        try:
+            for record in parsed:
+                if isinstance(record, BrokerEvent):
+                    self._on_event(record)
+                elif is_foreign(self.state.journal_id, record.journal_id):
+                    self._note_stray(record)
+                else:
+                    self._fed_ms = now
+                    self._hear(record)
+                    self._fed += self._apply(record.entries)
+            if len(self._fed) >= FED_KEPT:
+                self._pass_on_fed()
+            self._measure()
+        except Exception as error:
+            self._on_failure(error)
+
+    def _hear(self, feed: Feed) -> None:
+        """Note the newest seq. Records of one controller come in the order in which it spoke, and what it has journaled
+        stays: when it names a smaller seq than was known, somebody else had made that up."""
+        self.known_seq = max(self.known_seq, feed.seq)
+        if self.ready and feed.instance == self.state.instance and feed.seq < self.known_seq:
+            newest = max(feed.seq, self.state.seq)
+            if newest < self.known_seq:
+                log.warning("the feed named seq %d, controller %s has %d", self.known_seq, feed.instance, newest)
+                self._metrics.bad_records.labels("feed_beyond_journal").inc()
+            self.known_seq = newest
+            self._ahead = {seq: entry for seq, entry in self._ahead.items() if seq <= newest}
+
+    def _note_stray(self, feed: Feed) -> None:
+        """A controller of another journal speaks on these topics: nothing of it counts."""
+        self._metrics.bad_records.labels("feed_of_another_journal").inc()
+        if self.stray is None:
+            log.error(
+                "controller %s on these topics writes journal %s, this agent follows %s: it is ignored",
+                feed.instance, feed.journal_id, self.state.journal_id,
+            )  # fmt: skip
+        self.stray = (str(feed.journal_id), self._boot_ms())
+
+    def _follows(self, entry: Entry) -> bool:
+        """Whether the next entry may be applied: the table says it, or the controller that holds the journal."""
+        return entry.seq <= self._read_seq or self.state.instance in ("", entry.instance)
+
+    def _apply(self, entries: Iterable[Entry]) -> list[Entry]:
+        """Apply what follows the state; keep what is beyond a gap. Tells those who listen."""
+        for entry in entries:
+            if entry.seq > self.state.seq and len(self._ahead) < AHEAD_KEPT:
+                self._ahead[entry.seq] = entry
+            elif self._read_seq < entry.seq <= self.state.seq and self._recent.get(entry.seq, entry) != entry:
+                self._contradict(entry, "another one was applied")
+        applied: list[Entry] = []
+        if not self.ready or self._contradicted:
+            return applied
+        while (following := self._ahead.pop(self.state.seq + 1, None)) is not None and self._follows(following):
+            try:
+                apply_in_place(self.state, following)
+            except Exception as error:
+                if following.seq <= self._read_seq:
+                    raise  # the journal itself contradicts itself
+                self._contradict(following, f"{type(error).__name__}: {error}")
+                break
+            self._recent[following.seq] = following
+            applied.append(following)
+        while len(self._recent) > RECENT_KEPT:
+            del self._recent[next(iter(self._recent))]
+        if applied:
+            self._on_applied(applied)
+        return applied
+
+    def _contradict(self, entry: Entry, why: str) -> None:
+        """The feed and this agent's view do not go together."""
+        log.error("entry %d of the feed, said to be of %s: %s; reading the table anew", entry.seq, entry.instance, why)
+        self._metrics.bad_records.labels("feed_contradicts_journal").inc()
+        self._contradicted = True
+        self._gap.set()
+
+    def _measure(self) -> None:
+        self.known_seq = max(self.known_seq, self.state.seq)
+        if self.state.seq < self.known_seq:
+            self._gap.set()
+        self.health.on_seq(self.known_seq, self.state.seq, self._boot_ms())
+        self._metrics.applied_seq.set(self.state.seq)
+        self._metrics.known_seq.set(self.known_seq)
+
+    async def _read_table(self, read: Callable[[], object]) -> bool:
+        """One read in the worker thread and what follows from it; False when the table could not be read."""
+        assert self._loop is not None
+        try:
+            found = await self._loop.run_in_executor(self._table, read)
+        except InvariantBroken as error:
+            self._on_failure(error)
+            return False
+        except Exception as error:
+            if not self.failing:
+                log.warning("the journal's table cannot be read: %s: %s", type(error).__name__, error)
+            self.failing = f"{type(error).__name__}: {error}"
+            self._metrics.catch_ups.labels("failed").inc()
+            return False
+        if self.failing:
+            log.warning("the journal's table can be read again")
+        self.failing = ""
+        self._metrics.catch_ups.labels("done").inc()
+        if isinstance(found, list):
+            self._caught_up(found)
+        return True
+
+    def _pass_on_fed(self) -> None:
+        fed, self._fed = self._fed, []
+        if fed:
+            self._table.submit(self._journal.offer, fed)
+
+    def _catch_up(self) -> list[Entry]:
+        return list(self._journal.catch_up())
+
+    def _caught_up(self, entries: list[Entry]) -> None:
+        try:
+            self._read_seq = max(self._read_seq, entries[-1].seq if entries else 0)
+            self._ahead.update({entry.seq: entry for entry in entries if entry.seq > self.state.seq})
+            self._apply(())
+            if self._journal.state.seq > self.state.seq:
+                self._replace_state()
+            self._measure()
+        except Exception as error:
+            self._on_failure(error)
+
+    def _replace_state(self) -> None:
+        """The follower has read a snapshot that is ahead of what this agent could apply one by one."""
+        if is_foreign(self.state.journal_id, self._journal.state.journal_id):
+            raise InvariantBroken(
+                f"the tables now hold journal {self._journal.state.journal_id}, this agent follows "
+                f"{self.state.journal_id}: start it again"
+            )
+        self.state = self._journal.state.copy()
+        self._ahead = {seq: entry for seq, entry in self._ahead.items() if seq > self.state.seq}
+        self.ready = True
+        self._on_jump()
+        self._fed += self._apply(())
+        self._measure()

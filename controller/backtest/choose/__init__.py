@@ -1,0 +1,1 @@
+"""Which point to recommend, by which rule, and how sure that is."""

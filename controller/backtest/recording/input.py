@@ -1,0 +1,171 @@
+"""What a backtest is run on: JSON lines of load reports (our own or Pulsar's), or the tables of a running system.
+
+A line that cannot be used is counted by rule and written to a quarantine file with its number, rule, text and raw
+value; none is lost silently. Nothing usable is an error.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import IO
+
+from controller.backtest.recording.lines import Figures, LineReader
+from controller.backtest.recording.recording import Recorder, Recording
+from controller.backtest.recording.tables import add_panes, first_hour, pane_ends
+from controller.domain.errors import BadRecord, ConfigError
+from controller.ledger.tables import TableRoot
+from controller.loads.recorded import Overrides
+
+PANES_STEP_MS = 10_000  # of tables: one pane
+ROUND_MS = (1_000, 2_000, 5_000, 10_000, 15_000, 20_000, 30_000, 60_000, 120_000, 300_000)
+LOOKED_AT = 2_000  # lines before the step is chosen, where they come in order of time
+LATE_AT_MOST = 0.1  # of these lines: with more, a part of the file does not tell how often brokers report
+RAW_CHARACTERS = 4_096
+_TABLE = re.compile(r"(?<=/)(broker|bundle)_panes/*$")  # one of the two that are read together
+Told = Callable[[float], None]  # told of the part that is done, 0..1
+
+
+@dataclass(slots=True)
+class Input:
+    """What was read. `refused`: lines by the rule they broke."""
+
+    recording: Recording
+    step_ms: int
+    reports: int
+    refused: Counter[str] = field(default_factory=Counter)
+
+
+def read_input(
+    source: str, step_ms: int | None, overrides: Overrides, quarantine: Path, told: Told = lambda part: None
+) -> Input:
+    """The recording of a file of JSON lines (plain or .gz) or of a table root.
+
+    `step_ms` None: as often as brokers report. Raises ConfigError when there is nothing at `source` or nothing usable.
+    """
+    path = Path(source)
+    quarantine.unlink(missing_ok=True)
+    if path.exists() and not path.is_dir():
+        return _read_lines(path, step_ms, overrides, quarantine, told)
+    root = TableRoot(_TABLE.sub("", source) or "/")
+    if "://" in source or root.exists("broker_panes"):
+        ends = pane_ends(root)
+        step_ms = step_ms or max(PANES_STEP_MS, usual_step_ms(first_hour(root, ends)))
+        recorder = Recorder(step_ms)
+        count = add_panes(root, ends, recorder, step_ms, told)
+        return Input(recorder.done(), step_ms, count)
+    if path.is_dir():
+        near = [at for at in (path / "tables", path.parent) if TableRoot(at).exists("broker_panes")]
+        wanted = f"did you mean {near[0]}?" if near else "name a file of JSON lines or the root of the tables"
+        raise ConfigError(f"{path} has no table broker_panes: {wanted}")
+    raise ConfigError(f"{path} does not exist: name a file of JSON lines or the root of the tables")
+
+
+def _read_lines(path: Path, step_ms: int | None, overrides: Overrides, quarantine: Path, told: Told) -> Input:
+    refused: Counter[str] = Counter()
+    lines = _good_lines(path, LineReader(overrides), quarantine, refused, told)
+    first = _looked_at(lines)
+    if not first:
+        why = ", ".join(f"{rule}: {count}" for rule, count in sorted(refused.items()))
+        told_more = f"({why}); see {quarantine}" if why else "(it is empty)"
+        raise ConfigError(f"{path} has no load report that can be used {told_more}")
+    step_ms = step_ms or usual_step_ms((figures.broker, figures.order[0]) for figures in first)
+    recorder = Recorder(step_ms)
+    count = 0
+    for figures in chain(first, lines):
+        recorder.add_figures(*figures)
+        count += 1
+    return Input(recorder.done(), step_ms, count, refused)
+
+
+def _looked_at(lines: Iterator[Figures]) -> list[Figures]:
+    """As many of the lines as it takes to choose a step: all of them where brokers' reports come in no order."""
+    newest: dict[str, int] = {}
+    first: list[Figures] = []
+    late = 0
+    for figures in lines:
+        first.append(figures)
+        at_ms = figures.order[0]
+        late += at_ms < newest.get(figures.broker, at_ms)
+        newest[figures.broker] = max(at_ms, newest.get(figures.broker, at_ms))
+        if len(first) >= LOOKED_AT and late <= LATE_AT_MOST * len(first):
+            break
+    return first
+
+
+def usual_step_ms(reports: Iterable[tuple[str, int]]) -> int:
+    """The median distance of two reports (broker, ms) by one broker, as the next round number of seconds that is not
+    much less."""
+    last: dict[str, int] = {}
+    distances = []
+    for broker, at_ms in sorted(reports, key=lambda report: report[1]):
+        if at_ms > last.get(broker, at_ms):  # the same report twice has no distance
+            distances.append(at_ms - last[broker])
+        last[broker] = at_ms
+    usual = sorted(distances)[len(distances) // 2] if distances else ROUND_MS[-4]
+    return next((step for step in ROUND_MS if step >= 0.9 * usual), ROUND_MS[-1])
+
+
+def _good_lines(
+    path: Path, reader: LineReader, quarantine: Path, refused: Counter[str], told: Told
+) -> Iterator[Figures]:
+    size = max(path.stat().st_size, 1)
+    with _opened(path) as (file, position), _Quarantine(quarantine) as bad:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                yield reader.read(line, number)
+            except BadRecord as error:
+                refused[error.rule_id] += 1
+                bad.add(number, error, line)
+            if number % 256 == 0:
+                told(min(position() / size, 1.0))
+    told(1.0)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[IO[bytes], Callable[[], int]]]:
+    """The lines, and how far they are read in the file itself."""
+    with path.open("rb") as raw:
+        if path.suffix != ".gz":
+            yield raw, raw.tell if raw.seekable() else lambda: 0
+            return
+        try:
+            with gzip.open(raw) as file:
+                yield file, raw.tell  # type: ignore[misc]
+        except EOFError:
+            raise ConfigError(f"{path} is cut off: the archive has no end; copy it again") from None
+        except (gzip.BadGzipFile, zlib.error) as error:
+            raise ConfigError(f"{path} is no gzip archive, or a damaged one ({error}); copy it again") from None
+
+
+class _Quarantine:
+    """The file of refused lines; it is there only when there are any."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: IO[str] | None = None
+
+    def __enter__(self) -> _Quarantine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def add(self, number: int, error: BadRecord, line: bytes) -> None:
+        if self._file is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self._path.open("w", encoding="utf-8")
+        raw = line[:RAW_CHARACTERS].decode("utf-8", "replace").rstrip("\n")
+        json.dump({"line": number, "rule": error.rule_id, "text": error.text, "raw": raw}, self._file)
+        self._file.write("\n")

@@ -1,0 +1,147 @@
+"""One recorded line as figures: a load report v1 as agents send it, or Pulsar's own (`{"ts", "broker", "report"}`).
+
+What the loads query would quarantine is refused here by the same rule ids, as far as a recording can show it. Pulsar's
+units are converted by `controller.loads.recorded`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controller.domain.errors import BadRecord
+from controller.domain.events import VERSION
+from controller.domain.ids import Bundle, Session, check_broker_id
+from controller.domain.load import BUNDLE_FIELDS, IMPOSSIBLE_FACTOR, RESOURCES
+from controller.loads.recorded import Overrides, read_record, to_load_report
+from controller.policy.view.frame import LATENCIES
+
+Floats = NDArray[np.float64]
+SHOWN_CHARACTERS = 200
+LARGEST = 2**53
+END_OF_TIME_MS = 253_402_300_800_000  # the year 10000: later ones are no milliseconds since 1970
+RECORDED_NONCE = "recorded"
+_SAID = {"rows": "bundles", "totals": "totals", "latency": "latencies"}
+_NAME = re.compile(r"[^/\s]{1,128}/[^/\s]{1,128}/0x[0-9a-f]{8}_0x[0-9a-f]{8}")
+
+
+class Figures(NamedTuple):
+    """The arguments of `Recorder.add_figures`."""
+
+    broker: str
+    order: tuple[int, ...]
+    usage: Floats  # [R]
+    limit: Floats  # [R]
+    totals: Floats  # [F]
+    latency: Floats  # [LATENCIES] ms
+    names: list[str]
+    rows: NDArray[np.float32]  # [k x F]
+
+
+class LineReader:
+    """Reads lines one after the other; remembers which names it has found good."""
+
+    def __init__(self, overrides: Overrides) -> None:
+        self._overrides = overrides
+        self._good: dict[str, str] = {}  # each name once, however many lines list it
+
+    def read(self, line: str | bytes, number: int) -> Figures:
+        """Raises BadRecord whose `rule_id` says what is wrong with the line."""
+        try:
+            document = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise BadRecord("not_json", f"line {number} is no JSON: {error}"[:SHOWN_CHARACTERS]) from None
+        if not isinstance(document, dict):
+            raise BadRecord("not_json", f"line {number} is no JSON object")
+        if "report" in document:
+            document = self._converted(document, number)
+        elif document.get("v") != VERSION:
+            told = f"line {number} has v = {document.get('v')!r}, wanted {VERSION}, or ts, broker and report of Pulsar"
+            raise BadRecord("version", told)
+        try:
+            figures = _figures(document)
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise BadRecord("wrong_type", f"line {number}: {type(error).__name__} {error}"[:SHOWN_CHARACTERS]) from None
+        self._check(figures, number)
+        return figures._replace(names=[self._good[name] for name in figures.names])
+
+    def _converted(self, document: Mapping[str, Any], number: int) -> dict[str, Any]:
+        try:
+            recorded = read_record(document, number)
+            session = Session(str(recorded.broker), 1, RECORDED_NONCE, 1)
+            return to_load_report(recorded, session, number, self._overrides)
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+            raise BadRecord("wrong_type", f"line {number}: {type(error).__name__} {error}"[:SHOWN_CHARACTERS]) from None
+
+    def _check(self, figures: Figures, number: int) -> None:
+        check_broker_id(figures.broker)
+        if not all(0 <= part < LARGEST for part in figures.order) or figures.order[0] >= END_OF_TIME_MS:
+            raise BadRecord(
+                "no_timestamp",
+                f"line {number}: sent_ms (ts x 1000 of Pulsar's), incarnation, sequence are {figures.order}",
+            )
+        for name in figures.names:
+            if name not in self._good:
+                if not _NAME.fullmatch(name):
+                    raise BadRecord("bundle_name", f"line {number}: {name[:SHOWN_CHARACTERS]!r} is no bundle's name")
+                Bundle.parse(name)
+                self._good[name] = name
+        if len(set(figures.names)) < len(figures.names):
+            raise BadRecord("duplicate_bundle", f"line {number} lists a bundle twice")
+        for what in ("rows", "totals", "latency"):
+            values = getattr(figures, what)
+            if not np.isfinite(values).all():
+                raise BadRecord("nonfinite", f"line {number}: a number of its {_SAID[what]} is not finite")
+            if (values < 0).any():
+                raise BadRecord("negative", f"line {number}: a number of its {_SAID[what]} is below 0")
+        if not (np.isfinite(figures.usage).all() and np.isfinite(figures.limit).all()):
+            raise BadRecord("nonfinite", f"line {number}: a usage or limit is not finite")
+        limited = figures.limit > 0
+        wrong = limited & ((figures.usage < 0) | (figures.usage > IMPOSSIBLE_FACTOR * figures.limit))
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            told = f"{RESOURCES[at]} usage {figures.usage[at]:g} with a limit of {figures.limit[at]:g}"
+            raise BadRecord("impossible", f"line {number}: {told}")
+
+
+def _figures(report: Mapping[str, Any]) -> Figures:
+    """Raises KeyError, TypeError or ValueError."""
+    resources, bundles = report["resources"], report["bundles"]
+    told = _numbers([[resources[r][part] for r in RESOURCES] for part in ("usage", "limit")], "resources", 2)
+    names = [bundle["bundle"] for bundle in bundles]
+    for name in (report["broker"], *names):
+        if not isinstance(name, str):
+            raise TypeError(f"{name!r} is no name")
+    with np.errstate(over="ignore"):  # what float32 cannot hold is refused as not finite
+        rows = _numbers([[bundle[f] for f in BUNDLE_FIELDS] for bundle in bundles], "bundles", 2).astype(np.float32)
+    sent_ms, incarnation, sequence = (_whole(report, name) for name in ("sent_ms", "incarnation", "sequence"))
+    return Figures(
+        broker=report["broker"],
+        order=(sent_ms, incarnation, sequence),
+        usage=told[0],
+        limit=told[1],
+        totals=_numbers([report["totals"][f] for f in BUNDLE_FIELDS], "totals", 1),
+        latency=_numbers([report[name] for name in LATENCIES], "latencies", 1),
+        names=names,
+        rows=rows,
+    )
+
+
+def _numbers(values: list[Any], what: str, dimensions: int) -> Floats:
+    """As doubles; raises TypeError for texts, nulls and lists among them, which numpy would take for numbers."""
+    array = np.array(values)
+    if array.dtype.kind not in "iuf" or (values and array.ndim != dimensions):
+        raise TypeError(f"{what}: a value is no number")
+    return array.astype(np.float64)
+
+
+def _whole(report: Mapping[str, Any], name: str) -> int:
+    value = report[name]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name} {value!r} is no number")
+    return int(value)

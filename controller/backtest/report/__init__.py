@@ -1,0 +1,1 @@
+"""The report of a backtest: page, plots, pictures, a piece of configuration."""

@@ -1,0 +1,145 @@
+"""Interactive plots of a backtest, as pieces of HTML without the library's code: the page brings that once.
+
+Where points or lines of several strategies coincide, the ones below are drawn larger, so that each is seen.
+
+A piece has a fixed id and no random part, so the same points give the same bytes. Names are escaped: plotly reads the
+text of legends and hover boxes as a kind of HTML. Imports plotly: import it when needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from html import escape
+
+import plotly.graph_objects as go
+from plotly.offline import get_plotlyjs
+from plotly.subplots import make_subplots
+
+from controller.backtest.report.view import CAUSES, MOST_NAMED, RING, View, thinned
+
+NO_BREAK = "\u00a0"
+STAR, SPACE = 20, 3.6  # pixels: the recommended point's, a blank's
+LAYOUT = {
+    "template": "plotly_white",
+    "margin": {"l": 60, "r": 20, "t": 30, "b": 50},
+    "legend": {"orientation": "h", "y": -0.2, "itemsizing": "constant"},
+    "font": {"family": "system-ui, sans-serif", "size": 13},
+}
+
+
+def library() -> str:
+    """The JavaScript that draws the pieces."""
+    return str(get_plotlyjs())
+
+
+def pareto_chart(view: View) -> str:
+    """Every point by churn and imbalance, its knobs in the hover box; the front; a star on the recommended point.
+
+    A number beside a place says how many points are there.
+    """
+    figure = go.Figure()
+    front = view.front[::-1]
+    figure.add_scatter(
+        x=[view.churn[at] for at in front], y=[view.imbalance[at] for at in front],
+        mode="lines", line={"color": "#999999", "dash": "dot"}, name="Pareto front", hoverinfo="skip",
+    )  # fmt: skip
+    for strategy in view.strategies:
+        mine = [at for at, result in enumerate(view.results) if result.strategy == strategy]
+        figure.add_scatter(
+            x=[view.churn[at] for at in mine], y=[view.imbalance[at] for at in mine], mode="markers",
+            marker={"color": view.colour(strategy), "opacity": 1, "size": [_size(view, at) for at in mine]},
+            name=escape(strategy), hovertext=[_hover(view, at) for at in mine], hoverinfo="text",
+        )  # fmt: skip
+    several = {place: tied for place, tied in view.places.items() if len(tied) > 1}
+    if several:
+        figure.add_scatter(
+            x=[x for x, _ in several], y=[y for _, y in several], mode="text", hoverinfo="skip", showlegend=False,
+            text=[_count(view, tied) for tied in several.values()], textposition="middle right", cliponaxis=False,
+        )  # fmt: skip
+    overall = view.recommendation.overall
+    if overall is not None:
+        at = overall.chosen
+        figure.add_scatter(
+            x=[view.churn[at]], y=[view.imbalance[at]], mode="markers", name="recommended", hoverinfo="skip",
+            marker={"symbol": "star-open", "size": STAR, "color": "black", "line": {"width": 2}},
+        )  # fmt: skip
+    figure.update_layout(
+        LAYOUT, height=480, hovermode="closest", hoverlabel={"align": "left"},
+        xaxis_title="moves for balance of a bundle a day", yaxis_title="max/best, mean",
+    )  # fmt: skip
+    return _piece(figure, "pareto")
+
+
+def timeline_chart(view: View) -> str:
+    """Max/best and moves over time, a line each for every strategy's chosen point."""
+    under = _lines_over(view)
+    figure = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.06, row_heights=[0.65, 0.35])
+    for strategy, at in view.chosen.items():
+        line = thinned(view.runs[at].timeline)
+        when = [datetime.fromtimestamp(ms / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S") for ms in line.at_ms]
+        look = {"color": view.colour(strategy), "width": 1.4 + 1.6 * under[strategy]}
+        shared = {"x": when, "mode": "lines", "line": look, "legendgroup": escape(strategy)}
+        figure.add_scatter(y=line.max_best, name=escape(view.called(at)), **shared, row=1, col=1)
+        figure.add_scatter(y=line.moves, name=escape(strategy), showlegend=False, **shared, row=2, col=1)
+    figure.update_yaxes(title_text="max/best", row=1, col=1)
+    figure.update_yaxes(title_text="moves", row=2, col=1)
+    figure.update_xaxes(title_text="time (UTC)", row=2, col=1)
+    figure.update_layout(LAYOUT, height=560, hovermode="x unified")
+    return _piece(figure, "timeline")
+
+
+def causes_chart(view: View) -> str:
+    """Moves of every strategy's chosen point by what caused them, one bar on the other."""
+    figure = go.Figure()
+    names = [escape(strategy) for strategy in view.chosen]
+    for cause, colour in CAUSES.items():
+        heights = [getattr(view.results[at], f"moves_{cause}") for at in view.chosen.values()]
+        figure.add_bar(x=names, y=heights, name=cause, marker_color=colour)
+    figure.update_layout(LAYOUT, height=380, barmode="stack", yaxis_title="moves")
+    return _piece(figure, "causes")
+
+
+def _size(view: View, at: int) -> int:
+    return (11 if at in view.front else 7) + RING * view.ring(at)
+
+
+def _count(view: View, tied: Sequence[int]) -> str:
+    """How many points are at a place, clear of the largest marker there."""
+    overall = view.recommendation.overall
+    star = STAR if overall is not None and overall.chosen in tied else 0
+    radius = max(star, *(_size(view, at) for at in tied)) / 2
+    return NO_BREAK * round(radius / SPACE) + f"×{len(tied)}"
+
+
+def _lines_over(view: View) -> dict[str, int]:
+    """Strategy -> how many lines that are drawn later go the same way."""
+    lines = {strategy: view.runs[at].timeline.max_best for strategy, at in view.chosen.items()}
+    names = list(lines)
+    return {
+        name: sum(lines[later] == lines[name] for later in names[at + 1 :]) for at, name in enumerate(names)
+    }  # fmt: skip
+
+
+def _hover(view: View, at: int) -> str:
+    """The point; where there are more, their number and which they are."""
+    point, tied = view.results[at], view.tied(at)
+    if len(tied) > 1:
+        named = [view.called(one) for one in tied[:MOST_NAMED]]
+        more = [f"and {len(tied) - MOST_NAMED} more"] if len(tied) > MOST_NAMED else []
+        title, rows = f"{len(tied)} points here", [*named, *more]
+    else:
+        title = point.strategy
+        rows = [f"{name} = {value}" for name, value in sorted(point.knobs.items(), key=lambda knob: knob[0])]
+    figures = [
+        f"max/best {point.max_best_mean:.3f}, at the end {point.max_best_end:.3f}, worst {point.max_best_worst:.3f}",
+        f"{point.moves_balance} moves for balance, {view.churn[at]:.3f} of a bundle a day",
+        f"thrash {point.thrash_pct:.1f} %, {point.overload_minutes:.1f} overload minutes",
+    ]
+    return "<br>".join([f"<b>{escape(title)}</b>", *map(escape, [*rows, *figures])])
+
+
+def _piece(figure: go.Figure, name: str) -> str:
+    return str(
+        figure.to_html(full_html=False, include_plotlyjs=False, div_id=name, config={"displaylogo": False}),
+    )

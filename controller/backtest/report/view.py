@@ -1,0 +1,113 @@
+"""What tables, plots and text of a backtest's report have in common: figures of the points, and which are singled out.
+
+Made once of the finished points in their order; everything that is drawn or printed reads it from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from controller.backtest.choose.choose import chosen_of_each, positions
+from controller.backtest.choose.pareto import churn, pareto_front, span_ms
+from controller.backtest.choose.recommend import Recommendation, recommend
+from controller.backtest.choose.wording import named
+from controller.backtest.point.result import PointResult, PointRun, Timeline
+from controller.domain.settings.policy import PolicySettings
+
+MOST_DRAWN = 1_500  # values of a line: more than a screen has columns
+COLOURS = (  # Tol's
+    "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#999933", "#bbbbbb", "#332288", "#ee8866",
+)  # fmt: skip
+RING = 7  # pixels that a marker is larger for each strategy that is drawn over it
+MOST_NAMED = 12  # points at one place, in its box
+CAUSES = {"addition": "#228833", "removal": "#ccbb44", "balance": "#4477aa"}
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Finished points of one recording, and what the cluster is configured as."""
+
+    runs: Sequence[PointRun]
+    base: PolicySettings
+
+    @cached_property
+    def results(self) -> tuple[PointResult, ...]:
+        """The row of each point."""
+        return tuple(run.point for run in self.runs)
+
+    @cached_property
+    def lasted_ms(self) -> int:
+        """How long the recording is; 0 without points."""
+        return max((span_ms(run) for run in self.runs), default=0)
+
+    @cached_property
+    def imbalance(self) -> tuple[float, ...]:
+        """Mean of max/best of each point."""
+        return tuple(result.max_best_mean for result in self.results)
+
+    @cached_property
+    def churn(self) -> tuple[float, ...]:
+        """Moves for balance of a bundle a day, of each point."""
+        return tuple(churn(result, self.lasted_ms) for result in self.results)
+
+    @cached_property
+    def front(self) -> tuple[int, ...]:
+        """Positions of the points on the Pareto front, by imbalance upwards."""
+        return pareto_front(self.imbalance, self.churn)
+
+    @cached_property
+    def recommendation(self) -> Recommendation:
+        """What these points speak for."""
+        return recommend(self.results, self.lasted_ms, self.base)
+
+    @cached_property
+    def chosen(self) -> Mapping[str, int]:
+        """Strategy -> position of the point that stands for it in the plots over time."""
+        return chosen_of_each(self.results, self.base)
+
+    @cached_property
+    def strategies(self) -> tuple[str, ...]:
+        """Names in the order in which they appear."""
+        return tuple(dict.fromkeys(result.strategy for result in self.results))
+
+    @cached_property
+    def places(self) -> Mapping[tuple[float, float], tuple[int, ...]]:
+        """(churn, imbalance) -> positions of the points there, first those of one strategy, then of the next."""
+        found: dict[tuple[float, float], list[int]] = {}
+        for strategy in self.strategies:
+            for at in positions(self.results, strategy):
+                found.setdefault((self.churn[at], self.imbalance[at]), []).append(at)
+        return {place: tuple(tied) for place, tied in found.items()}
+
+    def tied(self, at: int) -> tuple[int, ...]:
+        """The points at the same place as this one, itself among them."""
+        return self.places[self.churn[at], self.imbalance[at]]
+
+    def ring(self, at: int) -> int:
+        """How many strategies are drawn over this point, which is to be so much larger: all of them are seen."""
+        here = dict.fromkeys(self.results[one].strategy for one in self.tied(at))
+        return len(here) - 1 - list(here).index(self.results[at].strategy)
+
+    def called(self, at: int) -> str:
+        """The point in a few words, as plain text."""
+        return named(self.results, self.results[at]).replace("`", "")
+
+    def colour(self, strategy: str) -> str:
+        """The strategy's colour in every plot."""
+        return COLOURS[self.strategies.index(strategy) % len(COLOURS)]
+
+
+def thinned(timeline: Timeline, most: int = MOST_DRAWN) -> Timeline:
+    """At most so many values: of steps drawn as one the highest max/best and coefficient, all moves, the last time."""
+    stride = -(-len(timeline.at_ms) // most)
+    if stride <= 1:
+        return timeline
+    starts = range(0, len(timeline.at_ms), stride)
+    return Timeline(
+        at_ms=tuple(timeline.at_ms[start : start + stride][-1] for start in starts),
+        max_best=tuple(max(timeline.max_best[start : start + stride]) for start in starts),
+        cv=tuple(max(timeline.cv[start : start + stride]) for start in starts),
+        moves=tuple(sum(timeline.moves[start : start + stride]) for start in starts),
+    )

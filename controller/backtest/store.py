@@ -1,0 +1,178 @@
+"""The folder of a backtest: prepared arrays that all points share, one file a finished point, the tables.
+
+A point's file is named by a digest of all that its result depends on: recording, replay, configuration, the point, and
+the code that computes results. It is written aside and renamed, so that whatever is there is whole; a second run takes
+it as it is. Arrays are read as memory maps: processes share one copy.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from controller.backtest.point.grid import GridPoint
+from controller.backtest.point.result import PointRun, to_csv
+from controller.backtest.recording.prepared import ARRAYS, Prepared, Replay
+from controller.domain.errors import BadRecord, ConfigError
+from controller.domain.settings.policy import PolicySettings
+from controller.domain.settings.weighted import ALL_BUILT_IN
+
+POINTS, REPLAYS, QUARANTINE, RESULTS_CSV, RESULTS_JSON = (
+    "points", "replays", "quarantine.jsonl", "results.csv", "results.json",
+)  # fmt: skip
+NAMES = "names.json"
+_SHOWN = 16  # hex digits of a digest in names of folders
+_OWN = re.compile(rf"[0-9a-f]{{{_SHOWN}}}(\.part)?")
+# where what a point comes to is computed
+_CODE = ("domain", "policy", "sim/backtest", "sim/thrash.py", "sim/figures.py", "sim/load_cluster.py")
+
+
+@lru_cache(maxsize=1)
+def code_digest() -> str:
+    """SHA-256 of the code that results are computed by: another version's results are not taken for this one's."""
+    package = Path(__file__).resolve().parents[1]
+    told = hashlib.sha256()
+    for part in _CODE:
+        path = package / part
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            told.update(str(file.relative_to(package)).encode() + b"\0" + file.read_bytes() + b"\0")
+    return told.hexdigest()
+
+
+def providers_digest(names: Sequence[str]) -> dict[str, str]:
+    """Class -> SHA-256 of its module's file, of an operator's own classes: they compute results as well."""
+    found = {}
+    for dotted in names:
+        module = dotted.rpartition(".")[0]
+        spec = importlib.util.find_spec(module) if module and dotted != ALL_BUILT_IN else None
+        if spec is not None and spec.origin is not None and Path(spec.origin).is_file():
+            found[dotted] = hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What all points of a backtest have in common. `digest`: the recording's; `code`: of the code that computes."""
+
+    digest: str
+    base: PolicySettings
+    replay: Replay
+    code: str = field(default_factory=code_digest)
+
+    def key(self, point: GridPoint) -> str:
+        """Names the point's file, which points of the same result have in common."""
+        point = point.effective()
+        about = {"strategy": point.strategy, "knobs": point.knobs}
+        return self._digest({"base": asdict(self.base), **about})
+
+    def replay_key(self) -> str:
+        """Names the folder of prepared arrays."""
+        weights = self.base.weights.in_order()
+        return self._digest({"weights": weights})[:_SHOWN]
+
+    def _digest(self, about: dict[str, Any]) -> str:
+        own = providers_digest(self.base.weighted.load_awareness_providers)
+        common = {"code": self.code, "own": own, "recording": self.digest, "replay": asdict(self.replay)}
+        text = json.dumps({**common, **about}, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+class Store:
+    """One folder; nothing in it is ever half written."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises ConfigError where the folder cannot be made or written into."""
+        self.folder = folder
+        try:
+            for part in (POINTS, REPLAYS):
+                (folder / part).mkdir(parents=True, exist_ok=True)
+                if not os.access(folder / part, os.W_OK | os.X_OK):
+                    raise PermissionError(f"{folder / part} is not writable")
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise ConfigError(f"--out {folder} cannot be used ({why}): name a folder that can be written to") from None
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold the folder for this process, until it ends at the latest. Raises ConfigError while another holds it."""
+        descriptor = os.open(self.folder, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            told = f"another backtest works in {self.folder}: wait for it, or name another folder in --out"
+            raise ConfigError(told) from None
+        except OSError:
+            pass  # a file system without locks
+        try:
+            yield
+        finally:
+            os.close(descriptor)
+
+    def arrays(self, job: Job) -> Path:
+        """Where the prepared arrays of this job are, or would be."""
+        return self.folder / REPLAYS / job.replay_key()
+
+    def keep_arrays(self, job: Job, prepared: Prepared) -> Path:
+        """Store the prepared arrays; those of other jobs are removed."""
+        target = self.arrays(job)
+        for old in (self.folder / REPLAYS).iterdir():
+            if _OWN.fullmatch(old.name) and old.is_dir():
+                shutil.rmtree(old)
+        aside = target.with_name(f"{target.name}.part")
+        aside.mkdir()
+        for name, array in prepared.arrays().items():
+            np.save(aside / f"{name}.npy", array)
+        (aside / NAMES).write_text(json.dumps({"brokers": prepared.brokers, "bundles": prepared.bundles}))
+        aside.rename(target)
+        return target
+
+    def finished(self, job: Job, point: GridPoint) -> PointRun | None:
+        """The stored run of a point, or None; one that cannot be read counts as not there."""
+        try:
+            run = PointRun.from_json(json.loads(self._file(job, point).read_text()))
+        except (FileNotFoundError, ValueError, TypeError, BadRecord):
+            return None
+        return replace(run, point=replace(run.point, knobs=dict(point.knobs)))
+
+    def keep(self, job: Job, point: GridPoint, run: PointRun) -> None:
+        """Store a finished point."""
+        run = replace(run, point=replace(run.point, knobs=dict(point.effective().knobs)))
+        _replace(self._file(job, point), json.dumps(run.to_json(), sort_keys=True, allow_nan=False))
+
+    def write_tables(self, runs: Sequence[PointRun], about: dict[str, Any]) -> None:
+        """results.csv and results.json of the finished points, in their order; `about` tells what was run."""
+        results = [run.point for run in runs]
+        _replace(self.folder / RESULTS_CSV, to_csv(results))
+        document = {"about": about, "points": [result.to_json() for result in results]}
+        _replace(self.folder / RESULTS_JSON, json.dumps(document, indent=1, sort_keys=True, allow_nan=False) + "\n")
+
+    def _file(self, job: Job, point: GridPoint) -> Path:
+        return self.folder / POINTS / f"{job.key(point)}.json"
+
+
+def load_arrays(folder: Path) -> Prepared:
+    """The prepared arrays of a folder, as memory maps."""
+    names = json.loads((folder / NAMES).read_text())
+    # as plain arrays: the class of memory maps makes every operation on a part of them slower
+    arrays = {name: np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in ARRAYS}
+    return Prepared(brokers=tuple(names["brokers"]), bundles=tuple(names["bundles"]), **arrays)
+
+
+def _replace(file: Path, text: str) -> None:
+    aside = file.with_name(f"{file.name}.{os.getpid()}.part")
+    aside.write_text(text, encoding="utf-8")
+    aside.replace(file)

@@ -1,0 +1,1 @@
+"""Client library of the reference brokers: producers and consumers that follow the owners of their topics."""

@@ -1,0 +1,42 @@
+"""What a client opened on a connection: producers and consumers, with their state on the broker."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from controller.brokers.reference.store.client import Answer
+from controller.brokers.reference.store.protocol import FrameConnection
+
+if TYPE_CHECKING:
+    from controller.brokers.reference.subscription import Subscription
+    from controller.brokers.reference.topic import OpenTopic
+
+
+@dataclass(eq=False, slots=True)
+class ProducerHandle:
+    """One producer of one topic. After `open` turned false nothing of it is stored any more."""
+
+    connection: FrameConnection
+    ref: int
+    name: str
+    topic: OpenTopic
+    open: bool = True
+    in_flight: set[asyncio.Future[Answer]] = field(default_factory=set)
+
+
+@dataclass(eq=False, slots=True)
+class ConsumerHandle:
+    """One consumer of one subscription. After `open` turned false nothing is delivered to it."""
+
+    connection: FrameConnection
+    ref: int
+    name: str
+    topic: OpenTopic
+    subscription: Subscription
+    permits: int = 0
+    open: bool = True
+
+
+Handle = ProducerHandle | ConsumerHandle

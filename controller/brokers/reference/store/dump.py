@@ -1,0 +1,52 @@
+"""Reading a store's folder from outside, also while it is being served: for audits, nothing is changed or locked.
+
+A record that is being written at this moment looks torn and is left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from controller.brokers.reference.store.cursor import Cursor
+from controller.brokers.reference.store.fences import Fence
+from controller.brokers.reference.store.framed_log import scan
+from controller.brokers.reference.store.records import Record, unpack_record
+from controller.brokers.reference.store.topic import replay_acks
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDump:
+    """One topic as its files tell it."""
+
+    name: str
+    folder: Path
+
+    def records(self) -> Iterator[Record]:
+        """Every stored message in offset order."""
+        for path in sorted(self.folder.glob("*.seg")):
+            for _, body in scan(path.read_bytes(), path):
+                yield unpack_record(body)
+
+    def cursors(self) -> dict[str, Cursor]:
+        """Every subscription's position."""
+        path = self.folder / "acks.log"
+        return replay_acks([body for _, body in scan(path.read_bytes(), path)]) if path.exists() else {}
+
+
+def topics(root: Path) -> list[TopicDump]:
+    """All topics of a store, by name."""
+    found = [
+        TopicDump(json.loads(meta.read_text())["topic"], meta.parent) for meta in root.glob("topics/*/*/topic.json")
+    ]
+    return sorted(found, key=lambda t: t.name)
+
+
+def fences(root: Path) -> list[Fence]:
+    """The fences in the order they were raised (since the log was last compacted)."""
+    path = root / "fences.log"
+    if not path.exists():
+        return []
+    return [Fence.from_json(body) for _, body in scan(path.read_bytes(), path)]

@@ -1,0 +1,174 @@
+"""The segment store itself, without a network: synchronous, single-threaded, durable when a call returns.
+
+Layout: `fences.log`, `lock`, and a folder `topics/<namespace hash>/<topic hash>/` with `topic.json`, segments and
+`acks.log`. Invariants: each append and acknowledgement is checked against the fence in the same call that stores
+it; a (producer, sequence) is stored once; everything answered is found again after SIGKILL. With `fsync` it also
+survives a power loss; without, only the end of the process.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+from bisect import bisect_left, insort
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from controller.brokers.reference.store.cursor import Cursor
+from controller.brokers.reference.store.fences import Fence, Fences, half_open
+from controller.brokers.reference.store.records import Message
+from controller.brokers.reference.store.segments import OpenFiles
+from controller.brokers.reference.store.topic import Stored, StoredTopic
+from controller.domain.errors import StoreError
+from controller.domain.ids import Bundle, namespace_of, topic_hash
+from controller.process.clock import wall_ms
+
+DEFAULT_SEGMENT_BYTES = 64 << 20
+
+
+class StoreEngine:
+    """All topics and fences below one folder. One process at a time (a lock file says so)."""
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        fsync: bool = False,
+        segment_bytes: int = DEFAULT_SEGMENT_BYTES,
+        clock_ms: Callable[[], int] = wall_ms,
+    ) -> None:
+        self._root = root
+        self._fsync = fsync
+        self._segment_bytes = segment_bytes
+        self._clock_ms = clock_ms
+        root.mkdir(parents=True, exist_ok=True)
+        self._lock = _lock(root / "lock")
+        self._files = OpenFiles()
+        self._topics: dict[str, StoredTopic] = {}
+        self._ring: dict[str, list[tuple[int, str]]] = {}  # namespace -> (hash, topic), sorted
+        self._unsynced: set[Path] = set()
+        self._fences = Fences(root / "fences.log", fsync=fsync)
+        for meta in sorted(root.glob("topics/*/*/topic.json")):
+            self._register(json.loads(meta.read_text())["topic"], meta.parent)
+        self._lsn = max([self._fences.last_lsn, *(t.last_lsn for t in self._topics.values())])
+
+    def acquire(self, bundle: Bundle, epoch: int, owner: str, *, tails: bool = True) -> dict[str, dict[str, Any]]:
+        """Raise the fence over the range, then read the tails of its topics. Raises Fenced."""
+        self._lsn += 1
+        self._fences.raise_to(Fence(bundle.namespace, bundle.lower, half_open(bundle.upper), epoch, owner, self._lsn))
+        return {topic: self._topics[topic].tail() for topic in self.topics(bundle)} if tails else {}
+
+    def append(self, topic: str, epoch: int, owner: str, messages: list[Message]) -> list[Stored]:
+        """Store what is not stored yet, all or nothing. Raises Fenced, OutOfSequence, StoreError."""
+        self._fences.require(namespace_of(topic), topic_hash(topic), epoch, owner)
+        self._lsn += 1
+        answers, path = self.create_topic(topic).append(
+            messages, epoch=epoch, owner=owner, lsn=self._lsn, time_ms=self._clock_ms()
+        )
+        if path is not None and self._fsync:
+            self._unsynced.add(path)
+        return answers
+
+    def sync(self) -> None:
+        """With `fsync`: force appended records to the disk; the server calls it before it answers."""
+        while self._unsynced:
+            os.fsync(self._files.descriptor(self._unsynced.pop()))
+
+    def read(self, topic: str, offset: int, max_bytes: int) -> tuple[bytes, int]:
+        """Frames from the offset on (see `records.unpack_records`), and the offset after them."""
+        if offset < 0 or max_bytes <= 0:
+            raise StoreError(f"cannot read {max_bytes} bytes of {topic} from offset {offset}")
+        return self._topic(topic).log.read(offset, max_bytes)
+
+    def subscribe(self, topic: str, subscription: str, epoch: int, owner: str, *, latest: bool) -> Cursor:
+        """The subscription's cursor, created when it is new."""
+        self._fences.require(namespace_of(topic), topic_hash(topic), epoch, owner)
+        return self.create_topic(topic).subscribe(subscription, latest=latest)
+
+    def acknowledge(
+        self,
+        topic: str,
+        subscription: str,
+        epoch: int,
+        owner: str,
+        ranges: list[tuple[int, int]],
+        below: int | None = None,
+    ) -> Cursor:
+        """Acknowledge offsets durably; individual ranges and/or everything below an offset."""
+        self._fences.require(namespace_of(topic), topic_hash(topic), epoch, owner)
+        return self._topic(topic).acknowledge(subscription, ranges, below)
+
+    def create_topic(self, topic: str) -> StoredTopic:
+        """The topic, created when it is missing; raises BadRecord for an impossible name."""
+        found = self._topics.get(topic)
+        if found is not None:
+            return found
+        folder = self._root / "topics" / _short(namespace_of(topic)) / _short(topic)
+        folder.mkdir(parents=True, exist_ok=True)
+        beside = folder / "topic.new"
+        beside.write_text(json.dumps({"topic": topic}))
+        beside.replace(folder / "topic.json")
+        return self._register(topic, folder)
+
+    def topics(self, bundle: Bundle) -> list[str]:
+        """The topics of a hash range, by hash."""
+        ring = self._ring.get(bundle.namespace, [])
+        first = bisect_left(ring, (bundle.lower, ""))
+        return [topic for _, topic in ring[first : bisect_left(ring, (half_open(bundle.upper), ""))]]
+
+    def tail(self, topic: str) -> dict[str, Any]:
+        """What an owner must know of one topic."""
+        return self._topic(topic).tail()
+
+    def stats(self) -> dict[str, Any]:
+        """Bytes, messages and every subscription's backlog, per topic."""
+        return {
+            name: {
+                "bytes": topic.log.bytes,
+                "messages": topic.log.next_offset,
+                "backlog": {s: c.backlog(topic.log.next_offset) for s, c in topic.cursors.items()},
+            }
+            for name, topic in self._topics.items()
+        }
+
+    def fences(self) -> list[Fence]:
+        """Who may write where, and since which epoch."""
+        return self._fences.all()
+
+    def close(self) -> None:
+        """Close every file and give the folder free."""
+        self.sync()
+        for topic in self._topics.values():
+            topic.close()
+        self._files.close()
+        self._fences.close()
+        os.close(self._lock)
+
+    def _topic(self, topic: str) -> StoredTopic:
+        found = self._topics.get(topic)
+        if found is None:
+            raise StoreError(f"no topic {topic!r} here: create it or append to it first")
+        return found
+
+    def _register(self, topic: str, folder: Path) -> StoredTopic:
+        stored = StoredTopic(topic, folder, self._files, segment_bytes=self._segment_bytes, fsync=self._fsync)
+        self._topics[topic] = stored
+        insort(self._ring.setdefault(stored.namespace, []), (stored.hash, topic))
+        return stored
+
+
+def _lock(path: Path) -> int:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise StoreError(f"another process serves {path.parent}: stop it or choose another --data-dir") from None
+    return descriptor
+
+
+def _short(text: str) -> str:
+    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()[:16]

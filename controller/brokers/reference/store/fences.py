@@ -1,0 +1,138 @@
+"""Fences: which epoch and owner may write to which hash range of a namespace, present and future topics alike.
+
+Invariants: the epoch in force at any hash only grows; an equal epoch belongs to one owner only; a fence is on disk
+before `raise_to` returns. Epochs are compared along a range's lineage: a child range starts above its parent.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from pathlib import Path
+from typing import NamedTuple
+
+from controller.brokers.reference.store.framed_log import FramedLog
+from controller.domain.errors import Fenced, StoreError
+from controller.domain.ids import RING_END
+
+COMPACT_ABOVE_BYTES = 1 << 20  # below it the history stays, so that an audit can go back to the beginning
+_RING_SIZE = RING_END + 1  # the last range is closed at 0xffffffff, so inside it ends one above
+
+
+class Fence(NamedTuple):
+    """One range with the epoch and owner that may write there since `lsn`."""
+
+    namespace: str
+    lower: int
+    upper: int
+    epoch: int
+    owner: str
+    lsn: int
+
+    def to_json(self) -> bytes:
+        """The log entry."""
+        return json.dumps(list(self), separators=(",", ":")).encode()
+
+    @classmethod
+    def from_json(cls, body: bytes) -> Fence:
+        """A log entry read back."""
+        return cls(*json.loads(body))
+
+
+def half_open(upper: int) -> int:
+    """The exclusive end of a range whose name may say 0xffffffff."""
+    return _RING_SIZE if upper == RING_END else upper
+
+
+class FenceMap:
+    """The fences in force, as adjacent ranges per namespace."""
+
+    def __init__(self) -> None:
+        self._by_namespace: dict[str, list[Fence]] = {}  # sorted by lower, disjoint, upper exclusive
+
+    def at(self, namespace: str, hash_: int) -> Fence | None:
+        """The fence over one hash, or None where nobody ever acquired."""
+        fences = self._by_namespace.get(namespace, [])
+        at = bisect_right(fences, hash_, key=lambda f: f.lower) - 1
+        return fences[at] if at >= 0 and hash_ < fences[at].upper else None
+
+    def check(self, wanted: Fence) -> None:
+        """Raise Fenced when an overlapping fence is higher, or equal with another owner."""
+        for fence in self._by_namespace.get(wanted.namespace, []):
+            if fence.upper <= wanted.lower or wanted.upper <= fence.lower:
+                continue
+            if fence.epoch > wanted.epoch or (fence.epoch == wanted.epoch and fence.owner != wanted.owner):
+                raise Fenced(
+                    f"{wanted.owner} at epoch {wanted.epoch} for {wanted.namespace} "
+                    f"[0x{wanted.lower:08x}, 0x{wanted.upper:08x}): {fence.owner} holds epoch {fence.epoch}; "
+                    "serve only what the journal grants, at its epoch"
+                )
+
+    def put(self, wanted: Fence) -> None:
+        """Lay the fence over its range; the parts of older ones outside it stay."""
+        kept: list[Fence] = []
+        for fence in self._by_namespace.get(wanted.namespace, []):
+            if fence.upper <= wanted.lower or wanted.upper <= fence.lower:
+                kept.append(fence)
+                continue
+            if fence.lower < wanted.lower:
+                kept.append(fence._replace(upper=wanted.lower))
+            if wanted.upper < fence.upper:
+                kept.append(fence._replace(lower=wanted.upper))
+        self._by_namespace[wanted.namespace] = sorted([*kept, wanted], key=lambda f: f.lower)
+
+    def all(self) -> list[Fence]:
+        """Every fence in force, in the order they were raised."""
+        return sorted((f for fences in self._by_namespace.values() for f in fences), key=lambda f: f.lsn)
+
+
+class Fences:
+    """The fence map with its durable log."""
+
+    def __init__(self, path: Path, *, fsync: bool = False) -> None:
+        self._log = FramedLog(path, fsync=fsync)
+        self._map = FenceMap()
+        self.last_lsn = 0
+        for body in self._log.recover():
+            fence = Fence.from_json(body)
+            self._map.put(fence)
+            self.last_lsn = max(self.last_lsn, fence.lsn)
+        if self._log.size_bytes > COMPACT_ABOVE_BYTES:
+            self._log.rewrite(fence.to_json() for fence in self._map.all())
+
+    def raise_to(self, wanted: Fence) -> None:
+        """Check, store, then put in force. Repeating an equal fence of the same owner writes nothing.
+
+        Raises Fenced, or StoreError for an impossible range or epoch.
+        """
+        if not 0 <= wanted.lower < wanted.upper <= _RING_SIZE or wanted.epoch < 0:
+            raise StoreError(f"cannot fence [{wanted.lower}, {wanted.upper}) at epoch {wanted.epoch}")
+        self._map.check(wanted)
+        held = self._map.at(wanted.namespace, wanted.lower)
+        if held is not None and held[:5] == wanted[:5]:
+            return
+        self._log.append(wanted.to_json())
+        self._map.put(wanted)
+
+    def all(self) -> list[Fence]:
+        """Every fence in force, in the order they were raised."""
+        return self._map.all()
+
+    def at(self, namespace: str, hash_: int) -> Fence | None:
+        """The fence in force over one hash."""
+        return self._map.at(namespace, hash_)
+
+    def require(self, namespace: str, hash_: int, epoch: int, owner: str) -> None:
+        """Raise Fenced unless this very epoch and owner hold the fence over the hash."""
+        fence = self._map.at(namespace, hash_)
+        if fence is None or fence.epoch < epoch:
+            raise Fenced(f"{owner} at epoch {epoch} never acquired 0x{hash_:08x} of {namespace}: acquire first")
+        if fence.epoch > epoch or fence.owner != owner:
+            raise Fenced(
+                f"{owner} at epoch {epoch} is fenced from 0x{hash_:08x} of {namespace}: "
+                f"{fence.owner} holds epoch {fence.epoch}"
+            )
+
+    def close(self) -> None:
+        """Close the log."""
+        self._log.close()

@@ -1,0 +1,157 @@
+"""The segment files of one topic: append, read from an offset, recover.
+
+A segment is named after its first offset and rolled by size. Invariants: offsets in the files are dense from 0;
+only the last segment's last record may be torn; one process writes. A sparse index (one entry each 16 KiB) finds
+an offset without keeping every position in memory.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from controller.brokers.reference.store.framed_log import HEAD, scan, write_whole
+from controller.brokers.reference.store.records import Record, pack_record, unpack_record
+from controller.domain.errors import StoreError
+
+INDEX_EVERY_BYTES = 16 * 1024
+READ_CHUNK_BYTES = 64 * 1024
+_OFFSET_BYTES = 8  # a record's body begins with its offset
+
+
+class OpenFiles:
+    """Open descriptors by path, the least recently used closed first: topics are many, descriptors few."""
+
+    def __init__(self, limit: int = 256) -> None:
+        self._limit = limit
+        self._open: OrderedDict[Path, int] = OrderedDict()
+
+    def descriptor(self, path: Path) -> int:
+        """A read/append descriptor of the file, created when it is missing."""
+        found = self._open.pop(path, None)
+        if found is None:
+            found = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+            if len(self._open) >= self._limit:
+                os.close(self._open.popitem(last=False)[1])
+        self._open[path] = found
+        return found
+
+    def close(self) -> None:
+        """Close all."""
+        while self._open:
+            os.close(self._open.popitem()[1])
+
+
+@dataclass(slots=True)
+class Segment:
+    """One file with its size and sparse index."""
+
+    path: Path
+    base: int
+    size_bytes: int = 0
+    offsets: list[int] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)
+
+    def note(self, offset: int, position: int) -> None:
+        """Index the record when the last entry lies far enough behind."""
+        if not self.positions or position - self.positions[-1] >= INDEX_EVERY_BYTES:
+            self.offsets.append(offset)
+            self.positions.append(position)
+
+    def position_before(self, offset: int) -> int:
+        """Where to start looking for the offset."""
+        at = bisect_right(self.offsets, offset) - 1
+        return self.positions[at] if at >= 0 else 0
+
+
+class TopicLog:
+    """The messages of one topic, in offset order."""
+
+    def __init__(self, folder: Path, files: OpenFiles, *, segment_bytes: int) -> None:
+        self._folder = folder
+        self._files = files
+        self._segment_bytes = segment_bytes
+        self._segments: list[Segment] = []
+        self.next_offset = 0
+        self.bytes = 0
+
+    def recover(self) -> Iterator[Record]:
+        """Read all segments in order, yield every record, cut a torn last one off. Call once, before anything else."""
+        paths = sorted(self._folder.glob("*.seg"))
+        for path in paths:
+            segment = Segment(path, int(path.stem))
+            if segment.base != self.next_offset:
+                raise StoreError(f"{path} starts at {segment.base}, expected {self.next_offset}: a segment is missing")
+            data = path.read_bytes()
+            for position, body in scan(data, path):
+                record = unpack_record(body)
+                if record.offset != self.next_offset:
+                    raise StoreError(f"{path} has offset {record.offset} where {self.next_offset} belongs")
+                segment.note(record.offset, position)
+                segment.size_bytes = position + HEAD.size + len(body)
+                self.next_offset += 1
+                yield record
+            if segment.size_bytes != len(data):
+                if path != paths[-1]:
+                    raise StoreError(f"{path} is torn at byte {segment.size_bytes} but is not the last segment")
+                os.truncate(path, segment.size_bytes)
+            self._segments.append(segment)
+            self.bytes += segment.size_bytes
+
+    def append(self, records: list[Record]) -> Path:
+        """Write records, dense from `next_offset`, with one write; returns the file that took them."""
+        segment = self._writable()
+        frames = [pack_record(record) for record in records]
+        data = b"".join(frames)
+        write_whole(self._files.descriptor(segment.path), data, segment.size_bytes, segment.path)
+        for record, packed in zip(records, frames, strict=True):
+            segment.note(record.offset, segment.size_bytes)
+            segment.size_bytes += len(packed)
+        self.next_offset = records[-1].offset + 1
+        self.bytes += len(data)
+        return segment.path
+
+    def read(self, offset: int, max_bytes: int) -> tuple[bytes, int]:
+        """Whole frames from `offset` on, at least one when there is any; returns them and the next offset."""
+        if offset >= self.next_offset:
+            return b"", offset
+        segment = self._segments[bisect_right(self._segments, offset, key=lambda s: s.base) - 1]
+        position = segment.position_before(offset)
+        first = -1
+        data = b""
+        begin = position
+        while position < segment.size_bytes:
+            # Fetch until the frame at `position` is whole.
+            if position - begin + HEAD.size + _OFFSET_BYTES > len(data):
+                data += self._fetch(segment, begin + len(data))
+            length = HEAD.unpack_from(data, position - begin)[0]
+            end = position + HEAD.size + length
+            while end - begin > len(data):
+                data += self._fetch(segment, begin + len(data))
+            at = int.from_bytes(
+                data[position - begin + HEAD.size : position - begin + HEAD.size + _OFFSET_BYTES], "big"
+            )
+            if at >= offset and first < 0:
+                first, offset = position, at
+            if first >= 0:
+                if position > first and end - first > max_bytes:
+                    break
+                offset = at + 1
+            position = end
+        return data[first - begin : position - begin], offset
+
+    def _fetch(self, segment: Segment, position: int) -> bytes:
+        data = os.pread(self._files.descriptor(segment.path), READ_CHUNK_BYTES, position)
+        if not data:
+            raise StoreError(f"{segment.path} is shorter than its {segment.size_bytes} bytes: was it cut from outside?")
+        return data
+
+    def _writable(self) -> Segment:
+        if not self._segments or self._segments[-1].size_bytes >= self._segment_bytes:
+            path = self._folder / f"{self.next_offset:020d}.seg"
+            self._segments.append(Segment(path, self.next_offset))
+        return self._segments[-1]

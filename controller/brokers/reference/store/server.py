@@ -1,0 +1,169 @@
+"""`ballast store`: the segment store as a process of its own, TCP on loopback.
+
+One event loop, one thread: operations are carried out one after the other, so a fence and an append never race.
+With `--fsync` the answers of one loop turn wait for one common sync (group commit).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+
+from controller.brokers.reference.store.engine import StoreEngine
+from controller.brokers.reference.store.protocol import FrameConnection, Header, encode, error_header
+from controller.brokers.reference.store.records import unpack_messages
+from controller.domain.errors import BallastError, StoreError
+from controller.domain.ids import Bundle
+
+log = structlog.get_logger()
+
+
+class StoreServer:
+    """Serves one engine to any number of connections."""
+
+    def __init__(self, engine: StoreEngine, *, fsync: bool = False) -> None:
+        self._engine = engine
+        self._fsync = fsync
+        self._server: asyncio.Server | None = None
+        self._connections: set[FrameConnection] = set()
+        self._unsent: list[tuple[FrameConnection, bytes]] = []
+        self._operations: dict[str, Callable[[Header, bytes], tuple[Header, bytes]]] = {
+            "acquire": self._acquire,
+            "append": self._append,
+            "read": self._read,
+            "subscribe": self._subscribe,
+            "ack": self._ack,
+            "create_topic": self._create_topic,
+            "topics": self._topics,
+            "tail": self._tail,
+            "stats": self._stats,
+            "fences": self._list_fences,
+            "ping": lambda header, body: ({}, b""),
+        }
+
+    async def start(self, host: str = "127.0.0.1", port: int = 0) -> str:
+        """Listen; returns `host:port`."""
+        self._server = await asyncio.get_running_loop().create_server(
+            lambda: FrameConnection(self._on_frame, self._connections.discard, self._connections.add), host, port
+        )
+        return f"{host}:{self._server.sockets[0].getsockname()[1]}"
+
+    async def stop(self) -> None:
+        """Close all connections; what was answered stays stored."""
+        if self._server is not None:
+            self._server.close()
+        self._flush()
+        for connection in list(self._connections):
+            connection.close()
+        await asyncio.sleep(0)
+
+    def _on_frame(self, connection: FrameConnection, header: Header, body: bytes) -> None:
+        request = header["id"]
+        operation = self._operations.get(header["op"])
+        try:
+            if operation is None:
+                raise StoreError(f"unknown operation {header['op']!r}: one of {', '.join(self._operations)}")
+            answer, data = operation(header, body)
+        except BallastError as error:
+            answer, data = error_header(error), b""
+        except (KeyError, TypeError, ValueError) as error:
+            answer, data = error_header(StoreError(f"bad {header['op']} request: {error!r}")), b""
+        frame = encode({"id": request, **answer}, data)
+        if not self._fsync:
+            connection.write(frame)
+            return
+        if not self._unsent:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._unsent.append((connection, frame))
+
+    def _flush(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        self._engine.sync()
+        for connection, frame in unsent:
+            connection.write(frame)
+
+    def _acquire(self, header: Header, body: bytes) -> tuple[Header, bytes]:
+        bundle = Bundle.parse(header["bundle"])
+        tails = self._engine.acquire(bundle, header["epoch"], header["owner"], tails=header.get("tails", True))
+        return {"topics": tails}, b""
+
+    def _append(self, header: Header, body: bytes) -> tuple[Header, bytes]:
+        messages = unpack_messages(body)
+        stored = self._engine.append(header["topic"], header["epoch"], header["owner"], messages)
+        duplicates = [i for i, s in enumerate(stored) if s.duplicate]
+        return {"offsets": [s.offset for s in stored], "duplicates": duplicates}, b""
+
+    def _read(self, header: Header, body: bytes) -> tuple[Header, bytes]:
+        data, after = self._engine.read(header["topic"], header["offset"], header["max_bytes"])
+        return {"next": after}, data
+
+    def _subscribe(self, header: Header, body: bytes) -> tuple[Header, bytes]:
+        cursor = self._engine.subscribe(
+            header["topic"],
+            header["subscription"],
+            header["epoch"],
+            header["owner"],
+            latest=header.get("latest", False),
+        )
+        return {"mark": cursor.mark, "ranges": cursor.ranges, "start": cursor.start}, b""
+
+    def _ack(self, header: Header, body: bytes) -> tuple[Header, bytes]:
+        cursor = self._engine.acknowledge(
+            header["topic"],
+            header["subscription"],
+            header["epoch"],
+            header["owner"],
+            [(low, high) for low, high in header.get("ranges", [])],
+            header.get("below"),
+        )
+        return {"mark": cursor.mark}, b""
+
+    def _create_topic(self, header: Header, body: bytes) -> tuple[Header, bytes]:
+        return self._engine.create_topic(header["topic"]).tail(), b""
+
+    def _topics(self, header: Header, body: bytes) -> tuple[Header, bytes]:
+        return {"topics": self._engine.topics(Bundle.parse(header["bundle"]))}, b""
+
+    def _tail(self, header: Header, body: bytes) -> tuple[Header, bytes]:
+        return self._engine.tail(header["topic"]), b""
+
+    def _stats(self, header: Header, body: bytes) -> tuple[Header, bytes]:
+        return {"topics": self._engine.stats()}, b""
+
+    def _list_fences(self, header: Header, body: bytes) -> tuple[Header, bytes]:
+        return {"fences": [list(fence) for fence in self._engine.fences()]}, b""
+
+
+async def serve(data_dir: Path, host: str, port: int, *, fsync: bool) -> None:
+    """Run until SIGTERM or SIGINT. Prints one line `ballast-store listening <host:port>` when it is ready."""
+    engine = StoreEngine(data_dir, fsync=fsync)
+    server = StoreServer(engine, fsync=fsync)
+    address = await server.start(host, port)
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    print(f"ballast-store listening {address}", flush=True)
+    log.info("store_started", address=address, data_dir=str(data_dir), fsync=fsync)
+    await stopped.wait()
+    await server.stop()
+    engine.close()
+
+
+def main(argv: list[str] | None = None) -> None:
+    """The command line of `ballast store`."""
+    parser = argparse.ArgumentParser(prog="ballast store", description="The shared durable segment store.")
+    parser.add_argument("--data-dir", type=Path, required=True, help="folder of the segments; created when missing")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=0, help="0 = a free one, printed at start")
+    parser.add_argument("--fsync", action="store_true", help="survive power loss too, not only the process's end")
+    given = parser.parse_args(argv)
+    asyncio.run(serve(given.data_dir, given.host, given.port, fsync=given.fsync))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,297 @@
+"""One open topic: producers append through it, subscriptions read through it.
+
+Invariants: a message is acknowledged to its producer after the store has it and not before; messages of one topic
+go to the store in the order they were served; after `close`, or once the lease has lapsed, nothing is acknowledged,
+confirmed or delivered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from controller.brokers.reference.bundle import ServedBundle
+from controller.brokers.reference.capacity import Throttle
+from controller.brokers.reference.handles import ConsumerHandle, Handle, ProducerHandle
+from controller.brokers.reference.store.client import Answer, StoreClient
+from controller.brokers.reference.store.cursor import Cursor
+from controller.brokers.reference.store.protocol import FrameConnection
+from controller.brokers.reference.store.records import Message, pack_messages, unpack_messages, unpack_records
+from controller.brokers.reference.subscription import Ranges, Subscription
+from controller.brokers.reference.wire import Numbered, SubscriptionType
+from controller.domain.errors import BallastError
+
+CACHE_BYTES = 256 * 1024  # newest messages kept per topic, so that consumers at the tail cost no read
+
+
+class Failed(Protocol):
+    """Told when the store refused something of a topic."""
+
+    def __call__(self, topic: OpenTopic, error: BallastError) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What a topic needs of its broker."""
+
+    store: StoreClient
+    throttle: Throttle
+    owner: str
+    boot_ms: Callable[[], int]
+    failed: Failed
+    may_serve: Callable[[], bool]  # the lease lives at this very moment
+
+
+class OpenTopic:
+    """A topic with connected clients. `served` changes when its bundle is split."""
+
+    def __init__(self, name: str, served: ServedBundle, services: Services, tail: dict[str, Any]) -> None:
+        self.name = name
+        self.served = served
+        self.next_offset: int = tail["next"]
+        self.bytes: int = tail["bytes"]
+        self.last_sequences: dict[str, int] = dict(tail["producers"])
+        self.producers: dict[str, ProducerHandle] = {}
+        self.subscriptions: dict[str, Subscription] = {}
+        self.cursors: dict[str, Cursor] = {
+            s: Cursor(c["mark"], c["ranges"], c["start"]) for s, c in tail["cursors"].items()
+        }
+        self.taking = True  # False while a release or reopen waits for what the store has in hand
+        self.closed = False
+        self.cache_bytes = 0
+        self.messages = 0  # in and out since the last sample
+        self._cache: list[Numbered] = []
+        self._services = services
+        self._in_flight: set[asyncio.Future[Answer]] = set()
+
+    @property
+    def serves(self) -> bool:
+        """Whether a request may be carried out now."""
+        return self.taking and self._services.may_serve()
+
+    @property
+    def turn_messages(self) -> int:
+        """The most that one delivery may hold."""
+        return self._services.throttle.turn_messages
+
+    # -- producing
+
+    def send(self, producer: ProducerHandle, first: int, body: bytes, count: int) -> None:
+        """Queue messages of one producer; they are acknowledged with `sent` once stored."""
+        self._services.throttle.inward(
+            self.name,
+            count,
+            len(body),
+            lambda: producer.open and self.serves,
+            lambda: self._store(producer, first, body),
+        )
+
+    def _store(self, producer: ProducerHandle, first: int, body: bytes) -> None:
+        try:
+            messages = unpack_messages(body)
+        except BallastError:
+            messages = []
+        if not messages or any(m.producer != producer.name or m.sequence != first + i for i, m in enumerate(messages)):
+            producer.connection.abort()  # a client that breaks the protocol: nothing of it can be trusted
+            return
+        traffic = self.served.traffic
+        traffic.messages_in += len(messages)
+        self.messages += len(messages)
+        traffic.bytes_in += len(body)
+        future = self._services.store.send_append(self.name, self.served.epoch, self._services.owner, body)
+        self._track(future, producer.in_flight)
+        future.add_done_callback(lambda done: self._stored(producer, first, messages, len(body), done))
+
+    def _stored(
+        self,
+        producer: ProducerHandle,
+        first: int,
+        messages: list[Message],
+        size: int,
+        done: asyncio.Future[Answer],
+    ) -> None:
+        if self.closed or done.cancelled():
+            return
+        error = done.exception()
+        if isinstance(error, BallastError):
+            self._services.failed(self, error)
+            return
+        header, _ = done.result()
+        offsets, duplicates = header["offsets"], set(header["duplicates"])
+        fresh = [(o, m) for i, (o, m) in enumerate(zip(offsets, messages, strict=True)) if i not in duplicates]
+        if fresh:
+            self.next_offset = fresh[-1][0] + 1
+            self.bytes += size
+            self.last_sequences[producer.name] = fresh[-1][1].sequence
+            self._remember(fresh)
+        if producer.open and self._services.may_serve():
+            producer.connection.send(
+                {
+                    "op": "sent",
+                    "ref": producer.ref,
+                    "first": first,
+                    "offsets": offsets,
+                    "duplicates": header["duplicates"],
+                }
+            )
+        for subscription in self.subscriptions.values():
+            subscription.pump()
+
+    # -- consuming
+
+    def subscription(self, name: str, kind: SubscriptionType, cursor: Cursor) -> Subscription:
+        """The subscription, opened when nobody consumes from it yet."""
+        found = self.subscriptions.get(name)
+        if found is None:
+            found = self.subscriptions[name] = Subscription(self, name, kind, cursor)
+        return found
+
+    def acknowledge(self, consumer: ConsumerHandle, number: int | None, ranges: Ranges, below: int | None) -> None:
+        """Store an acknowledgement and confirm it with `acked`; `number` None: no answer wanted."""
+        if not self.serves:
+            return  # never confirmed, so the client repeats it when it subscribes at the next owner
+        accepted, refused = consumer.subscription.accept(consumer, ranges, below)
+        self._services.throttle.charge(0.2)
+        if not accepted:
+            self._confirm(consumer, number, refused)
+            return
+        future = self._services.store.ack(
+            self.name, consumer.subscription.name, self.served.epoch, self._services.owner, accepted
+        )
+        self._track(future, set())
+        future.add_done_callback(lambda done: self._acknowledged(consumer, number, refused, done))
+
+    def _acknowledged(
+        self, consumer: ConsumerHandle, number: int | None, refused: Ranges, done: asyncio.Future[Answer]
+    ) -> None:
+        if self.closed or done.cancelled():
+            return
+        error = done.exception()
+        if isinstance(error, BallastError):
+            self._services.failed(self, error)
+        else:
+            self._confirm(consumer, number, refused)
+
+    def _confirm(self, consumer: ConsumerHandle, number: int | None, refused: Ranges) -> None:
+        if consumer.open and number is not None and self._services.may_serve():
+            consumer.connection.send(
+                {
+                    "op": "acked",
+                    "ref": consumer.ref,
+                    "id": number,
+                    "refused": refused,
+                    "at": self._services.boot_ms(),
+                }
+            )
+
+    def deliver(self, consumer: ConsumerHandle, batch: list[Numbered], again: list[int]) -> None:
+        """Queue a batch for delivery at the broker's capacity."""
+        body = pack_messages(message for _, message in batch)
+        repeated = {batch[i][0] for i in again}
+        at_ms = self._services.boot_ms()
+
+        def run() -> None:
+            left, packed = self._unacknowledged_of(consumer, batch), body
+            if len(left) < len(batch):
+                packed = pack_messages(message for _, message in left)
+            if not left:
+                return
+            traffic = self.served.traffic
+            traffic.messages_out += len(left)
+            self.messages += len(left)
+            traffic.bytes_out += len(packed)
+            header = {
+                "op": "deliver",
+                "ref": consumer.ref,
+                "offsets": [offset for offset, _ in left],
+                "redelivered": [i for i, (offset, _) in enumerate(left) if offset in repeated],
+                "at": at_ms,
+            }
+            consumer.connection.send(header, packed)
+
+        self._services.throttle.outward(self.name, len(batch), len(body), lambda: consumer.open and self.serves, run)
+
+    def _unacknowledged_of(self, consumer: ConsumerHandle, batch: list[Numbered]) -> list[Numbered]:
+        """The batch without what was acknowledged while it waited for its turn: a client that comes from another
+        owner still acknowledges what it got there, and must not see it again once that is confirmed."""
+        cursor = consumer.subscription.cursor
+        left = [numbered for numbered in batch if not cursor.contains(numbered[0])]
+        if len(left) < len(batch):
+            consumer.permits += len(batch) - len(left)
+            consumer.subscription.pump()
+        return left
+
+    def cached(self, offset: int) -> Numbered | None:
+        """A recent message without asking the store."""
+        at = offset - self._cache[0][0] if self._cache else -1
+        return self._cache[at] if 0 <= at < len(self._cache) else None
+
+    def fetch(self, offset: int, then: Callable[[list[Numbered]], None]) -> None:
+        """Read from the store; `then` gets the messages from the offset on, unless the topic was closed."""
+        future = self._services.store.call(
+            {"op": "read", "topic": self.name, "offset": offset, "max_bytes": CACHE_BYTES}
+        )
+
+        def fetched(done: asyncio.Future[Answer]) -> None:
+            if self.closed or done.cancelled():
+                return
+            error = done.exception()
+            if isinstance(error, BallastError):
+                self._services.failed(self, error)
+                return
+            records = unpack_records(done.result()[1])
+            then([(r.offset, Message(r.producer, r.sequence, r.key, r.payload)) for r in records])
+
+        future.add_done_callback(fetched)
+
+    # -- life
+
+    async def quiet(self) -> None:
+        """Take nothing more, and wait for what is in the store's hands, acknowledgements included."""
+        self.taking = False
+        if self._in_flight:
+            await asyncio.wait(list(self._in_flight))
+
+    def handles(self) -> list[Handle]:
+        """All clients connected to this topic."""
+        consumers: Iterable[Handle] = (c for s in self.subscriptions.values() for c in s.consumers)
+        return [*self.producers.values(), *consumers]
+
+    def detach(self, handle: Handle) -> None:
+        """A client closed its producer or consumer, or its connection is gone."""
+        handle.open = False
+        if isinstance(handle, ConsumerHandle):
+            handle.subscription.detach(handle)
+        elif self.producers.get(handle.name) is handle:
+            del self.producers[handle.name]
+
+    def close(self) -> dict[FrameConnection, list[int]]:
+        """End at once; returns the refs that were open, by connection, for the caller to tell them."""
+        self.closed, self.taking = True, False
+        refs: dict[FrameConnection, list[int]] = {}
+        for handle in self.handles():
+            handle.open = False
+            refs.setdefault(handle.connection, []).append(handle.ref)
+        return refs
+
+    def unacknowledged(self) -> int:
+        """Delivered and not acknowledged, over all subscriptions."""
+        return sum(len(s.pending) for s in self.subscriptions.values())
+
+    def _track(self, future: asyncio.Future[Answer], also: set[asyncio.Future[Answer]]) -> None:
+        for in_flight in (self._in_flight, also):
+            in_flight.add(future)
+            future.add_done_callback(in_flight.discard)
+
+    def _remember(self, fresh: list[Numbered]) -> None:
+        if self._cache and self._cache[-1][0] + 1 != fresh[0][0]:
+            self._cache.clear()
+            self.cache_bytes = 0
+        self._cache += fresh
+        self.cache_bytes += sum(len(m.payload) + len(m.key) + 32 for _, m in fresh)
+        if self.cache_bytes > 2 * CACHE_BYTES:
+            keep = len(self._cache) // 2
+            self._cache = self._cache[-keep:] if keep else []
+            self.cache_bytes = sum(len(m.payload) + len(m.key) + 32 for _, m in self._cache)

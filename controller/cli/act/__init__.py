@@ -1,0 +1,1 @@
+"""Commands that ask the controller for something and wait for the journal's answer."""

@@ -1,0 +1,117 @@
+"""`ballast drain` and `ballast undrain`: empty a broker and keep it empty, or let it take bundles again.
+
+`drain --wait` ends when the broker owns nothing and nothing is on its way to it. Exit code 1 when that takes too long:
+the drain goes on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from controller.cli.commanding import ANSWER_S, answer_to, carry_out, tell
+from controller.cli.options import PROBLEM, AsJson, Conf, Profile, Sets, Timeout, Why, new_app, settings_of, told
+from controller.cli.show import duration_text
+from controller.config.settings import Settings
+from controller.domain.errors import BallastError
+from controller.domain.state import Broker
+from controller.ledger.follower import Follower
+from controller.operations.operator import POLL_S
+
+app = new_app()
+undrain_app = new_app()
+BrokerId = Annotated[str, typer.Argument(metavar="BROKER")]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait until the broker owns nothing.")]
+WaitTimeout = Annotated[float, typer.Option("--wait-timeout", help="Most seconds that --wait waits.", min=0.1)]
+WAIT_S = 600.0
+
+
+class NotEmpty(BallastError):
+    """Raised when a broker that is waited for will not become empty."""
+
+
+@app.command()
+@told
+def drain(
+    broker: BrokerId,
+    conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
+    why: Why = "", timeout: Timeout = ANSWER_S, wait: Wait = False, wait_timeout: WaitTimeout = WAIT_S,
+) -> None:  # fmt: skip
+    """Hand everything the broker owns to others; it gets nothing until undrained, also after a restart."""
+    settings = settings_of(conf, profile, sets)
+    outcome = answer_to(settings, "drain", why, timeout, {"broker": broker})
+    if not wait or not outcome.accepted:
+        tell(outcome, "drain", as_json)
+        return
+    if not as_json:
+        tell(outcome, "drain", as_json)
+    began_s = time.monotonic()
+    left = wait_until_empty(settings, broker, wait_timeout, lambda left: _progress(broker, left), _nobody)
+    took_ms = round(1000 * (time.monotonic() - began_s))
+    if as_json:
+        tell(outcome, "drain", as_json, {"bundles_left": left, "waited_ms": took_ms})
+    elif not left:
+        typer.echo(f"{broker} owns nothing, after {duration_text(took_ms)}")
+    if left:
+        more = f"`ballast bundles --broker {broker}` lists them; the drain goes on"
+        typer.echo(f"ballast: {broker} still has {left} bundles after {wait_timeout:g} s: {more}", err=True)
+        raise typer.Exit(PROBLEM)
+
+
+def wait_until_empty(
+    settings: Settings,
+    broker: str,
+    timeout_s: float,
+    told: Callable[[int], None],
+    nobody: Callable[[], None] = lambda: None,
+) -> int:
+    """How many bundles the broker has left, 0 unless the time is up; `told` hears each number above 0 once, `nobody`
+    is called once when there is no other broker to take them.
+
+    Raises NotEmpty when somebody has undrained the broker.
+    """
+    follower = Follower(settings.tables.root)
+    state = follower.bootstrap()
+    deadline_s, last, alone = time.monotonic() + timeout_s, 0, False
+    while True:
+        left = sum(broker in (r.by and r.by.broker, r.to and r.to.broker) for r in state.bundles.values())
+        known = state.brokers.get(broker)
+        if left and known is not None and not known.drained:
+            raise NotEmpty(f"{broker} is not drained (any more): it keeps its {left} bundles")
+        if left not in (0, last):
+            told(left)
+        if left and not alone and not any(_takes(other) for other in state.live_brokers() if other.id != broker):
+            alone = True
+            nobody()
+        if not left or time.monotonic() > deadline_s:
+            return left
+        last = left
+        time.sleep(POLL_S)
+        follower.catch_up()
+        state = follower.state
+
+
+def _takes(other: Broker) -> bool:
+    return not (other.drained or other.leaving)
+
+
+def _nobody() -> None:
+    typer.echo("no other broker is there to take them: start one or undrain one; still waiting", err=True)
+
+
+def _progress(broker: str, left: int) -> None:
+    typer.echo(f"{broker}: {left} bundles left", err=True)
+
+
+@undrain_app.command()
+@told
+def undrain(
+    broker: BrokerId,
+    conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
+    why: Why = "", timeout: Timeout = ANSWER_S,
+) -> None:  # fmt: skip
+    """Let a drained broker take bundles again."""
+    carry_out(conf, profile, sets, as_json, "undrain", why, timeout, {"broker": broker})

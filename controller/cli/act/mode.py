@@ -1,0 +1,36 @@
+"""`ballast mode`: print or set whether rounds only watch (shadow), act (live) or do nothing (paused)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from controller.cli.commanding import ANSWER_S, carry_out
+from controller.cli.options import AsJson, Conf, Profile, Sets, Timeout, Why, new_app, settings_of, told
+from controller.cli.show import emit_json
+from controller.domain.errors import BadRecord
+from controller.domain.state import MODES
+from controller.operations.reading import Reader
+
+app = new_app()
+
+
+@app.command()
+@told
+def mode(
+    to: Annotated[str | None, typer.Argument(metavar="shadow|live|paused", show_default=False)] = None,
+    conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
+    why: Why = "", timeout: Timeout = ANSWER_S,
+) -> None:  # fmt: skip
+    """Print the mode, or set it. Failover and operators' commands work in every mode."""
+    if to is not None:
+        if to not in MODES:
+            raise BadRecord("mode", f"{to!r} is none of {', '.join(MODES)}")
+        carry_out(conf, profile, sets, as_json, "mode", why, timeout, {"mode": to})
+        return
+    state = Reader(settings_of(conf, profile, sets)).state()
+    if as_json:
+        emit_json({"mode": state.mode, "seq": state.seq})
+    else:
+        typer.echo(state.mode)

@@ -1,0 +1,82 @@
+"""`ballast strategy`: print or set the strategy that decides, and the challengers that decide beside it in shadow."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from controller.cli.commanding import ANSWER_S, carry_out
+from controller.cli.options import AsJson, Conf, Profile, Sets, Timeout, Why, new_app, settings_of, told
+from controller.cli.show import emit_facts, emit_json
+from controller.config.policy_values import policy_settings
+from controller.control.policy_commands import CONFIGURED
+from controller.domain.errors import BadRecord
+from controller.operations.reading import Reader
+from controller.policy.round import as_commanded
+from controller.policy.strategies import STRATEGIES, get
+
+app = new_app()
+Challengers = Annotated[
+    str | None,
+    typer.Option("--challengers", metavar="NAME,…", help=f"Names by commas; '{CONFIGURED}', or '' for none."),
+]
+
+
+@app.command()
+@told
+def strategy(
+    to: Annotated[str | None, typer.Argument(metavar=f"[NAME|{CONFIGURED}]", show_default=False)] = None,
+    challengers: Challengers = None,
+    conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
+    why: Why = "", timeout: Timeout = ANSWER_S,
+) -> None:  # fmt: skip
+    """Print the strategy in charge, or set it from the next round on; it stays over restarts until it is set again."""
+    if to is None and challengers is None:
+        _print(conf, profile, sets, as_json)
+        return
+    args: dict[str, Any] = {"strategy": to, "challengers": _names(challengers)}
+    for name in [] if args["challengers"] in (None, CONFIGURED) else args["challengers"]:
+        _check(name)
+    if to is not None and to != CONFIGURED:
+        _check(to)
+    carry_out(conf, profile, sets, as_json, "strategy", why, timeout, args)
+
+
+def _check(name: str) -> None:
+    if name not in STRATEGIES:
+        get(name)  # an alias, or a ConfigError that names those there are
+
+
+def _names(text: str | None) -> list[str] | str | None:
+    if text is None or text == CONFIGURED:
+        return text
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if len(set(names)) < len(names):
+        raise BadRecord("challengers", f"{text!r} names a strategy twice")
+    return names
+
+
+def _print(conf: Any, profile: Any, sets: Any, as_json: bool) -> None:
+    settings = settings_of(conf, profile, sets)
+    state = Reader(settings).state()
+    policy = as_commanded(policy_settings(settings), state)
+    document = {
+        "strategy": get(policy.strategy).name,
+        "strategy_by": "command" if policy.strategy == state.strategy else "configuration",
+        "challengers": [get(name).name for name in policy.challengers],
+        "challengers_by": "configuration" if state.challengers is None else "command",
+        "known": sorted(STRATEGIES),
+        "seq": state.seq,
+    }
+    if as_json:
+        emit_json(document)
+        return
+    others = ", ".join(document["challengers"]) or "none"  # type: ignore[arg-type]
+    emit_facts(
+        [
+            ("strategy", f"{document['strategy']} (by {document['strategy_by']})"),
+            ("challengers", f"{others} (by {document['challengers_by']})"),
+            ("known", ", ".join(sorted(STRATEGIES))),
+        ]
+    )

@@ -1,0 +1,86 @@
+"""Sending one operator's command and telling what the journal answered. Exit code 1 when it was rejected."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from controller.bus.cluster import check_reachable
+from controller.bus.owner import newest_owner
+from controller.bus.topics import TopicNames
+from controller.cli.options import PROBLEM, settings_of
+from controller.cli.show import emit_json
+from controller.config.settings import Settings
+from controller.domain.errors import BallastError
+from controller.domain.state import is_foreign
+from controller.operations.operator import Operator, Outcome
+from controller.operations.reading import Reader
+
+ANSWER_S = 30.0
+READ_MS = 10_000  # of the record that says whose topics these are
+
+
+class NotTheirs(BallastError):
+    """Raised for a command to topics that another journal has."""
+
+
+def carry_out(
+    conf: Path | None,
+    profile: str | None,
+    sets: list[str] | None,
+    as_json: bool,
+    kind: str,
+    why: str,
+    timeout_s: float,
+    args: Mapping[str, Any],
+) -> None:
+    """Send the command, wait for the answer, print it. Raises KafkaUnavailable, NoAnswer, typer.Exit on a rejection."""
+    tell(answer_to(settings_of(conf, profile, sets), kind, why, timeout_s, args), kind, as_json)
+
+
+def answer_to(settings: Settings, kind: str, why: str, timeout_s: float, args: Mapping[str, Any]) -> Outcome:
+    """Send the command, wait for the answer. Raises KafkaUnavailable, NotTheirs, NoAnswer."""
+    Reader(settings)  # without tables nobody could answer: say that first
+    check_reachable(settings.kafka.bootstrap_servers)
+    with Operator(settings) as operator:
+        refuse_if_foreign(settings, operator.follower.state.journal_id)
+        return operator.run(kind, args, why, timeout_s)
+
+
+def refuse_if_foreign(settings: Settings, ours: str | None) -> None:
+    """Raise NotTheirs when the topics are another journal's, by what their owner's record says: whoever reads
+    commands there would ignore this one, and nobody else may."""
+    kafka = settings.kafka
+    topic = TopicNames(kafka.topic_prefix).owner
+    owner = newest_owner(kafka.bootstrap_servers, topic, kafka.client, READ_MS)
+    if owner is not None and is_foreign(ours, owner.journal_id):
+        raise NotTheirs(
+            f"nothing was sent: the topics{kafka.topic_prefix and f' {kafka.topic_prefix}*'} at "
+            f"{kafka.bootstrap_servers} are those of {owner.text}, the tables at {settings.tables.root} are journal "
+            f"{ours}: name the tables that are meant with --conf FILE or --set tables.root=PATH, or another "
+            "kafka.topic_prefix"
+        )
+
+
+def tell(outcome: Outcome, kind: str, as_json: bool, more: Mapping[str, Any] | None = None) -> None:
+    """Print an outcome; ends with exit code 1 when the command was rejected. `more` is added to the JSON document."""
+    if as_json:
+        emit_json(
+            {
+                "command_id": outcome.command_id,
+                "kind": kind,
+                "accepted": outcome.accepted,
+                "reason": outcome.reason or None,
+                "seq": outcome.seq,
+                **(more or {}),
+            }
+        )
+    elif outcome.accepted:
+        typer.echo(f"accepted: {kind} {outcome.command_id}, journal seq {outcome.seq}")
+    else:
+        typer.echo(f"ballast: rejected: {outcome.reason} (command {outcome.command_id})", err=True)
+    if not outcome.accepted:
+        raise typer.Exit(PROBLEM)

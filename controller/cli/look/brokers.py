@@ -1,0 +1,57 @@
+"""`ballast brokers`: the registry, and how loaded the last round found each broker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from controller.cli.options import AsJson, Conf, Profile, Sets, new_app, settings_of, told
+from controller.cli.show import emit_json, emit_table, percent_text
+from controller.domain.load import RESOURCES
+from controller.operations.overview import broker_rows
+from controller.operations.reading import Reader
+
+app = new_app()
+
+
+@app.command()
+@told
+def brokers(conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False) -> None:
+    """Every broker: session, state, bundles, score and utilisations of the last round, addresses."""
+    rows = broker_rows(Reader(settings_of(conf, profile, sets)))
+    if as_json:
+        emit_json(rows)
+        return
+    known = [r for r in RESOURCES if any(row["utilisations"].get(r) is not None for row in rows)]
+    columns = ["broker", "state", "incarnation >", "bundles >", "score >", *(f"{r} >" for r in known)]
+    emit_table(
+        [*columns, "last round says", "lookup", "data"],
+        [
+            (
+                row["broker"],
+                _state_text(row),
+                row["incarnation"],
+                row["bundles"],
+                percent_text(row["score"]),
+                *(percent_text(row["utilisations"].get(r)) for r in known),
+                _last_word(row),
+                row["lookup_url"],
+                row["data_address"],
+            )
+            for row in rows
+        ],
+        empty="no broker has registered",
+    )
+
+
+def _last_word(row: Mapping[str, Any]) -> str:
+    if not row["reason"]:
+        return ""
+    words = f": {row['reason_words']}" if row["reason_words"] else ""
+    return f"{'source: ' if row['is_source'] else ''}{row['reason']}{words}"
+
+
+def _state_text(row: Mapping[str, Any]) -> str:
+    """What a broker was about to do is of no interest when it is gone."""
+    words = [row["state"], *(w for w in ("drained", "leaving") if row[w] and row["state"] != "gone")]
+    return ", ".join(words)

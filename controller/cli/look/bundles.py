@@ -1,0 +1,55 @@
+"""`ballast bundles`: who owns what, busiest first."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from controller.cli.options import AsJson, Conf, Limit, Profile, Sets, new_app, settings_of, told
+from controller.cli.show import emit_json, emit_table, rate_text, time_text
+from controller.domain.errors import BadRecord
+from controller.domain.ownership import State
+from controller.operations.overview import bundle_rows
+from controller.operations.reading import Reader
+
+app = new_app()
+Namespace = Annotated[str | None, typer.Option("--namespace", help="Only of this tenant/namespace.")]
+Broker = Annotated[str | None, typer.Option("--broker", help="Only what this broker owns or is to get.")]
+OfState = Annotated[str | None, typer.Option("--state", help="Only in this state (retired ones only so).")]
+
+
+@app.command()
+@told
+def bundles(
+    conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
+    namespace: Namespace = None, broker: Broker = None, state: OfState = None, limit: Limit = 50,
+) -> None:  # fmt: skip
+    """Bundles with owner, state and load, busiest first."""
+    known = [s.value for s in State]
+    if state is not None and state not in known:
+        raise BadRecord("state", f"--state {state} is none of {', '.join(known)}")
+    rows, _ = bundle_rows(Reader(settings_of(conf, profile, sets)), namespace, broker, state)
+    if as_json:
+        emit_json(rows[:limit])
+        return
+    emit_table(
+        ["bundle", "state", "epoch >", "owner", "to", "messages >", "bytes >", "topics >", "moved (UTC)"],
+        [
+            (
+                row["bundle"],
+                row["state"],
+                row["epoch"],
+                row["owner"],
+                row["to"],
+                rate_text(row["msg_rate"], "/s"),
+                rate_text(row["throughput"], "B/s"),
+                None if row["topics"] is None else round(row["topics"]),
+                time_text(row["moved_at_ms"]),
+            )
+            for row in rows[:limit]
+        ],
+        empty="no bundle matches",
+    )
+    if len(rows) > limit:
+        typer.echo(f"{len(rows) - limit} more; --limit shows them")

@@ -1,0 +1,45 @@
+"""`ballast config show|check`: the effective configuration and where each value comes from."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from controller.cli.options import AsJson, Conf, Profile, Sets, new_group, settings_of, told
+from controller.cli.show import emit_json, emit_table
+
+app = new_group("Configuration: show the effective values, check a file.")
+
+
+@app.command()
+@told
+def show(
+    changed: Annotated[bool, typer.Option("--changed", help="Only what differs from the defaults.")] = False,
+    conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """Every key with its value and origin; secrets are hidden."""
+    settings = settings_of(conf, profile, sets)
+    keys = {k: v for k, v in settings.dump().items() if not changed or v["origin"] != "default"}
+    if as_json:
+        emit_json({"profile": settings.profile, "version": settings.version, "keys": keys})
+        return
+    rows = [(name, _text(key["value"]), key["origin"]) for name, key in keys.items()]
+    emit_table(["key", "value …", "origin"], rows, f"profile {settings.profile}, version {settings.version}")
+
+
+@app.command()
+@told
+def check(conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False) -> None:
+    """Say whether every process would start with this configuration; exit code 2 if not."""
+    settings = settings_of(conf, profile, sets)
+    if as_json:
+        emit_json({"ok": True, "profile": settings.profile, "version": settings.version})
+    else:
+        typer.echo(f"ok: profile {settings.profile}, version {settings.version}")
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "(empty)"
+    return str(value).lower() if isinstance(value, bool) else str(value)

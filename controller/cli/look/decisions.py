@@ -1,0 +1,85 @@
+"""`ballast decisions`: what rounds decided, why, what was predicted, what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from controller.cli.evidence_text import kind_text, why_text
+from controller.cli.options import AsJson, Conf, Limit, Profile, Sets, new_app, settings_of, told
+from controller.cli.show import emit_json, emit_table, percent_text, time_text
+from controller.operations.evidence_view import EvidenceView
+from controller.operations.reading import Reader
+
+app = new_app()
+OfRound = Annotated[str | None, typer.Option("--round", help="Only of this round.")]
+OfBroker = Annotated[str | None, typer.Option("--broker", help="Only with this broker as source or target.")]
+OfBundle = Annotated[str | None, typer.Option("--bundle", help="Only about this bundle.")]
+Skips = Annotated[bool, typer.Option("--skips", help="Also what was decided against, with the reason.")]
+
+
+@app.command()
+@told
+def decisions(
+    conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
+    round_id: OfRound = None, broker: OfBroker = None, bundle: OfBundle = None, limit: Limit = 50, skips: Skips = False,
+) -> None:  # fmt: skip
+    """Decisions that the journal knows, of rounds and of the control step itself, newest first."""
+    view = EvidenceView(Reader(settings_of(conf, profile, sets)))
+    rows = view.decisions(round_id, broker, bundle, skips=skips)
+    if as_json:
+        emit_json(rows[:limit])
+        return
+    print_decisions(rows[:limit])
+    if len(rows) > limit:
+        typer.echo(f"{len(rows) - limit} more; --limit shows them")
+
+
+NO_MATCH = "no decision matches (`--skips` shows what was decided against)"
+
+
+def print_decisions(rows: list[dict[str, Any]], empty: str = NO_MATCH) -> None:
+    """The table that `explain` prints as well; `empty`: what is said where there is no row."""
+    compared = any(row["challenger"] for row in rows)
+    emit_table(
+        [
+            "at (UTC)",
+            "decision",
+            *(["strategy"] if compared else []),
+            "kind",
+            "bundle",
+            "from",
+            "to",
+            "reason",
+            "source >",
+            "target >",
+            "outcome",
+        ],
+        [
+            (
+                time_text(row["at_ms"]),
+                row["decision_id"],
+                *([row["strategy"]] if compared else []),
+                kind_text(row),
+                row["bundle"],
+                row["source"],
+                row["target"],
+                why_text(row),
+                predicted_text(row, row["source"]),
+                predicted_text(row, row["target"]),
+                row["outcome"] or row["label"],
+            )
+            for row in rows
+        ],
+        empty=empty,
+    )
+
+
+def predicted_text(row: Mapping[str, Any], broker: str | None) -> str:
+    """The broker's score before and the predicted one after, `91.0 % → 80.2 %`."""
+    before, after = row["before"].get(broker), row["after"].get(broker)
+    if before is None:
+        return ""
+    return percent_text(before) if after is None else f"{percent_text(before)} → {percent_text(after)}"

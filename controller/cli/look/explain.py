@@ -1,0 +1,246 @@
+"""`ballast explain ID`: the evidence behind a decision, a round, a broker or a bundle; what a reason code means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from controller.cli.evidence_text import (
+    evidence_lines,
+    kind_text,
+    lost_text,
+    print_as_target,
+    print_evidence,
+    print_round_candidates,
+    reason_text,
+    scores_text,
+    why_text,
+)
+from controller.cli.look.decisions import predicted_text, print_decisions
+from controller.cli.look.journal import print_entries
+from controller.cli.options import AsJson, Conf, Profile, Sets, new_app, settings_of, told
+from controller.cli.show import emit_facts, emit_json, emit_table, emit_text, percent_text, time_text
+from controller.domain.decision import OF_STEP
+from controller.domain.entries import Entry
+from controller.domain.load import RESOURCES
+from controller.domain.reason_words import reason_named
+from controller.operations.considered import LOOK_BACK
+from controller.operations.explain import explain as explain_document
+from controller.operations.explain_reason import is_broker, reason_document
+from controller.operations.reading import Reader
+
+app = new_app()
+Name = Annotated[
+    str,
+    typer.Argument(metavar="DECISION|ROUND|BROKER|BUNDLE|REASON", help="An id as other commands print it, or a code."),
+]
+Rounds = Annotated[int, typer.Option("--rounds", help="Of a bundle: rounds searched for it as a candidate.", min=1)]
+
+
+@app.command()
+@told
+def explain(
+    name: Name, conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
+    rounds: Rounds = LOOK_BACK,
+) -> None:  # fmt: skip
+    """Why: what was seen, which rule fired, what was predicted and what the journal says happened."""
+    settings, note = settings_of(conf, profile, sets), ""
+    reason = reason_named(name)
+    if reason is not None and is_broker(settings, name):
+        note, reason = f"{name} is also the reason {reason.value}, which is explained in docs/reasons.md", None
+    document = explain_document(Reader(settings), name, rounds) if reason is None else reason_document(settings, reason)
+    if as_json:
+        emit_json(document)
+    else:
+        _PRINTERS[document["about"]](document)
+        if note:
+            emit_text(note)
+
+
+def _print_decision(document: Mapping[str, Any]) -> None:
+    decision, of_round = document["decision"], document["round"] or {}
+    emit_facts(
+        [
+            ("decision", decision["decision_id"]),
+            ("round", _round_text(decision, of_round)),
+            ("strategy", _strategy_text(decision, of_round)),
+            ("kind", f"{kind_text(decision)}, {decision['label']}"),
+            ("reason", why_text(decision)),
+            ("bundle", decision["bundle"] and f"{decision['bundle']} at epoch {decision['epoch']}"),
+            ("boundary", decision["boundary"] and f"0x{decision['boundary']:08x}"),
+            ("from", _end_text(decision, decision["source"])),
+            ("to", _end_text(decision, decision["target"])),
+            ("outcome", reason_text(decision["outcome"]) or "nothing to carry out"),
+        ]
+    )
+    print_evidence(decision)
+    if document["journal"]:
+        typer.echo("")
+        _print_journal(document["journal"], [decision])
+
+
+def _strategy_text(decision: Mapping[str, Any], of_round: Mapping[str, Any]) -> str:
+    """Who decided, and by which of its rules."""
+    words = [decision["strategy"], f"by rules {of_round['rules']}" if of_round else ""]
+    return " ".join([*filter(None, words), *(["(challenger)"] if decision["challenger"] else [])])
+
+
+def _round_text(decision: Mapping[str, Any], of_round: Mapping[str, Any]) -> str:
+    """When it was decided; the control step's own decisions are of no round and the same in every mode."""
+    when = f"{decision['round_id']} at {time_text(decision['at_ms'])}"
+    if str(decision["round_id"]).startswith(OF_STEP):
+        return f"{when}, a batch of the control step"
+    return f"{when}, mode {of_round.get('mode', '?')}"
+
+
+def _print_batch(document: Mapping[str, Any]) -> None:
+    print_decisions(document["decisions"])
+
+
+def _print_journal(rows: Sequence[Mapping[str, Any]], decisions: Sequence[Mapping[str, Any]]) -> None:
+    words = {decision["decision_id"]: why_text(decision) for decision in decisions}
+    print_entries([Entry.from_row(row) for row in rows], "what the journal says", words)
+
+
+def _end_text(decision: Mapping[str, Any], broker: str | None) -> str | None:
+    """One end of a move with what it should become: `b1:8080  47.0 % → 36.2 %`."""
+    return f"{broker}  {predicted_text(decision, broker)}".rstrip() if broker else None
+
+
+def _print_round(document: Mapping[str, Any]) -> None:
+    for found in document["rounds"]:
+        of_round = found["round"]
+        facts = (
+            "round_id",
+            "strategy",
+            "rules",
+            "challenger",
+            "mode",
+            "state_seq",
+            "seq",
+            "plan_hash",
+            "config_version",
+        )
+        emit_facts([("at (UTC)", time_text(of_round["at_ms"])), *((name, of_round[name]) for name in facts)])
+        typer.echo("")
+        _print_scores(found["scores"])
+        typer.echo("")
+        print_decisions(found["decisions"], "it decided nothing")
+        print_round_candidates(found["decisions"])
+
+
+def _print_broker(document: Mapping[str, Any]) -> None:
+    if document["score"]:
+        typer.echo(f"in round {document['last_round']['round_id']} at {time_text(document['last_round']['at_ms'])}:")
+        _print_scores([document["score"]])
+    else:
+        typer.echo(f"{document['broker']}: no score in the last round")
+    if document["considered"]:
+        typer.echo("")
+        emit_text(f"{document['considered']['decision_id']}: {why_text(document['considered'])}")
+        print_evidence(document["considered"])
+    print_as_target(document["as_target"])
+    typer.echo("")
+    print_decisions(document["decisions"], "nothing was decided about it")
+
+
+def _print_bundle(document: Mapping[str, Any]) -> None:
+    now = dict(document["now"])
+    moved_at_ms = now.pop("moved_at_ms", None)
+    emit_facts([*now.items(), ("moved (UTC)", time_text(moved_at_ms) if moved_at_ms else None)])
+    typer.echo("")
+    print_decisions(document["decisions"], "nothing was decided about it")
+    typer.echo("")
+    _print_considered(document["candidate"], now["owner"])
+    typer.echo("")
+    _print_journal(document["journal"], document["decisions"])
+
+
+def _print_considered(found: Mapping[str, Any], owner: str | None) -> None:
+    rounds = f"the last {found['rounds']} rounds (since {time_text(found['since_ms'])}; --rounds N looks further back)"
+    none = f"none of {rounds} considered it and left it"
+    if found["times"]:
+        emit_table(
+            ["at (UTC)", "round", "from", "best target", "source after >", "target after >", "result …"],
+            [
+                (time_text(r["at_ms"]), r["round_id"], r["source"], r.get("target"), *scores_text(r), _stayed_text(r))
+                for r in found["times"]
+            ],
+            title=f"considered and left in {len(found['times'])} of {rounds}",
+        )
+    elif not found["rounds"]:
+        emit_text("no round has run yet that could have considered it")
+    elif owner is None:
+        emit_text(f"{none}: nobody owns it, and rounds move only what has an owner")
+    elif found["why_not"] is None:
+        emit_text(f"{none}: the last one knew nothing of its broker {owner}")
+    else:
+        emit_text(f"{none}: {_why_not_text(found['why_not'])}")
+
+
+def _stayed_text(row: Mapping[str, Any]) -> str:
+    """The rule that the bundle lost by; one that nothing forbade lost to what was chosen."""
+    won = row["won"]
+    return f"{won['bundle']} to {won['target']} was better" if won and not row.get("lost_by") else lost_text(row)
+
+
+def _why_not_text(told: Mapping[str, Any]) -> str:
+    """What the last round said of the bundle's broker."""
+    what = "was a source, without this bundle among its best" if told["is_source"] else "was no source"
+    score, mean = percent_text(told["score"]) or "unknown", percent_text(told["mean"]) or "unknown"
+    lost = "".join(
+        f"; {line}" for line in evidence_lines({"bundles_lost": told["bundles_lost"]}) if told["bundles_lost"]
+    )
+    said = f"in round {told['round_id']} its broker {told['broker']} {what}: {_in_words(told)}"
+    return f"{said} (score {score}, mean {mean}, hits {told['hits']}){lost}"
+
+
+def _in_words(row: Mapping[str, Any]) -> str:
+    """The reason of a broker's score, with the words that its document has."""
+    return f"{row['reason']}: {row['reason_words']}" if row["reason_words"] else str(row["reason"] or "")
+
+
+def _print_scores(rows: Sequence[Mapping[str, Any]]) -> None:
+    known = [r for r in RESOURCES if any(row[f"{r}_utilisation"] is not None for row in rows)]
+    emit_table(
+        ["broker", "score >", "mean >", "hits >", "source", "eligible", "reason", *(f"{r} >" for r in known)],
+        [
+            (
+                row["broker"],
+                percent_text(row["score"]),
+                percent_text(row["mean"]),
+                row["hits"],
+                "yes" if row["is_source"] else "no",
+                "yes" if row["eligible"] else "no",
+                _in_words(row),
+                *(percent_text(row[f"{r}_utilisation"]) for r in known),
+            )
+            for row in rows
+        ],
+    )
+
+
+def _print_reason(document: Mapping[str, Any]) -> None:
+    facts = [
+        ("reason", f"{document['code']} ({document['band']}): {document['words']}"),
+        ("it means", document["meaning"]),
+        ("Pulsar's name", document["pulsar"]),
+        ("to do", document["act"]),
+    ]
+    keys = [(key, "none" if value is None else value) for key, value in document["keys"].items()]
+    emit_facts(facts)
+    if keys:
+        typer.echo("")
+        emit_table(["key", "value"], keys, "keys of the configuration that change it")
+
+
+_PRINTERS = {
+    "reason": _print_reason,
+    "decision": _print_decision,
+    "round": _print_round,
+    "broker": _print_broker,
+    "bundle": _print_bundle,
+    "batch": _print_batch,
+}

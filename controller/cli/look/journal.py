@@ -1,0 +1,141 @@
+"""`ballast journal`: the truth, entry by entry."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Annotated
+
+import pyarrow.compute as pc
+import typer
+
+from controller.cli.evidence_text import reason_text
+from controller.cli.options import AsJson, Conf, Limit, Profile, Sets, new_app, settings_of, told
+from controller.cli.show import emit_json, emit_table, time_text
+from controller.config.settings import Settings
+from controller.domain.entries import Entry, Kind
+from controller.domain.errors import BadRecord
+from controller.ledger.follower import Follower
+from controller.operations.reading import Reader
+from schemas.journal import JOURNAL
+
+app = new_app()
+POLL_S = 0.25
+Since = Annotated[int | None, typer.Option("--since", help="Entries above this seq; without it the newest.", min=0)]
+Follow = Annotated[bool, typer.Option("--follow", help="Go on with what comes, one line an entry, until Ctrl-C.")]
+OfKind = Annotated[str | None, typer.Option("--kind", help="Only entries of this kind.")]
+Offsets = Annotated[bool, typer.Option("--offsets", help="Also `offsets`: how far Kafka was read. --json has them.")]
+OfBundle = Annotated[str | None, typer.Option("--bundle", help="Only entries about this bundle.")]
+
+
+@app.command()
+@told
+def journal(
+    conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
+    since: Since = None, limit: Limit = 50, follow: Follow = False, kind: OfKind = None, bundle: OfBundle = None,
+    offsets: Offsets = False,
+) -> None:  # fmt: skip
+    """Entries in order. --since takes the first ones above a seq, otherwise the newest are shown."""
+    kinds = [k.value for k in Kind]
+    if kind is not None and kind not in kinds:
+        raise BadRecord("kind", f"--kind {kind} is none of {', '.join(kinds)}")
+    settings = settings_of(conf, profile, sets)
+    reader = Reader(settings)
+    rows = reader.rows("journal", "seq", above=since if since is not None else -1, columns=JOURNAL.names)
+    for column, wanted in (("kind", kind), ("bundle", bundle)):
+        if wanted is not None:
+            rows = rows.filter(pc.equal(rows[column], wanted))
+    hidden = {Kind.OFFSETS.value} - {kind} if not (offsets or as_json) else set()
+    for name in hidden:
+        rows = rows.filter(pc.not_equal(rows["kind"], name))
+    rows = rows.sort_by("seq")
+    chosen = rows.slice(0, limit) if since is not None else rows.slice(max(0, rows.num_rows - limit))
+    entries = [Entry.from_row(row) for row in chosen.to_pylist()]
+    if follow:
+        _follow(settings, entries, lambda e: _wanted(e, kind, bundle, hidden), as_json)
+    elif as_json:
+        emit_json([_document(entry) for entry in entries])
+    else:
+        print_entries(entries)
+
+
+def _wanted(entry: Entry, kind: str | None, bundle: str | None, hidden: Collection[str]) -> bool:
+    found = entry.kind.value
+    return kind in (None, found) and bundle in (None, entry.bundle) and found not in hidden
+
+
+def _follow(settings: Settings, shown: Sequence[Entry], wanted: Callable[[Entry], bool], as_json: bool) -> None:
+    """The chosen entries, then every wanted one that comes: a line each, JSON objects with --json."""
+    follower = Follower(settings.tables.root)
+    follower.bootstrap()
+    last = shown[-1].seq if shown else follower.seq
+    try:
+        for entry in shown:
+            _line(entry, as_json)
+        if follower.seq > last:  # journaled between the two reads
+            missed = Reader(settings).rows("journal", "seq", above=last, up_to=follower.seq).sort_by("seq")
+            _lines((Entry.from_row(row) for row in missed.to_pylist()), wanted, as_json)
+        while True:
+            _lines(follower.catch_up(), wanted, as_json)
+            time.sleep(POLL_S)
+    except KeyboardInterrupt:
+        return
+
+
+def _lines(entries: Iterable[Entry], wanted: Callable[[Entry], bool], as_json: bool) -> None:
+    for entry in entries:
+        if wanted(entry):
+            _line(entry, as_json)
+
+
+def _line(entry: Entry, as_json: bool) -> None:
+    if as_json:
+        emit_json(_document(entry))
+    else:
+        typer.echo("  ".join(str(cell) for cell in _cells(entry) if cell not in (None, "")))
+
+
+def print_entries(entries: Sequence[Entry], title: str = "", words: Mapping[str, str] | None = None) -> None:
+    """The table that `explain` prints as well; `words`: the reasons of decisions, which know more than a code."""
+    columns = ["seq >", "at (UTC)", "kind", "about", "what …", "reason", "cause"]
+    emit_table(columns, [_cells(entry, words or {}) for entry in entries], title, empty="no entry matches")
+
+
+def _cells(entry: Entry, words: Mapping[str, str] = MappingProxyType({})) -> tuple[object, ...]:
+    about = entry.bundle or entry.broker or entry.session or _named(entry)
+    cause = entry.decision_id or entry.command_id or entry.attempt_id
+    return entry.seq, time_text(entry.at_ms), entry.kind.value, about, _what(entry), _why(entry, words), cause
+
+
+def _why(entry: Entry, words: Mapping[str, str]) -> str:
+    known = words.get(entry.decision_id or "") if entry.reason else None
+    return known or reason_text(entry.reason)
+
+
+def _named(entry: Entry) -> str:
+    return str(entry.data.get("namespace") or entry.data.get("topic") or entry.data.get("round_id") or "")
+
+
+def _what(entry: Entry) -> str:
+    """The rest of the entry in a few words."""
+    if entry.kind is Kind.OWNERSHIP:
+        parties = [party.rpartition("#")[0] for party in (entry.by, entry.to) if party]
+        marks = [word for word in ("released", "fence") if entry.data.get(word)]
+        return " ".join([f"{entry.state} e{entry.epoch}", " → ".join(parties), *marks]).strip()
+    if entry.kind is Kind.SPLIT:
+        return " ".join(f"{name} e{epoch}" for name, epoch in sorted(entry.data["children"].items()))
+    if entry.kind in (Kind.COMMAND_ACCEPTED, Kind.COMMAND_REJECTED):
+        return (
+            f"{entry.data.get('kind')} {json.dumps(entry.data.get('args'), sort_keys=True)} by {entry.data.get('who')}"
+        )
+    if entry.kind is Kind.ROUND:
+        return " ".join(f"{count} {kind}" for kind, count in entry.data.get("counts", {}).items())
+    if entry.kind is Kind.NAMESPACE_CREATED:
+        return f"{len(entry.data['bundles'])} bundles"
+    return " ".join(f"{key}={json.dumps(value)}" for key, value in sorted(entry.data.items()))
+
+
+def _document(entry: Entry) -> dict[str, object]:
+    return {**entry.to_row(), "data": dict(entry.data)}

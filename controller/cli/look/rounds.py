@@ -1,0 +1,54 @@
+"""`ballast rounds`: one line an evaluation of the cluster, newest first."""
+
+from __future__ import annotations
+
+from controller.cli.options import AsJson, Conf, Limit, Profile, Sets, new_app, settings_of, told
+from controller.cli.show import duration_text, emit_json, emit_table, percent_text, time_text
+from controller.operations.evidence_view import EvidenceView
+from controller.operations.reading import Reader
+
+app = new_app()
+
+
+@app.command()
+@told
+def rounds(
+    conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False, limit: Limit = 20
+) -> None:
+    """Rounds that the journal knows, newest first."""
+    rows = EvidenceView(Reader(settings_of(conf, profile, sets))).rounds()[:limit]
+    if as_json:
+        emit_json(rows)
+        return
+    emit_table(
+        [
+            "at (UTC)",
+            "round",
+            "strategy",
+            "rules >",
+            "mode",
+            "mean >",
+            "highest >",
+            "moves >",
+            "splits >",
+            "skips >",
+            "took >",
+        ],
+        [
+            (
+                time_text(row["at_ms"]),
+                row["round_id"],
+                row["strategy"] + (" (challenger)" if row["challenger"] else ""),
+                row["rules"],
+                row["mode"],
+                percent_text(row["mean_score"]),
+                percent_text(row["max_score"]),
+                row["moves"],
+                row["splits"],
+                row["skips"],
+                duration_text(row["duration_ms"]),
+            )
+            for row in rows
+        ],
+        empty="no round has run yet",
+    )

@@ -1,0 +1,139 @@
+"""`ballast status`: how things stand, on one page. Exit code 1 when something needs attention."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+import typer
+
+from controller.bus.topics import TopicNames
+from controller.cli.evidence_text import reason_text
+from controller.cli.options import PROBLEM, AsJson, Conf, Profile, Sets, new_app, settings_of, told
+from controller.cli.show import (
+    duration_text,
+    emit_facts,
+    emit_json,
+    emit_table,
+    emit_text,
+    percent_text,
+    time_text,
+)
+from controller.config.settings import Settings
+from controller.domain.errors import BallastError, without_login
+from controller.operations.liveness import OFFLINE, Heard, last_word
+from controller.operations.overview import status as status_of
+from controller.operations.reading import Reader
+from controller.operations.stopped import with_stop
+from controller.process.clock import wall_ms
+
+app = new_app()
+Offline = Annotated[bool, typer.Option("--offline", help="Do not ask Kafka whether the controller is alive.")]
+
+
+@app.command()
+@told
+def status(
+    conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False, offline: Offline = False
+) -> None:
+    """How things stand: controller, brokers, bundles, last round, load data, alarms."""
+    settings = settings_of(conf, profile, sets)
+    reader = Reader(settings)
+    heard, kafka_error = (None, OFFLINE) if offline else _ask_kafka(settings)
+    now_ms = wall_ms()
+    document = {
+        "cluster": settings.cluster.name,
+        "tables": without_login(reader.root.root),
+        **with_stop(reader, status_of(reader, now_ms, heard, kafka_error), settings.profile, now_ms),
+    }
+    if as_json:
+        emit_json(document)
+    else:
+        _print(document)
+    if document["problems"]:
+        raise typer.Exit(PROBLEM)
+
+
+def _ask_kafka(settings: Settings) -> tuple[Heard | None, str | None]:
+    kafka = settings.kafka
+    try:
+        return last_word(kafka.bootstrap_servers, kafka.client, TopicNames(kafka.topic_prefix)), None
+    except BallastError as error:
+        return None, str(error)
+
+
+def _print(document: Mapping[str, Any]) -> None:
+    emit_facts(_facts(document))
+    if document["in_flight"]:
+        rows = [
+            (r["bundle"], r["state"], r["epoch"], r["owner"], r["to"], duration_text(r["age_ms"]), r["cause"])
+            for r in document["in_flight"]
+        ]
+        typer.echo("")
+        emit_table(["bundle", "state", "epoch >", "owner", "to", "for >", "cause"], rows, "in flight")
+    if document["alarms_last_hour"]:
+        alarms = [
+            (time_text(a["at_ms"]), reason_text(a["reason"]), a["bundle"] or a["broker"])
+            for a in document["alarms_last_hour"]
+        ]
+        typer.echo("")
+        emit_table(["at (UTC)", "reason …", "about"], alarms, "alarms of the last hour")
+    for problem in document["problems"]:
+        typer.echo("")
+        emit_text(f"! {problem}")
+
+
+def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    brokers, bundles = document["brokers"], document["bundles"]
+    yield "cluster", f"{document['cluster']}  ({document['tables']})"
+    yield "controller", _controller_text(document["controller"])
+    identity = f", id {document['journal_id']}" if document["journal_id"] else ""
+    yield "journal", f"seq {document['seq']}, {document['namespaces']} namespaces{identity}"
+    yield "mode", document["mode"] + ("  (guard frozen)" if document["guard_frozen"] else "")
+    if document["strategy_by_command"]:
+        yield "strategy", f"{document['strategy_by_command']}  (by command: `ballast strategy configured` ends it)"
+    if document["overrides"]:
+        yield "overrides", f"{document['overrides']} hold  (`ballast override list`)"
+    named = [(word, brokers[word]) for word in ("drained", "leaving", "gone")]
+    more = [f"{len(ids)} {word}: {', '.join(ids[:5])}" for word, ids in named if ids]
+    yield "brokers", ", ".join([f"{brokers['alive']} alive", *more])
+    yield "bundles", ", ".join(f"{count} {state}" for state, count in bundles.items()) or "none"
+    yield "last round", round_text(document["last_round"])
+    lag_ms = document["loads"]["lag_ms"]
+    yield "load data", "no reports yet" if lag_ms is None else f"newest report {duration_text(lag_ms)} ago"
+    quarantined = document["quarantined_last_hour"]
+    rules = ", ".join(f"{count} {rule}" for rule, count in quarantined["rules"].items())
+    yield "quarantined", f"{quarantined['total']} in the last hour" + (f": {rules}" if rules else "")
+    yield "alarms", f"{len(document['alarms_last_hour'])} in the last hour"
+
+
+def _controller_text(controller: Mapping[str, Any]) -> str:
+    instance = controller["instance"]
+    if not controller["journal_says_running"]:
+        return _stopped_text(controller) if instance else "never started"
+    if controller["alive"] is None:
+        return f"{instance} started and did not say it stopped (not asked: {controller['not_asked']})"
+    if controller["alive"]:
+        return f"running: {instance}, heard {duration_text(controller['silent_ms'])} ago"
+    silent = duration_text(controller["silent_ms"])
+    return f"SILENT: {instance}" + (f", last heard {silent} ago" if silent else ", never heard on this Kafka")
+
+
+def _stopped_text(controller: Mapping[str, Any]) -> str:
+    at_ms = controller.get("stopped_at_ms")
+    if at_ms is None:
+        return f"stopped (last: {controller['instance']})"
+    when = f"{time_text(at_ms)} UTC, {duration_text(controller['stopped_ms_ago'])} ago"
+    return f"stopped in good order at {when} (last: {controller['instance']}); all below is as it was then"
+
+
+def round_text(last: Mapping[str, Any] | None) -> str:
+    """The last round in one line."""
+    if last is None:
+        return "none yet"
+    sources = ", ".join(last["sources"]) or "none"
+    who = f"{last['round_id']} by {last['strategy']}, {duration_text(last['age_ms'])} ago"
+    scores = f"mean {percent_text(last['mean_score'])}, highest {percent_text(last['max_score'])}"
+    if not percent_text(last["mean_score"]):
+        scores = "no broker had a score"
+    return f"{who}: sources {sources}; {last['moves']} moves, {last['splits']} splits; {scores}"

@@ -1,0 +1,1 @@
+"""Commands that run a process: job, agent, store, Kafka, maintenance."""

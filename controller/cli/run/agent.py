@@ -1,0 +1,278 @@
+"""`ballast agent`: one broker's agent, with the reference broker in the same process.
+
+Exit codes: 0 left (SIGTERM or SIGINT hands everything over first), 2 bad configuration, 3 another process is this
+broker, 4 an invariant broke. A second signal ends it at once, like a crash.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import secrets
+import signal
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import structlog
+import typer
+
+from controller.agent.agent import Agent, Ending
+from controller.agent.connections import Wires
+from controller.agent.metrics import AgentMetrics
+from controller.agent.options import AgentOptions
+from controller.agent.reports.split_proposals import SplitWatch
+from controller.brokers.host_load import GBIT_BYTES, HostLoad
+from controller.brokers.reference.broker import ReferenceBroker
+from controller.brokers.reference.capacity import Capacity
+from controller.brokers.runtime import BundleStats
+from controller.bus.cluster import KafkaUnavailable, check_answers
+from controller.bus.consumer import TopicReader
+from controller.bus.producer import JsonProducer
+from controller.bus.topics import TopicNames
+from controller.cli.options import Conf, Profile, Sets, new_app
+from controller.config.load import load_settings
+from controller.config.places import check_old_place
+from controller.config.policy_values import split_settings
+from controller.config.settings import Settings
+from controller.domain.decision import Reason
+from controller.domain.errors import BadRecord, ConfigError, without_login
+from controller.domain.ids import check_broker_id
+from controller.ledger.follower import Follower
+from controller.policy.split import oversized
+from controller.process.clock import wall_ms
+from controller.process.http import HttpServer, make_app
+from controller.process.logs import configure_logs
+from controller.process.metrics import new_registry
+from controller.service.start_checks import check_listening, check_port
+
+app = new_app()
+log = structlog.get_logger(__name__)
+
+WILDCARDS = ("0.0.0.0", "::")
+TRY_AGAIN_S, SAY_AGAIN_S = 1.0, 30.0  # while no Kafka answers
+URGENT_BLOCK_MS = 200  # the event loop is never held longer by a Kafka that takes nothing
+
+
+@app.command()
+def agent(
+    broker_id: Annotated[str, typer.Option(help="Name of the broker: host:port of its web service, or any name.")],
+    conf: Conf = None,
+    profile: Profile = None,
+    sets: Sets = None,
+    capacity: Annotated[
+        list[str] | None, typer.Option(help="Capacity of the reference broker, such as cpu_pct=150; repeatable.")
+    ] = None,
+    data_port: Annotated[int, typer.Option(help="Port for clients; 0 takes a free one.", min=0, max=65_535)] = 0,
+    leave_timeout_s: Annotated[float, typer.Option(help="Longest wait for a graceful leave.")] = 30.0,
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="Do not listen for a living process of this broker: replace it.")
+    ] = False,
+) -> None:
+    """Report load, hold the lease, follow the journal, hand bundles over, answer lookups."""
+    settings = load_settings(conf, profile, overrides=sets or [])
+    try:
+        check_broker_id(broker_id)
+    except BadRecord as error:
+        raise ConfigError(f"--broker-id: {error.text}") from None
+    configure_logs(settings.logging.level, settings.logging.json_lines, broker=broker_id, cluster=settings.cluster.name)
+    check_old_place(settings)
+    check_port(settings, "agent.bind_host", "http.agent_port")
+    host = ("agent.bind_host", settings.agent.bind_host, f" ({settings.origin('agent.bind_host')})")
+    check_listening(host, ("--data-port", data_port, ""))
+    log.info("the journal is read at %s", without_login(settings.tables.root))
+    options = dataclasses.replace(
+        options_of(settings), leave_timeout_ms=int(leave_timeout_s * 1000), take_over=take_over
+    )
+    limits = parse_capacity(capacity or [], capacity_of(settings))
+    ending = asyncio.run(_run(settings, broker_id, options, limits, data_port))
+    if ending.code:
+        print(f"ballast agent: {ending.text}", file=sys.stderr)
+    else:
+        log.info("agent ended", text=ending.text)
+    raise typer.Exit(ending.code)
+
+
+def options_of(settings: Settings) -> AgentOptions:
+    """The agent's part of the configuration."""
+    nic = settings.agent.override_broker_nic_speed_gbps
+    return AgentOptions(
+        lease_ms=settings.control.lease_ms,
+        heartbeat_ms=settings.control.heartbeat_ms,
+        inventory_interval_ms=settings.control.inventory_interval_ms,
+        report_interval_ms=settings.agent.report_interval_ms,
+        journal_poll_ms=settings.agent.journal_poll_ms,
+        lookup_wait_ms=settings.agent.lookup_wait_ms,
+        top_k_bundles=settings.loads.top_k_bundles,
+        message_throughput_as_bandwidth=settings.agent.message_throughput_as_bandwidth,
+        # the host's figures know the card's override themselves, times the number of cards
+        nic_bytes_per_s=None if nic is None or settings.agent.host_figures else nic * GBIT_BYTES,
+    )
+
+
+def host_of(settings: Settings) -> HostLoad | None:
+    """The machine's figures, where the broker stands for the whole machine."""
+    return HostLoad(settings.agent.override_broker_nic_speed_gbps) if settings.agent.host_figures else None
+
+
+def advertised_host(settings: Settings) -> str:
+    """What clients are told to connect to: never a wildcard, which names every machine and so none."""
+    host = settings.agent.advertised_host or settings.agent.bind_host
+    return socket.getfqdn() if host in WILDCARDS else host
+
+
+def capacity_of(settings: Settings) -> Capacity:
+    """The reference broker's capacity as configured."""
+    given = settings.reference
+    return Capacity(
+        cpu_pct=given.cpu_pct,
+        cpu_us_per_message=given.cpu_us_per_message,
+        cpu_us_per_kib=given.cpu_us_per_kib,
+        bandwidth_in_bytes_per_s=given.bandwidth_in_bytes_per_s,
+        bandwidth_out_bytes_per_s=given.bandwidth_out_bytes_per_s,
+        memory_bytes=given.memory_bytes,
+    )
+
+
+def parse_capacity(pairs: Sequence[str], base: Capacity | None = None) -> Capacity:
+    """`name=value` pairs over a capacity; raises ConfigError."""
+    known = [field.name for field in dataclasses.fields(Capacity)]
+    values: dict[str, float] = {}
+    for pair in pairs:
+        name, _, text = pair.partition("=")
+        if name not in known:
+            raise ConfigError(f"--capacity {pair}: {name!r} is none of {', '.join(known)}")
+        try:
+            values[name] = float(text)
+        except ValueError:
+            raise ConfigError(f"--capacity {pair}: {text!r} is not a number") from None
+    return dataclasses.replace(base or Capacity(), **values)
+
+
+def split_watch(settings: Settings) -> SplitWatch | None:
+    """Looks for bundles beyond the configured limits; None where splits are switched off."""
+    limits = split_settings(settings)
+    if not limits.enabled:
+        return None
+
+    def judge(stats: BundleStats) -> Reason | None:
+        return oversized({f.name: _number(getattr(stats, f.name)) for f in dataclasses.fields(stats)}, limits)
+
+    return SplitWatch(judge)
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+async def _run(settings: Settings, broker: str, options: AgentOptions, capacity: Capacity, data_port: int) -> Ending:
+    nonce = secrets.token_hex(8)
+    host, advertised = settings.agent.bind_host, advertised_host(settings)
+    runtime = ReferenceBroker(
+        f"{broker}.{nonce}",
+        settings.store.address,
+        capacity=capacity,
+        host=host,
+        port=data_port,
+        advertised_host=advertised,
+        max_bundles=settings.reference.max_bundles,
+        max_topics=settings.reference.max_topics,
+        may_serve=lambda: found.may_serve(),
+    )
+    http = HttpServer(host, settings.http.agent_port)
+    metrics = AgentMetrics(new_registry())
+    await _kafka_answers(settings)
+    urgent = await _producer(settings, broker, options.lease_ms, "urgent")
+    bulk = await _producer(settings, broker, options.lease_ms, "bulk")
+    names = TopicNames(settings.kafka.topic_prefix)
+    wires = Wires(urgent, bulk, reader=_reader(settings, broker), journal=Follower(settings.tables.root), names=names)
+    found = Agent(
+        broker,
+        nonce,
+        runtime,
+        wires,
+        options,
+        lookup_url=f"http://{advertised}:{http.port}",
+        capacity=dataclasses.asdict(capacity),
+        host=host_of(settings),
+        splits=split_watch(settings),
+        metrics=metrics,
+        process={"host": socket.gethostname(), "pid": os.getpid(), "started_ms": wall_ms()},
+        on_begin=lambda: print(f"ballast-agent {broker} listening {http.url}", flush=True),
+    )
+    http.start(make_app(metrics.registry, found.health, found.routes()))
+    _on_signals(found)
+    try:
+        return await found.run()
+    finally:
+        await http.stop()
+        for producer in (urgent, bulk):
+            await asyncio.get_running_loop().run_in_executor(None, producer.close, 2.0)
+
+
+async def _producer(settings: Settings, broker: str, lease_ms: int, part: str) -> JsonProducer:
+    """A heartbeat older than a lease is worth nothing, a load report neither: nothing is queued longer."""
+
+    def make() -> JsonProducer:
+        return JsonProducer(
+            settings.kafka.bootstrap_servers,
+            f"ballast-agent-{broker}-{part}",
+            settings.kafka.client,
+            delivery_timeout_ms=lease_ms,
+            max_block_ms=URGENT_BLOCK_MS,
+            idempotent=False,
+        )
+
+    while True:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(None, make)
+        except KafkaUnavailable as error:  # it answered a moment ago; the message says why
+            log.warning("no Kafka yet, trying again", reason=str(error))
+            await asyncio.sleep(TRY_AGAIN_S)
+            await _kafka_answers(settings)
+
+
+async def _kafka_answers(settings: Settings) -> None:
+    """Wait until a Kafka that takes these settings answers; one line at once and one every half minute until then."""
+    kafka = settings.kafka
+    loop = asyncio.get_running_loop()
+    say_at = loop.time()
+    while True:
+        try:
+            return await loop.run_in_executor(None, check_answers, kafka.bootstrap_servers, kafka.client)
+        except KafkaUnavailable as error:
+            if loop.time() >= say_at:
+                log.warning("waiting for Kafka", reason=str(error))
+                say_at = loop.time() + SAY_AGAIN_S
+            await asyncio.sleep(TRY_AGAIN_S)
+
+
+def _reader(settings: Settings, broker: str) -> Callable[..., TopicReader]:
+    def make(topics: list[str], on_batch: Any, on_failure: Any) -> TopicReader:
+        return TopicReader(
+            settings.kafka.bootstrap_servers,
+            topics,
+            on_batch,
+            settings=settings.kafka.client,
+            name=f"ballast-agent-{broker}",
+            on_failure=on_failure,
+        )
+
+    return make
+
+
+def _on_signals(found: Agent) -> None:
+    """The first SIGTERM or SIGINT leaves gracefully, the second ends the process as a crash would."""
+    loop = asyncio.get_running_loop()
+
+    def first() -> None:
+        log.info("asked to leave")
+        found.leave()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, first)

@@ -1,0 +1,51 @@
+"""`ballast run`: the Spark job by spark-submit.
+
+What the configuration gets wrong is said before a JVM starts. The command becomes spark-submit (exec): the pid that was
+started is the pid that takes SIGTERM, and the job's exit code is the command's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+
+from controller.bus.cluster import KafkaUnavailable, check_answers
+from controller.cli.options import new_app, refused
+from controller.config.arguments import add_settings_arguments
+from controller.config.load import load_settings
+from controller.process.spark_submit import LOCAL_SPARK_CONF, spark_environment, spark_submit_command
+from controller.service.start_checks import check_job
+
+app = new_app()
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def run(
+    context: typer.Context,
+    spark_conf: Path = typer.Option(LOCAL_SPARK_CONF, "--spark-conf", help="Spark properties file."),
+) -> None:
+    """Start the job; all other options go to it: --conf, --profile, --set, --only, --take-over, --accept-new-kafka,
+    --new-journal, --checkpoint, --every-round, --pid-file."""
+    try:
+        check_before(context.args)
+    except KafkaUnavailable as error:
+        raise refused(error) from None
+    command = spark_submit_command(context.args, spark_conf)
+    sys.stdout.flush()
+    os.execve(command[0], command, spark_environment(os.environ, spark_conf))
+
+
+def check_before(job_arguments: Sequence[str]) -> None:
+    """Raises ConfigError and KafkaUnavailable for what the job would find only after its JVM has started."""
+    parser = argparse.ArgumentParser(prog="ballast run", add_help=False, allow_abbrev=False)
+    add_settings_arguments(parser)
+    parser.add_argument("--checkpoint")
+    given, _ = parser.parse_known_args(list(job_arguments))
+    settings = load_settings(given.conf, given.profile, given.set)
+    check_job(settings, given.checkpoint)
+    check_answers(settings.kafka.bootstrap_servers, settings.kafka.client)

@@ -1,0 +1,83 @@
+"""`ballast maintain`: expired rows, small files and dead files of the bulk tables; safe beside a running job.
+
+Without `--spark` in this process, with delta-rs and no JVM: what one machine writes, one machine merges. With it by
+`spark-submit jobs/maintain.py`, where merging is distributed. The control tables are the controller's own business.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from controller.cli.options import AsJson, Conf, Profile, Sets, new_app, settings_of, told
+from controller.cli.show import emit_json, emit_table
+from controller.config.places import check_old_place
+from controller.config.retention import kept_ms
+from controller.domain.errors import ConfigError
+from controller.ledger.maintenance import BULK, DeltaRsEngine, Tended, maintain
+from controller.ledger.tables import TableRoot
+from controller.operations.reading import no_tables
+from controller.process.clock import wall_ms
+from controller.process.paths import ROOT
+from controller.process.spark_submit import LOCAL_SPARK_CONF, spark_environment, spark_submit_command
+
+JOB = ROOT / "jobs" / "maintain.py"
+app = new_app()
+
+Tables = Annotated[list[str] | None, typer.Option("--table", help="Only this table; repeatable.", show_default=False)]
+
+
+@app.command()
+@told
+def run(
+    table: Tables = None,
+    spark: Annotated[bool, typer.Option("--spark", help="By spark-submit, distributed.")] = False,
+    spark_conf: Annotated[Path, typer.Option("--spark-conf", help="Spark properties file.")] = LOCAL_SPARK_CONF,
+    conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """Delete what is older than the configuration's section `retention` says, merge small files, remove dead ones."""
+    names = chosen(table)
+    if spark:
+        command = spark_submit_command(job_arguments(names, conf, profile, sets or []), spark_conf, JOB)
+        sys.stdout.flush()
+        os.execve(command[0], command, spark_environment(os.environ, spark_conf))
+    settings = settings_of(conf, profile, sets)
+    check_old_place(settings)
+    tables = TableRoot(settings.tables.root)
+    if not any(tables.exists(name) for name in BULK):  # a mistyped address must not look like work done
+        raise no_tables(tables.root, settings.file)
+    engine, kept, now_ms = DeltaRsEngine(tables), kept_ms(settings), wall_ms()
+    show([maintain(tables, engine, kept, now_ms, name) for name in names], as_json)
+
+
+def chosen(tables: Sequence[str] | None) -> list[str]:
+    """The tables to tend. Raises ConfigError for a name that is none of them."""
+    unknown = sorted(set(tables or ()) - set(BULK))
+    if unknown:
+        raise ConfigError(
+            f"--table {unknown[0]}: give one of {', '.join(BULK)} (all others are cleaned up by the controller)"
+        )
+    return list(dict.fromkeys(tables)) if tables else list(BULK)
+
+
+def job_arguments(names: Sequence[str], conf: Path | None, profile: str | None, sets: Sequence[str]) -> list[str]:
+    """The command line of jobs/maintain.py."""
+    words = [word for name in names for word in ("--table", name)]
+    words += ["--conf", str(conf)] if conf else []
+    words += ["--profile", profile] if profile else []
+    return words + [word for given in sets for word in ("--set", given)]
+
+
+def show(done: Sequence[Tended], as_json: bool) -> None:
+    """What was done, a line a table."""
+    rows = [(each.table, each.expired_rows, each.merged_files, each.removed_files) for each in done]
+    names = ("table", "expired_rows", "merged_files", "removed_files")
+    if as_json:
+        emit_json({"tables": [dict(zip(names, row, strict=True)) for row in rows]})
+    else:
+        emit_table([name.replace("_", " ") for name in names], rows, "maintenance")

@@ -1,0 +1,1 @@
+"""Commands that try something out without a cluster of one's own: demo, simulator, backtest, decide, replay."""

@@ -1,0 +1,186 @@
+"""`ballast backtest`: strategies with their knobs over recorded load; which would have served this cluster best.
+
+Finished points are kept: an interrupted run goes on where it was, a second run only prints. docs/backtests.md says what
+the figures mean.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from controller.backtest.choose.recommend import Recommendation
+from controller.backtest.point.grid import READ_BY, GridPoint, distinct, grid_points
+from controller.backtest.point.result import PointRun
+from controller.backtest.recording.input import Input, read_input
+from controller.backtest.recording.prepared import Replay, prepare
+from controller.backtest.report.configuration import check_values
+from controller.backtest.report.names import Named, named_axes
+from controller.backtest.report.report import CONF, REPORT, write_report
+from controller.backtest.run import Finished, run_points
+from controller.backtest.spark import job_arguments, spark_points
+from controller.backtest.store import QUARANTINE, RESULTS_CSV, Job, Store
+from controller.cli.backtest_table import emit_scoreboard
+from controller.cli.options import Conf, Profile, Sets, new_app, settings_of, terminated_as_interrupted, told
+from controller.config.policy_values import policy_settings
+from controller.config.settings import Settings
+from controller.loads.recorded import Overrides
+from controller.process.paths import RUN
+from controller.process.spark_submit import LOCAL_SPARK_CONF
+
+app = new_app()
+INTERRUPTED = 130  # as shells have it
+
+Reports = Annotated[
+    str, typer.Option("--reports", help="JSON lines of load reports, or the root of the tables.", show_default=False)
+]
+Strategies = Annotated[
+    str, typer.Option("--strategies", help="Comma-separated, in the order of the table.", show_default=False)
+]
+Grid = Annotated[
+    list[str] | None, typer.Option("--grid", help="knob=value,value; all combinations run.", show_default=False)
+]
+Out = Annotated[Path, typer.Option("--out", help="Folder for results; finished points in it are not run again.")]
+Spark = Annotated[bool, typer.Option("--spark", help="Points as Spark tasks, by spark-submit.")]
+SparkConf = Annotated[Path, typer.Option("--spark-conf", help="Spark properties file.")]
+Jobs = Annotated[int, typer.Option("--jobs", help="Processes; 0: one a core.", min=0)]
+Step = Annotated[
+    int | None, typer.Option("--step-ms", help="One step of the replay; else as often as brokers report.", min=1)
+]
+Gap = Annotated[int, typer.Option("--gap-ms", help="How long nobody serves a bundle that changes its owner.", min=0)]
+Missed = Annotated[int, typer.Option("--missed-steps", help="Silent for so many steps, a broker is gone.", min=1)]
+
+
+@app.command()
+@told
+def backtest(
+    reports: Reports, strategies: Strategies, grid: Grid = None, out: Out = RUN / "backtest", jobs: Jobs = 0,
+    step_ms: Step = None, gap_ms: Gap = 1_000, missed_steps: Missed = 3,
+    spark: Spark = False, spark_conf: SparkConf = LOCAL_SPARK_CONF,
+    conf: Conf = None, profile: Profile = None, sets: Sets = None,
+) -> None:  # fmt: skip
+    """Run strategies and knobs over recorded load and print the scoreboard."""
+    settings = settings_of(conf, profile, sets)
+    base = policy_settings(settings)
+    names = [name.strip() for name in strategies.split(",") if name.strip()]
+    named = named_axes(grid or [], lambda more: settings_of(conf, profile, [*(sets or []), *more]))
+    points = grid_points(names, named.axes)
+    check_values(
+        {knob for point in points for knob in point.knobs},
+        lambda more: settings_of(conf, profile, [*(sets or []), *more]),
+    )
+    replay = Replay(round(settings.rounds.round_interval_s * 1000), missed_steps, gap_ms)
+    console, store = Console(stderr=True), Store(out)
+    with store.alone(), _progress(console) as progress:
+        found = _read(progress, reports, step_ms, settings, out)
+        job = Job(found.recording.digest(), base, replay)
+        runs = {point: store.finished(job, point) for point in points}
+        kept = sum(run is not None for run in runs.values())
+        missing = distinct(point for point, run in runs.items() if run is None)
+        if missing and not store.arrays(job).exists():
+            store.keep_arrays(job, prepare(found.recording, base.weights.in_order(), replay))
+        about = _about(reports, settings.told, found, job)
+        del found
+        if spark:
+            arguments = job_arguments(store, job, ",".join(names), named.axes, conf, profile, sets or [])
+            ended = spark_points(store, job, missing, arguments, spark_conf)
+        else:
+            ended = run_points(store, job, missing, jobs or os.cpu_count() or 1)
+        stopped = _run(progress, missing, runs, ended)
+    # what a worker finished just before an interrupt, and points that come to the same as one that ran
+    runs = {point: run or store.finished(job, point) for point, run in runs.items()}
+    finished = [run for run in runs.values() if run is not None]
+    store.write_tables(finished, about)
+    recommendation = write_report(out, finished, base, about)
+    _tell(about, finished, kept, out, named)
+    _recommend(recommendation, out)
+    if stopped:
+        typer.echo(f"ballast: stopped; {len(finished)} of {len(points)} points are kept in {out}", err=True)
+        raise typer.Exit(INTERRUPTED)
+
+
+def _read(progress: Progress, reports: str, step_ms: int | None, settings: Settings, out: Path) -> Input:
+    task = progress.add_task("reading", total=100)
+    agent = settings.agent
+    overrides = Overrides(agent.override_broker_nic_speed_gbps, agent.message_throughput_as_bandwidth)
+    quarantine = out / QUARANTINE
+    return read_input(
+        reports, step_ms, overrides, quarantine, lambda part: progress.update(task, completed=round(100 * part))
+    )
+
+
+def _run(
+    progress: Progress, missing: Sequence[GridPoint], runs: dict[GridPoint, PointRun | None],
+    ended: Generator[Finished, None, None],
+) -> bool:  # fmt: skip
+    """Fill in what is missing; whether it was interrupted."""
+    task = progress.add_task("points", total=len(missing))
+    try:
+        with terminated_as_interrupted(), closing(ended):  # whatever happens, nothing goes on running
+            for finished in ended:
+                runs[finished.point] = finished.run
+                progress.advance(task)
+    except KeyboardInterrupt:
+        return True
+    return False
+
+
+def _about(reports: str, configuration: str, found: Input, job: Job) -> dict[str, Any]:
+    """What was run, as results.json and the report tell it."""
+    recording, replay = found.recording, job.replay
+    return {
+        "reports": reports,
+        "configuration": configuration,
+        "reports_read": found.reports,
+        "refused": dict(sorted(found.refused.items())),
+        "steps": len(recording.at_ms),
+        "step_ms": found.step_ms,
+        "first_ms": int(recording.at_ms[0]),
+        "last_ms": int(recording.at_ms[-1]),
+        "brokers": len(recording.brokers),
+        "bundles": len(recording.bundles),
+        "round_interval_ms": replay.round_interval_ms,
+        "missed_steps": replay.missed_steps,
+        "gap_ms": replay.gap_ms,
+        "recording": job.digest,
+    }
+
+
+def _tell(about: dict[str, Any], finished: Sequence[PointRun], kept: int, out: Path, named: Named) -> None:
+    if about["refused"]:
+        told_rules = ", ".join(f"{rule}: {count}" for rule, count in about["refused"].items())
+        typer.echo(f"ballast: lines refused: {told_rules}; see {out / QUARANTINE}", err=True)
+    emit_scoreboard([run.point for run in finished], named.keys, named.words)
+    typer.echo(f"{len(finished)} points ({kept} kept from before), {about['steps']} steps: {out / RESULTS_CSV}")
+    typer.echo(f"configuration: {about['configuration']}")
+
+
+def _recommend(found: Recommendation, out: Path) -> None:
+    """What the points speak for, how sure that is, and the reasons, as the report has it."""
+    learned = ", ".join(f"{name} {value}" for name, value in found.settings.items() if name not in found.kept)
+    read = READ_BY["steady"]
+    kept = ", ".join(
+        f"{name} {value}"
+        for name, value in found.settings.items()
+        if name in found.kept and (found.strategy in read or not name.startswith("steady."))
+    )
+    told_kept = f"; as configured: {kept}" if kept else ""
+    typer.echo(f"recommended strategy: {found.strategy or 'none'}, {found.confidence}")
+    typer.echo(f"settings: {learned or 'none to change'}{told_kept}: {out / CONF}")
+    for sentence in (*found.reasons, *found.advice):
+        typer.echo(f"- {sentence}")
+    typer.echo(f"plots: {out / REPORT}")
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+        TimeRemainingColumn(), console=console, disable=not console.is_terminal,
+    )  # fmt: skip

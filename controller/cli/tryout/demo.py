@@ -1,0 +1,78 @@
+"""`ballast demo`: a whole cluster on this machine that is skewed, split, extended and shot at, and audited."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from controller.cli.options import PROBLEM, USAGE, new_app, terminated_as_interrupted
+from controller.domain.errors import BallastError, ConfigError
+from controller.operations.reading import Reader
+from controller.process.clock import wall_ms
+from controller.process.paths import RUN
+from controller.testbed.demo.figures import DemoFigures
+from controller.testbed.demo.scenario import Scenario, Told
+from controller.testbed.demo.screen.base import Watching
+from controller.testbed.demo.screen.events import exchanges_in
+from controller.testbed.demo.screen.plain import PlainLines
+from controller.testbed.demo.screen.summary import next_lines, summary_lines, worth_asking
+from controller.testbed.demo.screen.view import LiveView
+from controller.testbed.local_cluster import LocalCluster
+
+app = new_app()
+MINUTES = "Each act waits up to a quarter of it, or 45 s. It goes on until the balancer is calm, so it may take longer."
+
+
+@app.command()
+def demo(
+    brokers: Annotated[int, typer.Option(help="Reference brokers to start with.", min=2, max=50)] = 4,
+    minutes: Annotated[float, typer.Option(help=MINUTES, min=1)] = 5.0,
+    headless: Annotated[bool, typer.Option("--headless", help="Lines of text instead of the live view.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The summary as one last JSON line.")] = False,
+    folder: Annotated[Path | None, typer.Option("--dir", help="Where everything goes; new for each run.")] = None,
+    sets: Annotated[list[str] | None, typer.Option("--set", help="section.key=value over the demo profile.")] = None,
+) -> None:
+    """Run the main job on embedded defaults and show what it does."""
+    typed_ms, typed_s = wall_ms(), time.monotonic()
+    where = folder or RUN / f"demo-{time.strftime('%Y%m%d-%H%M%S')}"
+    console = Console(stderr=as_json)
+    drawn = console.is_terminal and not console.is_dumb_terminal and not headless
+    screen: Watching = LiveView(console) if drawn else PlainLines(console)
+    try:
+        # the screen is closed before anything else is said: the live view would be drawn over it
+        with terminated_as_interrupted(), screen:
+            figures, asked = _run(where, brokers, minutes, sets or [], screen, typed_ms)
+    except (BallastError, OSError) as error:
+        usage = isinstance(error, ConfigError)
+        typer.echo(f"ballast demo: {error}" + ("" if usage else f"; logs: {where}/logs"), err=True)
+        raise typer.Exit(USAGE if usage else PROBLEM) from None
+    if as_json:
+        typer.echo(json.dumps(figures.to_json()))
+    else:
+        lines = [*summary_lines(figures, time.monotonic() - typed_s), "", *next_lines(where.resolve(), asked)]
+        console.print("\n" + "\n".join(lines), highlight=False, markup=False, soft_wrap=True)
+    raise typer.Exit(1 if figures.failed else 0)
+
+
+def _run(
+    where: Path, brokers: int, minutes: float, sets: list[str], screen: Watching, typed_ms: int
+) -> tuple[DemoFigures, list[tuple[str, str]]]:
+    with LocalCluster(where, overrides=sets, tell=screen.doing) as cluster:
+        screen.act(f"starting Kafka, store, Spark job and {brokers} brokers in {where}")
+        screen.watch(cluster)
+        cluster.up([f"broker-{i}" for i in range(1, brokers + 1)])
+        scenario = Scenario(cluster, minutes, screen, typed_ms)
+        figures = scenario.run()
+        asked = _worth_asking(cluster, scenario.told)
+        screen.act("done; everything is stopped")
+    return figures, asked
+
+
+def _worth_asking(cluster: LocalCluster, told: Told) -> list[tuple[str, str]]:
+    exchanges = exchanges_in(lambda: Reader(cluster.settings))
+    return worth_asking(told.entries, told.hot, told.victim, exchanges)

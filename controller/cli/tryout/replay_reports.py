@@ -1,0 +1,90 @@
+"""`ballast replay-reports FILE`: what would Ballast have decided on this recording?"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from controller.cli.evidence_text import kind_text, why_text
+from controller.cli.look.decisions import predicted_text
+from controller.cli.options import PROBLEM, USAGE, new_app, terminated_as_interrupted
+from controller.cli.show import emit_table, time_text
+from controller.domain.errors import BallastError, ConfigError
+from controller.process.paths import RUN
+from controller.testbed.local_cluster import LocalCluster
+from controller.testbed.replay import ReplayResult, read_recording, replay
+from controller.testbed.replay_progress import ReplayProgress
+
+app = new_app()
+
+
+@app.command()
+def replay_reports(
+    file: Annotated[Path, typer.Argument(help="Recorded load reports of Pulsar brokers, JSON lines.", exists=True)],
+    speed: Annotated[float, typer.Option(help="1 is as recorded; speed changes no decision.", min=0.01)] = 50.0,
+    as_json: Annotated[bool, typer.Option("--json", help="One line a decision, the summary last.")] = False,
+    profile: Annotated[str, typer.Option(help="Configuration profile.")] = "recording",
+    sets: Annotated[list[str] | None, typer.Option("--set", help="section.key=value over the profile.")] = None,
+    keep: Annotated[Path | None, typer.Option(help="Keep Kafka, tables and logs in this folder.")] = None,
+) -> None:
+    """Send recorded load reports through Kafka and the whole pipeline, in shadow mode, by record time."""
+    folder = keep or Path(tempfile.mkdtemp(prefix="replay-", dir=_run_folder()))
+    try:
+        result = _replayed(file, folder, profile, sets or [], speed)
+    except (BallastError, OSError) as error:
+        typer.echo(f"ballast replay-reports: {error}", err=True)
+        raise typer.Exit(USAGE if isinstance(error, ConfigError) else PROBLEM) from None
+    finally:
+        if keep is None:
+            shutil.rmtree(folder, ignore_errors=True)
+    _print(result, as_json)
+
+
+def _replayed(file: Path, folder: Path, profile: str, sets: list[str], speed: float) -> ReplayResult:
+    records = read_recording(file)
+    with (
+        terminated_as_interrupted(),
+        ReplayProgress() as progress,
+        LocalCluster(folder, profile=profile, overrides=sets, replay=True, tell=progress.doing) as cluster,
+    ):
+        cluster.start_kafka_and_store()
+        cluster.start_job()
+        cluster.wait_for_job()
+        return replay(cluster, records, speed, count=progress.count)
+
+
+def _run_folder() -> Path:
+    RUN.mkdir(parents=True, exist_ok=True)
+    return RUN
+
+
+def _print(result: ReplayResult, as_json: bool) -> None:
+    if as_json:
+        for row in result.decisions:
+            typer.echo(json.dumps(row, sort_keys=True, default=str))
+        typer.echo(json.dumps(result.summary()))
+        return
+    emit_table(
+        ["at (UTC)", "kind", "bundle", "from", "to", "reason", "source >", "target >"],
+        [
+            (
+                time_text(row["at_ms"]),
+                kind_text(row),
+                *(row[name] for name in ("bundle", "source", "target")),
+                why_text(row),
+                predicted_text(row, row["source"]),
+                predicted_text(row, row["target"]),
+            )
+            for row in result.decisions
+        ],
+        "decisions (shadow: none was carried out), with the loads that were predicted of each",
+        empty="no decision",
+    )
+    for phase, sources in result.sources_by_phase.items():
+        typer.echo(f"{phase}: sources {', '.join(sources) or 'none'}")
+    typer.echo(f"{result.reports} reports, {result.quarantined} quarantined, {result.rounds} rounds")

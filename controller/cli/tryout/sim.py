@@ -1,0 +1,86 @@
+"""`ballast sim FILE…`: carry out scenario files in the load simulator; what differs from them is printed.
+
+No cluster, no Kafka, no tables: the real step and the real strategies on simulated brokers. Results that a file does
+not have yet are printed. Exit code 1 when an assertion fails or a result is not what its file says.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from controller.cli.options import PROBLEM, new_app, told
+from controller.config.sources import ENV_CONF
+from controller.domain.errors import ConfigError
+from controller.sim.scenario.file import Result, run_file
+
+app = new_app()
+
+Files = Annotated[list[Path], typer.Argument(help="Scenario files, or folders of them (*.txt).", show_default=False)]
+Rewrite = Annotated[bool, typer.Option("--rewrite", help="Write the results into the files in place of the old ones.")]
+Strategy = Annotated[str | None, typer.Option("--strategy", help="In place of the strategies that the files name.")]
+Plots = Annotated[Path | None, typer.Option("--plots", help="Folder for pictures of every run.", show_default=False)]
+
+
+@app.command()
+@told
+def sim(files: Files, rewrite: Rewrite = False, strategy: Strategy = None, plots: Plots = None) -> None:
+    """Carry out scenario files (docs/simulator.md); print results, or what differs from those that the files have."""
+    if rewrite and strategy is not None:
+        raise ConfigError(f"--rewrite would write the results of --strategy {strategy} into files of another strategy")
+    problems = 0
+    for path in scenario_files(files):
+        result = run_file(path.read_text(), str(path), strategy)
+        if plots is not None:
+            _draw(result, path, plots)
+        if rewrite:
+            path.write_text(result.text)
+        problems += _told(result, rewrite, strategy)
+    unread = f" ({ENV_CONF} is not read)" if os.environ.get(ENV_CONF) else ""
+    typer.echo(f"ballast sim: configuration: defaults, and what each file says{unread}", err=True)
+    if problems:
+        raise typer.Exit(PROBLEM)
+
+
+def scenario_files(paths: Sequence[Path]) -> list[Path]:
+    """The files, and those of folders by name. Raises ConfigError for a path that is not there or holds none."""
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            inside = sorted(path.glob("*.txt"))
+            if not inside:
+                raise ConfigError(f"{path} holds no scenario file (*.txt): name files, or a folder that has some")
+            found += inside
+        elif path.exists():
+            found.append(path)
+        else:
+            raise ConfigError(f"{path} does not exist: name scenario files or folders of them")
+    return found
+
+
+def _told(result: Result, rewrite: bool, strategy: str | None) -> int:
+    """Print what came of a file; returns how many problems it has."""
+    if strategy is not None:  # another strategy gives other figures: they are the answer
+        typer.echo(result.text, nl=False)
+        return len(result.failures)
+    differences = () if rewrite else result.differences
+    new = () if rewrite else result.unrecorded
+    if rewrite:
+        standing = "rewritten" if result.differences or result.unrecorded else "unchanged"
+    else:
+        standing = "differs" if differences else "fails" if result.failures else "ok"
+        standing += f", {len(new)} of its results not recorded yet (--rewrite records them)" if new else ""
+    for line in (f"{result.name}: {standing}", *new, *differences, *result.failures):
+        typer.echo(line)
+    return len(differences) + len(result.failures)
+
+
+def _draw(result: Result, path: Path, folder: Path) -> None:
+    from controller.cli.sim_plots import draw  # matplotlib takes a second to import
+
+    for number, outcome in enumerate(result.outcomes, start=1):
+        typer.echo(f"drawn: {draw(outcome, folder / f'{path.stem}-{number}.png')}")

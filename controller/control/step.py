@@ -1,0 +1,120 @@
+"""The control step: cluster state and one batch of events in, journal entries out. Pure but for `watch`.
+
+Order inside a batch: registrations and renewals, then what brokers and agents said, then lease ends and deadlines,
+then assignments, commands, a finished round. `now_ms` is the controller's CLOCK_BOOTTIME noted before the batch was
+planned, so everything appended before `now_ms` has been read: an agent has always lapsed before its lease is ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from controller.control import handover
+from controller.control.assignment import answer_lookups, assign_orphans, evacuate, on_assign_request
+from controller.control.commands import on_command
+from controller.control.context import Batch, Context, Evidence
+from controller.control.deadlines import judge_deadlines
+from controller.control.decided import StepEvidence
+from controller.control.inventory import on_inventory, on_observed
+from controller.control.rounds import on_round
+from controller.control.sessions import end_session, judge_leases, on_heartbeat
+from controller.control.splits import on_split_done, on_split_proposed
+from controller.control.strays import on_tick
+from controller.control.watch import Watch
+from controller.domain.entries import Entry, Kind
+from controller.domain.events import AssignRequest, BrokerEvent, Command, Event, Heartbeat, RoundFinished, Tick
+from controller.domain.ownership import Ownership
+from controller.domain.settings.policy import ControlSettings
+from controller.domain.state import ClusterState
+
+__all__ = ["Batch", "Evidence", "StepResult", "Watch", "step"]
+
+_CHANGES_NOTHING = frozenset({"inventory", "observed"})
+
+
+@dataclass(slots=True)
+class StepResult:
+    """The state after the batch, the entries that lead there, the evidence of the rounds among them, and what the step
+    itself decided."""
+
+    state: ClusterState
+    entries: list[Entry]
+    evidence: list[Evidence]
+    decided: StepEvidence | None = None
+
+
+def step(
+    state: ClusterState, watch: Watch, batch: Batch, now_ms: int, settings: ControlSettings, quarantined: int = 0
+) -> StepResult:
+    """One micro-batch. `state` is left as it was; `watch` is advanced (call it once per batch, never again)."""
+    ctx = Context(state, watch, batch, now_ms, settings)
+    for event in batch.events:
+        if isinstance(event, Heartbeat):
+            on_heartbeat(ctx, event)
+        elif isinstance(event, Tick):
+            on_tick(ctx, event)
+    for event in batch.events:
+        if isinstance(event, BrokerEvent):
+            _on_broker_event(ctx, event)
+    if batch.read_to_end:
+        watch.back_after_outage(now_ms, settings)
+        judge_leases(ctx)
+        judge_deadlines(ctx)
+    rescued = assign_orphans(ctx)
+    for event in batch.events:
+        if isinstance(event, AssignRequest):
+            on_assign_request(ctx, event)
+    answer_lookups(ctx, rescued)
+    for event in batch.events:
+        if isinstance(event, Command):
+            on_command(ctx, event)
+    for event in batch.events:
+        if isinstance(event, RoundFinished):
+            on_round(ctx, event.result)
+    evacuate(ctx)
+    if batch.offsets and (ctx.entries or quarantined or batch.note_offsets or any(map(_counts, batch.events))):
+        attempt_id = ctx.decided.attempt_id if ctx.decided is not None and ctx.decided.unnamed else None
+        ctx.emit(Kind.OFFSETS, attempt_id=attempt_id, data={**batch.kafka, "topics": batch.offsets})
+    return StepResult(ctx.state, ctx.entries, ctx.evidence, ctx.decided)
+
+
+def _counts(event: Event) -> bool:
+    """Whether a record commits its offsets even when nothing came of it."""
+    if isinstance(event, BrokerEvent):
+        return event.kind not in _CHANGES_NOTHING
+    return not isinstance(event, Heartbeat | Tick | RoundFinished)
+
+
+_ANSWERS: dict[str, Callable[[Context, BrokerEvent, Ownership], None]] = {
+    "accepted": handover.on_accepted,
+    "rejected": handover.on_rejected,
+    "serving": handover.on_serving,
+    "released": handover.on_released,
+    "fenced": handover.on_fenced,
+    "split_done": on_split_done,
+    "split_proposed": on_split_proposed,
+}
+
+
+def _on_broker_event(ctx: Context, event: BrokerEvent) -> None:
+    if event.session not in ctx.state.sessions:
+        ctx.watch.refuse("event_of_ended_session")
+    elif event.kind == "inventory":
+        on_inventory(ctx, event)
+    elif event.kind == "observed":
+        on_observed(ctx, event)
+    elif event.kind == "goodbye":
+        end_session(ctx, event.session, "goodbye")
+    elif event.kind == "leaving":
+        broker = ctx.state.brokers[event.session.broker]
+        if broker.session != event.session:
+            ctx.watch.refuse("leaving_of_replaced_process")  # its bundles go with its lease; the successor stays
+        elif not broker.leaving:
+            ctx.emit(Kind.DRAIN, broker=event.session.broker, session=str(event.session), data={"leaving": True})
+    else:
+        record = ctx.bundle(event.bundle)
+        if record is None or record.epoch != event.epoch:
+            ctx.watch.refuse("late_answer")
+        else:
+            _ANSWERS[event.kind](ctx, event, record)

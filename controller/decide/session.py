@@ -1,0 +1,239 @@
+"""What `ballast decide` keeps between two lines, and the decisions of one line.
+
+A line is a moment of the whole cluster as its brokers tell it. It becomes the same `Frame` that a round of the job
+reads from its tables, without a journal behind it, and the same plan is made of it. Kept between lines:
+
+- the strategy's own memory (rolling averages, hits, plans), as the journal would keep it
+- moves decided and not seen yet; one counts as carried out, at the time of its decision, when a line shows it
+- when bundles moved, for their grace period
+- names and their order: while the same bundles are there, a line costs no sorting
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controller.decide.line import BUNDLE_FIGURES, Line
+from controller.domain.decision import Decision, DecisionKind
+from controller.domain.errors import BadRecord
+from controller.domain.load import BUNDLE_FIELDS, FIELD_SCALES, RESOURCE_SCALES, RESOURCES, UNKNOWN
+from controller.domain.settings.policy import MIB, PolicySettings
+from controller.domain.state import LIVE
+from controller.policy.plan import make_plan
+from controller.policy.strategies import get
+from controller.policy.strategies.weighted.target_choice import PARTITION
+from controller.policy.view.frame import BROKER_FACTS, BUNDLE_FACTS, OWNED, Frame, Ints, namespace_of_bundle
+from controller.policy.view.snapshot import Snapshot, from_frame
+from controller.policy.view.sufficiency import MIN_REPORTS
+
+REPORTS = 6 * MIN_REPORTS  # a line tells of a whole window: as many reports as a minute of them has
+EPOCH = 1  # nobody else decides between two lines, so every decision is made on the newest epoch
+SMALLEST_MEMORY_BYTES = 1e6  # a smaller limit of memory is in MiB, as Pulsar's brokers report it
+LARGEST_SUM = 2.0**61  # in quantised units
+_F = {name: at for at, name in enumerate(BUNDLE_FIELDS)}
+_FIGURE_FIELDS = ("msg_rate_in", "msg_rate_out", "throughput_in", "throughput_out", "topics", "producers", "consumers")
+_FIGURE_COLUMNS = [_F[name] for name in _FIGURE_FIELDS]
+_FIGURE_SCALES = np.array([FIELD_SCALES[at] for at in _FIGURE_COLUMNS], np.float64)
+_MEMORY = [RESOURCES.index("memory"), RESOURCES.index("direct_memory")]
+assert len(_FIGURE_FIELDS) == len(BUNDLE_FIGURES)
+
+
+class Underway(NamedTuple):
+    """A move that was decided and that no line has shown yet. `target` None: away, wherever."""
+
+    source: str
+    target: str | None
+    at_ms: int
+
+
+@dataclass(frozen=True, eq=False)
+class Names:
+    """The bundles of a line in order of name, and where each stands; the same object while the same ones are there."""
+
+    sorted: tuple[str, ...]
+    index: Mapping[str, int]
+    spaces: Mapping[str, int]  # bundles of every namespace; "" for names without one
+
+    @classmethod
+    def of(cls, bundles: Sequence[str]) -> Names:
+        """Of the names as they stand in a line; one that two brokers tell of is there once."""
+        names = tuple(sorted(set(bundles)))
+        spaces = Counter(map(namespace_of_bundle, names))
+        return cls(names, {name: at for at, name in enumerate(names)}, dict(spaces))
+
+
+class DecideSession:
+    """One strategy's rounds over a stream of lines. `snapshot` then `decide`, once each for every line."""
+
+    def __init__(self, strategy: str, settings: PolicySettings) -> None:
+        self._strategy = get(strategy).name
+        self._settings = settings
+        self._memory: Mapping[str, Any] = {}
+        self._now_ms = -1
+        self._incarnations: dict[str, int] = {}
+        self._held: dict[str, int] = {}  # of the line before
+        self._names = Names.of(())
+        self._order: list[str] = []  # the bundles of the line before, as they stood
+        self._at: Ints = np.zeros(0, np.int64)  # [M] of each of them its place in the names
+        self._owners: dict[str, str] = {}  # of bundles that two brokers told of in the line before
+        self._underway: dict[str, Underway] = {}
+        self._moved_at_ms: dict[str, int] = {}
+
+    def snapshot(self, line: Line) -> Snapshot:
+        """The line as a strategy sees it. Raises BadRecord for a line older than the one before."""
+        if line.now_ms < self._now_ms:
+            raise BadRecord(
+                "now", f"now = {line.now_ms} is before {self._now_ms} of the line before: give lines in order"
+            )
+        frame = self._frame(line)
+        self._now_ms = line.now_ms
+        return from_frame(frame, self._settings)
+
+    def decide(self, snapshot: Snapshot) -> tuple[Decision, ...]:
+        """The round on this line; what it wants moved is expected in the lines to come."""
+        plan = make_plan(snapshot, self._strategy, self._memory, self._settings)
+        self._memory = plan.outcome.memory
+        for decision in plan.decisions:
+            if decision.kind in (DecisionKind.TRANSFER, DecisionKind.UNLOAD) and decision.bundle and decision.source:
+                self._underway[decision.bundle] = Underway(decision.source, decision.target, snapshot.at_ms)
+        return plan.decisions
+
+    def _frame(self, line: Line) -> Frame:
+        """The frame of a line: everybody registered and alive, nothing in flight, every bundle owned."""
+        order = np.argsort(np.array(line.brokers, object), kind="stable")
+        brokers = tuple(line.brokers[at] for at in order.tolist())
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        by_name = self._settings.weighted.max_partitions_per_broker is not None  # nothing else asks for them
+        fields, totals = _quantised_fields(line, by_name)
+        reporter = np.repeat(place, line.held)
+        at = self._places(line)
+        rows = np.lexsort((reporter, at)) if len(at) != len(self._names.sorted) else _inverse(at)
+        bundle, reporter = at[rows], reporter[rows]
+        facts = np.zeros((len(self._names.sorted), len(BUNDLE_FACTS)), np.int64)
+        facts[:, 0] = self._owner(bundle, reporter, brokers)
+        facts[:, 1], facts[:, 2] = OWNED, EPOCH
+        self._note_moves(facts[:, 0], brokers, line.now_ms)
+        for name, moved_at_ms in self._moved_at_ms.items():
+            facts[self._names.index[name], 3] = moved_at_ms
+        usage, limit = _quantised_resources(line)
+        return Frame(
+            at_ms=line.now_ms,
+            mode=LIVE,
+            brokers=brokers,
+            broker_facts=self._broker_facts(line)[order],
+            usage=usage[order],
+            limit=limit[order],
+            totals=totals[order],
+            bundles=self._names.sorted,
+            bundle_facts=facts,
+            row_facts=np.column_stack([bundle, reporter, np.full(len(bundle), REPORTS, np.int64)]),
+            row_fields=fields[rows],
+            namespace_bundles=self._names.spaces,
+        )
+
+    def _places(self, line: Line) -> Ints:
+        """[M] of each bundle, as the line has it, its place in the names; the names are renewed when others came."""
+        if line.bundles == self._order:
+            return self._at
+        try:
+            at = np.fromiter(map(self._names.index.__getitem__, line.bundles), np.int64, len(line.bundles))
+        except KeyError:
+            at = None
+        if at is None or not np.bincount(at, minlength=len(self._names.sorted)).all():
+            self._names = Names.of(line.bundles)
+            at = np.fromiter(map(self._names.index.__getitem__, line.bundles), np.int64, len(line.bundles))
+        self._order, self._at = line.bundles, at
+        return at
+
+    def _owner(self, bundle: Ints, reporter: Ints, brokers: tuple[str, ...]) -> Ints:
+        """[N] who owns each: who tells of it. Of two the one it is on its way to, else the one who had it before."""
+        count = len(self._names.sorted)
+        owner = np.empty(count, np.int64)
+        owner[bundle[::-1]] = reporter[::-1]  # the first of several wins
+        twice = np.flatnonzero(np.bincount(bundle, minlength=count) > 1)
+        kept: dict[str, str] = {}
+        for at in twice.tolist():
+            name = self._names.sorted[at]
+            tellers = {brokers[b]: b for b in reporter[bundle == at].tolist()}
+            move = self._underway.get(name)
+            wanted = move.target if move is not None else self._owners.get(name)
+            owner[at] = tellers.get(wanted or "", owner[at])
+            kept[name] = brokers[owner[at]]
+        self._owners = kept
+        return owner
+
+    def _note_moves(self, owner: Ints, brokers: tuple[str, ...], now_ms: int) -> None:
+        """Moves that this line shows are done; what is past its grace period, or gone, is forgotten."""
+        grace_ms = self._settings.shed.grace_period_ms
+        for name, move in list(self._underway.items()):
+            at = self._names.index.get(name)
+            here = brokers[owner[at]] if at is not None else None
+            arrived = here is not None and (here == move.target or (move.target is None and here != move.source))
+            if arrived:
+                self._moved_at_ms[name] = max(1, move.at_ms)
+            if arrived or here is None or here != move.source or now_ms - move.at_ms >= grace_ms:
+                del self._underway[name]
+        self._moved_at_ms = {
+            name: moved_at_ms
+            for name, moved_at_ms in self._moved_at_ms.items()
+            if name in self._names.index and now_ms - moved_at_ms < grace_ms
+        }
+
+    def _broker_facts(self, line: Line) -> Ints:
+        """[B x BROKER_FACTS] in the line's order. One that comes back, or comes back empty, is another process."""
+        held = dict(zip(line.brokers, line.held.tolist(), strict=True))
+        for name in line.brokers:
+            restarted = line.members_changed and self._held.get(name, 0) > 0 and not held[name]
+            if restarted or name not in self._held:
+                self._incarnations[name] = self._incarnations.get(name, 0) + 1
+        self._held = held
+        facts = np.zeros((len(line.brokers), len(BROKER_FACTS)), np.int64)
+        facts[:, 0] = [self._incarnations[name] for name in line.brokers]
+        facts[:, 1] = facts[:, 2] = 1
+        facts[:, 6] = np.where(line.readable, REPORTS, 0)
+        facts[:, 7] = np.where(line.readable, line.now_ms, 0)
+        return facts
+
+
+def _inverse(at: Ints) -> Ints:
+    """The order that sorts a permutation."""
+    rows = np.empty(len(at), np.int64)
+    rows[at] = np.arange(len(at))
+    return rows
+
+
+def _quantised_fields(line: Line, partitions_by_name: bool) -> tuple[Ints, Ints]:
+    """[M x F] of the bundles and [B x F] of their sums, both in the line's order.
+
+    A line has no number of partitions; where it is asked for, topics of a bundle that is named like one are partitions.
+    """
+    fields = np.zeros((len(line.bundles), len(BUNDLE_FIELDS)), np.int64)
+    most = LARGEST_SUM / max(1, len(line.bundles))  # their sums, in + out of all, have to fit into 64 bits
+    fields[:, _FIGURE_COLUMNS] = np.rint(np.minimum(line.figures * _FIGURE_SCALES, most))
+    fields[:, _F["sessions"]] = fields[:, _F["producers"]] + fields[:, _F["consumers"]]
+    if partitions_by_name:
+        named = np.fromiter((PARTITION.search(name) is not None for name in line.bundles), bool, len(fields))
+        fields[:, _F["partitions"]] = np.where(named, fields[:, _F["topics"]], 0)
+    sums = np.zeros((len(fields) + 1, len(BUNDLE_FIELDS)), np.int64)
+    np.cumsum(fields, axis=0, out=sums[1:])
+    ends = np.cumsum(line.held)
+    return fields, sums[ends] - sums[ends - line.held]
+
+
+def _quantised_resources(line: Line) -> tuple[Ints, Ints]:
+    """Usage and limit [B x R] as `tabulate` would have them; of a broker that cannot be believed nothing is known."""
+    scale = np.tile(np.array(RESOURCE_SCALES, np.float64), (len(line.brokers), 1))
+    scale[:, _MEMORY] *= np.where(line.limit[:, _MEMORY] < SMALLEST_MEMORY_BYTES, MIB, 1)
+    known = np.isfinite(line.limit) & line.readable[:, None]
+    return _whole(line.usage * scale, known), _whole(line.limit * scale, known & (line.limit * scale >= 0.5))
+
+
+def _whole(values: NDArray[np.float64], known: NDArray[np.bool_]) -> Ints:
+    return np.where(known, np.rint(np.where(known, values, 0.0)), UNKNOWN).astype(np.int64)

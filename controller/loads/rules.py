@@ -1,0 +1,64 @@
+"""What a load report must be: the rules by id, what each says, and the limits they are judged by. Pure.
+
+The order of `RULES` is the order of judgement, except that `future`, `late` and `duplicate` come last: the first broken
+rule is named. `controller.loads.judge` judges one record by all of them; `controller.loads.columns` finds the good ones
+in bulk.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+VERSION = 1
+BROKER_PATTERN = r"^[A-Za-z0-9._\-\[\]:]{1,255}$"  # as controller.domain.ids.check_broker_id
+NONCE_PATTERN = r"^[A-Za-z0-9]{1,64}$"
+BUNDLE_PATTERN = r"^[^/\s\v]{1,128}/[^/\s\v]{1,128}/0x[0-9a-f]{8}_0x[0-9a-f]{8}$"
+LARGEST_ID = 2**53  # larger integers do not survive JSON in other languages
+SHOWN_CHARACTERS = 300  # of an offending value
+
+RULES: dict[str, str] = {
+    "empty": "the record has no value",
+    "too_large": "the record is larger than max_report_bytes",
+    "not_utf8": "the record is not UTF-8 text",
+    "not_json": "the record is not one JSON object",
+    "version": "the schema version 'v' is missing or unknown",
+    "wrong_type": "a field has another type than the schema of load reports says",
+    "missing_field": "a required field is missing or null",
+    "broker_id": "the broker id is not host:port of at most 255 plain characters",
+    "key_mismatch": "the record's key is not the broker it reports for",
+    "session": "incarnation, nonce, session or sequence is not what an agent can send",
+    "no_timestamp": "the record has no time",
+    "future": "the record is further ahead of the clock than max_future_ms",
+    "late": "the record is older than the retention of panes",
+    "duplicate": "a report with this sequence has been read before",
+    "too_many_bundles": "the report lists more bundles than max_report_bundles",
+    "nonfinite": "a number is NaN or infinite",
+    "negative": "a count, rate or time is negative",
+    "impossible": "with a known limit, usage is negative or above three times the limit",
+    "bundle_name": "a bundle is not tenant/namespace/0xLLLLLLLL_0xUUUUUUUU with lower < upper in lower-case hex",
+    "duplicate_bundle": "a bundle is listed twice",
+    "conservation": "bundles plus tail do not sum up to the totals",
+}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the rules are judged by; units as in `LoadsSettings`. Sent to every task, so it holds nothing secret."""
+
+    max_report_bytes: int
+    max_report_bundles: int
+    conservation_tolerance: float
+    conservation_slack: float
+    quarantine_raw_bytes: int
+
+    @classmethod
+    def of(cls, settings: Any) -> Limits:
+        """The limits among the settings of the query."""
+        return cls(**{name: getattr(settings, name) for name in cls.__dataclass_fields__})
+
+
+def sentence(rule: str, detail: str) -> str:
+    """What an operator reads: the rule's sentence and, where it is short, the offending value."""
+    shown = detail[:SHOWN_CHARACTERS].encode("utf-8", "replace").decode()  # JSON may hold half a surrogate pair
+    return f"{RULES[rule]}: {shown}" if shown else RULES[rule]

@@ -1,0 +1,161 @@
+"""Rounds, decisions and scores as operators read them: only rows whose attempt a journal entry names.
+
+Evidence is written before the journal, so a row that no entry names belongs to a round or batch that never counted. A
+decision without a row of `rounds` is one that the control step made by itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from controller.domain.load import SCORE_UNIT
+from controller.domain.reason_words import decision_words, reason_words
+from controller.operations.reading import Reader
+from controller.policy.round import FIRST_RULES
+from schemas.evidence_tables import BROKER_SCORES, DECISIONS, ROUNDS
+
+CANDIDATES = ("pairs", "candidates")  # keys of evidence
+JSON_COLUMNS = ("evidence_json", "before_json", "after_json")
+Row = dict[str, Any]
+
+
+class EvidenceView:
+    """One look at the evidence; what was read is kept for the life of the object."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._rounds: list[Row] | None = None
+        self._named: dict[str, int] | None = None
+
+    def rounds(self) -> list[Row]:
+        """All rounds that count, newest first, without their inputs; `seq` is the journal's entry."""
+        if self._rounds is None:
+            columns = [name for name in ROUNDS.names if name != "inputs_json"]
+            rows = self._reader.rows("rounds", "wall_ms", columns=columns).to_pylist()
+            named = self._attempts() if rows else {}
+            counted = [
+                {**row, "rules": row["rules"] or FIRST_RULES, "seq": named[row["attempt_id"]]}
+                for row in rows
+                if row["attempt_id"] in named
+            ]
+            self._rounds = sorted(counted, key=lambda row: row["seq"], reverse=True)
+        return self._rounds
+
+    def last_round(self) -> Row | None:
+        """The newest round of the strategy in charge."""
+        return next((row for row in self.rounds() if not row["challenger"]), None)
+
+    def inputs(self, attempt_ids: Iterable[str]) -> dict[str, Row]:
+        """What rounds have stored of what they read, by attempt."""
+        rows = self._reader.rows("rounds", "wall_ms", columns=["attempt_id", "inputs_json"])
+        wanted = pa.array(list(attempt_ids), pa.string())
+        chosen = rows.filter(pc.is_in(rows["attempt_id"].cast(pa.string()), value_set=wanted)).to_pylist()
+        return {row["attempt_id"]: json.loads(row["inputs_json"]) for row in chosen}
+
+    def decisions(
+        self,
+        round_id: str | None = None,
+        broker: str | None = None,
+        bundle: str | None = None,
+        decision_id: str | None = None,
+        skips: bool = True,
+        limit: int | None = None,
+    ) -> list[Row]:
+        """Decisions that count and match, newest first, those of one time by round or batch; JSON columns are parsed.
+
+        Evidence, which is nearly all of the table, is read for the rows that are returned only.
+        """
+        order = self._attempts()
+        table = self._counted("decisions", order, [name for name in DECISIONS.names if name not in JSON_COLUMNS])
+        for column, wanted in (("round_id", round_id), ("bundle", bundle), ("decision_id", decision_id)):
+            if wanted is not None:
+                table = table.filter(pc.equal(table[column], wanted))
+        if broker is not None:
+            table = table.filter(pc.or_kleene(pc.equal(table["source"], broker), pc.equal(table["target"], broker)))
+        if not skips:
+            table = table.filter(pc.not_equal(table["kind"], "skip"))
+        found = sorted(
+            table.to_pylist(), key=lambda row: (-row["at_ms"], -order[row["attempt_id"]], row["decision_id"])
+        )[:limit]
+        if not found:
+            return []
+        times = [row["at_ms"] for row in found]
+        told = self._counted("decisions", {row["attempt_id"] for row in found}, DECISIONS.names, min(times), max(times))
+        by_id = {(row["attempt_id"], row["decision_id"]): row for row in told.to_pylist()}
+        return [_parsed(by_id[row["attempt_id"], row["decision_id"]]) for row in found]
+
+    def naming(self, bundle: str, rounds: Sequence[Row]) -> list[Row]:
+        """Decisions of these rounds whose evidence names the bundle, newest round first."""
+        if not rounds:
+            return []
+        order = {row["attempt_id"]: number for number, row in enumerate(rounds)}
+        times = [row["at_ms"] for row in rounds]
+        table = self._counted("decisions", order, DECISIONS.names, min(times), max(times))
+        table = table.filter(pc.match_substring(table["evidence_json"], json.dumps(bundle)))
+        rows = sorted(table.to_pylist(), key=lambda row: (order[row["attempt_id"]], row["decision_id"]))
+        return [_parsed(row) for row in rows]
+
+    def scores(self, of_round: Row) -> list[Row]:
+        """The scores of one round, highest first, each with its reason in words."""
+        at_ms, attempt_id = of_round["at_ms"], of_round["attempt_id"]
+        rows: list[Row] = self._counted("broker_scores", {attempt_id}, BROKER_SCORES.names, at_ms, at_ms).to_pylist()
+        told = self._counted("decisions", {attempt_id}, DECISIONS.names, at_ms, at_ms).to_pylist()
+        evidence = {(row["source"], row["reason"]): _parsed(row)["evidence"] for row in reversed(told)}
+        for row in rows:
+            seen = evidence.get((row["broker"], row["reason"]), {})
+            # a round's decisions tell of scores after the moves before them; the row has those it began with
+            began = {
+                name: row[name] * SCORE_UNIT for name in ("score", "mean") if name in seen and row[name] is not None
+            }
+            row["reason_words"] = reason_words(row["reason"], {**seen, **began}) or None
+        return sorted(rows, key=lambda row: (-(row["score"] if row["score"] is not None else -1.0), row["broker"]))
+
+    def _counted(
+        self, name: str, attempts: Iterable[str], columns: Sequence[str], from_ms: int = 0, up_to_ms: int | None = None
+    ) -> pa.Table:
+        rows = self._reader.rows(name, "at_ms", above=from_ms - 1, up_to=up_to_ms, columns=columns)
+        wanted = pa.array(list(attempts), pa.string())
+        return rows.filter(pc.is_in(rows["attempt_id"].cast(pa.string()), value_set=wanted))
+
+    def _attempts(self) -> dict[str, int]:
+        """Attempt id -> seq of the first entry of the journal that names it."""
+        if self._named is None:
+            entries = self._reader.rows("journal", "seq", columns=["seq", "attempt_id"])
+            named = entries.filter(pc.is_valid(entries["attempt_id"])).sort_by([("seq", "descending")])
+            self._named = dict(zip(named["attempt_id"].to_pylist(), named["seq"].to_pylist(), strict=True))
+        return self._named
+
+
+def _parsed(row: Mapping[str, Any]) -> Row:
+    result = {name: value for name, value in row.items() if name not in JSON_COLUMNS}
+    result |= {name.removesuffix("_json"): json.loads(row[name]) if row[name] else {} for name in JSON_COLUMNS}
+    return result | {"reason_words": decision_words(result), "outcome_words": reason_words(row["outcome"]) or None}
+
+
+def candidates_of(decision: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The bundle-target pairs; of a strategy that does not judge pairs, the bundles; of a placement, the brokers.
+
+    The best first.
+    """
+    rows: list[Mapping[str, Any]] = next(
+        (decision["evidence"][name] for name in CANDIDATES if decision["evidence"].get(name)), []
+    )
+    return [{"bundle": decision["bundle"], **row} for row in rows]
+
+
+def giver_of(decision: Mapping[str, Any]) -> str | None:
+    """The broker whose bundles the candidates are.
+
+    Exchanges of version 0.1.0 have those of the fuller broker with both halves.
+    """
+    pairs = candidates_of(decision)
+    others = bool(decision["evidence"].get("swapped_with")) and any(
+        p.get("target") == decision["source"] for p in pairs
+    )
+    giver = decision["target"] if others else decision["source"]
+    return None if giver is None else str(giver)

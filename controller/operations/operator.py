@@ -1,0 +1,118 @@
+"""An operator's side: send a command to Kafka, wait until the journal has answered. No JVM.
+
+The answer is read from the journal table, not from the process that happens to run the controller: what is journaled
+is what happens.
+"""
+
+from __future__ import annotations
+
+import getpass
+import socket
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from controller.bus.cluster import KafkaUnavailable
+from controller.bus.producer import JsonProducer
+from controller.bus.topics import TopicNames
+from controller.config.settings import Settings
+from controller.domain.entries import Entry, Kind
+from controller.domain.errors import BallastError
+from controller.domain.events import VERSION
+from controller.ledger.follower import Follower
+from controller.process.clock import wall_ms
+
+POLL_S = 0.1
+TAKEN_S = 30.0
+
+
+class NoAnswer(BallastError):
+    """Raised when the journal says nothing about a command in time: is the controller running?"""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a command."""
+
+    command_id: str
+    accepted: bool
+    reason: str
+    seq: int
+
+
+class Operator:
+    """Sends commands and follows the journal. Close it, or use it in a `with`."""
+
+    def __init__(self, settings: Settings, who: str | None = None) -> None:
+        self._settings = settings
+        self._names = TopicNames(settings.kafka.topic_prefix)
+        self._who = who or f"{getpass.getuser()}@{socket.gethostname()}"
+        self._producer: JsonProducer | None = None
+        self.follower = Follower(settings.tables.root)
+        self.follower.bootstrap()
+        self.seen: list[Entry] = []  # every entry applied since the start
+
+    def __enter__(self) -> Operator:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Flush and disconnect."""
+        if self._producer is not None:
+            self._producer.close()
+
+    def poll(self) -> list[Entry]:
+        """What the journal has got since the last look."""
+        fresh = self.follower.catch_up()
+        self.seen += fresh
+        return fresh
+
+    def send(self, kind: str, args: Mapping[str, Any], why: str = "", command_id: str | None = None) -> str:
+        """Put the command into Kafka; returns its id. The same id twice happens once.
+
+        Raises KafkaUnavailable when Kafka does not confirm it.
+        """
+        if self._producer is None:
+            kafka = self._settings.kafka
+            self._producer = JsonProducer(kafka.bootstrap_servers, "ballast-operator", kafka.client)
+        identity = command_id or uuid.uuid4().hex
+        record = {"v": VERSION, "id": identity, "kind": kind, "args": dict(args), "who": self._who, "why": why}
+        meant_for = self.follower.state.journal_id or ""
+        record |= {"sent_ms": wall_ms(), "journal_id": meant_for}
+        sent = self._producer.send(self._names.commands, record, key=identity)
+        self._producer.flush()
+        if error := sent.exception(TAKEN_S):
+            raise KafkaUnavailable(
+                f"Kafka did not confirm command {identity} on topic {self._names.commands} ({error}): is "
+                "kafka.topic_prefix right, and has `ballast run` created the topic? (`ballast journal` tells whether "
+                "it was carried out all the same)"
+            )
+        return identity
+
+    def wait(self, command_id: str, timeout_s: float = 30.0) -> Outcome:
+        """The journal's answer; raises NoAnswer."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            for entry in self.poll():
+                if entry.command_id == command_id and _answers(entry):
+                    accepted = entry.kind is Kind.COMMAND_ACCEPTED
+                    return Outcome(command_id, accepted, entry.reason or "", entry.seq)
+            if time.monotonic() > deadline:
+                raise NoAnswer(
+                    f"command {command_id} has no answer after {timeout_s:g} s; it stays in Kafka and is carried out "
+                    "when a controller runs (see `ballast status`)"
+                )
+            time.sleep(POLL_S)
+
+    def run(self, kind: str, args: Mapping[str, Any], why: str = "", timeout_s: float = 30.0) -> Outcome:
+        """Send and wait. Arguments that are None are left out."""
+        given = {name: value for name, value in args.items() if value is not None}
+        return self.wait(self.send(kind, given, why), timeout_s)
+
+
+def _answers(entry: Entry) -> bool:
+    return entry.kind in (Kind.COMMAND_ACCEPTED, Kind.COMMAND_REJECTED)

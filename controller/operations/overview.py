@@ -1,0 +1,271 @@
+"""The documents behind `ballast status`, `brokers` and `bundles`: plain values made of the state and a few tables.
+
+Times in a document are ms since the epoch or ms of duration, as their names say; text forms are made when printed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow.compute as pc
+
+from controller.control.strays import STRAY_AGENT, STRAY_COMMAND, STRAY_CONTROLLER
+from controller.domain.entries import Entry, Kind
+from controller.domain.load import RESOURCES
+from controller.domain.ownership import IN_FLIGHT, Ownership
+from controller.domain.reason_words import reason_words
+from controller.domain.state import ClusterState, is_foreign
+from controller.ledger.loads import loads_progress
+from controller.operations.evidence_view import EvidenceView
+from controller.operations.liveness import OFFLINE, SILENT_AFTER_MS, Heard
+from controller.operations.reading import Reader
+
+HOUR_MS = 3_600_000
+LOOK_BACK_MS = 600_000  # a bundle without a report for so long has no current load
+Row = dict[str, Any]
+
+
+def status(reader: Reader, now_ms: int, heard: Heard | None, kafka_error: str | None) -> Row:
+    """Everything that `ballast status` tells. `problems` lists what needs somebody's attention now."""
+    state = reader.state()
+    recent = [Entry.from_row(r) for r in reader.rows("journal", "at_ms", above=now_ms - HOUR_MS).to_pylist()]
+    progress = loads_progress(reader.root)
+    document: Row = {
+        "controller": _controller(state, now_ms, heard, kafka_error),
+        "journal_id": state.journal_id,
+        "seq": state.seq,
+        "mode": state.mode,
+        "guard_frozen": state.frozen,
+        "strategy_by_command": state.strategy or None,
+        "overrides": len(state.overrides),
+        "brokers": _broker_counts(state),
+        "namespaces": len(state.namespaces),
+        "bundles": dict(sorted(Counter(r.state.value for r in state.bundles.values()).items())),
+        "in_flight": in_flight(reader, state, now_ms),
+        "last_round": _last_round(reader, now_ms),
+        "loads": {
+            "newest_event_ms": progress.newest_event_ms if progress else None,
+            "lag_ms": now_ms - progress.newest_event_ms if progress else None,
+        },
+        "quarantined_last_hour": _quarantined(reader, now_ms - HOUR_MS),
+        "alarms_last_hour": [alarm_row(e) for e in recent if e.kind is Kind.ALARM],
+    }
+    return document | {"problems": _problems(document)}
+
+
+def in_flight(reader: Reader, state: ClusterState, now_ms: int) -> list[Row]:
+    """Bundles between two owners, oldest first, with the time since the journal said so."""
+    moving = sorted((r for r in state.bundles.values() if r.state in IN_FLIGHT), key=lambda r: r.seq)
+    if not moving:
+        return []
+    entries = reader.rows("journal", "seq", above=moving[0].seq - 1, columns=["seq", "at_ms"])
+    said_ms = dict(zip(entries["seq"].to_pylist(), entries["at_ms"].to_pylist(), strict=True))
+    return [
+        {**ownership_row(r), "since_ms": said_ms.get(r.seq), "age_ms": now_ms - said_ms.get(r.seq, now_ms)}
+        for r in moving
+    ]
+
+
+def ownership_row(record: Ownership) -> Row:
+    """One bundle as the journal's newest word has it."""
+    return {
+        "bundle": str(record.bundle),
+        "state": record.state.value,
+        "epoch": record.epoch,
+        "owner": record.by.broker if record.by else None,
+        "to": record.to.broker if record.to else None,
+        "cause": record.cause or None,
+        "entry_seq": record.seq,
+        "moved_at_ms": record.moved_at_ms or None,
+    }
+
+
+def alarm_row(entry: Entry) -> Row:
+    """An alarm as status lists it."""
+    named = {"bundle": entry.bundle, "broker": entry.broker}
+    words = reason_words(entry.reason) or None
+    told = {"reason": entry.reason, "reason_words": words, **named, "data": dict(entry.data)}
+    return {"seq": entry.seq, "at_ms": entry.at_ms, **told}
+
+
+def broker_rows(reader: Reader) -> list[Row]:
+    """Every registered broker with what it owns and its row in the last round's scores."""
+    state = reader.state()
+    evidence = EvidenceView(reader)
+    last = evidence.last_round()
+    scores = {row["broker"]: row for row in evidence.scores(last)} if last else {}
+    owned = Counter(r.by.broker for r in state.bundles.values() if r.by is not None)
+    coming = Counter(r.to.broker for r in state.bundles.values() if r.to is not None)
+    rows = []
+    for broker in sorted(state.brokers.values(), key=lambda b: b.id):
+        score = scores.get(broker.id, {})
+        rows.append(
+            {
+                "broker": broker.id,
+                "state": "alive" if state.alive(broker.session) else "gone",
+                "incarnation": broker.session.incarnation,
+                "session": str(broker.session),
+                "drained": broker.drained,
+                "leaving": broker.leaving,
+                "runtime": broker.runtime,
+                "bundles": owned[broker.id],
+                "coming": coming[broker.id],
+                "score": score.get("score"),
+                "utilisations": {r: score.get(f"{r}_utilisation") for r in RESOURCES} if score else {},
+                "hits": score.get("hits"),
+                "is_source": score.get("is_source"),
+                "reason": score.get("reason"),
+                "reason_words": score.get("reason_words"),
+                "scored_at_ms": last["at_ms"] if last and score else None,
+                "lookup_url": broker.info.get("lookup_url"),
+                "data_address": broker.info.get("data_address"),
+                "capacity": broker.info.get("capacity"),
+            }
+        )
+    return rows
+
+
+def bundle_rows(
+    reader: Reader, namespace: str | None, broker: str | None, ownership_state: str | None
+) -> tuple[list[Row], int]:
+    """Bundles that match, busiest first, with their short averages. Without a state: all but retired ones.
+
+    Returns the rows and the journal seq they stand at.
+    """
+    state = reader.state()
+    chosen = [
+        r
+        for r in state.bundles.values()
+        if (r.state.value == ownership_state if ownership_state else r.state.value != "retired")
+        and (namespace is None or r.bundle.namespace == namespace)
+        and (broker is None or broker in (r.by and r.by.broker, r.to and r.to.broker))
+    ]
+    loads = _loads(reader)
+    rows = [ownership_row(r) | _load_of(loads.get(str(r.bundle))) for r in chosen]
+    return sorted(rows, key=lambda row: (-(row["throughput"] or 0.0), row["bundle"])), state.seq
+
+
+def namespace_rows(state: ClusterState) -> list[Row]:
+    """Every namespace with its living bundles and who holds them."""
+    rows = []
+    for namespace, bundles in sorted(state.namespaces.items()):
+        records = [state.bundles[str(b)] for b in bundles]
+        holders = Counter(r.by.broker for r in records if r.by is not None)
+        topics = sum(_in_namespace(topic, namespace) for topic in state.topics)
+        rows.append(
+            {
+                "namespace": namespace,
+                "bundles": len(bundles),
+                "topics_created": topics,
+                "owned": sum(holders.values()),
+                "brokers": dict(sorted(holders.items())),
+            }
+        )
+    return rows
+
+
+def _in_namespace(topic: str, namespace: str) -> bool:
+    return topic.partition("://")[2].startswith(f"{namespace}/")
+
+
+def _loads(reader: Reader) -> dict[str, Row]:
+    """The newest short averages by bundle; of one that has moved, those of its newest reporter."""
+    rows = reader.newest_by("bundle_load", "as_of_ms", ("bundle",), LOOK_BACK_MS)
+    return {str(row["bundle"]): row for row in rows}
+
+
+def _load_of(row: Mapping[str, Any] | None) -> Row:
+    if row is None:
+        return {"msg_rate": None, "throughput": None, "topics": None, "sessions": None, "backlog_bytes": None}
+    return {
+        "msg_rate": row["msg_rate_in"] + row["msg_rate_out"],
+        "throughput": row["throughput_in"] + row["throughput_out"],
+        "topics": row["topics"],
+        "sessions": row["sessions"],
+        "backlog_bytes": row["backlog_bytes"],
+    }
+
+
+def _controller(state: ClusterState, now_ms: int, heard: Heard | None, kafka_error: str | None) -> Row:
+    stray = heard if heard is not None and is_foreign(state.journal_id, heard.journal_id) else None
+    silent_ms = max(0, now_ms - heard.at_ms) if heard and stray is None else None
+    alive: bool | None = None
+    if kafka_error is None:
+        alive = silent_ms is not None and silent_ms <= SILENT_AFTER_MS and state.controller_running
+    return {
+        "instance": state.instance or None,
+        "journal_says_running": state.controller_running,
+        "alive": alive,
+        "silent_ms": silent_ms,
+        "not_asked": kafka_error,
+        "heard_of_another_journal": stray and {"instance": stray.instance, "journal_id": stray.journal_id},
+    }
+
+
+def _broker_counts(state: ClusterState) -> Row:
+    alive = state.live_brokers()
+    return {
+        "registered": len(state.brokers),
+        "alive": len(alive),
+        "drained": [b.id for b in alive if b.drained],
+        "leaving": [b.id for b in alive if b.leaving],
+        "gone": sorted(set(state.brokers) - {b.id for b in alive}),
+    }
+
+
+def _last_round(reader: Reader, now_ms: int) -> Row | None:
+    evidence = EvidenceView(reader)
+    last = evidence.last_round()
+    if last is None:
+        return None
+    sources = [row["broker"] for row in evidence.scores(last) if row["is_source"]]
+    kept = ("round_id", "at_ms", "mode", "strategy", "moves", "splits", "skips", "mean_score", "max_score", "seq")
+    return {name: last[name] for name in kept} | {"age_ms": now_ms - last["wall_ms"], "sources": sources}
+
+
+def _quarantined(reader: Reader, since_ms: int) -> Row:
+    rows = reader.rows("quarantine", "detected_ms", above=since_ms, columns=["rule"])
+    counts = {row["values"]: row["counts"] for row in pc.value_counts(rows["rule"]).to_pylist()}
+    return {"total": rows.num_rows, "rules": dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))}
+
+
+def _strays(document: Mapping[str, Any]) -> list[str]:
+    """Whoever of another journal spoke on these topics: the controller heard last, and what was alarmed."""
+    found = []
+    heard = document["controller"]["heard_of_another_journal"]
+    if heard:
+        found.append(
+            f"these topics are used by controller {heard['instance']} of journal {heard['journal_id']}, not by that "
+            "of these tables: is --conf or tables.root right? (docs/recovery.md)"
+        )
+    for alarm in document["alarms_last_hour"]:
+        if alarm["reason"] in (STRAY_CONTROLLER, STRAY_AGENT):
+            who = alarm["data"].get("instance") or alarm["data"].get("session")
+            found.append(
+                f"{alarm['reason'].replace('_', ' ')}: {who} of journal {alarm['data']['journal_id']} spoke on these "
+                f"topics, which are this journal's, {document['journal_id']}: end it (docs/recovery.md)"
+            )
+        elif alarm["reason"] == STRAY_COMMAND:
+            said = alarm["data"]
+            found.append(
+                f"stray command: {said['who'] or 'somebody'} sent {said['kind']} for journal {said['journal_id']} to "
+                f"these topics, which are this journal's, {document['journal_id']}: it was ignored (docs/recovery.md)"
+            )
+    return found
+
+
+def _problems(document: Mapping[str, Any]) -> list[str]:
+    controller, found = document["controller"], _strays(document)
+    if controller["not_asked"] not in (None, OFFLINE):
+        found.append(controller["not_asked"])
+    if not controller["journal_says_running"]:
+        found.append("no controller runs: start one with `ballast run`")
+    elif controller["alive"] is False:
+        found.append(f"controller {controller['instance']} is silent: it was killed or cannot reach Kafka")
+    if document["guard_frozen"]:
+        found.append("the mass-failure guard holds leases: bring brokers back, or `ballast thaw`")
+    if document["brokers"]["registered"] and not document["brokers"]["alive"]:
+        found.append("no broker is alive")
+    return found

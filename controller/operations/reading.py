@@ -1,0 +1,89 @@
+"""What commands read from the tables: the state, rows of a range, newest rows. No JVM, no Kafka, nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from controller.config.places import check_old_place
+from controller.config.settings import Settings
+from controller.domain.errors import BallastError
+from controller.domain.state import ClusterState
+from controller.ledger.files import read_range, surviving_vacuum
+from controller.ledger.snapshots import load_state
+from controller.ledger.tables import TableRoot
+from controller.process.paths import RUN
+from schemas.catalog import TABLES
+
+
+class NoTables(BallastError):
+    """Raised when there is no journal where the configuration says that the tables are."""
+
+
+def no_tables(root: str, file: Path | None = None) -> NoTables:
+    """What to raise where no tables are, with the next step. `file`: the configuration that says so."""
+    return NoTables(
+        f"no tables at {root}: start a controller (`ballast run` or `make demo`), "
+        f"or say where they are with --conf FILE or --set tables.root=PATH{_found_nearby(file)}"
+    )
+
+
+class Reader:
+    """The tables of one cluster, read at their newest versions. Raises NoTables when there are none,
+    ConfigError when they are where 0.1.0 would have looked."""
+
+    def __init__(self, settings: Settings) -> None:
+        check_old_place(settings)
+        self.root = TableRoot(settings.tables.root)
+        if not self.root.exists("journal"):
+            raise no_tables(self.root.root, settings.file)
+
+    def state(self) -> ClusterState:
+        """The cluster as the journal tells it now."""
+        return load_state(self.root)
+
+    def rows(
+        self, name: str, column: str, above: int = -1, up_to: int | None = None, columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """Rows with above < column <= up_to; empty for a table that has not been created."""
+        record = TABLES[name]
+
+        def read() -> pa.Table:
+            return read_range(self.root.open(name), self.root.log(name), record, column, above, up_to, columns)
+
+        if not self.root.exists(name):
+            wanted = columns or record.names
+            return pa.table({c: pa.array([], pa.null()) for c in wanted})
+        return surviving_vacuum(read)
+
+    def newest(self, name: str, column: str) -> int | None:
+        """The largest value of a column that has file statistics (one of a table's first 32)."""
+        if not self.root.exists(name):
+            return None
+        actions = pa.table(self.root.open(name).get_add_actions(flatten=True))
+        if not actions.num_rows or f"max.{column}" not in actions.column_names:
+            return None
+        found: int | None = pc.max(actions[f"max.{column}"]).as_py()
+        return found
+
+    def newest_by(self, name: str, column: str, key: Sequence[str], within: int) -> list[dict[str, object]]:
+        """Of each key the row with the largest `column`, looking back `within` from the newest row of all."""
+        newest = self.newest(name, column)
+        if newest is None:
+            return []
+        found: dict[tuple[object, ...], dict[str, object]] = {}
+        for row in self.rows(name, column, above=newest - within).sort_by(column).to_pylist():
+            found[tuple(row[k] for k in key)] = row
+        return list(found.values())
+
+
+def _found_nearby(but: Path | None) -> str:
+    """Configuration files that local runs have left; the likeliest reason is a forgotten --conf."""
+    runs = [place for place in RUN.glob("*/ballast.yaml") if (place.parent / "tables" / "journal").is_dir()]
+    newest_first = sorted(runs, reverse=True)  # their names say when
+    known = [place for place in (Path("ballast.yaml"), RUN / "ballast.yaml", *newest_first) if place.is_file()]
+    found = [str(place) for place in known if but is None or place.resolve() != but.resolve()]
+    return f"; there is {', '.join(found[:3])}" if found else ""

@@ -1,0 +1,43 @@
+"""`ballast status` where the controller has stopped: when that was, and what can still be done."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from controller.domain.entries import Kind
+from controller.operations.liveness import OFFLINE
+from controller.operations.reading import Reader
+
+NEXT = "no controller runs: start one with `ballast run`"
+DEMO = "demo"
+OVER = (
+    "this demo is over: its controller has stopped, its Kafka and brokers are gone. Its tables stay: `ballast "
+    "decisions`, `ballast explain`, `ballast journal` and docs/sql.md read them. `make demo` starts a new one; "
+    "to be rid of this one, delete its folder"
+)
+Row = dict[str, Any]
+
+
+def with_stop(reader: Reader, document: Row, profile: str, now_ms: int) -> Row:
+    """The document of `status`, told that it is about the past when the journal's last word is a controller's stop.
+
+    A demo is over when its Kafka, which ends with it, does not answer either.
+    """
+    controller = document["controller"]
+    if controller["journal_says_running"] or not controller["instance"]:
+        return document
+    at_ms = _stopped_at_ms(reader, document["seq"])
+    ago_ms = None if at_ms is None else max(0, now_ms - at_ms)
+    stopped = {**controller, "stopped_at_ms": at_ms, "stopped_ms_ago": ago_ms}
+    no_kafka = controller["not_asked"] if controller["not_asked"] != OFFLINE else None
+    over = profile == DEMO and no_kafka is not None
+    kept = [problem for problem in document["problems"] if not over or problem != no_kafka]  # OVER says it
+    problems = [OVER if over and problem == NEXT else problem for problem in kept]
+    return {**document, "controller": stopped, "demo_is_over": over, "problems": problems}
+
+
+def _stopped_at_ms(reader: Reader, seq: int) -> int | None:
+    """When the last controller said that it stops: the journal's last entry, or one soon before."""
+    rows = reader.rows("journal", "seq", above=seq - 100, columns=["seq", "kind", "at_ms"]).to_pylist()
+    stops = [row for row in rows if row["kind"] == Kind.CONTROLLER_STOPPED.value]
+    return max(stops, key=lambda row: int(row["seq"]))["at_ms"] if stops else None

@@ -1,0 +1,1 @@
+"""Strategy `headroom`: relieve brokers that are full or well above the mean."""

@@ -1,0 +1,1 @@
+"""Strategy `steady`, the default: few moves, each worth it, on what lasts."""

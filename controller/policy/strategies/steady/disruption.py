@@ -1,0 +1,33 @@
+"""What a move does to those who use the bundle, relative to the other bundles of its broker.
+
+Each of sessions, unacknowledged messages and backlog counts by how it compares with the source's average bundle, and
+lately moved bundles cost more. 0 means that nobody notices; the sum stays below 1.5.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from controller.domain.load import BUNDLE_FIELDS
+from controller.policy.view.costs import Floats
+from controller.policy.view.frame import Ints
+from controller.policy.view.snapshot import Snapshot
+
+_F = {name: at for at, name in enumerate(BUNDLE_FIELDS)}
+SHARES = (("sessions", 0.5), ("unacked", 0.25), ("backlog_bytes", 0.25))
+RECENT_MS, RECENT_SHARE = 4 * 3_600_000, 0.5
+
+
+def disruption(snapshot: Snapshot, bundles: Ints) -> Floats:
+    """[n] of the bundles of one source; at least one."""
+    fields = snapshot.fields[bundles]
+    sessions = np.maximum(fields[:, _F["sessions"]], fields[:, _F["producers"]] + fields[:, _F["consumers"]])
+    result = np.zeros(len(bundles))
+    for name, share in SHARES:
+        value = sessions if name == "sessions" else fields[:, _F[name]]
+        mean = float(value.mean())
+        if mean > 0:
+            result += share * value / (value + mean)
+    moved = snapshot.moved_at_ms[bundles]
+    age = np.clip((snapshot.at_ms - moved) / RECENT_MS, 0.0, 1.0)
+    return np.asarray(result + np.where(moved > 0, RECENT_SHARE * (1.0 - age), 0.0))

@@ -1,0 +1,170 @@
+"""Utilisation as it would be after the moves chosen so far. Work is conserved: what leaves one broker arrives at
+another, at what it costs there (invariant I7).
+
+Only resources with a weight > 0 count (C of them). A broker's score is its largest weighted utilisation. The *level*
+is what every broker would have if all work were shared out by capacity: the largest of the resources' means over the
+brokers that take part; it is the same after every move. A broker whose base alone (what it uses without any traffic)
+is clearly above the level is *occupied* and takes no part: nothing can bring it down. Where isolation parts the brokers
+into pools that can share nothing, each pool has a level of its own and is a *part* of the model: a view with that
+level, of the same brokers.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controller.domain.load import SCORE_UNIT
+from controller.domain.overrides import AVOID
+from controller.policy.overrides import concerned_by
+from controller.policy.placement.tables import pools_of, tally_of
+from controller.policy.strategies.steady.capacity import CPU, Capacity
+from controller.policy.view.costs import Floats
+from controller.policy.view.frame import Ints
+from controller.policy.view.snapshot import Snapshot
+
+OCCUPIED = 0.25  # of the level: so far above it a base is out of reach
+LEAST_LEVEL = 0.10  # deviations are measured against the level, but a nearly idle cluster's noise is not worth a move
+
+
+class Model:
+    """See the module's text."""
+
+    def __init__(self, snapshot: Snapshot, capacity: Capacity) -> None:
+        self.snapshot, self.capacity = snapshot, capacity
+        self._counted = np.flatnonzero(snapshot.weights > 0)
+        weights = snapshot.weights[self._counted]
+        limit = snapshot.limit[:, self._counted]
+        usage = snapshot.usage[:, self._counted]
+        known = np.isfinite(limit) & np.isfinite(usage)
+        speed = np.ones(limit.shape)
+        speed[:, self._counted == CPU] = capacity.speed[:, None]
+        self._speed = speed
+        self.rate: Floats = np.where(
+            known, weights * speed / np.where(known, limit, 1.0), 0.0
+        )  # [B x C] a unit of work
+        self.used: Floats = np.where(known, weights * np.maximum(usage, 0.0) / np.where(known, limit, 1.0), 0.0)
+        self.score: Floats = self.used.max(axis=1, initial=0.0)
+        cpu = np.flatnonzero(self._counted == CPU)
+        self.base: Floats = (weights * known / np.where(known, limit, 1.0))[:, cpu].sum(axis=1) * capacity.base
+        self.takes_part: NDArray[np.bool_]  # [B], and what follows from who does: set by `_share`
+        self.room: Floats
+        self.level: float
+        self.norm: float
+        self._able: NDArray[np.bool_] = snapshot.eligible & ~capacity.foreign & ~capacity.impossible
+        self.totals: Floats = snapshot.totals.copy()
+        self.owner: Ints = snapshot.owner.copy()
+        self._avoided = _avoided(snapshot)
+        self.tally = tally_of(snapshot)
+        self.set_levels()
+
+    def set_levels(self) -> None:
+        """Reckon the levels anew: what goes from one pool to another changes both."""
+        self._share(self._able)
+        self.levels: Floats = np.full(len(self.score), self.level)
+        self.norms: Floats = np.full(len(self.score), self.norm)
+        self._parts: list[Model] = []
+        for pool in pools_of(self.snapshot):
+            part = copy(self)
+            part._parts = []
+            part._share(self._able & pool)
+            self.takes_part = np.where(pool, part.takes_part, self.takes_part)
+            self.levels[pool], self.norms[pool] = part.level, part.norm
+            self._parts.append(part)
+
+    @property
+    def parts(self) -> list[Model]:
+        """Of which each is balanced by itself; what moves in one is seen by all."""
+        return self._parts or [self]
+
+    @property
+    def occupied(self) -> NDArray[np.bool_]:
+        """[B] whose base alone keeps them above the level."""
+        return np.asarray(self._able & ~self.takes_part)
+
+    def _share(self, able: NDArray[np.bool_]) -> None:
+        """Who of them shares the work, and the level that this gives them: less without those that are occupied."""
+        self.takes_part = able
+        while True:
+            self.level, self.room = self._level(self.takes_part)
+            self.norm = max(self.level, LEAST_LEVEL)
+            shares = self.takes_part & (self.base <= self.level + OCCUPIED * self.norm)
+            if (shares == self.takes_part).all():
+                return
+            self.takes_part = shares
+
+    def _level(self, part: NDArray[np.bool_]) -> tuple[float, Floats]:
+        """The level, and each broker's capacity for the resource that sets it, 1.0 on average."""
+        if not part.any() or not len(self._counted):
+            return 0.0, np.ones(len(part))
+        capacity = np.where(self.rate > 0, 1.0 / np.where(self.rate > 0, self.rate, 1.0), 0.0)
+        all_of_it = capacity[part].sum(axis=0)
+        means = (self.used * capacity)[part].sum(axis=0) / np.maximum(all_of_it, 1e-300)
+        widest = int(np.argmax(means))
+        mean = capacity[part][:, widest].mean()
+        return float(means[widest]), capacity[:, widest] / mean if mean > 0 else np.ones(len(part))
+
+    def deviation(self) -> Floats:
+        """[B] how far above its level each is, as a fraction of it."""
+        return np.asarray((self.score - self.levels) / self.norms)
+
+    def fillable(self) -> Floats:
+        """[B] what part of the level its bundles could bring it: all of it but its base."""
+        return np.asarray(np.clip(1.0 - self.base / np.maximum(self.levels, 1e-12), 0.0, 1.0))
+
+    def work(self, bundles: Ints, source: int) -> Floats:
+        """[n x C] of a source's bundles, in units of the median broker."""
+        cost = self.snapshot.cost[bundles][:, self._counted]
+        explained = np.where(self._counted == CPU, self.capacity.explained[source], 1.0)
+        return np.asarray(cost * explained / self._speed[source])
+
+    def alone(self, bundles: Ints, broker: int) -> Floats:
+        """[n] the score that each of a broker's own bundles would give it without the others."""
+        return np.asarray((self.work(bundles, broker) * self.rate[broker]).max(axis=-1, initial=0.0))
+
+    def without(self, source: int, work: Floats) -> Floats:
+        """[n] the source's score without each piece of work."""
+        return np.asarray((self.used[source] - work * self.rate[source]).max(axis=-1, initial=0.0))
+
+    def with_(self, targets: Ints, work: Floats) -> Floats:
+        """[n x t] each target's score with each piece of work."""
+        return np.asarray((self.used[targets][None, :, :] + work[:, None, :] * self.rate[targets]).max(axis=-1))
+
+    def avoided(self, bundles: Ints, targets: Ints) -> NDArray[np.bool_]:
+        """[n x t], or [1 x 1] where nothing is: whether an operator said that the bundle should not go there."""
+        if not self._avoided:
+            return np.zeros((1, 1), bool)
+        return np.array([[(b, t) in self._avoided for t in targets.tolist()] for b in bundles.tolist()], bool)
+
+    def forbidden(self, bundles: Ints, targets: Ints, exchange: bool = False) -> Ints | None:
+        """[n x t] by which rule of placement the bundle must not go there, else ALLOWED; None: there are no rules."""
+        return None if self.tally is None else self.tally.codes(bundles, targets, exchange)
+
+    def move(self, bundle: int, work: Floats, target: int) -> None:
+        """Take a bundle and its work [C] from its owner to the target."""
+        source = int(self.owner[bundle])
+        for broker, sign in ((source, -1.0), (target, 1.0)):
+            self.used[broker] += sign * work * self.rate[broker]
+            self.totals[broker] += sign * self.snapshot.fields[bundle]
+            self.score[broker] = self.used[broker].max(initial=0.0)
+        self.owner[bundle] = target
+        if self.tally is not None:
+            self.tally.moved(bundle, target)
+
+
+def _avoided(snapshot: Snapshot) -> frozenset[tuple[int, int]]:
+    """Bundle and broker of every pair that an override forbids."""
+    index = {broker: at for at, broker in enumerate(snapshot.brokers)}
+    return frozenset(
+        (at, index[str(wish.broker)])
+        for wish in snapshot.frame.overrides
+        if wish.kind == AVOID and wish.broker in index
+        for at in concerned_by(snapshot, wish).tolist()
+    )
+
+
+def in_units(score: float) -> int:
+    """A score as evidence shows it, in 1 / SCORE_UNIT."""
+    return round(score * SCORE_UNIT)

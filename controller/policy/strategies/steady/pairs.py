@@ -1,0 +1,131 @@
+"""All pairs of some bundles of one source and some targets: what each brings, and the first rule each one fails.
+
+The gain of a pair is what it takes off the squared distances from the level, by capacity: so a move that fits the
+source's excess and the target's room counts most, whatever sizes the two brokers have. What it disrupts is taken off.
+Equal gains are told apart by bundle and broker order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controller.domain.decision import Reason
+from controller.domain.settings.policy import BrokerCaps
+from controller.policy.placement.constraints import over_caps
+from controller.policy.strategies.steady.model import Model, in_units
+from controller.policy.view.costs import Floats
+from controller.policy.view.frame import Ints
+from controller.policy.view.reason_codes import ALLOWED, CODES, REASONS
+
+SHOWN = 20
+DISRUPTION_SHARE = 0.3  # of a gain, that the largest disruption takes off
+
+
+class Bounds(NamedTuple):
+    """What a move must keep to, as scores; `least_relief` is multiplied by 0.75 + the bundle's disruption."""
+
+    source_at_least: float
+    target_at_most: float
+    least_relief: float
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Some bundles of one source."""
+
+    source: int
+    bundles: Ints  # [n]
+    work: Floats  # [n x C]
+    disruption: Floats  # [n]
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """n candidates x t targets; scores as fractions."""
+
+    candidates: Candidates
+    targets: Ints  # [t]
+    source_after: Floats  # [n]
+    target_after: Floats  # [n x t]
+    rule: Ints  # [n x t] ALLOWED, or the index into REASONS of the first rule that the pair fails
+    gain: Floats  # [n x t]
+
+    def best(self) -> tuple[int, int] | None:
+        """The allowed pair with the largest gain, as (row, column)."""
+        allowed = self.rule == ALLOWED
+        if not allowed.any():
+            return None
+        at = int(np.argmax(np.where(allowed, self.gain, -np.inf)))
+        return divmod(at, len(self.targets))
+
+    def obstacle(self) -> Reason:
+        """The rule by which the pair with the largest gain lost."""
+        return REASONS[int(self.rule.flat[int(np.argmax(self.gain))])]
+
+    def shown(self, bundles: tuple[str, ...], brokers: tuple[str, ...], most: int = SHOWN) -> list[dict[str, Any]]:
+        """The best pairs in order, allowed ones first, with predicted scores and the rule each lost by."""
+        rank = np.where(self.rule == ALLOWED, self.gain + 1e6, self.gain).ravel()
+        count = min(most, rank.size)
+        if not count:
+            return []
+        first = np.argpartition(-rank, count - 1)[:count]
+        rows = []
+        for at in first[np.lexsort((first, -rank[first]))].tolist():
+            row, column = divmod(at, len(self.targets))
+            code = int(self.rule[row, column])
+            rows.append(
+                {
+                    "bundle": bundles[self.candidates.bundles[row]],
+                    "target": brokers[self.targets[column]],
+                    "source_after": in_units(self.source_after[row]),
+                    "target_after": in_units(self.target_after[row, column]),
+                    "lost_by": "" if code == ALLOWED else REASONS[code].value,
+                }
+            )
+        return rows
+
+
+def evaluate(model: Model, found: Candidates, targets: Ints, bounds: Bounds, caps: BrokerCaps) -> Pairs:
+    """Judge every pair against the model as it stands. Needs at least one bundle and one target."""
+    source = found.source
+    before = float(model.score[source])
+    source_after = model.without(source, found.work)
+    target_after = model.with_(targets, found.work)
+    relief = before - source_after
+    rules = (
+        (model.avoided(found.bundles, targets), Reason.AVOIDED),
+        (_breaks_cap(model, found.bundles, targets, caps), Reason.BROKER_CAP),
+        ((relief < bounds.least_relief * (0.75 + found.disruption))[:, None], Reason.NOT_WORTH_MOVING),
+        (target_after > bounds.target_at_most, Reason.TARGET_ABOVE_MEAN),
+        ((source_after < bounds.source_at_least)[:, None], Reason.WOULD_NOT_IMPROVE),
+        (target_after > before - bounds.least_relief, Reason.WOULD_NOT_IMPROVE),
+    )
+    shape = target_after.shape
+    rule = np.full(shape, ALLOWED, np.int64)
+    for hit, reason in reversed(rules):
+        rule[np.broadcast_to(hit, shape)] = CODES[reason]
+    forbidden = model.forbidden(found.bundles, targets)
+    if forbidden is not None:
+        rule = np.where(forbidden != ALLOWED, forbidden, rule)
+    return Pairs(
+        found, targets, source_after, target_after, rule, _gain(model, found, targets, source_after, target_after)
+    )
+
+
+def _gain(model: Model, found: Candidates, targets: Ints, source_after: Floats, target_after: Floats) -> Floats:
+    level, source = model.level, found.source
+    at_source = (model.score[source] - level) ** 2 - (source_after - level) ** 2
+    at_target = (model.score[targets] - level)[None, :] ** 2 - (target_after - level) ** 2
+    gain = model.room[source] * at_source[:, None] + model.room[targets][None, :] * at_target
+    return np.asarray(gain - np.abs(gain) * DISRUPTION_SHARE * np.minimum(found.disruption, 1.0)[:, None])
+
+
+def _breaks_cap(model: Model, bundles: Ints, targets: Ints, caps: BrokerCaps) -> NDArray[np.bool_]:
+    if caps.max_topics is None and caps.max_bundle_memory_bytes is None and caps.max_throughput_bytes_per_s is None:
+        return np.zeros((1, 1), bool)
+    fields = model.snapshot.fields[bundles]
+    return over_caps(model.totals[targets][None, :, :] + fields[:, None, :], caps)

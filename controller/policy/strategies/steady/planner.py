@@ -1,0 +1,247 @@
+"""One round of `steady`: relieve the sources, then fill the idle; every chosen move changes the model at once.
+
+The highest source comes first. It gives away the pair with the largest gain, and so on until it is well within the
+tolerance. Where no pair fits: an exchange; then a split, so that a part can move; then a skip that says what stood in
+the way. A bundle that fills its broker by itself is seen to before the others are moved for its sake. An idle
+broker is filled to the level from the brokers above it, sources or not; nothing moves between the others for its sake.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controller.domain.decision import Reason
+from controller.domain.settings.policy import PolicySettings
+from controller.policy.placement.repair import bring_home, home_for
+from controller.policy.strategies.steady.advice import Advice
+from controller.policy.strategies.steady.candidates import near, picked, targets_within_rules
+from controller.policy.strategies.steady.capacity import Capacity
+from controller.policy.strategies.steady.choices import Choices
+from controller.policy.strategies.steady.hits import FILLED, Hits
+from controller.policy.strategies.steady.limits import STOP_SHARE, Limits
+from controller.policy.strategies.steady.model import Model
+from controller.policy.strategies.steady.pairs import Bounds, Candidates, Pairs, evaluate
+from controller.policy.strategies.steady.record import Record
+from controller.policy.strategies.steady.swap import best_swap, least_loaded
+from controller.policy.view.costs import Floats
+from controller.policy.view.frame import Ints
+from controller.policy.view.reason_codes import ALLOWED, counted, most_common
+from controller.policy.view.snapshot import Snapshot
+
+MIN_BUDGET = 8  # moves a round, however small the cluster
+SWAP_FROM = 0.06  # of the level: a smaller excess is not worth two moves
+MOST_FRUITLESS = 16  # searches for an exchange a round
+SPLIT_FROM = 0.25  # nor this one a split
+LARGER = 1.3  # a broker with so many times the capacity suits a bundle that fills its own
+WORTH_IT = 0.1  # of its broker's load: what such a bundle's move must bring
+
+
+class Planner:
+    """See the module's text. `plan()` once; what it found is in the attributes afterwards."""
+
+    def __init__(
+        self, snapshot: Snapshot, capacity: Capacity, model: Model, hits: Hits, settings: PolicySettings, advice: Advice
+    ) -> None:
+        self.snapshot, self.capacity, self.hits = snapshot, capacity, hits
+        self.settings, self.advice = settings, advice
+        wanted = int(np.ceil(settings.steady.budget * len(snapshot.brokers)))
+        self._enter(model)
+        self.record = Record(snapshot, capacity, model, hits, settings)
+        self.chosen = Choices(snapshot, model, self.record, snapshot.room.budget(max(MIN_BUDGET, wanted)))
+        self._fruitless = 0  # exchanges looked for and not found
+
+    def plan(self) -> None:
+        """Choose all moves of the round."""
+        whole = self.model
+        bring_home(self.snapshot, self._send_home)
+        if self.chosen.moves:
+            whole.set_levels()
+        for part in whole.parts:
+            self._enter(part)
+            self._relieve_all(self.hits.sources & part.takes_part)
+            takes = self.usable & (self.snapshot.target_block == ALLOWED)
+            for idle in np.flatnonzero(self.hits.idle & takes).tolist():
+                self._fill(idle)
+
+    def _enter(self, model: Model) -> None:
+        """What is done from now on is about these brokers and their level."""
+        self.model = model
+        self.limits = Limits.of(model, self.settings.steady)
+        self.usable = model.takes_part & ~self.capacity.slow
+
+    def _relieve_all(self, active: NDArray[np.bool_]) -> None:
+        while active.any():
+            source = int(np.argmax(np.where(active, self.model.score, -1.0)))
+            if self.model.score[source] <= self.limits.stop:
+                active[source] = False
+            elif self.chosen.spent(source):
+                self.record.deny(source, Reason.BUDGET_SPENT)
+                active[source] = False
+            else:
+                active[source] = self._relieve(source, active)
+
+    def _relieve(self, source: int, active: NDArray[np.bool_]) -> bool:
+        """One step of relief; whether another may follow."""
+        found = self._free_of(source)
+        if found is None:
+            return False
+        idle_only = self.hits.idle if self.record.short[source] else np.ones(len(active), bool)
+        targets = targets_within_rules(self.model, self.usable & ~active & idle_only & (self.chosen.left > 0), found)
+        if not len(targets):
+            self.record.deny(source, Reason.UNDER_PROVISIONED if self.record.short[source] else Reason.NO_TARGET)
+            return False
+        giant = self._giant(source)
+        if giant is not None:
+            done = self._relieve_of(giant, source, found, targets)
+            if done is not None:
+                return done
+        excess = float(self.model.score[source] - self.model.level)
+        close = near(found, self._relief(found), excess + self.model.level - self.limits.strict.source_at_least)
+        for bounds in self.limits.for_excess(excess / self.model.norm):
+            pairs = evaluate(self.model, close, targets, bounds, self.settings.caps)
+            best = pairs.best()
+            if best is not None:
+                self.chosen.best_of(pairs, best, self._why(source))
+                return True
+        far = excess / self.model.norm
+        if far > SWAP_FROM and self._exchange_best(source, found, targets, pairs):
+            return True
+        if far > SPLIT_FROM:
+            self._cut_or_say(source, close, pairs, excess)
+        else:
+            self.record.deny(source, pairs.obstacle(), self.record.lost(pairs))
+        return False
+
+    def _relief(self, found: Candidates) -> Floats:
+        return np.asarray(self.model.score[found.source] - self.model.without(found.source, found.work))
+
+    def _giant(self, source: int) -> int | None:
+        """The source's largest bundle, free or not, if it alone is more than a broker should carry."""
+        largest = self.chosen.held.largest_of(source)
+        return largest[0] if largest is not None and largest[1] > self.limits.stop else None
+
+    def _relieve_of(self, giant: int, source: int, found: Candidates, targets: Ints) -> bool | None:
+        """A bundle that fills its broker by itself: to a larger broker, or cut, or left alone there.
+
+        None: other bundles should leave first, since neither is possible.
+        """
+        model = self.model
+        alone = float(model.alone(np.array([giant]), source)[0])
+        row = np.flatnonzero(found.bundles == giant)
+        if len(row):
+            only = picked(found, row)
+            fits_better = targets[model.room[targets] >= LARGER * model.room[source]]
+            bounds = Bounds(0.0, (1 - WORTH_IT) * float(model.score[source]), self.limits.strict.least_relief)
+            if len(fits_better):
+                pairs = evaluate(model, only, fits_better, bounds, self.settings.caps)
+                best = pairs.best()
+                if best is not None:
+                    self.chosen.best_of(pairs, best, self._why(source))
+                    return True
+            cut = self.advice.split(model, source, only, 0, float(model.score[source]) - model.level)
+            if isinstance(cut, int):
+                self.chosen.split(source, giant, cut, {})
+                return False
+        if model.score[source] > alone + STOP_SHARE * self.settings.steady.tolerance * model.norm:
+            return None
+        told = self.advice.for_bundle(giant, self.advice.obstacle(giant) or Reason.WOULD_NOT_IMPROVE)
+        self.record.deny(source, self.advice.obstacle(giant) or Reason.WOULD_NOT_IMPROVE, told)
+        return False
+
+    def _exchange_best(self, source: int, found: Candidates, targets: Ints, pairs: Pairs) -> bool:
+        """No single bundle fits: exchange two with one of the least loaded targets, if that helps."""
+        takes = self.usable[source] and self.snapshot.target_block[source] == ALLOWED
+        if self.chosen.spent(source, 2) or not takes or self._fruitless >= MOST_FRUITLESS:
+            return False
+        partners = least_loaded(self.model, targets[self.chosen.left[targets] >= 2])
+        self.record.visited[partners] = True
+        swap = best_swap(self.model, self.chosen.held, found, partners, self.limits.loose)
+        if swap is None:
+            self._fruitless += 1
+            return False
+        told = {**self.record.seen(source), **self.record.lost(pairs)}
+        self.chosen.exchange(source, swap, self._why(source), told)
+        return True
+
+    def _cut_or_say(self, source: int, close: Candidates, pairs: Pairs, excess: float) -> None:
+        """Split the bundle that makes the source hot, or say why nothing can be done."""
+        evidence = self.record.lost(pairs)
+        largest = int(np.argmax(self._relief(close)))
+        bundle = int(close.bundles[largest])
+        cut = self.advice.split(self.model, source, close, largest, excess)
+        if isinstance(cut, int):
+            self.chosen.split(source, bundle, cut, evidence)
+        elif cut is not None:
+            self.record.deny(source, cut, {**evidence, **self.advice.for_bundle(bundle, cut)})
+        else:
+            self.record.deny(source, pairs.obstacle(), evidence)
+
+    def _fill(self, idle: int) -> None:
+        """Bring an idle broker to the level from the brokers above it, the highest first.
+
+        Overloaded ones come first and give no more than they must: what one gives beyond that stays with another.
+        """
+        full = max(self.settings.shed.overloaded_threshold, self.model.level)
+        self._fill_from(full, idle, self.limits.strict)
+        self._fill_from(self.model.level, idle, self.limits.filling)
+
+    def _fill_from(self, above: float, idle: int, bounds: Bounds) -> None:
+        """From every broker whose score is above that, until it no longer is."""
+        model = self.model
+        active = model.takes_part & (model.score > above) & (self.chosen.left > 0)
+        enough = model.level - FILLED * model.norm
+        while model.score[idle] < enough and active.any():
+            if self.chosen.spent(idle):
+                return
+            source = int(np.argmax(np.where(active, model.score, -1.0)))
+            pairs = self._fitting(source, idle, bounds)
+            best = pairs.best() if pairs is not None else None
+            if pairs is None or best is None:
+                active[source] = False
+            else:
+                self.chosen.best_of(pairs, best, Reason.UNDERLOADED)
+                active[source] = model.score[source] > above and self.chosen.left[source] > 0
+
+    def _fitting(self, source: int, idle: int, bounds: Bounds) -> Pairs | None:
+        found = self._free_of(source)
+        if found is None:
+            return None
+        close = near(found, self._relief(found), float(self.model.score[source] - bounds.source_at_least))
+        return evaluate(self.model, close, np.array([idle]), bounds, self.settings.caps)
+
+    def _send_home(self, bundle: int) -> bool:
+        """A bundle that isolation forbids where it is goes where it may be; False: nowhere, now."""
+        model, source = self.model, int(self.model.owner[bundle])
+        if model.tally is None or self.chosen.spent(source):
+            self.record.deny(source, Reason.BUDGET_SPENT)
+            return False
+        targets = np.flatnonzero(model.takes_part & (self.snapshot.target_block == ALLOWED) & (self.chosen.left > 0))
+        targets = targets[~np.broadcast_to(model.avoided(np.array([bundle]), targets), (1, len(targets)))[0]]
+        work = model.work(np.array([bundle]), source)
+        ceiling = max(self.settings.shed.overloaded_threshold, self.limits.stop)
+        target, why = home_for(model.tally, bundle, targets, model.with_(targets, work)[0], ceiling)
+        if target is None:
+            self.record.deny(source, why)
+            return False
+        policy = {"isolation": model.tally.rules.policy_name(bundle)}
+        self.chosen.transfer(bundle, work[0], (source, target), why, {**self.record.seen(source), **policy})
+        return True
+
+    def _free_of(self, source: int) -> Candidates | None:
+        """The source's bundles that may move; None when there are none, with the reason noted."""
+        self.record.visited[source] = True
+        found = self.chosen.held.free_of(source)
+        if len(found.bundles):
+            return found
+        held = self.chosen.held.all_of(source)
+        block = self.snapshot.bundle_block[held]
+        blocked = block[block != ALLOWED]
+        why = Reason.IN_FLIGHT if len(held) else Reason.NO_BUNDLES  # all that could move are named in this round
+        why = most_common(blocked) if len(blocked) else why
+        self.record.deny(source, why, {"bundles": len(held), "bundles_lost": counted(blocked)})
+        return None
+
+    def _why(self, source: int) -> Reason:
+        full = self.model.score[source] >= self.settings.shed.overloaded_threshold
+        return Reason.OVERLOADED if full else Reason.ABOVE_MEAN

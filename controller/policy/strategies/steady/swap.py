@@ -1,0 +1,160 @@
+"""An exchange of two bundles, where no single one fits: the larger leaves the source, the smaller comes back.
+
+Judged like a move of the difference, but that two bundles are disrupted; both brokers end within their bounds.
+(Pulsar's TransferShedder swaps as well; here source, target and both bundles are chosen together.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from controller.domain.decision import Reason
+from controller.policy.strategies.steady.candidates import Held, picked
+from controller.policy.strategies.steady.model import Model, in_units
+from controller.policy.strategies.steady.pairs import Bounds, Candidates
+from controller.policy.view.costs import Floats
+from controller.policy.view.frame import Ints
+from controller.policy.view.placement_rules import NO_GROUP
+from controller.policy.view.reason_codes import ALLOWED, CODES, REASONS
+
+PARTNERS = 4  # targets that are looked into
+PAYS = 3.0  # times what a single move must bring: two bundles are disturbed for it
+SHOWN = 5  # exchanges in the evidence of either half
+MOST = 32  # bundles of either side: the largest of the source, the ones of the target by size
+
+
+class Swap(NamedTuple):
+    """Rows of what leaves and what returns, with the target; what else could have left, and returned, for evidence."""
+
+    target: int
+    leaving: int
+    leaving_work: Floats
+    returning: int
+    returning_work: Floats
+    leavers: list[dict[str, Any]]
+    returners: list[dict[str, Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class _Judged:
+    """All exchanges of n bundles of the source and m of one target. Scores as fractions."""
+
+    leaving: Candidates
+    returning: Candidates
+    source_after: Floats  # [n x m]
+    target_after: Floats  # [n x m]
+    rule: Ints  # [n x m] ALLOWED, or the index into REASONS of the first rule that the exchange fails
+    gain: Floats  # [n x m]
+
+    def best(self) -> tuple[float, int, int] | None:
+        """The largest gain of those that are allowed, with its row and column."""
+        gains = np.where(self.rule == ALLOWED, self.gain, -np.inf)
+        row, column = divmod(int(np.argmax(gains)), gains.shape[1])
+        return None if gains[row, column] == -np.inf else (float(gains[row, column]), row, column)
+
+    def swap(self, row: int, column: int, names: tuple[str, ...], brokers: tuple[str, ...]) -> Swap:
+        """The exchange of this row and column."""
+        leaving, returning = self.leaving, self.returning
+        gone, back = names[leaving.bundles[row]], names[returning.bundles[column]]
+        ends = brokers[leaving.source], brokers[returning.source]
+        scores = self.source_after, self.target_after
+        return Swap(
+            returning.source,
+            int(leaving.bundles[row]),
+            leaving.work[row],
+            int(returning.bundles[column]),
+            returning.work[column],
+            self._shown((slice(None), column), leaving, scores, {"target": ends[1], "in_exchange_for": back}, names),
+            self._shown(
+                (row, slice(None)), returning, scores[::-1], {"target": ends[0], "in_exchange_for": gone}, names
+            ),
+        )
+
+    def _shown(
+        self, of: tuple[Any, Any], found: Candidates, scores: tuple[Floats, Floats], told: dict[str, Any],
+        names: tuple[str, ...],
+    ) -> list[dict[str, Any]]:  # fmt: skip
+        """One row or column of the exchanges, the best first, with the rule that each lost by."""
+        rule, gain, (source_after, target_after) = self.rule[of], self.gain[of], (score[of] for score in scores)
+        best_first = np.lexsort((np.arange(len(gain)), -gain, rule != ALLOWED))[:SHOWN]
+        return [
+            {
+                "bundle": names[found.bundles[at]],
+                **told,
+                "source_after": in_units(source_after[at]),
+                "target_after": in_units(target_after[at]),
+                "lost_by": "" if rule[at] == ALLOWED else REASONS[rule[at]].value,
+            }
+            for at in best_first.tolist()
+        ]
+
+
+def best_swap(model: Model, held: Held, found: Candidates, targets: Ints, bounds: Bounds) -> Swap | None:
+    """The best exchange with one of the targets, or None."""
+    best: tuple[float, int, int, _Judged] | None = None
+    leaving = _largest(model, found)
+    for target in targets.tolist():
+        returning = _largest(model, held.free_of(target))
+        if not len(returning.bundles) or not len(leaving.bundles):
+            continue
+        judged = _judge(model, leaving, returning, bounds)
+        at = judged.best()
+        if at is not None and (best is None or at[0] > best[0]):
+            best = (*at, judged)
+    if best is None:
+        return None
+    _, row, column, judged = best
+    return judged.swap(row, column, model.snapshot.bundles, model.snapshot.brokers)
+
+
+def least_loaded(model: Model, targets: Ints) -> Ints:
+    """The few targets worth an exchange."""
+    return np.asarray(targets[np.argsort(model.score[targets], kind="stable")[:PARTNERS]])
+
+
+def _largest(model: Model, found: Candidates) -> Candidates:
+    if len(found.bundles) <= MOST:
+        return found
+    relief = model.score[found.source] - model.without(found.source, found.work)
+    rows = np.argsort(-relief, kind="stable")[:MOST]
+    return picked(found, np.sort(rows))
+
+
+def _judge(model: Model, leaving: Candidates, returning: Candidates, bounds: Bounds) -> _Judged:
+    """Every exchange of a bundle of the source and one of the target, against the model as it stands."""
+    source, target = leaving.source, returning.source
+    net = leaving.work[:, None, :] - returning.work[None, :, :]  # [n x m x C]
+    source_after = (model.used[source] - net * model.rate[source]).max(axis=-1)
+    target_after = (model.used[target] + net * model.rate[target]).max(axis=-1)
+    before = float(model.score[source])
+    least = PAYS * bounds.least_relief * (0.75 + leaving.disruption[:, None] + returning.disruption)
+    rules = (
+        (model.avoided(leaving.bundles, np.array([target])), Reason.AVOIDED),
+        (model.avoided(returning.bundles, np.array([source])).T, Reason.AVOIDED),
+        (before - source_after < least, Reason.NOT_WORTH_MOVING),
+        (target_after > bounds.target_at_most, Reason.TARGET_ABOVE_MEAN),
+        (source_after < bounds.source_at_least, Reason.WOULD_NOT_IMPROVE),
+    )
+    rule = _ruled_out(model, leaving, returning, source_after.shape)
+    for hit, reason in rules:
+        rule = np.where((rule == ALLOWED) & hit, CODES[reason], rule)
+    level = model.level
+    gain = model.room[source] * ((before - level) ** 2 - (source_after - level) ** 2)
+    gain = gain + model.room[target] * ((model.score[target] - level) ** 2 - (target_after - level) ** 2)
+    return _Judged(leaving, returning, source_after, target_after, rule, gain)
+
+
+def _ruled_out(model: Model, leaving: Candidates, returning: Candidates, shape: tuple[int, ...]) -> Ints:
+    """[n x m] the rule of placement that forbids either to go where the other is. Two bundles of one anti-affinity
+    group are not exchanged: nothing would be gained for the group."""
+    tally = model.tally
+    if tally is None:
+        return np.full(shape, ALLOWED, np.int64)
+    there = tally.codes(leaving.bundles, np.array([returning.source]), exchange=True)
+    back = tally.codes(returning.bundles, np.array([leaving.source]), exchange=True).T
+    one, other = tally.rules.group[leaving.bundles][:, None], tally.rules.group[returning.bundles]
+    grouped = np.where((one == other) & (one != NO_GROUP), CODES[Reason.ANTI_AFFINITY], ALLOWED)
+    return np.asarray(np.where(there != ALLOWED, there, np.where(back != ALLOWED, back, grouped)))

@@ -1,0 +1,1 @@
+"""Strategy `weighted`: limits by configurable providers, and nothing else."""

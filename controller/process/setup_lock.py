@@ -1,0 +1,99 @@
+"""The lock file of the JARs: exact coordinates and SHA-256 of every file, in two groups (`spark`, `kafka`).
+
+One line each, of two kinds:
+
+    root  GROUP  ORG:NAME:VERSION            asked for by hand; the only place where a JAR's version is written by
+    hand jar   GROUP  ORG:NAME:VERSION  SHA256    what the roots need, written by `python -m controller.process.setup
+    --refresh-lock`
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from controller.domain.errors import ConfigError
+
+GROUPS = ("spark", "kafka")
+
+
+@dataclass(frozen=True, order=True)
+class Coordinate:
+    """One Maven artifact."""
+
+    org: str
+    name: str
+    version: str
+
+    @classmethod
+    def parse(cls, text: str) -> Coordinate:
+        parts = text.split(":")
+        if len(parts) != 3 or not all(parts):
+            raise ConfigError(f"{text!r} is no coordinate: needed is ORG:NAME:VERSION")
+        return cls(*parts)
+
+    def __str__(self) -> str:
+        return f"{self.org}:{self.name}:{self.version}"
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.name}-{self.version}.jar"
+
+
+@dataclass(frozen=True, order=True)
+class LockedJar:
+    """One file of the cache: where it belongs and what it must hash to."""
+
+    group: str
+    coordinate: Coordinate
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Lock:
+    """The whole file. `roots` are (group, coordinate) pairs."""
+
+    roots: tuple[tuple[str, Coordinate], ...]
+    jars: tuple[LockedJar, ...]
+
+    def of_group(self, group: str) -> list[LockedJar]:
+        return [jar for jar in self.jars if jar.group == group]
+
+
+def read_lock(file: Path) -> Lock:
+    """Parses the lock; raises ConfigError naming file, line and what is wrong."""
+    roots: list[tuple[str, Coordinate]] = []
+    jars: list[LockedJar] = []
+    for number, line in enumerate(file.read_text().splitlines(), start=1):
+        fields = line.split("#", 1)[0].split()
+        match fields:
+            case []:
+                continue
+            case ["root", group, coordinate] if group in GROUPS:
+                roots.append((group, Coordinate.parse(coordinate)))
+            case ["jar", group, coordinate, sha256] if group in GROUPS and re.fullmatch("[0-9a-f]{64}", sha256):
+                jars.append(LockedJar(group, Coordinate.parse(coordinate), sha256))
+            case _:
+                raise ConfigError(
+                    f"{file}:{number}: {line.strip()!r} is neither `root GROUP ORG:NAME:VERSION` nor"
+                    f" `jar GROUP ORG:NAME:VERSION SHA256` with a group of {', '.join(GROUPS)}"
+                )
+    return Lock(tuple(roots), tuple(jars))
+
+
+def write_jars(file: Path, jars: Iterable[LockedJar]) -> None:
+    """Replaces the `jar` lines; comments and `root` lines stay as they are."""
+    kept = [line for line in file.read_text().splitlines() if not line.startswith("jar ")]
+    lines = [f"jar  {jar.group:5}  {jar.coordinate}  {jar.sha256}" for jar in sorted(jars)]
+    file.write_text("\n".join([*kept, *lines]) + "\n")
+
+
+def sha256_of(file: Path) -> str:
+    with file.open("rb") as stream:
+        digest = hashlib.sha256()
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()

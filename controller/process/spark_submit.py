@@ -1,0 +1,69 @@
+"""Starting a Spark application by spark-submit, with the JARs of the cache and the project's Spark settings.
+
+Without pyspark in this process: `controller` never imports it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from controller.domain.errors import ConfigError
+from controller.process.paths import CONF, ROOT, jars_of
+from controller.process.setup_java import find_java
+
+LOCAL_SPARK_CONF = CONF / "spark" / "local.conf"
+JOB = ROOT / "jobs" / "balance.py"
+
+
+def spark_submit_command(
+    job_arguments: Sequence[str], spark_conf: Path = LOCAL_SPARK_CONF, job: Path = JOB
+) -> list[str]:
+    """The command line. Raises ConfigError when Spark, its JARs or its settings are missing."""
+    jars = jars_of("spark")
+    if not jars:
+        raise ConfigError("Spark's JARs for Delta and Kafka are not in the cache: run `make setup` once")
+    if not spark_conf.is_file():
+        raise ConfigError(f"--spark-conf {spark_conf} does not exist: give a Spark properties file")
+    return [
+        str(_spark_home() / "bin" / "spark-submit"),
+        "--properties-file",
+        str(spark_conf),
+        "--jars",
+        ",".join(map(str, jars)),
+        str(job),
+        *job_arguments,
+    ]
+
+
+def spark_environment(environ: Mapping[str, str], spark_conf: Path = LOCAL_SPARK_CONF) -> dict[str, str]:
+    """The environment for it: a Java that fits, this very Python on both sides; with a local master loopback names.
+
+    On a cluster the driver must be found by its executors, so there Spark chooses the address.
+    """
+    local = {"SPARK_LOCAL_IP": "127.0.0.1"} if has_local_master(spark_conf.read_text()) else {}
+    return {
+        **local,
+        **environ,
+        "JAVA_HOME": str(find_java(environ).home),
+        "SPARK_HOME": str(_spark_home()),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), environ.get("PYTHONPATH", "")])),
+    }
+
+
+def has_local_master(properties: str) -> bool:
+    """Whether a Spark properties file names a local master."""
+    return re.search(r"^\s*spark\.master[\s=:]+local", properties, re.MULTILINE) is not None
+
+
+def _spark_home() -> Path:
+    found = importlib.util.find_spec("pyspark")
+    if found is None or found.origin is None:
+        raise ConfigError("pyspark is not installed in this environment: run `make setup` once")
+    return Path(found.origin).parent

@@ -1,0 +1,1 @@
+"""Load data as brokers report it and as both managers keep it."""

@@ -1,0 +1,1 @@
+"""Which broker gets a bundle: filters and placement strategies of both managers."""

@@ -1,0 +1,1 @@
+"""Which bundles leave which broker: the shedders."""

@@ -1,0 +1,33 @@
+"""OverloadShedder: brokers at or above a fixed usage shed traffic in proportion to what they are over it."""
+
+from __future__ import annotations
+
+from controller.domain.decision import Reason
+from controller.domain.settings.pulsar import PulsarKnobs
+from controller.pulsar.load.arrays import Ints, LoadArrays, Shedding, enough, nothing_movable, quantised
+
+ADDITIONAL_THRESHOLD_PERCENT_MARGIN = 0.05  # of the traffic, on top of what the broker is over the threshold
+
+
+def shed_overload(load: LoadArrays, knobs: PulsarKnobs) -> Shedding:
+    """What each overloaded broker sheds. Keeps nothing between cycles; no destination is considered.
+
+    Surprise: the part of the traffic to shed is usage - threshold + 5 %, a difference of usages, not
+    (usage - threshold) / usage: a broker far over its limit sheds too little.
+    """
+    threshold = knobs.load_balancer_broker_overloaded_threshold_percentage / 100.0
+    chosen: dict[int, Ints] = {}
+    reasons: dict[int, Reason] = {}
+    hot = [at for at, usage in enumerate(load.usage.tolist()) if not usage < threshold]  # equality sheds
+    evidence = {}
+    for at in hot:
+        needed = load.throughput[at] * (load.usage[at] - threshold + ADDITIONAL_THRESHOLD_PERCENT_MARGIN)
+        evidence[at] = {"threshold": quantised(threshold), "throughput_to_shed": round(float(min(needed, 2.0**62)))}
+        rows = enough(*load.heaviest_first(at, load.short_throughput), needed)
+        if load.bundle_count[at] <= 1:  # a sole bundle would only take the load along
+            reasons[at] = Reason.NO_BUNDLES
+        elif len(rows):
+            chosen[at] = rows
+        else:
+            reasons[at] = nothing_movable(load, at)
+    return Shedding(Reason.OVERLOADED, chosen, reasons, evidence, frozenset(hot))

@@ -1,0 +1,1 @@
+"""Which bundles are split, and where."""

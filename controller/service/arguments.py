@@ -1,0 +1,78 @@
+"""The job's command line."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from controller.config.arguments import add_settings_arguments
+from controller.process.paths import located
+
+LOADS, CONTROL = "loads", "control"
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What `jobs/balance.py` was started with; see `--help`."""
+
+    conf: Path | None
+    profile: str | None
+    overrides: tuple[str, ...]
+    only: str | None
+    take_over: bool
+    accept_new_kafka: str | None
+    new_journal: bool
+    checkpoint: str | None
+    every_round: bool
+    pid_file: Path | None
+
+    def runs(self, query: str) -> bool:
+        """Whether this process runs the query."""
+        return self.only in (None, query)
+
+
+def parse_arguments(argv: Sequence[str]) -> Arguments:
+    """Parse; argparse ends the process with code 2 and one line for what it does not understand."""
+    parser = argparse.ArgumentParser(
+        prog="balance.py",
+        description="Ballast's Spark job: the loads query and the control query. SIGTERM stops it after the batch "
+        "in hand.",
+        epilog="Exit codes: 0 stopped on request, 1 failed, 2 bad configuration, 3 another controller is alive or "
+        "the topics are another journal's, "
+        "4 another controller took over.",
+    )
+    add_settings_arguments(parser)
+    parser.add_argument("--only", choices=[LOADS, CONTROL], help="run one query alone")
+    parser.add_argument("--take-over", action="store_true", help="do not listen for a living controller: replace it")
+    parser.add_argument(
+        "--accept-new-kafka",
+        metavar="CLUSTER_ID",
+        help="go on with this Kafka cluster although the journal's offsets are of another one, or of lost records; "
+        "for one start, see docs/recovery.md",
+    )
+    parser.add_argument(
+        "--new-journal",
+        action="store_true",
+        help="take the topics over from a journal whose tables are gone for good: nothing of it is carried out; "
+        "for one start, see docs/recovery.md",
+    )
+    parser.add_argument("--checkpoint", metavar="DIR", help="folder of the checkpoints, instead of tables.checkpoints")
+    parser.add_argument(
+        "--every-round", action="store_true", help="evaluate every due round in order, for replays; a live job skips"
+    )
+    parser.add_argument("--pid-file", type=Path, help="write the pid that takes SIGTERM here")
+    found = parser.parse_args(argv)
+    return Arguments(
+        conf=found.conf,
+        profile=found.profile,
+        overrides=tuple(found.set),
+        only=found.only,
+        take_over=found.take_over,
+        accept_new_kafka=found.accept_new_kafka,
+        new_journal=found.new_journal,
+        checkpoint=None if found.checkpoint is None else located(found.checkpoint, Path.cwd()),
+        every_round=found.every_round,
+        pid_file=found.pid_file,
+    )

@@ -1,0 +1,234 @@
+"""One micro-batch of the control query, from rows to a committed journal. No Spark in here.
+
+Order: drop and parse, step, quarantine and evidence, the journal's commit, then the state in memory, the feed, the
+projections. Only the commit decides: what came before it is harmless when the commit never happens, what comes after
+it can be made again from the journal. Entries whose commit had an unknown outcome are committed again as they are,
+never computed again (`controller.service.tables`).
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from controller.bus.topics import TopicNames
+from controller.control.step import Batch, Watch, step
+from controller.domain.entries import Entry, Kind
+from controller.domain.errors import BallastError, OutcomeUnknown
+from controller.domain.events import Event, RoundFinished, Tick
+from controller.domain.settings.policy import ControlSettings
+from controller.domain.state import ClusterState, is_foreign
+from controller.process import failpoints
+from controller.service.feed import Feed
+from controller.service.metrics import ControlMetrics
+from controller.service.records import Offsets, Parsed, Row, merged, parse_rows, parsers
+from controller.service.tables import ControlTables
+
+log = logging.getLogger(__name__)
+
+# So many records that change nothing (inventories, mostly) may be read again by the next start; heartbeats never are.
+QUIET_RECORDS = 10_000
+OWNER_CHECK_MS = 30_000  # between two looks at whose topics these are, while another journal's controller ticks
+
+
+class Stopping(BallastError):
+    """Raised in a batch that comes after the stop: it must fail, or its records would count as read."""
+
+
+@dataclass(slots=True)
+class Claim:
+    """What a controller holds once it is the one: its instance id, the state it starts from, Kafka's identity."""
+
+    instance: str
+    state: ClusterState
+    kafka: dict[str, Any]
+
+
+@dataclass(slots=True)
+class Clocks:
+    """`boot_ms` counts leases (CLOCK_BOOTTIME), `wall_ms` is for people."""
+
+    boot_ms: Callable[[], int]
+    wall_ms: Callable[[], int]
+
+
+class ControlLoop:
+    """The state of one running controller. `process` is called by one thread at a time; `stop` by any other."""
+
+    def __init__(
+        self,
+        claim: Claim,
+        tables: ControlTables,
+        feed: Feed,
+        names: TopicNames,
+        settings: ControlSettings,
+        clocks: Clocks,
+        metrics: ControlMetrics,
+        check_owner: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`check_owner` raises ForeignCommit when the topics have been given to another journal."""
+        self.state = claim.state
+        self.metrics = metrics
+        self.failure: BaseException | None = None
+        self.lagging: frozenset[str] = frozenset()  # brokers that the newest batch found behind the journal
+        self.last_batch_id = -1
+        self._claim = claim
+        self._tables = tables
+        self._feed = feed
+        self._settings = settings
+        self._clocks = clocks
+        self._parsers = parsers(names)
+        # Heartbeats are read from their end on (`service.reach`): where an earlier life stopped means nothing.
+        self._applied = merged({t: p for t, p in self.state.offsets.items() if t != names.heartbeats}, {})
+        self._unjournaled: Offsets = {}  # read and applied, but not among the journal's offsets yet
+        self._quiet_records = 0  # how many that are, without heartbeats
+        self._heartbeats = names.heartbeats
+        self._rounds: queue.SimpleQueue[RoundFinished] = queue.SimpleQueue()
+        self._durations_ms: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self._stopped = False
+        self._overtaken_judged = False
+        self._check_owner, self._owner_checked_ms = check_owner, -OWNER_CHECK_MS
+        self._now_ms = self.last_batch_ms = clocks.boot_ms()
+        self._watch = Watch.fresh(self.state, self._now_ms, settings)
+
+    @property
+    def instance(self) -> str:
+        """The controller's instance id."""
+        return self._claim.instance
+
+    def round_finished(self, event: RoundFinished, duration_ms: int) -> None:
+        """Hand a round over to the next batch; called by the thread that listens to the worker."""
+        self._durations_ms[event.result.round_id] = duration_ms
+        self._rounds.put(event)
+        self._feed.poke()
+
+    def process(self, collect: Callable[[], Sequence[Row]], batch_id: int) -> None:
+        """One batch; `collect` reads its rows. An exception stays in `failure`: query and process must end."""
+        with self._lock:
+            if self._stopped or self.failure is not None:
+                raise Stopping("the control query has stopped")
+            try:
+                with self.metrics.collect_seconds.time():
+                    rows = collect()
+                with self.metrics.batch_seconds.time():
+                    self._process(rows, batch_id)
+            except BaseException as error:
+                self.failure = error
+                raise
+            # Noted here, before Spark plans the next batch: all that was appended before will be read in it.
+            self._now_ms = self.last_batch_ms = self._clocks.boot_ms()
+
+    @property
+    def unjournaled(self) -> Offsets:
+        """How far was read since the journal last said so; a clean stop journals it."""
+        return self._unjournaled
+
+    def stop(self) -> None:
+        """Wait for the batch in hand and let no other begin."""
+        with self._lock:
+            self._stopped = True
+
+    def _process(self, rows: Sequence[Row], batch_id: int) -> None:
+        read_ms = self._clocks.boot_ms()
+        found = parse_rows(rows, self._applied, self._parsers)
+        self._report(found, rows)
+        self._yield_to_another(found.events, read_ms)
+        failpoints.reach("control.before_step")
+        events: list[Event] = [*found.events, *self._finished_rounds()]
+        offsets = merged(self._unjournaled, found.offsets)
+        quiet = self._quiet_records + sum(row.topic != self._heartbeats for row in rows)
+        batch = Batch(
+            events=events,
+            offsets=offsets,
+            batch_id=batch_id,
+            instance=self._claim.instance,
+            at_ms=self._clocks.wall_ms(),
+            # The first batch may be the checkpoint's unfinished one, which was planned long before `now`.
+            read_to_end=self.last_batch_id >= 0,
+            kafka=self._claim.kafka,
+            read_ms=read_ms,
+            note_offsets=quiet >= QUIET_RECORDS,
+        )
+        result = step(self.state, self._watch, batch, self._now_ms, self._settings, quarantined=len(found.bad))
+        failpoints.reach("control.before_evidence")
+        if found.bad:
+            self._tables.quarantine(found.bad, batch_id, batch.at_ms)
+        if result.evidence:
+            renamed = self._tables.append_evidence(result.evidence, batch.at_ms, self._durations_ms)
+            self._durations_ms.clear()
+            result.entries = [_of_attempt(entry, renamed) for entry in result.entries] if renamed else result.entries
+        if result.decided is not None:
+            self._tables.append_decisions(result.decided)
+        failpoints.reach("control.before_journal")
+        if result.entries:
+            with self.metrics.commit_seconds.time():
+                self._tables.commit(result.entries)
+            failpoints.reach("control.before_feed")
+            self._feed.publish(result.entries)
+            self.metrics.committed(result.entries)
+        self._tables.append_left_decisions()
+        self.state = result.state
+        self._applied = merged(self._applied, found.offsets)
+        journaled = any(entry.kind is Kind.OFFSETS for entry in result.entries)
+        self._unjournaled, self._quiet_records = ({}, 0) if journaled else (offsets, quiet)
+        self.last_batch_id = batch_id
+        self.lagging = self._watch.lagging(self.state, self._settings)
+        failpoints.reach("control.before_projection")
+        self._tables.project(self.state)
+        self.metrics.after_batch(self.state, self._watch)
+
+    def _yield_to_another(self, events: Sequence[Event], now_ms: int) -> None:
+        """A tick of another instance beyond our own seq says that it has committed since, and so does a projection
+        beyond it. A quiet controller would otherwise learn of a take-over only at its next commit. The journal has
+        the last word: anybody can forge a tick. One of another journal says nothing of this one; that the topics were
+        given to it, the owner's record says."""
+        ticks = [event for event in events if isinstance(event, Tick) and event.instance != self.instance]
+        strays = [tick for tick in ticks if is_foreign(self.state.journal_id, tick.journal_id)]
+        if strays and now_ms - self._owner_checked_ms >= OWNER_CHECK_MS:
+            self._check_owner()
+            self._owner_checked_ms = now_ms
+        hints = [
+            f"a tick of {tick.instance} with seq {tick.seq}"
+            for tick in ticks
+            if tick.seq > self.state.seq and tick not in strays
+        ]
+        overtaken = self._tables.overtaken
+        if overtaken is not None and not self._overtaken_judged:
+            hints.append(str(overtaken))
+            self._overtaken_judged = True
+        if hints:
+            try:
+                self._tables.check_not_replaced()
+            except OutcomeUnknown as error:
+                log.error("%s; whether it has taken over: %s", hints[0], error)
+            else:
+                log.warning("%s: the journal does not bear it out", hints[0])
+
+    def _finished_rounds(self) -> list[RoundFinished]:
+        finished = []
+        while not self._rounds.empty():
+            finished.append(self._rounds.get())
+        return finished
+
+    def _report(self, found: Parsed, rows: Sequence[Row]) -> None:
+        self.metrics.read(found, rows, self._clocks.wall_ms())
+        for gap in found.gaps:
+            log.error(
+                "%s-%d: records %d to %d were removed from Kafka before they were read",
+                gap.topic, gap.partition, gap.first, gap.next - 1,
+            )  # fmt: skip
+        for bad in found.bad[:10]:
+            row = bad.row
+            log.warning("%s-%d@%d quarantined: %s: %s", row.topic, row.partition, row.offset, bad.rule_id, bad.text)
+
+
+def _of_attempt(entry: Entry, renamed: Mapping[str, str]) -> Entry:
+    """The entry with the attempt under which its evidence was stored at last; nothing else knows of attempts."""
+    if entry.attempt_id is None or entry.attempt_id not in renamed:
+        return entry
+    return replace(entry, attempt_id=renamed[entry.attempt_id])

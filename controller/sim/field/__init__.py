@@ -1,0 +1,1 @@
+"""The field on which strategies are compared."""

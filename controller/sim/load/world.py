@@ -1,0 +1,130 @@
+"""The truth of the simulation: what brokers really use, and what they can serve.
+
+A broker's limits are those of its machine. A slow broker (a noisy neighbour, a failing disk) needs `slow` times as
+much CPU for the same work while its limit stays what it reports. Beyond a limit it serves no more: all its bundles
+get the same share of what they ask for, clients wait, and reports show the limit and the rates that went through:
+how much more was wanted is hidden from the balancer, as it is from a real one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controller.domain.ids import Bundle
+from controller.domain.load import BUNDLE_FIELDS, RESOURCES
+from controller.sim.load.cost_model import FIELD, RESOURCE, CostModel, Floats
+from controller.sim.load.workloads import Ints, Rates, TopicMap, Topics
+
+NOBODY = -1
+MEMORY_A_CORE_BYTES = float(1 << 30)
+DISK_BYTES_PER_S = 2e9
+
+
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """One tick. B brokers, N living bundles; what was asked for is `demand`, what was served `usage` and `fields`."""
+
+    bundles: tuple[Bundle, ...]
+    names: tuple[str, ...]
+    owner: Ints  # [N] index of the broker that serves it, NOBODY
+    cost: Floats  # [N x R] on a broker at full speed
+    idle: Floats  # [B x R] what a broker uses without any load
+    demand: Floats  # [B x R]
+    usage: Floats  # [B x R] at most the limit
+    limit: Floats  # [B x R]
+    able: Floats  # [B x R] the limit as far as it goes for bundles' `cost`: less than it on a slow broker
+    fields: Floats  # [N x F] what went through
+    topic_work: Floats  # [T] CPU percent of one core that each topic asks for at full speed
+
+    @property
+    def utilisation(self) -> Floats:
+        """[B x R] asked for, as a fraction of the limit: above 1 is more than can be served."""
+        return self.demand / self.limit
+
+
+class LoadWorld:
+    """Brokers by index, in order of their first appearance; a broker that is gone keeps its index."""
+
+    def __init__(self, costs: CostModel, topics: Topics) -> None:
+        self.costs = costs
+        self.topics = topics
+        self.brokers: list[str] = []
+        self.limit: Floats = np.zeros((0, len(RESOURCES)))
+        self.slow: Floats = np.ones(0)
+
+    def add(self, broker: str, cores: float, nic_bytes_per_s: float) -> None:
+        """A machine for the broker; one that is there already is replaced by this one."""
+        row = np.zeros(len(RESOURCES))
+        row[RESOURCE["cpu"]] = 100.0 * cores
+        row[RESOURCE["memory"]] = row[RESOURCE["direct_memory"]] = MEMORY_A_CORE_BYTES * cores
+        row[RESOURCE["bandwidth_in"]] = row[RESOURCE["bandwidth_out"]] = nic_bytes_per_s
+        row[RESOURCE["disk_io"]] = DISK_BYTES_PER_S
+        if broker in self.brokers:
+            self.limit[self.brokers.index(broker)] = row
+            return
+        self.brokers.append(broker)
+        self.limit = np.vstack([self.limit, row])
+        self.slow = np.append(self.slow, 1.0)
+
+    def carry(self, offered: Rates, ring: TopicMap, owner: Ints, extra_cpu_pct: Floats) -> Moment:
+        """Let the owners ([N] indices) serve what is offered. `extra_cpu_pct` [B]: clients that reconnect."""
+        asked = self._fields(offered, ring)
+        cost = self.costs.usage(asked)
+        served = owner != NOBODY
+        idle = self._idle_usage()
+        demand = idle.copy()
+        demand[:, RESOURCE["cpu"]] += extra_cpu_pct
+        np.add.at(demand, owner[served], cost[served])
+        demand[:, RESOURCE["cpu"]] *= self.slow
+        full = np.max(demand / self.limit, axis=1, initial=0.0)
+        share = np.append(1.0 / np.maximum(full, 1.0), 0.0)[owner]  # [N]
+        fields = asked.copy()
+        fields[:, : FIELD["throughput_out"] + 1] *= share[:, None]
+        able = self.limit.copy()
+        able[:, RESOURCE["cpu"]] /= self.slow
+        return Moment(
+            bundles=ring.bundles,
+            names=ring.names,
+            owner=owner,
+            cost=cost,
+            idle=idle,
+            demand=demand,
+            usage=np.minimum(demand, self.limit),
+            limit=self.limit.copy(),
+            able=able,
+            fields=fields,
+            topic_work=self._work_pct(offered),
+        )
+
+    def _fields(self, rates: Rates, ring: TopicMap) -> Floats:
+        fields = np.zeros((len(ring.bundles), len(BUNDLE_FIELDS)))
+        topics = ring.sums(np.ones(len(self.topics.hash)))
+        sessions = ring.sums(self.topics.sessions)
+        columns: dict[str, NDArray[np.float64]] = {
+            "msg_rate_in": ring.sums(rates.msg_in),
+            "msg_rate_out": ring.sums(rates.msg_out),
+            "throughput_in": ring.sums(rates.bytes_in),
+            "throughput_out": ring.sums(rates.bytes_out),
+            "topics": topics,
+            "partitions": topics,
+            "producers": np.ceil(sessions / 2),
+            "consumers": np.floor(sessions / 2),
+            "sessions": sessions,
+        }
+        columns["cache_bytes"] = columns["throughput_in"] * self.costs.buffered_s
+        for name, values in columns.items():
+            fields[:, FIELD[name]] = values
+        return fields
+
+    def _idle_usage(self) -> Floats:
+        usage = np.zeros_like(self.limit)
+        usage[:, RESOURCE["cpu"]] = self.costs.base_cpu_pct
+        usage[:, RESOURCE["memory"]] = 0.3 * self.limit[:, RESOURCE["memory"]]
+        return usage
+
+    def _work_pct(self, offered: Rates) -> Floats:
+        each_us = self.costs.message_us(self.topics.message_bytes)
+        return np.asarray((offered.msg_in + offered.msg_out) * each_us / 1e4)

@@ -1,0 +1,212 @@
+"""A deterministic simulation of one controller and its agents: the real step, the real agent cores, seeded disorder.
+
+One heap of timed events, one random generator. Every message is delayed by a random time; order is kept per topic as
+Kafka keeps it. After every event invariant I1 is checked on what the brokers really do, after every batch I2, I3 and
+the living-parties rule; `settle` checks I6.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Callable
+
+from controller.control.step import Batch, Watch, step
+from controller.domain.apply import fold
+from controller.domain.entries import Entry, Kind
+from controller.domain.errors import InvariantBroken
+from controller.domain.events import AssignRequest, BrokerEvent, Command, Event, Heartbeat
+from controller.domain.ids import Bundle
+from controller.domain.settings.policy import ControlSettings
+from controller.domain.state import ClusterState
+from controller.sim.ownership.agent import SimAgent
+from controller.sim.ownership.invariants import check_fold, check_one_server, check_settled, check_state
+
+
+class SimStore:
+    """The fence of the shared store: per range the highest epoch that was acquired."""
+
+    def __init__(self) -> None:
+        self._fences: dict[str, dict[Bundle, int]] = {}  # by namespace
+
+    def acquire(self, bundle: Bundle, epoch: int) -> bool:
+        """Raise the fence; False when a higher one stands over any part of the range."""
+        if self.fenced(bundle, epoch):
+            return False
+        self._fences.setdefault(bundle.namespace, {})[bundle] = epoch
+        return True
+
+    def fenced(self, bundle: Bundle, epoch: int) -> bool:
+        """Whether an owner at this epoch can no longer write."""
+        return any(e > epoch and b.overlaps(bundle) for b, e in self._fences.get(bundle.namespace, {}).items())
+
+
+class SimCluster:
+    """A controller, its journal, and agents by broker id (all processes that ever ran, the newest last)."""
+
+    agent_type: type[SimAgent] = SimAgent
+
+    def __init__(self, seed: int, settings: ControlSettings | None = None, slow: float = 1.0) -> None:
+        self.random = random.Random(seed)
+        self.settings = settings or ControlSettings()
+        self.slow = slow  # multiplies message delays
+        self.now_ms = 10_000
+        self.state = ClusterState()
+        self.journal: list[Entry] = []
+        self.pending: list[Event] = []
+        self.agents: list[SimAgent] = []
+        self.store = SimStore()
+        self.cut: dict[str, int] = {}
+        self.taken = False  # an agent has begun to serve something since the last check of I1
+        self._heap: list[tuple[int, int, Callable[[], object]]] = []
+        self._serial = 0
+        self._feed_at: dict[int, int] = {}  # agent -> when its newest feed message arrives: order is kept
+        self._batches = 0
+        self._in_flight: tuple[list[Event], list[Entry]] | None = None
+        self._journal([Entry(1, Kind.CONTROLLER_STARTED, "i", 0, 0)])
+        self._watch = Watch.fresh(self.state, self.now_ms, self.settings)
+        self._noted_ms = self.now_ms
+        self.after(0, self._batch)
+
+    # ------------------------------------------------------------ for scenarios
+
+    def start(self, broker: str) -> SimAgent:
+        """Start a process for the broker (a second one for the same id is a legal thing to try)."""
+        agent = self.agent_type(self, broker, f"n{len(self.agents)}")
+        self.agents.append(agent)
+        self._every(1000, agent.beat, agent)
+        self._every(250, agent.work, agent)
+        self._every(10_000, agent.inventory, agent)
+        return agent
+
+    def command(self, kind: str, **args: object) -> None:
+        """An operator's command."""
+        self._serial += 1
+        self.pending.append(Command(f"c{self._serial}", kind, args))
+
+    def lookup(self, bundle: Bundle) -> None:
+        """Somebody asks for a bundle nobody owns."""
+        self.pending.append(AssignRequest("any:1", bundle))
+
+    def restart_controller(self) -> None:
+        """SIGKILL and start: a batch in the making was committed or was not; if not, its input is read again."""
+        if self._in_flight is not None:
+            events, entries = self._in_flight
+            self._in_flight = None
+            if self.random.random() < 0.5:
+                self._publish(entries)
+            else:
+                self.pending = events + self.pending
+        self._watch = Watch.fresh(self.state, self.now_ms, self.settings)
+        self._noted_ms = self.now_ms
+
+    def run(self, ms: int) -> None:
+        """Let simulated time pass."""
+        end = self.now_ms + ms
+        while self._heap and self._heap[0][0] <= end:
+            at, _, action = heapq.heappop(self._heap)
+            self.now_ms = max(self.now_ms, at)
+            action()
+            if self.taken:  # only who begins to serve can be the second server
+                self.taken = False
+                self.check_servers()
+        self.now_ms = end
+
+    def settle(self, patience_ms: int = 90_000) -> None:
+        """No more faults: after the deadlines everything is served again."""
+        self.cut.clear()
+        for agent in self.agents:
+            agent.paused_until_ms = agent.hung_until_ms = 0
+            agent.refusing = False
+            agent.reads_journal = True
+        for _ in range(patience_ms // 15_000):
+            self.run(15_000)
+            if self.state.frozen:
+                self.command("thaw")
+        check_settled(self.state)
+        check_fold(ClusterState(), self.journal, self.state)
+        living = {a.session: a for a in self.agents if a.alive}
+        for record in self.state.bundles.values():
+            if record.by is not None:
+                served = living[record.by].serving_now() if record.by in living else {}
+                if served.get(record.bundle) != record.epoch:
+                    raise InvariantBroken(f"I6: {record.by} owns {record.bundle} at {record.epoch}, serves {served}")
+
+    def lagging(self) -> frozenset[str]:
+        """The brokers that the controller knows to be behind the journal."""
+        return self._watch.lagging(self.state, self.settings)
+
+    def check_servers(self) -> None:
+        """I1 by looking at all brokers."""
+        check_one_server({a.session: a.serving_now() for a in self.agents if a.alive})
+
+    # ------------------------------------------------------------ for agents
+
+    def after(self, ms: int, action: Callable[[], object]) -> None:
+        """Do something later."""
+        self._serial += 1
+        heapq.heappush(self._heap, (self.now_ms + ms, self._serial, action))
+
+    def random_ms(self, low: int, high: int) -> int:
+        """A delay, stretched by `slow`."""
+        return int(self.random.randint(low, high) * self.slow)
+
+    def kafka_cut(self, broker: str) -> bool:
+        """Whether this broker cannot reach Kafka now."""
+        return self.cut.get(broker, 0) > self.now_ms
+
+    def send_heartbeat(self, beat: Heartbeat) -> None:
+        """Appended at once: the acknowledgement is what renews the lease."""
+        self.pending.append(beat)
+
+    def send(self, event: BrokerEvent) -> None:
+        """To the controller and, for `released`, to every agent directly."""
+        if self.kafka_cut(event.session.broker):
+            return
+        self.pending.append(event)
+        if event.kind == "released" and event.bundle is not None and event.epoch is not None:
+            bundle, epoch, session = event.bundle, event.epoch, event.session
+            for agent in self.agents:
+                self.after(self.random_ms(1, 400), lambda a=agent: a.hear_released(bundle, epoch, session))  # type: ignore[misc]
+
+    # ------------------------------------------------------------ inside
+
+    def _every(self, ms: int, action: Callable[[], None], agent: SimAgent) -> None:
+        def tick() -> None:
+            if agent.alive:
+                action()
+                self.after(ms, tick)
+
+        self.after(self.random.randint(0, ms), tick)
+
+    def _batch(self) -> None:
+        """Everything appended before now is read; `now` was noted at the end of the batch before."""
+        events, self.pending = self.pending, []
+        self._batches += 1
+        offsets = {"t": {"0": self._batches}}
+        batch = Batch(events, offsets, self._batches, "i", 0, read_ms=self.now_ms)
+        before = self.state
+        result = step(before, self._watch, batch, self._noted_ms, self.settings)
+        if result.state is not before:
+            check_state(before, result.state)
+        self._in_flight = events, result.entries
+        self.after(self.random.randint(0, 300), self._commit)
+
+    def _commit(self) -> None:
+        if self._in_flight is not None:
+            self._publish(self._in_flight[1])
+            self._in_flight = None
+        self._noted_ms = self.now_ms
+        self.after(self.random.randint(50, 400), self._batch)
+
+    def _publish(self, entries: list[Entry]) -> None:
+        self._journal(entries)
+        for index, agent in enumerate(self.agents):
+            if entries and agent.alive:
+                at = max(self._feed_at.get(index, 0), self.now_ms + self.random_ms(1, 700))
+                self._feed_at[index] = at
+                self.after(at - self.now_ms, lambda a=agent: a.receive(entries))  # type: ignore[misc]
+
+    def _journal(self, entries: list[Entry]) -> None:
+        self.state = fold(self.state, entries)
+        self.journal += entries

@@ -1,0 +1,1 @@
+"""Scenario files: text in, runs, figures and assertions out."""

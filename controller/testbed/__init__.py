@@ -1,0 +1,1 @@
+"""A whole cluster on this machine, for the demo and the tests: Kafka, processes, fault proxy, checker, replay."""

@@ -1,0 +1,142 @@
+"""The auditor: reads the store's files and the clients' logs, and says whether invariants I1 and I5 held.
+
+It trusts neither the brokers nor the store's process: records carry the epoch and owner they were written under,
+and are checked against the log of fences; deliveries and acknowledgements are checked against the records.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from controller.brokers.reference.store import dump
+from controller.brokers.reference.store.cursor import Cursor
+from controller.testbed.checker.logs import ClientRecords, read_logs
+from controller.testbed.checker.topic import Findings, judge_acked, judge_delivered, judge_stored
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """The figures of a run. `ok` is False when anything was lost, stored twice, reordered or fenced too late."""
+
+    messages_stored: int
+    messages_written: int  # acknowledged to their producers
+    messages_read: int  # distinct, per subscription
+    messages_lost: int
+    messages_duplicated: int
+    messages_reordered: int
+    redelivered: int
+    fence_violations: int
+    mismatched: int
+    handovers: int
+    handover_gap_p50_ms: float | None  # acknowledgement to acknowledgement, the sending interval included
+    handover_gap_p99_ms: float | None
+    handover_beyond_interval_p50_ms: float | None  # the same, less the producer's own sending interval
+    handover_beyond_interval_max_ms: float | None
+    sending_interval_p50_ms: float | None
+    failover_gap_max_ms: float | None
+    unwatched_subscriptions: int  # in the store, but without a consumer's log: their deliveries were not judged
+    findings: list[str]
+
+    @property
+    def ok(self) -> bool:
+        """Whether I1 and I5 held."""
+        return not (
+            self.messages_lost
+            or self.messages_duplicated
+            or self.messages_reordered
+            or self.fence_violations
+            or self.mismatched
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields, and `ok`."""
+        return {**{name: getattr(self, name) for name in self.__dataclass_fields__}, "ok": self.ok}
+
+
+def audit(store_dir: Path, logs: Iterable[Path], *, drained: bool) -> AuditReport:
+    """Judge a store's folder with its clients' logs.
+
+    `drained`: producers have stopped and consumers were given the time to read everything, so that what is
+    not delivered is lost; without it only missing records count as lost.
+    """
+    clients = read_logs(logs)
+    found = Findings()
+    fences = dump.fences(store_dir)
+    unwatched = 0
+    known = set()
+    for topic in dump.topics(store_dir):
+        known.add(topic.name)
+        rows = judge_stored(topic.name, topic.records(), fences, found)
+        acked = _acked_of(clients, topic.name)
+        judge_acked(topic.name, rows, acked, found)
+        for subscription, cursor in topic.cursors().items():
+            consumptions = clients.consumed.get((topic.name, subscription))
+            if consumptions is None:
+                unwatched += 1
+                continue
+            judge_delivered(topic.name, subscription, rows, cursor.start, acked, consumptions, found, drained=drained)
+    for missing in {topic for topic, _ in clients.acked} - known:
+        judge_acked(missing, [], _acked_of(clients, missing), found)
+    return _report(found, clients, unwatched)
+
+
+def percentile(values: list[float], fraction: float) -> float | None:
+    """Nearest-rank percentile; None of nothing."""
+    if not values:
+        return None
+    return sorted(values)[max(0, math.ceil(fraction * len(values)) - 1)]
+
+
+def _acked_of(clients: ClientRecords, topic: str) -> dict[str, Cursor]:
+    return {producer: cursor for (name, producer), cursor in clients.acked.items() if name == topic}
+
+
+def _report(found: Findings, clients: ClientRecords, unwatched: int) -> AuditReport:
+    told = [gap for gap in clients.gaps if gap["cause"] == "moved"]
+    moved = [gap["gap_ms"] for gap in told]
+    paced = [gap for gap in told if gap.get("interval_ms") is not None]  # a log of version 0.1.0 has none
+    beyond = [max(0.0, gap["gap_ms"] - gap["interval_ms"]) for gap in paced]
+    other = [gap["gap_ms"] for gap in clients.gaps if gap["cause"] != "moved"]
+    return AuditReport(
+        messages_stored=found.stored,
+        messages_written=found.acked,
+        messages_read=found.read,
+        messages_lost=found.lost,
+        messages_duplicated=found.duplicated,
+        messages_reordered=found.reordered,
+        redelivered=found.redelivered,
+        fence_violations=found.fence_violations,
+        mismatched=found.mismatched,
+        handovers=len(moved),
+        handover_gap_p50_ms=percentile(moved, 0.5),
+        handover_gap_p99_ms=percentile(moved, 0.99),
+        handover_beyond_interval_p50_ms=percentile(beyond, 0.5),
+        handover_beyond_interval_max_ms=max(beyond, default=None),
+        sending_interval_p50_ms=percentile([gap["interval_ms"] for gap in paced], 0.5),
+        failover_gap_max_ms=max(other, default=None),
+        unwatched_subscriptions=unwatched,
+        findings=found.texts,
+    )
+
+
+def main(argv: list[str] | None = None) -> None:
+    """The command line: prints the report as JSON, exit code 1 when an invariant broke."""
+    parser = argparse.ArgumentParser(description="Audit a segment store against its clients' logs.")
+    parser.add_argument("--data-dir", type=Path, required=True, help="the store's folder")
+    parser.add_argument("--log", type=Path, action="append", default=[], help="a client's log; repeat it")
+    parser.add_argument("--drained", action="store_true", help="consumers had the time to read everything")
+    given = parser.parse_args(argv)
+    report = audit(given.data_dir, given.log, drained=given.drained)
+    print(json.dumps(report.to_json()))
+    sys.exit(0 if report.ok else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,291 @@
+"""What the demo shows, act by act: settle, skew, shift, split under backlog, a new broker, a killed one, calm, audit.
+
+Each act waits for what it is about, not for a time; its limit grows with the minutes asked for. What does not happen
+in time is said and the demo goes on: only lost, doubled or reordered messages and broken invariants fail it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from controller.domain.entries import Entry, Kind
+from controller.domain.errors import InvariantBroken
+from controller.domain.ownership import IN_FLIGHT, State
+from controller.domain.state import ClusterState
+from controller.ledger.journal import Journal
+from controller.operations.evidence_view import EvidenceView
+from controller.operations.reading import Reader
+from controller.process.children import ProcessFailed
+from controller.process.clock import wall_ms
+from controller.sim.ownership.invariants import check_fold, check_rings
+from controller.testbed.checker.checker import audit
+from controller.testbed.demo.calm import Look, Standing, calm_since, unrest
+from controller.testbed.demo.figures import DemoFigures, rounds_of, splits_of, transfers_of
+from controller.testbed.demo.screen.base import Screen
+from controller.testbed.demo.workload import (
+    HOT_SHARE,
+    TOPICS,
+    Workload,
+    base_rates,
+    bundle_of,
+    deliveries,
+    heated,
+    owner_of,
+    topics_of,
+)
+from controller.testbed.local_cluster import LocalCluster
+
+DRAIN_S = 120.0  # what is left unread then counts as lost: a slow machine must not look like that
+CALM_WITHIN_S = (
+    120.0  # the faintest deviation is acted on after eight rounds, and what is left of it after as many more
+)
+SLOW_MACHINE = 3  # times as long, where rounds come late
+TOO_MUCH = 1.3  # times the limit of a bundle, for the one that is to be split
+ACTS = 8
+
+
+@dataclass(slots=True)
+class Told:
+    """What happened in this very run that is worth asking `ballast explain` about."""
+
+    hot: str = ""
+    victim: str = ""
+    entries: list[Entry] = field(default_factory=list)  # all until the clients stopped
+
+
+class Scenario:
+    """One run on a cluster that is up."""
+
+    def __init__(self, cluster: LocalCluster, minutes: float, screen: Screen, typed_ms: int) -> None:
+        self.cluster = cluster
+        self.screen = screen
+        self.step_s = max(45.0, minutes * 60 / 4)
+        self.figures = DemoFigures(tables=cluster.settings.tables.root)
+        self.workload = Workload(cluster)
+        self.told = Told()
+        self._typed_ms = typed_ms
+        self._acts = 0
+        self._base: dict[str, float] = {}
+        self._looks: list[Look] = []
+        self._looked_at = 0  # entries
+
+    def run(self) -> DemoFigures:
+        """All acts, then the audit."""
+        self._settle()
+        hot = self._skew()
+        self._shift(hot)
+        self._split_under_backlog()
+        self._add_broker()
+        self._kill()
+        self._calm_down(wall_ms())
+        self._finish()
+        return self.figures
+
+    # ------------------------------------------------------------ acts
+
+    def _settle(self) -> None:
+        self._act(f"namespaces, {len(TOPICS)} topics, and clients that send and read")
+        self.workload.create()
+        self._base = base_rates(len(self.cluster.state.live_brokers()))
+        self.workload.start(self._base)
+        self._wait("an owner for every topic", lambda state: all(_served(state, t) for t in TOPICS))
+        before = len(rounds_of(self.cluster.entries))
+        self._wait("two rounds", lambda _: len(rounds_of(self.cluster.entries)) >= before + 2)
+
+    def _skew(self) -> str:
+        """Make the topics of one broker hot; measured until a round finds no broker above the lines."""
+        state = self.cluster.state
+        counts = Counter(t for t in (owner_of(state, topic) for topic in TOPICS) if t)
+        hot = self.told.hot = counts.most_common(1)[0][0]
+        self._act(f"skew: the topics of {hot} get hot")
+        started_ms = wall_ms()
+        self._heat(hot)
+        self._relief(started_ms, hot, first=True)
+        return hot
+
+    def _shift(self, old: str) -> None:
+        """The heat goes elsewhere and stays there to the end."""
+        others = [b.id for b in self.cluster.state.live_brokers() if b.id != old]
+        hot = max(others, key=lambda b: len(topics_of(self.cluster.state, b)))
+        self._act(f"shift: what was hot cools down, the topics of {hot} get hot")
+        self.workload.set_rates(self._base)
+        started_ms = wall_ms()
+        self._heat(hot)
+        self._relief(started_ms, hot, first=False)
+
+    def _split_under_backlog(self) -> None:
+        """The bundle with most topics gets a subscription that does not acknowledge, and more traffic than allowed."""
+        state = self.cluster.state
+        bundle, count = Counter(bundle_of(state, t) for t in TOPICS).most_common(1)[0]
+        topics = [t for t in TOPICS if bundle_of(state, t) == bundle]
+        self._act(f"split: {bundle} with {count} topics gets a backlog and too much traffic")
+        self.workload.build_backlog(topics)
+        limit = self.cluster.settings.split.max_msg_rate_per_s or 400.0
+        usual = {topic: self.workload.rates[topic] for topic in topics}
+        operations = sum(1 + deliveries(topic) for topic in topics)  # of a message to each of them
+        self.workload.set_rates(dict.fromkeys(topics, TOO_MUCH * limit / operations))
+        self._wait("the split", lambda state: state.bundles[str(bundle)].state is State.RETIRED)
+        time.sleep(3)
+        self.workload.set_rates(usual)
+        self.workload.clear_backlog()
+
+    def _add_broker(self) -> None:
+        """It is empty, and filled by the next round that knows its load."""
+        name = f"broker-{len(self.cluster.state.brokers) + 1}"
+        self._act(f"join: {name}, empty, is to get its share")
+        self.cluster.start_agent(name)
+        self._wait(f"the registration of {name}", lambda state: state.session_of(name) is not None)
+        self._wait(
+            f"the first bundles of {name}",
+            lambda state: any(r.state is State.OWNED and r.by and r.by.broker == name for r in state.bundles.values()),
+        )
+
+    def _kill(self) -> None:
+        """SIGKILL the busiest broker; measured until the journal says that all it owned is served again."""
+        state = self.cluster.state
+        counts = Counter(r.by.broker for r in state.bundles.values() if r.by)
+        victim = self.told.victim = counts.most_common(1)[0][0]
+        self._act(f"kill: SIGKILL to {victim}, which owns {counts[victim]} bundles")
+        killed = time.monotonic()
+        self.cluster.children[victim].kill()
+        state = self.cluster.state
+        lost = [name for name, r in state.bundles.items() if victim in {s.broker for s in (r.by, r.to) if s}]
+
+        def served(now: ClusterState) -> bool:
+            return all(
+                (r := now.bundles[name]).state is State.RETIRED
+                or (r.state is State.OWNED and r.by is not None and r.by.broker != victim)
+                for name in lost
+            )
+
+        lease_s = self.cluster.settings.control.lease_ms / 1000
+        if self._wait(f"the failover, once the lease of {lease_s:g} s has run out", served):
+            self.figures.failover_s = round(time.monotonic() - killed, 2)
+
+    def _calm_down(self, since_ms: int) -> None:
+        """Nothing happens to the cluster any more: how long until the balancer has nothing left to do?"""
+        self._act("calm: nothing happens any more, the balancer evens out what is left")
+        horizon_ms = round(self.cluster.settings.loads.short_horizon_s * 1000)
+        found: list[int] = []
+        self._looked_at = len(self.cluster.entries)
+
+        interval_s = self.cluster.settings.rounds.round_interval_s
+
+        def calm_or_long_enough(state: ClusterState) -> bool:
+            self._look(state)
+            since = calm_since(self._looks, since_ms, horizon_ms, len(_under_way(state)))
+            found[:] = [] if since is None else [since]
+            late = len(self._looks) < CALM_WITHIN_S / interval_s
+            return bool(found) or (wall_ms() - since_ms > 1000 * CALM_WITHIN_S and not late)
+
+        what = "rounds in which the balancer has nothing to do"
+        self._wait(what, calm_or_long_enough, SLOW_MACHINE * CALM_WITHIN_S)
+        self.figures.calm = bool(found)
+        if found:
+            self.figures.calm_after_s = round((found[0] - since_ms) / 1000, 1)
+            return
+        due = round((wall_ms() - since_ms) / 1000 / interval_s)
+        self.figures.not_calm = unrest(self._looks, _under_way(self.cluster.state), due)
+        for why in self.figures.not_calm:
+            self._act(f"not calm: {why}", counts=False)
+
+    def _finish(self) -> None:
+        self.screen.closing()
+        self.told.entries = list(self.cluster.entries)
+        self.figures.take_balance(rounds_of(self.told.entries))
+        self._act("audit: was a message lost, stored twice or reordered?")
+        self.workload.stop(DRAIN_S)
+        self.cluster.tell("the auditor reads the store and the clients' logs")
+        report = audit(self.cluster.folder / "store", [p for p in self.workload.logs if p.exists()], drained=True)
+        figures = self.figures
+        figures.take_audit(report)
+        self.cluster.tell("the journal is folded anew")
+        try:
+            self._check_journal()
+        except InvariantBroken as error:
+            figures.invariants = str(error)
+        entries = self.cluster.entries  # all that the check has just read: what the figures count is what was checked
+        figures.transfers = len(transfers_of(entries))
+        figures.splits = len(splits_of(entries))
+        figures.rounds = len(rounds_of(entries))
+        figures.first_transfer_s = next(
+            (round((e.at_ms - self._typed_ms) / 1000, 1) for e in transfers_of(entries)), None
+        )
+
+    # ------------------------------------------------------------ inside
+
+    def _act(self, text: str, counts: bool = True) -> None:
+        self._acts += counts
+        self.screen.act(f"{self._acts}/{ACTS} {text}" if counts else text)
+
+    def _heat(self, broker: str) -> None:
+        """Spread the extra traffic over the broker's bundles, so that single ones can relieve it."""
+        state = self.cluster.state
+        held = {topic: str(bundle_of(state, topic)) for topic in topics_of(state, broker)}
+        reference = self.cluster.settings.reference
+        operations_per_s = HOT_SHARE * reference.cpu_pct / 100 * 1e6 / max(1.0, reference.cpu_us_per_message)
+        self.workload.set_rates(heated(held, self._base, operations_per_s))
+
+    def _relief(self, started_ms: int, hot: str, first: bool) -> None:
+        shed = self.cluster.settings.shedding
+        overloaded, difference = shed.overloaded_threshold_pct / 100, shed.difference_points / 100
+
+        def relieved(_: ClusterState) -> bool:
+            rounds = [r for r in rounds_of(self.cluster.entries) if r.journaled_ms > started_ms]
+            hit = next((i for i, r in enumerate(rounds) if not r.relieved(overloaded, difference)), None)
+            return hit is not None and any(r.relieved(overloaded, difference) for r in rounds[hit:])
+
+        if not self._wait(f"relief of {hot}", relieved, at_least_s=120) or not first:
+            return
+        rounds = [r for r in rounds_of(self.cluster.entries) if r.journaled_ms > started_ms]
+        peak = max(range(len(rounds)), key=lambda i: rounds[i].spread)
+        end = next(r for r in rounds[peak:] if r.relieved(overloaded, difference))
+        self.figures.skew_spread_before = round(rounds[peak].spread, 3)
+        self.figures.skew_spread_after = round(end.spread, 3)
+        self.figures.skew_to_relief_s = round((end.journaled_ms - started_ms) / 1000, 1)
+
+    def _wait(self, what: str, holds: Callable[[ClusterState], bool], at_least_s: float = 0.0) -> bool:
+        try:
+            self.cluster.wait_until(holds, max(self.step_s, at_least_s), what, needs="job")
+        except ProcessFailed as error:
+            if not self.cluster.children["job"].alive:
+                raise
+            self._act(f"not seen: {error}", counts=False)
+            return False
+        return True
+
+    def _look(self, state: ClusterState) -> None:
+        """Take in the evidence of rounds that are new."""
+        entries = self.cluster.entries
+        fresh = [e for e in entries[self._looked_at :] if e.kind is Kind.ROUND and not e.data.get("challenger")]
+        self._looked_at = len(entries)
+        balancing = self.cluster.settings
+        tolerance = balancing.steady.tolerance if balancing.rounds.strategy == "steady" else 0.0
+        for entry in fresh:
+            view = EvidenceView(Reader(self.cluster.settings))
+            at_ms = int(entry.data["at_ms"])
+            decisions = view.decisions(round_id=str(entry.data["round_id"]))
+            skipped = {d["source"]: d["evidence"] for d in decisions if d["kind"] == "skip" and not d["challenger"]}
+            scores = view.scores({"at_ms": at_ms, "attempt_id": entry.attempt_id})
+            living = [row for row in scores if state.session_of(row["broker"]) is not None]
+            stand = [Standing.from_row(row, tolerance, skipped.get(row["broker"], {})) for row in living]
+            decided = sum(count for kind, count in entry.data["counts"].items() if kind != "skip")
+            self._looks.append(Look(at_ms, decided, tuple(stand)))
+
+    def _check_journal(self) -> None:
+        journal = Journal(self.cluster.settings.tables.root)
+        state = self.cluster.state
+        check_fold(ClusterState(), [e for e in journal.read_since(0) if e.seq <= state.seq], state)
+        check_rings(state)
+
+
+def _served(state: ClusterState, topic: str) -> bool:
+    record = state.bundles[str(bundle_of(state, topic))]
+    return record.state is State.OWNED
+
+
+def _under_way(state: ClusterState) -> list[str]:
+    return sorted(name for name, record in state.bundles.items() if record.state in IN_FLIGHT)

@@ -1,0 +1,114 @@
+"""Journal entries in words: moves, exchanges, splits, who came, who went, who took over what.
+
+An entry of the journal does not say that its move is half of an exchange; the evidence of its decision does, which
+`exchanges_in` looks up once a round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import NamedTuple
+
+from controller.domain.decision import Reason
+from controller.domain.entries import Entry, Kind
+from controller.domain.errors import BallastError
+from controller.domain.reason_words import reason_words, returns_in_exchange
+from controller.operations.evidence_view import EvidenceView
+from controller.operations.reading import Reader
+
+TENANT = "demo/"  # of every bundle here; left out where room is scarce
+ENDS = {"lease": "its lease ran out", "goodbye": "it said goodbye", "superseded": "a newer process took its place"}
+
+
+class Half(NamedTuple):
+    """Of an exchange: the bundle that goes the other way, and whether this one is what comes back for it."""
+
+    other: str
+    returning: bool
+
+
+Exchanges = Callable[[str], Mapping[str, Half]]  # of a round, by decision id
+
+
+class Events:
+    """Takes every entry in order, and tells of those that are worth a line."""
+
+    def __init__(self, exchanges: Exchanges) -> None:
+        self._exchanges = exchanges
+        self._owners: dict[str, str] = {}  # bundle -> the broker that had it last
+
+    def lines(self, entries: Iterable[Entry]) -> list[str]:
+        """One line each, oldest first."""
+        told = [self._line(entry) for entry in entries]
+        return [line for line in told if line is not None]
+
+    def _line(self, entry: Entry) -> str | None:
+        if entry.kind is Kind.OWNERSHIP:
+            return self._ownership(entry)
+        if entry.kind is Kind.SPLIT:
+            self._owners |= dict.fromkeys(entry.data.get("children", {}), broker_of(entry.by))
+        if entry.kind is Kind.SESSION_ENDED:
+            return f"{entry.broker} is gone: {ENDS.get(entry.reason or '', entry.reason)}"
+        if entry.kind is Kind.REGISTERED:
+            return f"{entry.broker} has joined"
+        if entry.kind in (Kind.ALARM, Kind.GUARD):
+            return f"{entry.kind.value}: {words_of(entry.reason)} {short(entry.bundle) or entry.broker or ''}".rstrip()
+        return None
+
+    def _ownership(self, entry: Entry) -> str | None:
+        bundle, before = short(entry.bundle), self._owners.get(entry.bundle or "")
+        if entry.by and entry.bundle:
+            self._owners[entry.bundle] = broker_of(entry.by)
+        if entry.state == "transferring":
+            return self._transfer(entry, bundle)
+        if entry.state == "splitting":
+            return f"split {bundle} on {broker_of(entry.by)}: {words_of(entry.reason)}"
+        if entry.state == "assigning" and entry.reason == Reason.ORPHANED.value:
+            return f"failover {bundle}: {before or 'nobody'} → {broker_of(entry.to)}"
+        return None
+
+    def _transfer(self, entry: Entry, bundle: str) -> str:
+        way = f"{bundle}: {broker_of(entry.by)} → {broker_of(entry.to)}"
+        half = self._half(entry.decision_id)
+        if half is None:
+            return f"move {way}, {words_of(entry.reason)}"
+        if half.returning:
+            return f"  in return {way}, for {short(half.other)}"
+        return f"exchange {way}"
+
+    def _half(self, decision_id: str | None) -> Half | None:
+        round_id = (decision_id or "").rpartition("-")[0]
+        if not round_id or decision_id is None:
+            return None
+        return self._exchanges(round_id).get(decision_id)
+
+
+def exchanges_in(reader: Callable[[], Reader]) -> Exchanges:
+    """The halves of a round's exchanges by decision id, from the table of decisions; none where it cannot be read."""
+
+    @cache
+    def halves(round_id: str) -> Mapping[str, Half]:
+        try:
+            decisions = EvidenceView(reader()).decisions(round_id=round_id, skips=False)
+        except (BallastError, OSError):
+            return {}
+        swapped = [d for d in decisions if d["evidence"].get("swapped_with")]
+        return {d["decision_id"]: Half(d["evidence"]["swapped_with"], returns_in_exchange(d)) for d in swapped}
+
+    return halves
+
+
+def words_of(reason: str | None) -> str:
+    """A reason in words; what has none as it is."""
+    return reason_words(reason) or reason or ""
+
+
+def short(bundle: str | None) -> str:
+    """A bundle's name without the tenant that all bundles of the demo have."""
+    return (bundle or "").removeprefix(TENANT)
+
+
+def broker_of(session: str | None) -> str:
+    """The broker of a session as the journal writes it."""
+    return (session or "nobody").rpartition("#")[0] or "nobody"

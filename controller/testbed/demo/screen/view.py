@@ -1,0 +1,126 @@
+"""The demo on a terminal: the act, brokers' loads as bars, and the newest events, in as many lines as there are.
+
+Nothing is cut off at the bottom: the picture is made for the terminal's size, 80x24 and smaller ones too, and the
+newest events are what fills the rest.
+"""
+
+from __future__ import annotations
+
+import textwrap
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from controller.domain.state import ClusterState
+from controller.testbed.demo.figures import RoundView, rounds_of
+from controller.testbed.demo.screen.base import Watching
+
+LEAST_EVENTS = 4  # lines; a long list of brokers leaves them that
+ASCII = str.maketrans({"→": ">", "▸": ">", "─": "-", "·": "-", "–": "-", "…": "~", "█": "#", "✓": "*"})
+FULL, BUSY = 0.85, 0.60
+
+
+class LiveView(Watching):
+    """Redrawn twice a second."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self._console = console
+        self._done: list[str] = []
+        self._live = Live(console=console, auto_refresh=False, transient=False, vertical_overflow="crop")
+
+    def open(self) -> None:
+        """See Watching."""
+        self._live.start()
+
+    def look(self) -> None:
+        """See Watching."""
+        width, height = self._console.size
+        self._live.update(self.picture(width, height - 1), refresh=True)
+
+    def close(self) -> None:
+        """The last picture stays."""
+        self.look()
+        self._live.stop()
+
+    def act(self, text: str) -> None:
+        """See Screen."""
+        if self.act_text:
+            self._done.append(self.act_text)
+        super().act(text)
+
+    def picture(self, width: int, height: int) -> Text:
+        """At most `height` lines of at most `width` characters."""
+        entries = self.seen()
+        self.fresh_lines(entries)
+        head = self._head(width)
+        operator = self.cluster.operator if self.cluster else None
+        if operator is None:
+            return self._joined(head[:height])
+        rounds = rounds_of(entries)
+        view = rounds[-1] if rounds else None
+        room = max(1, height - len(head) - 2 - LEAST_EVENTS)
+        brokers = broker_lines(operator.follower.state, view, width, room)
+        title = f"── {len(entries)} journal entries, {len(rounds)} rounds "
+        body = [*head, *brokers, Text(title + "─" * max(0, width - len(title)), "dim")]
+        left = max(0, height - len(body))
+        events = [Text(line) for line in wrapped(self.lines[-left:] if left else [], width)]
+        return self._joined([*body, *(events[-left:] if left else [])][:height])
+
+    def _head(self, width: int) -> list[Text]:
+        now_s = time.monotonic()
+        told = [Text(clipped(f"Ballast demo, {now_s - self.started_s:.0f} s", width), "bold")]
+        told += [Text(clipped(f"✓ {text}", width), "dim") for text in self._done[-1:]]
+        lines = textwrap.wrap(f"▸ {self.act_text or 'starting'}", width, subsequent_indent="  ")[:2]
+        told += [Text(line, "bold") for line in lines]
+        doing = f"  {now_s - self.doing_since_s:3.0f} s {self.doing_text}" if self.doing_text else ""
+        return [*told, Text(clipped(doing, width), "italic")]
+
+    def _joined(self, lines: Sequence[Text]) -> Text:
+        text = Text("\n", no_wrap=True, overflow="crop").join(lines)
+        if self._console.options.ascii_only:
+            text.plain = text.plain.translate(ASCII)
+        return text
+
+
+def broker_lines(state: ClusterState, view: RoundView | None, width: int, most: int) -> list[Text]:
+    """A line for each broker: bundles, load in the newest round, a bar. Of more than fit: the busiest."""
+    owned = Counter(r.by.broker for r in state.bundles.values() if r.by)
+    scores = view.scores if view else {}
+    names = sorted(state.brokers)
+    if not names:
+        return []
+    if len(names) > most:
+        busiest = sorted(names, key=lambda b: -scores.get(b, 0.0))
+        names = sorted(busiest[: max(0, most - 1)])
+    size = max(map(len, [*names, "broker"]))
+    lines = [Text(clipped(f"{'broker':{size}}  bundles  load in the newest round", width), "dim")]
+    for name in names:
+        score = scores.get(name)
+        alive = state.session_of(name) is not None
+        told = "gone" if not alive else "   –" if score is None else f"{score:4.0%}"
+        line = Text(f"{name:{size}}  {owned[name]:7}  {told}  ", "" if alive else "dim")
+        if alive and score is not None:
+            bar = "█" * round(min(score, 1.0) * max(0, width - len(line) - 1))
+            line.append(bar, "red" if score >= FULL else "yellow" if score >= BUSY else "green")
+        lines.append(line)
+    hidden = len(state.brokers) - len(names)
+    return [*lines, *([Text(clipped(f"and {hidden} less busy ones", width), "dim")] if hidden else [])]
+
+
+def wrapped(lines: Sequence[str], width: int) -> list[str]:
+    """Each line as wide as there is room, what is longer goes on below, between words."""
+    found = []
+    for line in lines:
+        indent = " " * (len(line) - len(line.lstrip()))
+        found += textwrap.wrap(line, width, initial_indent=indent, subsequent_indent=indent + "    ") or [""]
+    return found
+
+
+def clipped(text: str, width: int) -> str:
+    """One line of at most `width` characters."""
+    return text if len(text) <= width else text[: max(0, width - 1)] + "…"

@@ -1,0 +1,258 @@
+"""A real single-node Kafka (KRaft) from the JARs of the cache, for the demo and the tests.
+
+All it has lies in one folder: settings, data, log, pid. A folder that was used before keeps its ports, its cluster
+id and its data, so stopping and starting is a restart of the same cluster. It listens on 127.0.0.1 only.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import signal
+import socket
+import subprocess
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+import psutil
+
+from controller.bus.cluster import cluster_id
+from controller.domain.errors import BallastError
+from controller.process.paths import jars_of
+from controller.process.setup_java import Java, find_java
+from controller.testbed.kafka_settings import Door, log4j_properties, server_properties
+
+START_TIMEOUT_S = 180.0
+STOP_TIMEOUT_S = 20.0
+SERVER_HEAP = ("-Xms64m", "-Xmx400m", "-XX:+UseSerialGC")
+# Formatting runs for a second: compile little, allocate little.
+TOOL_JVM = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+
+
+class KafkaNotStarted(BallastError):
+    """Raised when the embedded Kafka does not come up; the message ends with the last lines of its log."""
+
+
+class EmbeddedKafka:
+    """One Kafka in one folder. `start` returns once it answers; `stop` works from any process that knows the folder."""
+
+    def __init__(
+        self,
+        folder: Path,
+        port: int = 0,
+        java: Java | None = None,
+        jars: Sequence[Path] = (),
+        *,
+        doors: Sequence[Door] = (),
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        """`port` 0 takes a free one at the first start; later starts in the same folder use the same port.
+
+        `doors` are settled at the first start too. `env` is added to the server's environment at each start.
+        """
+        self.folder = folder.resolve()
+        self.data = self.folder / "data"
+        self.log_file = self.folder / "kafka.log"
+        self.output_file = self.folder / "kafka.out"
+        self.pid_file = self.folder / "kafka.pid"
+        self._properties = self.folder / "server.properties"
+        self._port = port
+        self._java = java
+        self._jars = list(jars)
+        self._doors = tuple(doors)
+        self._env = dict(env or {})
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> EmbeddedKafka:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def bootstrap(self) -> str:
+        """`127.0.0.1:port`; known from the first start on."""
+        return f"127.0.0.1:{self._settled_port()}"
+
+    @property
+    def pid(self) -> int | None:
+        """The pid of the running server, or None. A pid that now belongs to another program does not count."""
+        process = self._process()
+        return process.pid if process else None
+
+    def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Starts it unless it runs already; raises KafkaNotStarted when it dies or does not answer in time."""
+        if self._process() is not None:
+            self._wait_until_it_answers(time.monotonic() + timeout_s)
+            return
+        self._check_port()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._write_settings()
+        if not (self.data / "meta.properties").exists():
+            self._format()
+        deadline = time.monotonic() + timeout_s
+        with self.output_file.open("ab") as output:
+            self._child = subprocess.Popen(
+                self._command(SERVER_HEAP, "kafka.Kafka", str(self._properties)),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C at the terminal stops the demo first, and the demo stops Kafka last
+                cwd=self.folder,
+                env={**os.environ, **self._env},
+            )
+        started = psutil.Process(self._child.pid).create_time()
+        self.pid_file.write_text(f"{self._child.pid} {started}\n")
+        self._wait_until_it_answers(deadline)
+
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> bool:
+        """Ends it with SIGTERM, after `timeout_s` with SIGKILL; the data stay. False if it was not running."""
+        return self._end(signal.SIGTERM, timeout_s)
+
+    def kill(self) -> bool:
+        """Ends it with SIGKILL, as a crash would; the data stay. False if it was not running."""
+        return self._end(signal.SIGKILL, STOP_TIMEOUT_S)
+
+    def _end(self, how: signal.Signals, timeout_s: float) -> bool:
+        process = self._process()
+        if process is None:
+            self.pid_file.unlink(missing_ok=True)
+            return False
+        process.send_signal(how)
+        try:
+            self._wait_for_end(process, timeout_s)
+        except (psutil.TimeoutExpired, subprocess.TimeoutExpired):
+            process.kill()
+            self._wait_for_end(process, timeout_s)
+        self._child = None
+        self.pid_file.unlink(missing_ok=True)
+        return True
+
+    def _wait_for_end(self, process: psutil.Process, timeout_s: float) -> None:
+        if self._child is not None and self._child.pid == process.pid:
+            self._child.wait(timeout_s)
+        else:
+            process.wait(timeout_s)
+
+    def _process(self) -> psutil.Process | None:
+        try:
+            pid, started = self.pid_file.read_text().split()
+            process = psutil.Process(int(pid))
+            ours = abs(process.create_time() - float(started)) < 0.1
+            return process if ours and process.status() != psutil.STATUS_ZOMBIE else None
+        except (FileNotFoundError, ValueError, psutil.NoSuchProcess):
+            return None
+
+    def _check_port(self) -> None:
+        """Raises KafkaNotStarted where the port cannot be had: before the folder is settled on it."""
+        settled = self._properties.exists()
+        port = self._settled_port() if settled else self._port
+        give = f"end what listens there, or give another --dir than {self.folder}" if settled else "give another --port"
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+                probe.listen()
+            except OSError as error:
+                raise KafkaNotStarted(
+                    f"--port {port}: 127.0.0.1:{port} cannot be listened on ({error.strerror}); {give}"
+                ) from None
+
+    def _write_settings(self) -> None:
+        if self._properties.exists():
+            self._port = self._settled_port()
+        else:
+            free = _free_ports(2)
+            self._port = self._port or free[0]
+            self._properties.write_text(server_properties(self.data, self._port, free[1], self._doors))
+        (self.folder / "log4j.properties").write_text(log4j_properties(self.log_file))
+
+    def _settled_port(self) -> int:
+        if self._properties.exists():
+            for line in self._properties.read_text().splitlines():
+                if line.startswith("advertised.listeners="):
+                    port = int(line.rsplit(":", 1)[1])
+                    if self._port not in (0, port):
+                        raise KafkaNotStarted(
+                            f"{self.folder} holds a Kafka on port {port}, not {self._port}:"
+                            " drop the port, or use another folder"
+                        )
+                    return port
+        if self._port == 0:
+            raise KafkaNotStarted(
+                f"the Kafka in {self.folder} was never started, so it has no port yet: start it first"
+            )
+        return self._port
+
+    def _format(self) -> None:
+        new_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if new_id.startswith("-"):  # Kafka's own generator avoids it as well: it would read as an option
+            new_id = "A" + new_id[1:]
+        tool = ("kafka.tools.StorageTool", "format", "-t", new_id, "-c", str(self._properties))
+        done = subprocess.run(self._command(TOOL_JVM, *tool), capture_output=True, text=True, timeout=120, check=False)
+        if done.returncode != 0:
+            raise KafkaNotStarted(f"cannot format {self.data}: {(done.stdout + done.stderr).strip()[-800:]}")
+
+    def _command(self, jvm: tuple[str, ...], *program: str) -> list[str]:
+        self._java = self._java or find_java()
+        self._jars = self._jars or jars_of("kafka")
+        if not self._jars:
+            raise KafkaNotStarted("Kafka's JARs are not in the cache: run `make setup` once")
+        return [
+            self._java.binary,
+            *jvm,
+            "-Djava.net.preferIPv4Stack=true",
+            f"-Dlog4j.configuration=file:{self.folder / 'log4j.properties'}",
+            "-cp",
+            os.pathsep.join(map(str, self._jars)),
+            *program,
+        ]
+
+    def _wait_until_it_answers(self, deadline: float) -> None:
+        while not _port_open(self._settled_port()):
+            self._still_alive(deadline)
+            time.sleep(0.05)
+        while True:
+            try:
+                cluster_id(self.bootstrap, timeout_ms=5_000)
+                return
+            except Exception as error:
+                self._still_alive(deadline, error)
+                time.sleep(0.1)
+
+    def _still_alive(self, deadline: float, error: Exception | None = None) -> None:
+        ended = self._child.poll() if self._child else None
+        if ended is not None:
+            self.pid_file.unlink(missing_ok=True)
+            raise KafkaNotStarted(f"Kafka ended with code {ended} in {self.folder}: {self._last_words()}")
+        if time.monotonic() > deadline:
+            self.stop()
+            raise KafkaNotStarted(f"Kafka in {self.folder} did not answer in time ({error}): {self._last_words()}")
+
+    def _last_words(self) -> str:
+        texts = [f.read_text(errors="replace") for f in (self.output_file, self.log_file) if f.exists()]
+        return "\n".join(texts).strip()[-1500:] or "its log is empty"
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports free a moment ago. All are held at once while choosing, so that they differ."""
+    sockets = [socket.socket(socket.AF_INET, socket.SOCK_STREAM) for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+def _port_open(port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.settimeout(0.5)
+        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -1,0 +1,226 @@
+"""A whole cluster on this machine: Kafka, store, Spark job and agents as processes, in one folder.
+
+The demo, the end-to-end tests and the benchmarks run on it. Everything listens on loopback, on ports of its own, so
+several can run beside each other. `stop` ends what was started, in order, by pid.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+import yaml
+
+from controller.bus.topics import TopicNames, ensure_topics, live_topics, replay_topics
+from controller.config.load import load_settings
+from controller.config.settings import Settings
+from controller.domain.entries import Entry
+from controller.domain.state import ClusterState
+from controller.ledger.tables import TableRoot
+from controller.operations.operator import Operator, Outcome
+from controller.process.children import Child, ProcessFailed
+from controller.testbed.kafka import EmbeddedKafka
+
+BALLAST = (sys.executable, "-m", "controller.cli.main")
+# The job shares this machine with the brokers it balances, which serve clients: they come first.
+JOB_NICENESS = ("nice", "-n", "5")
+STORE = (sys.executable, "-m", "controller.brokers.reference.store.server")
+
+
+class LocalCluster:
+    """Processes by name: `store`, `job`, and one per broker. The journal is followed without asking any of them."""
+
+    def __init__(
+        self,
+        folder: Path,
+        profile: str = "demo",
+        overrides: Sequence[str] = (),
+        replay: bool = False,
+        kafka: EmbeddedKafka | None = None,
+        tell: Callable[[str], None] = lambda doing: None,
+    ) -> None:
+        """`kafka`: one with doors or an environment of its own; the cluster starts and stops it all the same.
+
+        `tell` hears what is being started or waited for.
+        """
+        self.folder = folder.resolve()
+        self.profile = profile
+        self.overrides = tuple(overrides)
+        self.tell = tell
+        self.replay = replay  # load reports keep the recording's times, and no round is left out
+        self.config_file = self.folder / "ballast.yaml"
+        self.kafka = kafka or EmbeddedKafka(self.folder / "kafka")
+        self.children: dict[str, Child] = {}
+        self.agents: set[str] = set()
+        self.operator: Operator | None = None
+        self._settings: Settings | None = None
+
+    def __enter__(self) -> LocalCluster:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def settings(self) -> Settings:
+        """What every process of the cluster was started with."""
+        if self._settings is None:
+            raise ProcessFailed("the cluster is not up; call start_kafka_and_store first")
+        return self._settings
+
+    @property
+    def state(self) -> ClusterState:
+        """The journal's newest word, read from the table now."""
+        operator = self._operator()
+        operator.poll()
+        return operator.follower.state
+
+    @property
+    def entries(self) -> list[Entry]:
+        """Every journal entry seen since the cluster was brought up."""
+        return self._operator().seen
+
+    # ------------------------------------------------------------ up
+
+    def up(self, brokers: Sequence[str], job_only: str | None = None) -> None:
+        """Everything, in the order that costs least time: the job's JVM starts while the rest comes up."""
+        self.start_kafka_and_store()
+        self.start_job(only=job_only)
+        for broker in brokers:
+            self.start_agent(broker)
+        self.wait_for_job()
+        self.wait_until(
+            lambda state: {b.id for b in state.live_brokers()} >= set(brokers),
+            180,
+            f"the registration of {len(brokers)} brokers",
+        )
+
+    def start_kafka_and_store(self) -> None:
+        """Kafka with its topics, the segment store, the tables, and the configuration file all others read."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.tell("Kafka starts (a JVM)")
+        self.kafka.start()
+        self.tell("the segment store starts")
+        store = self.start("store", [*STORE, "--data-dir", str(self.folder / "store")])
+        address = store.wait_for_line("ballast-store listening", 60).split()[-1]
+        document = {
+            "profile": self.profile,
+            "kafka": {"bootstrap_servers": self.kafka.bootstrap},
+            "tables": {"root": "tables", "checkpoints": "checkpoints"},  # beside the file: the folder may be moved
+            "store": {"address": address},
+        }
+        self.config_file.write_text(yaml.safe_dump(document, sort_keys=False))
+        self._settings = load_settings(self.config_file, overrides=self.overrides)
+        self.tell("topics and tables are created")
+        topics = replay_topics if self.replay else live_topics
+        ensure_topics(self.kafka.bootstrap, topics(TopicNames(self._settings.kafka.topic_prefix)))
+        TableRoot(self._settings.tables.root).create_all()
+
+    def start_job(
+        self, only: str | None = None, take_over: bool = False, name: str = "job", more: Sequence[str] = ()
+    ) -> Child:
+        """The Spark application; `only`: loads or control; `more`: further options of it."""
+        argv = [*JOB_NICENESS, *BALLAST, "run", "--conf", str(self.config_file), *self._sets()]
+        argv += ["--only", only] if only else []
+        argv += ["--take-over"] if take_over else []
+        argv += ["--every-round"] if self.replay else []
+        return self.start(name, [*argv, *more])
+
+    def wait_for_job(self, timeout_s: float = 240.0) -> None:
+        """Until the controller has journaled its start."""
+        what = "the Spark job's start (a JVM, its session, the journal)"
+        self.wait_until(lambda state: state.controller_running, timeout_s, what, needs="job")
+
+    def start_agent(
+        self, broker: str, *more: str, name: str = "", env: Mapping[str, str] | None = None, **settings: str
+    ) -> Child:
+        """An agent with its reference broker. The id is a name, not an address: ports are free ones.
+
+        `name`: of the process, where two are to have the same broker id. `settings`: this agent's own, with a double
+        underscore for the dot (`tables__root=…`). `env` is added to its environment.
+        """
+        for key, value in settings.items():
+            more = (*more, "--set", f"{key.replace('__', '.')}={value}")
+        argv = [*BALLAST, "agent", "--conf", str(self.config_file), "--broker-id", broker, *self._sets(), *more]
+        self.agents.add(name or broker)
+        return self.start(name or broker, argv, env=env)
+
+    def start(self, name: str, argv: Sequence[str], stdin: bool = False, env: Mapping[str, str] | None = None) -> Child:
+        """A process of the cluster, logged to `logs/NAME.log` (appended to at a restart)."""
+        old = self.children.get(name)
+        if old is not None and old.alive:
+            raise ProcessFailed(f"{name} runs already with pid {old.pid}")
+        safe = name.replace(":", "_").replace("/", "_")
+        child = Child(name, argv, self.folder / "logs" / f"{safe}.log", env=env, stdin=stdin)
+        self.children[name] = child
+        return child
+
+    # ------------------------------------------------------------ use
+
+    def command(self, kind: str, timeout_s: float = 60.0, **args: object) -> Outcome:
+        """An operator's command and the journal's answer to it."""
+        self.tell(f"waiting for the controller's answer to {kind}")
+        return self._operator().run(kind, args, timeout_s=timeout_s)
+
+    def wait_until(
+        self, holds: Callable[[ClusterState], bool], timeout_s: float, what: str, needs: str | None = None
+    ) -> ClusterState:
+        """Poll the journal until the condition holds; raises ProcessFailed, naming what was waited for."""
+        deadline = time.monotonic() + timeout_s
+        self.tell(f"waiting for {what}")
+        while True:
+            state = self.state
+            if holds(state):
+                self.tell("")
+                return state
+            child = self.children.get(needs) if needs else None
+            if child is not None and not child.alive:
+                raise ProcessFailed(f"{needs} ended with {child.process.returncode}: {child.last_words()}")
+            if time.monotonic() > deadline:
+                raise ProcessFailed(f"{what} did not happen within {timeout_s:g} s (journal seq {state.seq})")
+            time.sleep(0.1)
+
+    def lookup_urls(self) -> list[str]:
+        """Where living agents answer lookups, by broker id."""
+        return [str(b.info["lookup_url"]) for b in self.state.live_brokers() if b.info.get("lookup_url")]
+
+    # ------------------------------------------------------------ down
+
+    def stop(self) -> None:
+        """Clients, agents, job, store, Kafka: the order in which nothing has to wait for something gone.
+
+        Agents are killed: the whole cluster goes, so a graceful leave would only wait for takers that do not exist.
+        """
+        self.tell("clients, agents, Spark job, store and Kafka are stopped")
+        last = ("job", "store")
+        clients = [name for name in self.children if name not in last and name not in self.agents]
+        for name in clients:
+            self.children[name].terminate()
+        for name in clients:
+            self.children[name].wait(15)
+        for name in self.agents:
+            self.children[name].kill()
+        for name in last:
+            if name in self.children:
+                self.children[name].stop(30)
+        if self.operator is not None:
+            with contextlib.suppress(Exception):
+                self.operator.close()
+        self.kafka.stop()
+
+    # ------------------------------------------------------------ inside
+
+    def _sets(self) -> list[str]:
+        return [word for override in self.overrides for word in ("--set", override)]
+
+    def _operator(self) -> Operator:
+        if self.operator is None:
+            self.operator = Operator(self.settings, who=f"local@{socket.gethostname()}")
+        return self.operator

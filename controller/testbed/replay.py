@@ -1,0 +1,198 @@
+"""Recorded load reports through the whole pipeline, in shadow mode, by record time.
+
+The replayer stands for the agents: it registers the brokers, keeps their leases, converts and sends the reports with
+the recording's own times (a CreateTime topic), faster or slower as asked. Topics, tables and checkpoint are its own.
+Speed changes nothing: rounds lie on the reports' time axis and none is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from controller.agent.records import heartbeat
+from controller.bus.producer import JsonProducer
+from controller.bus.topics import TopicNames
+from controller.config.settings import Settings
+from controller.domain.errors import BadRecord
+from controller.domain.ids import Session
+from controller.domain.state import ClusterState
+from controller.ledger.evidence import read_joined
+from controller.ledger.tables import TableRoot
+from controller.loads.recorded import Overrides, Recorded, read_record, to_load_report
+from controller.process.clock import wall_ms
+from controller.testbed.local_cluster import LocalCluster
+
+NONCE = "replay"
+
+
+@dataclass(slots=True)
+class ReplayResult:
+    """What came of a recording. `decisions` as the decisions table has them; skips left out."""
+
+    reports: int = 0
+    quarantined: int = 0
+    rounds: int = 0
+    decisions: list[dict[str, Any]] = field(default_factory=list)
+    sources_by_phase: dict[str, list[str]] = field(default_factory=dict)
+
+    def summary(self) -> dict[str, Any]:
+        """The last line of `--json`."""
+        return {
+            "reports": self.reports,
+            "quarantined": self.quarantined,
+            "rounds": self.rounds,
+            "decisions": len(self.decisions),
+            "sources_by_phase": self.sources_by_phase,
+        }
+
+
+def read_recording(path: Path) -> list[Recorded]:
+    """The reports of a JSON-lines file, by time. Raises BadRecord naming the line."""
+    records = []
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        if line.strip():
+            try:
+                row = json.loads(line)
+            except ValueError as error:
+                raise BadRecord("recording", f"line {number} is no JSON: {error}") from None
+            records.append(read_record(row, number))
+    if not records:
+        raise BadRecord("recording", f"{path} has no reports")
+    return sorted(records, key=lambda r: (r.at_ms, r.broker))
+
+
+Count = Callable[[str, int, int], None]  # what, how many so far, of how many
+
+
+def replay(
+    cluster: LocalCluster,
+    records: Sequence[Recorded],
+    speed: float,
+    timeout_s: float = 600.0,
+    count: Count = lambda what, done, total: None,
+) -> ReplayResult:
+    """Send a recording through a cluster whose job runs already; waits until its last round is journaled."""
+    settings = cluster.settings
+    names = TopicNames(settings.kafka.topic_prefix)
+    sessions = {broker: Session(broker, 1, NONCE, 1) for broker in sorted({r.broker for r in records})}
+    producer = JsonProducer(settings.kafka.bootstrap_servers, "ballast-replay", settings.kafka.client)
+    stop = threading.Event()
+    beats = threading.Thread(target=_beat, args=(producer, names, sessions, cluster, stop), daemon=True)
+    beats.start()
+    try:
+        cluster.wait_until(
+            lambda state: all(state.alive(s) for s in sessions.values()), 60, "registration of the recorded brokers"
+        )
+        send_reports(producer, names, records, sessions, settings, speed, count)
+        _wait_for_rounds(cluster, records, timeout_s, count)
+    finally:
+        stop.set()
+        beats.join(5)
+        producer.close()
+    return collect(settings, records)
+
+
+def send_reports(
+    producer: JsonProducer,
+    names: TopicNames,
+    records: Sequence[Recorded],
+    sessions: Mapping[str, Session],
+    settings: Settings,
+    speed: float,
+    count: Count = lambda what, done, total: None,
+) -> None:
+    """Each report at its time, divided by the speed; the record carries the recording's time."""
+    agent = settings.agent
+    overrides = Overrides(agent.override_broker_nic_speed_gbps, agent.message_throughput_as_bandwidth)
+    sequences: dict[str, int] = defaultdict(int)
+    started, first = time.monotonic(), records[0].at_ms
+    for number, recorded in enumerate(records, 1):
+        due = started + (recorded.at_ms - first) / 1000.0 / speed
+        time.sleep(max(0.0, due - time.monotonic()))
+        sequences[recorded.broker] += 1
+        session = sessions[recorded.broker]
+        report = to_load_report(recorded, session, sequences[recorded.broker], overrides)
+        producer.send(names.load_reports, report, key=recorded.broker, timestamp_ms=recorded.at_ms)
+        count("reports sent", number, len(records))
+    producer.flush()
+
+
+def _wait_for_rounds(cluster: LocalCluster, records: Sequence[Recorded], timeout_s: float, count: Count) -> None:
+    """None is left out, so that their times tell how many there will be."""
+    interval = round(cluster.settings.rounds.round_interval_s * 1000)
+    last = last_round_ms(records, cluster.settings)
+    before = records[0].at_ms // interval * interval
+    total = max(0, (last - before) // interval)
+
+    def decided(state: ClusterState) -> bool:
+        count("rounds decided", min(total, max(0, (state.round_at_ms - before) // interval)), total)
+        return state.round_at_ms >= last
+
+    when = datetime.fromtimestamp(last / 1000, timezone.utc)
+    cluster.wait_until(decided, timeout_s, f"the recording's last round, at {when:%H:%M:%S} UTC of it", needs="job")
+
+
+def last_round_ms(records: Sequence[Recorded], settings: Settings) -> int:
+    """The newest round that the recording makes due: reports newer than T + the allowance exist."""
+    interval = round(settings.rounds.round_interval_s * 1000)
+    return (records[-1].at_ms - settings.rounds.late_allowance_ms - 1) // interval * interval
+
+
+def collect(settings: Settings, records: Sequence[Recorded]) -> ReplayResult:
+    """Read the outcome from the tables, as an operator would."""
+    root = TableRoot(settings.tables.root)
+    rounds, decisions, scores = (read_joined(root, name) for name in ("rounds", "decisions", "broker_scores"))
+    result = ReplayResult(reports=len(records), rounds=rounds.num_rows)
+    result.quarantined = root.open("quarantine").to_pyarrow_table(columns=["rule"]).num_rows
+    kept = [row for row in decisions.to_pylist() if row["kind"] != "skip"]
+    result.decisions = sorted(map(_told, kept), key=lambda row: str(row["decision_id"]))
+    result.sources_by_phase = sources_by_phase(records, rounds.to_pylist(), scores.to_pylist())
+    return result
+
+
+def sources_by_phase(
+    records: Sequence[Recorded], rounds: Iterable[Mapping[str, Any]], scores: Iterable[Mapping[str, Any]]
+) -> dict[str, list[str]]:
+    """Phase -> the sources of its last round; a round belongs to the phase of the newest report before it."""
+    last: dict[str, int] = {r.phase: 0 for r in records if r.phase}
+    for row in rounds:
+        before = [r.phase for r in records if r.at_ms < row["at_ms"]]
+        if before and before[-1]:
+            last[before[-1]] = max(last[before[-1]], row["at_ms"])
+    sources: dict[int, set[str]] = defaultdict(set)
+    for row in scores:
+        if row["is_source"]:
+            sources[row["at_ms"]].add(row["broker"])
+    return {phase: sorted(sources[at_ms]) for phase, at_ms in last.items()}
+
+
+def _told(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A decision as it is printed: what differs from run to run (the attempt) left out, JSON columns as objects."""
+    told = {name: value for name, value in row.items() if name != "attempt_id"}
+    for name in ("evidence", "before", "after"):
+        told[name] = json.loads(told.pop(f"{name}_json") or "{}")
+    return told
+
+
+def _beat(
+    producer: JsonProducer,
+    names: TopicNames,
+    sessions: Mapping[str, Session],
+    cluster: LocalCluster,
+    stop: threading.Event,
+) -> None:
+    """Heartbeats of all brokers: their leases count real time, whatever the recording's speed."""
+    info = {"runtime": "pulsar", "can_fence": False}
+    while not stop.wait(1.0):
+        follower = cluster.operator.follower if cluster.operator else None
+        seq = follower.state.seq if follower else 0
+        for session in sessions.values():
+            producer.send(names.heartbeats, heartbeat(session, seq, wall_ms(), info), key=session.broker)

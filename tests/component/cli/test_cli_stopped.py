@@ -1,0 +1,108 @@
+"""`ballast status` after the controller has stopped: when, and that what it shows is of then."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.cli.main import main
+from controller.config.load import load_settings
+from controller.domain.entries import Entry, Kind
+from controller.ledger.journal import Journal
+from controller.operations.liveness import OFFLINE
+from controller.operations.overview import status as status_of
+from controller.operations.reading import Reader
+from controller.operations.stopped import with_stop
+from tests.short_run import INSTANCE, ShortRun, play
+
+AGO_MS = 60_000
+
+
+@pytest.fixture(scope="module")
+def short_run(tmp_path_factory: pytest.TempPathFactory) -> ShortRun:
+    return play(tmp_path_factory.mktemp("stopped") / "tables")
+
+
+@pytest.fixture
+def stopped(short_run: ShortRun, tmp_path: Path) -> Path:
+    """The short run's tables with a controller's last word."""
+    tables = tmp_path / "tables"
+    shutil.copytree(short_run.root.root, tables)
+    journal = Journal(tables)
+    last = Entry(journal.last_seq + 1, Kind.CONTROLLER_STOPPED, INSTANCE, 999, short_run.now_ms)
+    journal.commit([last], INSTANCE, 999)
+    return tables
+
+
+def document(run: ShortRun, profile: str) -> dict[str, Any]:
+    reader = Reader(run.settings)
+    now_ms = run.now_ms + AGO_MS
+    return with_stop(reader, status_of(reader, now_ms, None, "no Kafka answers"), profile, now_ms)
+
+
+def call(line: str, tables: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    with pytest.raises(SystemExit) as ended:
+        main([*line.split(), "--set", f"tables.root={tables}", "--set", "kafka.bootstrap_servers=127.0.0.1:1"])
+    return int(ended.value.code or 0), capsys.readouterr().out
+
+
+def test_a_finished_demo_says_so(stopped: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out = call("status --profile demo", stopped, capsys)
+    assert code == 1
+    assert "stopped in good order at 20" in out
+    assert "all below is as it was then" in out
+    assert "! this demo is over" in out
+    assert "no Kafka answers" not in out
+    assert "`ballast decisions`" in out
+    assert "start one with `ballast run`" not in out
+
+
+def test_another_cluster_is_to_be_started_again(stopped: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out = call("status --profile local", stopped, capsys)
+    assert code == 1
+    assert "stopped in good order at 20" in out
+    assert "! no Kafka answers at 127.0.0.1:1 (" in out
+    assert "! no controller runs: start one with `ballast run`" in out
+    assert "demo" not in out
+
+
+def test_a_demo_is_not_over_while_its_kafka_answers(stopped: Path, short_run: ShortRun) -> None:
+    """Nor is it known to be where Kafka was not asked."""
+    reader = Reader(load_settings(None, "demo", [f"tables.root={stopped}"], env={}))
+    for kafka_error in (None, OFFLINE):
+        told = with_stop(reader, status_of(reader, short_run.now_ms, None, kafka_error), "demo", short_run.now_ms)
+        assert told["demo_is_over"] is False
+        assert "no controller runs: start one with `ballast run`" in told["problems"]
+        assert not any("Kafka" in problem for problem in told["problems"])
+
+
+def test_the_file_that_was_given_is_no_advice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("ballast.yaml").write_text("tables: {root: none}")
+    with pytest.raises(SystemExit):
+        main(["status", "--conf", "ballast.yaml"])
+    told = capsys.readouterr().err
+    assert f"no tables at {tmp_path}/none" in told
+    assert "there is ballast.yaml" not in told
+    with pytest.raises(SystemExit):
+        main(["status", "--set", f"tables.root={tmp_path}/none"])
+    assert "there is ballast.yaml" in capsys.readouterr().err
+
+
+def test_the_document_tells_when(stopped: Path, short_run: ShortRun, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out = call("status --profile demo --json", stopped, capsys)
+    told = json.loads(out)
+    assert told["controller"]["stopped_at_ms"] == short_run.now_ms
+    assert told["demo_is_over"] is True
+
+
+def test_a_controller_that_runs_has_not_stopped(short_run: ShortRun) -> None:
+    told = document(short_run, "demo")
+    assert "stopped_at_ms" not in told["controller"]
+    assert "demo_is_over" not in told

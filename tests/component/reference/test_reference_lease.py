@@ -1,0 +1,92 @@
+"""A broker whose lease has lapsed, but whose agent has not dropped the bundles yet: it says nothing to clients.
+
+So it is for a moment after a pause: the frames that came meanwhile are handled before anything else. What it has
+stored keeps its place; clients send the rest again to the next owner, and the store knows repeated messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from controller.brokers.reference.capacity import Capacity
+from controller.brokers.reference.client.consumer import Consumer, Ranges
+from controller.brokers.reference.wire import Numbered, SubscriptionType
+from tests.unit.brokers.reference_cluster import WHOLE, Cluster, cluster, topic, until
+
+LOOK_AGAIN_S = 0.3  # a delivery or answer on loopback takes a hundredth of that
+
+
+class Lease:
+    """Lives until the test says otherwise; the broker asks it."""
+
+    alive = True
+
+    def __call__(self) -> bool:
+        return self.alive
+
+
+async def _leased(here: Cluster, capacity: Capacity | None = None) -> Lease:
+    lease = Lease()
+    await here.add_broker("a", capacity, may_serve=lease)
+    await here.add_broker("b")
+    await here.give(WHOLE, "a")
+    return lease
+
+
+def test_nothing_is_stored_or_acknowledged_for_producers_once_the_lease_has_lapsed(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with cluster(tmp_path, brokers=0) as here:
+            lease = await _leased(here)
+            producer = await here.producer(topic(1), "p")
+            await producer.send("k", b"before")
+            await producer.flush()
+            lease.alive = False
+            await producer.send("k", b"after")
+            await asyncio.sleep(LOOK_AGAIN_S)
+            assert producer.pending == 1
+            assert here.engine.stats()[topic(1)]["messages"] == 1
+            await here.brokers["a"].drop(WHOLE)
+            await here.give(WHOLE, "b")
+            await producer.flush()
+            assert here.engine.stats()[topic(1)]["messages"] == 2
+
+    asyncio.run(scenario())
+
+
+def test_nothing_is_delivered_or_confirmed_to_consumers_once_the_lease_has_lapsed(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        got: list[int] = []
+        confirmed: list[Ranges] = []
+
+        def delivered(consumer: Consumer, messages: list[Numbered], at_ms: int) -> None:
+            got.extend(offset for offset, _ in messages)
+
+        async with cluster(tmp_path, brokers=0) as here:
+            lease = await _leased(here, Capacity(msg_per_s=40, burst_ms=0))
+            producer = await here.producer(topic(1), "p")
+            for _ in range(20):
+                await producer.send("k", b"x")
+                await producer.flush()
+            reader = await here.consumer(
+                topic(1),
+                "s",
+                "c",
+                kind=SubscriptionType.SHARED,  # delivered in batches of 16: the second one waits for its turn
+                on_delivered=delivered,
+                on_confirmed=lambda consumer, ranges, at_ms: confirmed.append(ranges),
+                auto_ack=False,
+            )
+            await until(lambda: got)
+            before = len(got)
+            lease.alive = False
+            reader.ack([(0, 1)])
+            late = asyncio.create_task(here.consumer(topic(1), "other", "d", on_delivered=delivered))
+            await asyncio.sleep(2 * LOOK_AGAIN_S)
+            assert (len(got), confirmed) == (before, [])
+            await here.brokers["a"].drop(WHOLE)
+            await here.give(WHOLE, "b")
+            await late
+            await until(lambda: len(set(got)) == 20 and confirmed)
+
+    asyncio.run(scenario())

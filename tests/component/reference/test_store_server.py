@@ -1,0 +1,171 @@
+"""The store over sockets: pipelining, errors across the wire, restarts, a killed process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from controller.brokers.reference.client.link import Link
+from controller.brokers.reference.store import protocol
+from controller.brokers.reference.store.client import StoreClient
+from controller.brokers.reference.store.engine import StoreEngine
+from controller.brokers.reference.store.producers import OutOfSequence
+from controller.brokers.reference.store.protocol import encode
+from controller.brokers.reference.store.records import Message
+from controller.brokers.reference.store.server import StoreServer
+from controller.domain.errors import Fenced, StoreError
+from controller.domain.ids import RING_END, Bundle
+
+WHOLE = Bundle("shop/orders", 0, RING_END)
+TOPIC = "persistent://shop/orders/t"
+
+
+def batch(first: int, count: int = 1) -> list[Message]:
+    return [Message("p", s, "k", b"x") for s in range(first, first + count)]
+
+
+def start_store(folder: Path, port: int = 0) -> tuple[subprocess.Popen[str], str]:
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "controller.brokers.reference.store.server",
+            "--data-dir",
+            str(folder),
+            "--port",
+            str(port),
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    return process, process.stdout.readline().split()[-1]
+
+
+@pytest.mark.parametrize("fsync", [False, True])
+def test_requests_are_carried_out_in_the_order_of_the_calls(tmp_path: Path, fsync: bool) -> None:
+    async def scenario() -> None:
+        engine = StoreEngine(tmp_path, fsync=fsync)
+        server = StoreServer(engine, fsync=fsync)
+        client = StoreClient(await server.start())
+        await client.start()
+        acquired = asyncio.ensure_future(client.acquire(WHOLE, 1, "a"))
+        await asyncio.sleep(0)
+        sent = [asyncio.ensure_future(client.append(TOPIC, 1, "a", batch(i))) for i in range(50)]
+        await acquired
+        assert [(await s).offsets for s in sent] == [[i] for i in range(50)]
+        with pytest.raises(OutOfSequence, match="where 50 is due"):
+            await client.append(TOPIC, 1, "a", batch(60))
+        with pytest.raises(Fenced):
+            await client.append(TOPIC, 2, "a", batch(50))
+        with pytest.raises(StoreError, match="unknown operation 'fly'"):
+            await client.call({"op": "fly"})
+        with pytest.raises(StoreError, match="bad append request"):
+            await client.call({"op": "append"})
+        records, after = await client.read(TOPIC, 45)
+        assert [r.sequence for r in records] == [45, 46, 47, 48, 49]
+        assert after == 50
+        assert (await client.stats())[TOPIC]["messages"] == 50
+        await client.stop()
+        await server.stop()
+        engine.close()
+
+    asyncio.run(scenario())
+
+
+def test_what_was_acknowledged_outlives_sigkill_and_the_client_goes_on(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        process, address = start_store(tmp_path)
+        client = StoreClient(address, timeout_s=60)
+        await client.start()
+        await client.acquire(WHOLE, 1, "a")
+        acked = 0
+        sends = [client.append(TOPIC, 1, "a", batch(i)) for i in range(300)]
+        tasks = [asyncio.ensure_future(s) for s in sends]
+        await tasks[100]
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        acked = sum(t.done() for t in tasks)
+        assert acked >= 100
+        process, _ = start_store(tmp_path, int(address.rpartition(":")[2]))
+        answers = [await t for t in tasks]
+        assert [a.offsets for a in answers] == [[i] for i in range(300)]
+        assert (await client.tail(TOPIC))["producers"] == {"p": 299}
+        await client.stop()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait() == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_malformed_frame_closes_only_its_own_connection(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        engine = StoreEngine(tmp_path)
+        server = StoreServer(engine)
+        address = await server.start()
+        client = StoreClient(address)
+        await client.start()
+        port = int(address.rpartition(":")[2])
+        for bad in (os.urandom(64), b"\xff" * 8, encode({"no": "id"}), b"\0\0\0\x06\0\0\0\x02[]"):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(bad)
+            writer.write_eof()
+            assert await reader.read() == b""
+            writer.close()
+        await client.acquire(WHOLE, 1, "a")
+        await client.stop()
+        await server.stop()
+        engine.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_silent_store_is_a_store_error() -> None:
+    async def scenario() -> None:
+        client = StoreClient("127.0.0.1:1", timeout_s=0.1)
+        with pytest.raises(StoreError, match="did not answer ping"):
+            await client.start()
+        await client.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_peer_that_answers_nothing_is_given_up_and_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A listener whose queue is full drops what else comes, as a host behind a cut cable does."""
+    monkeypatch.setattr(protocol, "CONNECT_S", 0.3)
+
+    async def scenario() -> None:
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            listener.listen(0)
+            host, port = listener.getsockname()
+            filling = [socket.socket() for _ in range(4)]
+            for each in filling:
+                each.setblocking(False)
+                each.connect_ex((host, port))
+            with pytest.raises(OSError, match="does not answer within"):
+                await Link(f"{host}:{port}").connect()
+            client = StoreClient(f"{host}:{port}", timeout_s=60)
+            starting = asyncio.create_task(client.start())
+            await asyncio.sleep(0.5)
+            assert not starting.done()
+            for each in filling:
+                each.close()
+        engine = StoreEngine(tmp_path)
+        server = StoreServer(engine)
+        await server.start(port=port)
+        await starting
+        await client.stop()
+        await server.stop()
+        engine.close()
+
+    asyncio.run(scenario())

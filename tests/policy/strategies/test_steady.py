@@ -1,0 +1,389 @@
+"""Strategy `steady`: its invariants on random clusters (I7, I8, I9), and each of its parts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.published.cases import CASES, Case, carry_out, play, set_cpu
+from benchmarks.published.clusters import ClusterBuilder, cluster, loads, moves, reason_of, sources, splits
+from controller.domain.decision import DecisionKind, Reason
+from controller.domain.ids import Bundle
+from controller.domain.load import SCORE_UNIT
+from controller.domain.overrides import AVOID, Override
+from controller.domain.settings.policy import PolicySettings, SteadySettings
+from controller.policy.round import replay_round, run_round
+from controller.policy.strategies.steady.capacity import learn
+from controller.policy.strategies.steady.hits import PATIENCE, Past
+from controller.policy.strategies.steady.model import Model
+from controller.policy.strategies.steady.planner import MIN_BUDGET
+from controller.policy.view.snapshot import Snapshot
+from controller.sim.field.field import play as play_field
+from controller.sim.field.field import policy_path
+from controller.sim.field.scenarios import SCENARIOS
+from tests.examples import examples
+
+STEADY = PolicySettings(strategy="steady")
+CPU = 0
+
+
+def steady(built: ClusterBuilder) -> ClusterBuilder:
+    built.settings = replace(built.settings, strategy="steady")
+    return built
+
+
+def live(built: ClusterBuilder, rounds: int) -> ClusterBuilder:
+    """Let that many rounds pass with their moves carried out."""
+    for _ in range(rounds):
+        for move in moves(built.round()):
+            carry_out(built, move)
+        built.later()
+    return built
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> ClusterBuilder:
+    """Up to eight brokers of unequal size with bundles of any sizes; some blocked, silent, idle or just moved."""
+    built = steady(cluster())
+    for at in range(draw(st.integers(2, 8))):
+        name, cores = f"b{at}", draw(st.sampled_from([1.0, 1.0, 2.0, 4.0]))
+        parts = draw(st.lists(st.floats(0.1, 40), max_size=8))
+        kind = draw(st.sampled_from(["", "", "", "", "drained", "silent", "lagging"]))
+        built.broker(name, cpu=min(sum(parts) / cores, 280.0), cores=cores, drained=kind == "drained")
+        for points in parts:
+            moved = draw(st.sampled_from([0, 0, 0, built.at_ms - 60_000]))
+            topics = draw(st.sampled_from([1.0, 10.0]))
+            built.bundle(name, cpu=points, topics=topics, moved_at_ms=moved, sessions=draw(st.integers(0, 9)))
+        if kind == "silent":
+            del built.brokers[name]
+        if kind == "lagging":
+            built.lagging.add(name)
+    return built
+
+
+def test_both_halves_of_an_exchange_list_what_their_own_broker_could_have_given_with_the_chosen_one_first() -> None:
+    four_equal_and_two_hot = next(case for case in CASES if case.name == "V04")
+    halves = [move for move in play(four_equal_and_two_hot, "steady").moves if move.exchanged_with]
+    assert len(halves) >= 4
+    for leaving, returning in zip(halves[::2], halves[1::2], strict=True):
+        assert (leaving.source, leaving.target) == (returning.target, returning.source)
+        offered = {}
+        for half in (leaving, returning):
+            exchanges = [pair for pair in half.evidence["pairs"] if "in_exchange_for" in pair]
+            chosen = {"bundle": half.bundle, "target": half.target, "in_exchange_for": half.exchanged_with}
+            assert {name: exchanges[0][name] for name in chosen} == chosen
+            assert exchanges[0]["lost_by"] == ""
+            assert {(e["target"], e["in_exchange_for"]) for e in exchanges} == {(half.target, half.exchanged_with)}
+            predicted = exchanges[0]["source_after"], exchanges[0]["target_after"]
+            assert [p / SCORE_UNIT for p in predicted] == [half.after[str(half.source)], half.after[str(half.target)]]
+            offered[half.source] = {e["bundle"] for e in exchanges}
+        assert not offered[leaving.source] & offered[returning.source]
+        assert len(returning.evidence["pairs"]) == len(offered[returning.source])
+
+
+class TestI7:
+    @pytest.mark.covers("target-less-loaded", "target-not-overloaded")
+    @given(clusters(), st.integers(1, 6))
+    @settings(max_examples=examples(25))
+    def test_moves_are_few_named_once_allowed_and_never_raise_the_worst(self, built: ClusterBuilder, more: int) -> None:
+        for _ in range(more):
+            result = built.round()
+            built.later()
+        chosen = [d for d in result.decisions if d.kind is not DecisionKind.SKIP]
+        names = [d.bundle for d in chosen]
+        assert len(names) == len(set(names))
+        assert len(moves(result)) <= max(MIN_BUDGET, len(built.state.brokers))
+        now = {row["broker"]: row["score"] for row in result.scores if row["score"] is not None}
+        worst = max(now.values(), default=0.0)
+        eligible = {row["broker"] for row in result.scores if row["eligible"]}
+        for move in moves(result):
+            assert move.source in eligible
+            assert move.target in eligible - built.lagging
+            now |= move.after
+        assert max(now.values(), default=0.0) <= worst + 1e-9
+
+    @pytest.mark.covers("moves-by-transfer")
+    @given(clusters())
+    @settings(max_examples=examples(12))
+    def test_each_move_takes_off_its_source_and_says_why(self, built: ClusterBuilder) -> None:
+        result = live(built, PATIENCE).round()
+        for move in moves(result):
+            swapped = "swapped_with" in move.evidence
+            falls = move.after[str(move.source)] < move.before[str(move.source)]
+            assert falls or swapped
+            assert move.reason in (Reason.OVERLOADED, Reason.ABOVE_MEAN, Reason.UNDERLOADED)
+        quiet = [d.source for d in result.decisions if d.kind is DecisionKind.SKIP and not d.bundle]
+        acted = {m.source for m in moves(result)} | {s.source for s in splits(result)}
+        assert set(quiet) | acted >= {row["broker"] for row in result.scores}
+        assert len(quiet) == len(set(quiet))
+
+    @given(clusters())
+    @settings(max_examples=examples(15))
+    def test_work_is_conserved_by_the_model(self, built: ClusterBuilder) -> None:
+        snapshot = built.snapshot()
+        model = Model(snapshot, learn(snapshot, {}))
+        held = np.flatnonzero(snapshot.owner >= 0)
+        before = (model.used / np.where(model.rate > 0, model.rate, 1.0)).sum()
+        for bundle in held[:5].tolist():
+            source = int(model.owner[bundle])
+            target = (source + 1) % len(snapshot.brokers)
+            if (model.rate[[source, target]][:, CPU] > 0).all():
+                model.move(bundle, model.work(np.array([bundle]), source)[0], target)
+        after = (model.used / np.where(model.rate > 0, model.rate, 1.0)).sum()
+        assert after == pytest.approx(before)
+
+
+class TestI8:
+    @pytest.mark.covers("stability-first", "grace-period")
+    @given(clusters())
+    @settings(max_examples=examples(8))
+    def test_no_bundle_moves_twice_within_its_grace_period(self, built: ClusterBuilder) -> None:
+        seen = {name for name, record in built.state.bundles.items() if record.moved_at_ms}
+        for _ in range(12):
+            for move in moves(built.round()):
+                assert move.bundle not in seen
+                seen.add(str(move.bundle))
+                carry_out(built, move)
+            built.later()
+
+
+class TestI9:
+    @pytest.mark.covers("stability-first")
+    @given(st.lists(st.floats(48.5, 51.5), min_size=2, max_size=8), st.integers(0, 2**32 - 1))
+    @settings(max_examples=examples(8))
+    def test_a_balanced_cluster_with_noise_moves_nothing(self, percents: list[float], seed: int) -> None:
+        built, rng = steady(loads(*percents)), np.random.default_rng(seed)
+        for _ in range(15):
+            for at in range(len(percents)):
+                set_cpu(built, f"b{at}", percents[at] * rng.uniform(0.99, 1.01))
+            result = built.round()
+            assert moves(result) == splits(result) == []
+            built.later()
+
+    @pytest.mark.covers("reactive")
+    @pytest.mark.parametrize("length", [1, 2, 3])
+    def test_a_spike_that_ends_moves_nothing(self, length: int) -> None:
+        built = steady(loads(50, 50, 50, 50))
+        for number in range(30):
+            set_cpu(built, "b0", 75 if number % 10 in range(4, 4 + length) else 50)
+            assert moves(built.round()) == []
+            built.later()
+
+    @pytest.mark.covers("reactive")
+    def test_a_job_that_runs_longer_is_recognised_the_second_time(self) -> None:
+        acted = []
+        built = steady(loads(50, 50, 50, 50))
+        built.settings = replace(built.settings, shed=replace(built.settings.shed, enabled=False))
+        for number in range(40):
+            set_cpu(built, "b0", 68 if number % 20 in range(3, 9) else 50)
+            result = built.round()
+            acted.append("b0" in sources(result))
+            built.later()
+        assert any(acted[:20])
+        assert not any(acted[20:])
+
+    @pytest.mark.covers("stability-first")
+    @pytest.mark.parametrize(("scenario", "seed"), [("calm", 0), ("calm", 1), ("periodic", 0), ("periodic", 3)])
+    def test_quiet_clusters_of_the_field(self, scenario: str, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        run = play_field(SCENARIOS[scenario](rng), policy_path("steady"), rng, STEADY)
+        assert run.moves <= 4
+        assert run.twice == 0
+
+
+class TestHits:
+    @pytest.mark.covers("hot-broker-relieved")
+    def test_a_hugely_overloaded_broker_is_relieved_at_once(self) -> None:
+        assert moves(steady(loads(95, 30, 30, 30)).round())
+
+    @pytest.mark.covers("rolling-average", "how-far-over")
+    def test_the_milder_the_later(self) -> None:
+        waited = []
+        for percent in (95.0, 56.0, 48.0):
+            built = steady(loads(percent, 40, 40, 40, parts=40))
+            waited.append(next(n for n in range(20) if moves(built.round()) or not built.later()))
+        assert waited == sorted(waited)
+        assert len(set(waited)) == 3
+
+    @pytest.mark.covers("reactive", "rolling-average")
+    def test_a_sudden_rise_must_last_unless_it_is_huge(self) -> None:
+        rounds = []
+        for percent in (75, 120):
+            built = live(steady(loads(40, 40, 40, 40)), 3)
+            set_cpu(built, "b0", percent)
+            rounds.append(next(n for n in range(20) if moves(built.round()) or not built.later()))
+        assert rounds == [PATIENCE - 1, 0]
+
+    @pytest.mark.covers("how-far-over")
+    @pytest.mark.parametrize(("percent", "others", "waited"), [(88, 75, 1), (88, 81, PATIENCE - 1), (70, 60, 5)])
+    def test_an_overloaded_broker_waits_less(self, percent: int, others: int, waited: int) -> None:
+        built = steady(loads(percent, others, others, others, parts=40))
+        assert next(n for n in range(20) if moves(built.round()) or not built.later()) == waited
+
+    def test_a_new_incarnation_has_no_past(self) -> None:
+        built = steady(loads(52, 40, 40, 40))
+        for _ in range(3):
+            built.round()
+            built.later()
+        assert built.round().scores[0]["hits"] == 4
+        built.broker("b0", cpu=52, incarnation=2)
+        assert built.later().round().scores[0]["hits"] == 1
+
+    @given(st.lists(st.integers(-999, 5000), max_size=8), st.integers(0, 99), st.integers(0, 20), st.booleans())
+    def test_a_past_survives_json(self, recent: list[int], run: int, ended: int, sudden: bool) -> None:
+        past = Past(recent, run, ended, ended * 100, ended, touched=not sudden, sudden=sudden)
+        assert Past.from_json(json.loads(json.dumps(past.to_json()))) == past
+
+
+class TestMoves:
+    @pytest.mark.covers("idle-broker-filled", "broker-joins", "rebalances-at-all")
+    def test_an_empty_broker_is_filled_from_those_above_the_mean(self) -> None:
+        built = live(steady(loads(50, 50, 50, 50, 40, 0)), 6)
+        assert built.brokers["b5"]["cpu_usage"] >= 30
+        assert built.brokers["b4"]["cpu_usage"] == 40
+
+    def test_whoever_gives_anything_away_counts_as_a_source(self) -> None:
+        for result in play(Case("", "", "", lambda: loads(50, 50, 50, 50, 50, 0), lambda _: None), "steady").results:
+            givers = {move.source for move in moves(result)}
+            assert givers <= {row["broker"] for row in result.scores if row["source"]}
+
+    @pytest.mark.covers("broker-joins")
+    def test_no_move_between_old_brokers_when_one_joins(self) -> None:
+        built = steady(loads(50, 51, 49, 50, 0))
+        ways = [m.target for _ in range(8) for m in moves(live(built, 1).round())]
+        assert set(ways) <= {"b4"}
+
+    def test_where_no_bundle_fits_two_are_exchanged(self) -> None:
+        built = steady(cluster()).broker("a", cpu=80).broker("b", cpu=50)
+        built.bundle("a", cpu=40).bundle("a", cpu=40).bundle("b", cpu=25).bundle("b", cpu=25)
+        result = live(built, PATIENCE + 4).round()
+        assert built.brokers["a"]["cpu_usage"] == built.brokers["b"]["cpu_usage"] == pytest.approx(65)
+        assert moves(result) == []
+
+    def test_a_bundle_too_big_for_anybody_is_split(self) -> None:
+        built = steady(loads(0, 20, 20)).with_settings(split={"max_msg_rate_per_s": None})
+        built.broker("b0", cpu=85).bundle("b0", cpu=85, topics=50)
+        (split,) = splits(built.round())
+        assert split.reason is Reason.SPLIT_TO_BALANCE
+        assert split.boundary == Bundle.parse(str(split.bundle)).middle()
+        assert split.epoch == 3
+
+    @pytest.mark.covers("target-capacity")
+    def test_a_giant_goes_to_the_larger_broker(self) -> None:
+        built = steady(cluster()).broker("small", cpu=90).broker("large", cpu=10, cores=4)
+        built.bundle("small", cpu=90, topics=1).bundle("large", cpu=40)
+        (move,) = moves(built.round())
+        assert (move.source, move.target) == ("small", "large")
+        assert move.after["large"] == pytest.approx(0.325)
+
+    @pytest.mark.covers("even-load", "count-or-traffic", "target-capacity")
+    def test_utilisation_is_equalised_not_load(self) -> None:
+        built = steady(cluster())
+        for name, cores in (("a", 1.0), ("b", 1.0), ("c", 4.0)):
+            built.broker(name, cpu=60 / cores, cores=cores)
+            for _ in range(20):
+                built.bundle(name, cpu=3)
+        live(built, 12)
+        used = [row["cpu_usage"] / row["cpu_limit"] for row in built.brokers.values()]
+        assert max(used) <= 1.1 * 0.3
+
+    def test_a_bundle_goes_elsewhere_than_where_an_operator_forbids(self) -> None:
+        built = steady(loads(95, 10, 40, 40, parts=20))  # small enough to fit beside what the override sends there
+        wish = Override("c1", AVOID, namespace="t/ns", broker="b1")
+        built.state.overrides[wish.id] = wish
+        targets = {m.target for m in moves(built.round()) if m.source == "b0"}
+        assert targets <= {"b2", "b3"}
+        assert targets
+
+    @pytest.mark.covers("balancing-costs-little", "busiest-first", "value-clients")
+    def test_what_disrupts_more_stays(self) -> None:
+        built = steady(cluster()).broker("a", cpu=80).broker("b", cpu=20)
+        for sessions in (900, 3):
+            built.bundle("a", cpu=30, sessions=sessions)
+        quiet = str(built.bundles[-1]["bundle"])
+        (move,) = moves(built.bundle("a", cpu=20, sessions=900).bundle("b", cpu=20).round())
+        assert move.bundle == quiet
+
+    @pytest.mark.covers("stability-first")
+    @pytest.mark.parametrize("asked", [SteadySettings(churn=0.05), SteadySettings(model_error=0.05)])
+    def test_a_move_must_pay_and_bring_more_than_the_model_errs(self, asked: SteadySettings) -> None:
+        built = steady(loads(56, 40, 40, 40, parts=200))
+        built.settings = replace(built.settings, steady=SteadySettings(churn=0.0))
+        assert reason_of(live(built, 8).round(), "b0") is Reason.BALANCED, "it is the margin that forbids it below"
+        built = steady(loads(56, 40, 40, 40, parts=200))
+        built.settings = replace(built.settings, steady=asked)
+        result = live(built, 8).round()
+        assert moves(result) == []
+        assert reason_of(result, "b0") is Reason.NOT_WORTH_MOVING
+
+    @pytest.mark.covers("balancing-costs-little")
+    def test_the_budget_grows_with_the_cluster_and_is_kept(self) -> None:
+        built = steady(loads(90, 90, 90, 0, 0, 0, parts=60))
+        built.settings = replace(built.settings, steady=SteadySettings(budget=0.5))
+        result = built.round()
+        assert len(moves(result)) == MIN_BUDGET
+        assert Reason.BUDGET_SPENT in {d.reason for d in result.decisions} or len(sources(result)) <= MIN_BUDGET
+
+    @pytest.mark.covers("busiest-first", "debug-mode")
+    def test_pairs_are_shown_with_the_rule_each_lost_by(self) -> None:
+        first = moves(steady(loads(95, 30, 30, 80)).round())[0]
+        shown = first.evidence["pairs"]
+        assert shown[0]["lost_by"] == ""
+        assert (shown[0]["bundle"], shown[0]["target"]) == (first.bundle, first.target)
+        assert len(shown) == 20
+        assert {"bundle", "target", "source_after", "target_after", "lost_by"} == set(shown[0])
+
+
+class TestCapacity:
+    @pytest.mark.covers("target-not-overloaded")
+    def test_a_slow_broker_costs_more_and_takes_nothing(self) -> None:
+        snapshot = self._with_slow()
+        found = learn(snapshot, {})
+        assert found.speed.tolist() == pytest.approx([1, 1, 2.5], rel=0.01)
+        assert found.slow.tolist() == [False, False, True]
+
+    def test_what_was_learned_is_kept_while_there_is_too_little_traffic(self) -> None:
+        built = loads(50, 50).broker("b2", cpu=1)
+        assert learn(built.snapshot(), {2: 2.5}).speed.tolist() == pytest.approx([1, 1, 2.5])
+
+    def test_cpu_that_has_no_weight_makes_nobody_slow_or_foreign(self) -> None:
+        built = loads(50, 50, 20).with_settings(weights={"cpu": 0.0})
+        built.brokers["b1"]["cpu_usage"] = 95.0
+        built.brokers["b2"]["cpu_usage"] = 90.0
+        found = learn(built.snapshot(), {0: 2.5})
+        assert found.speed.tolist() == [1, 1, 1]
+        assert not found.slow.any()
+        assert not found.foreign.any()
+
+    @staticmethod
+    def _with_slow() -> Snapshot:
+        built = loads(50, 50, 20)
+        built.brokers["b2"]["cpu_usage"] = 50.0
+        return built.snapshot()
+
+
+class TestReplay:
+    @given(clusters())
+    @settings(max_examples=examples(10))
+    def test_the_stored_inputs_give_the_same_plan(self, built: ClusterBuilder) -> None:
+        result = live(built, PATIENCE).round()
+        assert replay_round(result.inputs) == result.plan_hash
+
+    @given(clusters(), st.randoms(use_true_random=False))
+    @settings(max_examples=examples(8))
+    def test_the_order_of_the_rows_does_not_matter(self, built: ClusterBuilder, random: object) -> None:
+        live(built, PATIENCE)
+        first = run_round(built.inputs())
+        built.bundles.reverse()
+        built.brokers = dict(reversed(built.brokers.items()))
+        assert run_round(built.inputs()).plan_hash == first.plan_hash
+
+    def test_the_memory_is_small(self) -> None:
+        case = Case("x", "x", "x", lambda: loads(*range(30, 50)), lambda played: None)
+        memory = play(case, "steady").results[-1].memory
+        assert len(json.dumps(memory)) < 100 * 20

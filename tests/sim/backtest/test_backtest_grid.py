@@ -1,0 +1,89 @@
+"""The grid of a backtest: names and types are checked, points come in the order given."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.measure.policy.recorded_day import Day
+from controller.backtest.point.grid import READ_BY, GridPoint, distinct, grid_points, parse_axis
+from controller.backtest.point.run_point import run_point
+from controller.backtest.recording.prepared import Replay, prepare
+from controller.domain.errors import BadRecord
+from controller.domain.settings.policy import PolicySettings
+from controller.policy.strategies import STRATEGIES
+
+
+def test_points_are_strategies_times_values_in_order() -> None:
+    points = grid_points(["steady", "headroom"], ["steady.tolerance=0.03,0.05", "shed.max_moves_per_round=4"])
+    assert [(p.strategy, dict(p.knobs)["steady.tolerance"]) for p in points] == [
+        ("steady", 0.03), ("steady", 0.05), ("headroom", 0.03), ("headroom", 0.05),
+    ]  # fmt: skip
+    assert all(dict(p.knobs)["shed.max_moves_per_round"] == 4 for p in points)
+
+
+def test_without_a_grid_each_strategy_is_one_point() -> None:
+    assert grid_points(["steady", "steady"], []) == (GridPoint("steady", ()),)
+
+
+def test_a_point_changes_its_knobs_and_nothing_else() -> None:
+    base = PolicySettings()
+    (point,) = grid_points(["headroom"], ["steady.churn=0.5", "split.max_topics=none", "shed.enabled=false"])
+    settings = point.settings(base)
+    assert (settings.strategy, settings.steady.churn) == ("headroom", 0.5)
+    assert (settings.split.max_topics, settings.shed.enabled) == (None, False)
+    assert settings.steady.tolerance == base.steady.tolerance
+    assert base.steady.churn == 0.01
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("steady.tolerance", "no knob=value"),
+        ("steady.tolerance=", "no knob=value"),
+        ("steady.tolerence=0.1", "steady.tolerance"),
+        ("strategy=steady", "no numeric setting"),
+        ("steady.tolerance=much", "'much' is no float"),
+        ("steady.tolerance=nan", "'nan' is no float"),
+        ("steady.tolerance=0.1,", "'' is no float"),
+        ("shed.max_moves_per_round=1.5", "'1.5' is no int"),
+    ],
+)
+def test_bad_axes_are_told(text: str, said: str) -> None:
+    with pytest.raises(BadRecord, match=said):
+        parse_axis(text)
+
+
+def test_a_knob_given_twice_is_told() -> None:
+    with pytest.raises(BadRecord, match="twice"):
+        grid_points(["steady"], ["steady.churn=0.1", "steady.churn=0.2"])
+
+
+def test_points_that_differ_only_in_what_their_strategy_never_reads_are_one() -> None:
+    grid = ["steady.tolerance=0.03,0.05", "pulsar.load_balancer_broker_threshold_shedder_percentage=5,10"]
+    points = grid_points(["steady", "threshold", "headroom"], [*grid, "shed.enabled=true,false"])
+    assert len(points) == 24
+    told = [(p.strategy, dict(p.effective().knobs)) for p in distinct(points)]
+    assert [strategy for strategy, _ in told] == ["steady"] * 4 + ["threshold"] * 4 + ["headroom"] * 2
+    assert told[0][1] == {"steady.tolerance": 0.03, "shed.enabled": True}
+    assert distinct(points)[0] is points[0]
+
+
+class Untouchable:
+    """A part of the settings that must not be read."""
+
+    def __getattr__(self, name: str) -> None:
+        raise AssertionError(f"{name} was read")
+
+
+@pytest.mark.parametrize("strategy", sorted(STRATEGIES))
+def test_strategies_read_no_others_settings(strategy: str) -> None:
+    """On a cluster where every strategy moves something or says why not, and with every part of it in use."""
+    recording = Day(brokers=8, bundles=120, steps=80).recording()
+    parts = {part: Untouchable() for part, readers in READ_BY.items() if strategy not in readers}
+    assert len(parts) >= 2
+    settings = replace(PolicySettings(), **parts)
+    prepared = prepare(recording, settings.weights.in_order(), Replay())
+    run = run_point(prepared, GridPoint(strategy, ()), settings, Replay())
+    assert run.point == run_point(prepared, GridPoint(strategy, ()), PolicySettings(), Replay()).point

@@ -1,0 +1,114 @@
+"""notebooks/04_backtest.py runs from top to bottom on the tables of a run, and says what the command would say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.backtest.point.grid import distinct
+from controller.backtest.run import run_points
+from controller.backtest.store import Store
+from controller.config.load import load_settings
+from controller.config.policy_values import policy_settings
+from tests.short_run import ShortRun
+from tests.spark.pages.notebooks import FOLDER, check_source_format, rows, run_notebook, run_on_databricks
+
+pytestmark = pytest.mark.spark
+NOTEBOOK = FOLDER / "04_backtest.py"
+STRATEGIES, GRID = ("steady", "headroom", "average"), "steady.tolerance=0.05,0.4; shed.consecutive_rounds=1,2"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def pace_of_the_run() -> Iterator[None]:
+    """The short run's panes and rounds are ten seconds long; its profile's are of five."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BALLAST_LOADS__PANE_S", "10")
+        patch.setenv("BALLAST_ROUNDS__ROUND_INTERVAL_S", "10")
+        yield
+
+
+def run(out: Path, tables: str | Path) -> dict[str, Any]:
+    """The notebook's variables after it ran as a script, on the session of the tests."""
+    given = {"tables": tables, "out": out, "strategies": ",".join(STRATEGIES), "grid": GRID, "profile": "demo"}
+    return run_notebook(NOTEBOOK, **given)
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("backtest") / "out"
+
+
+@pytest.fixture(scope="module")
+def variables(spark: Any, short_run: ShortRun, out: Path, pace_of_the_run: None) -> dict[str, Any]:
+    result = run(out, short_run.root.root)
+    assert result["spark"] is spark
+    return result
+
+
+def test_the_source_format_is_databricks_own() -> None:
+    check_source_format(NOTEBOOK, more_cells_than=12)
+
+
+def test_the_recording_is_that_of_the_tables(variables: dict[str, Any], short_run: ShortRun) -> None:
+    facts = {row["what"]: row["value"] for row in rows(variables, "recorded")}
+    assert (facts["brokers"], facts["step_ms"], facts["round_interval_ms"]) == ("3", "10000", "10000")
+    assert int(facts["bundles"]) >= 12
+    panes = variables["spark"].read.format("delta").load(f"{short_run.root.root}/broker_panes")
+    assert int(facts["steps"]) == panes.select("pane_end_ms").distinct().count()
+
+
+def test_the_scoreboard_is_what_the_local_run_comes_to(variables: dict[str, Any], tmp_path: Path) -> None:
+    job, points = variables["job"], variables["points"]
+    local = Store(tmp_path)
+    local.keep_arrays(job, variables["prepare"](variables["recording"], job.base.weights.in_order(), job.replay))
+    for _ in run_points(local, job, points, 1):
+        pass
+    expected = [run for point in points if (run := local.finished(job, point))]
+    assert len(expected) == len(points)
+    assert variables["runs"] == expected
+    assert any(run.point.moves for run in expected), "nothing moved: equality would say little"
+    found = rows(variables, "scoreboard")
+    assert [row["strategy"] for row in found] == [name for name in STRATEGIES for _ in range(4)]
+    assert [row["max_best_mean"] for row in found] == [run.point.max_best_mean for run in expected]
+    assert [row["moves_balance"] for row in found] == [run.point.moves_balance for run in expected]
+
+
+def test_the_front_and_the_course_over_time(variables: dict[str, Any]) -> None:
+    front = rows(variables, "front")
+    board = rows(variables, "scoreboard")
+    assert front[0]["max_best_mean"] == min(row["max_best_mean"] for row in board)
+    assert front[-1]["moves_of_a_bundle_a_day"] == min(row["moves_of_a_bundle_a_day"] for row in board)
+    steps = len(variables["recording"].at_ms)
+    over_time = rows(variables, "over_time")
+    assert {row["strategy"] for row in over_time} == set(STRATEGIES)
+    assert len(over_time) == steps * len(STRATEGIES)
+    assert {row["strategy"] for row in rows(variables, "predictions")} == set(STRATEGIES)
+
+
+def test_the_recommendation_is_a_configuration(variables: dict[str, Any], out: Path) -> None:
+    recommended = {row["setting"]: row["recommended"] for row in rows(variables, "recommended")}
+    assert recommended["strategy"] in STRATEGIES
+    found = policy_settings(load_settings(out / "recommendation.yaml", env={}))
+    assert found.strategy == recommended["strategy"]
+    assert str(found.steady.tolerance) == recommended["steady.tolerance"]
+    assert (out / "report.html").stat().st_size > 1_000_000
+
+
+def test_a_second_run_runs_nothing_again(variables: dict[str, Any], short_run: ShortRun, out: Path) -> None:
+    assert variables["points_run"] == len(distinct(variables["points"])) < len(variables["points"]) == 12
+    before = (out / "report.html").read_bytes()
+    again = run(out, short_run.root.root)
+    assert again["points_run"] == 0
+    assert again["runs"] == variables["runs"]
+    assert (out / "report.html").read_bytes() == before
+
+
+def test_names_may_be_given_as_on_databricks(spark: Any, short_run: ShortRun, out: Path) -> None:
+    values = {"tables": short_run.root.root, "out": out, "strategies": "steady", "grid": "", "profile": "demo"}
+    result, shown = run_on_databricks(NOTEBOOK, spark, values)
+    assert len(shown) == 6
+    assert len(result["runs"]) == 1
+    assert "run again with --grid steady.tolerance=0.02,0.05,0.1" in " ".join(result["recommendation"].advice)

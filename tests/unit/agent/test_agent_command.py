@@ -1,0 +1,191 @@
+"""What `ballast agent` makes of the configuration; each switch on and off."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import socket
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+import structlog
+
+from controller.agent.agent import Ending
+from controller.agent.metrics import AgentMetrics
+from controller.agent.reports.reporter import Reporter
+from controller.agent.session.rivals import Rivals, told
+from controller.brokers.host_load import GBIT_BYTES
+from controller.brokers.memory import MemoryFences, MemoryRuntime
+from controller.bus.cluster import check_answers
+from controller.bus.consumer import Record
+from controller.cli.main import main
+from controller.cli.run import agent as cmd_agent
+from controller.cli.run.agent import (
+    _kafka_answers,
+    advertised_host,
+    capacity_of,
+    host_of,
+    options_of,
+    parse_capacity,
+    split_watch,
+)
+from controller.config.load import load_settings
+from controller.config.settings import Settings
+from controller.domain.ids import Session
+
+
+def settings(*sets: str) -> Settings:
+    return load_settings(None, "local", sets, env={})
+
+
+@pytest.mark.covers("system-metrics", "nic-fraction")
+def test_host_figures_are_reported_only_when_asked_for() -> None:
+    assert host_of(settings()) is None
+    host = host_of(settings("agent.host_figures=true", "agent.override_broker_nic_speed_gbps=0.5"))
+    assert host is not None
+    assert host.sample()["bandwidth_in"][1] % (0.5 * GBIT_BYTES) == 0
+
+
+@pytest.mark.covers("nic-override")
+def test_with_host_figures_the_override_is_counted_once() -> None:
+    assert options_of(settings("agent.override_broker_nic_speed_gbps=0.5")).nic_bytes_per_s == 0.5 * GBIT_BYTES
+    both = settings("agent.override_broker_nic_speed_gbps=0.5", "agent.host_figures=true")
+    assert options_of(both).nic_bytes_per_s is None
+
+
+def test_clients_are_never_told_a_wildcard_address() -> None:
+    assert advertised_host(settings()) == "127.0.0.1"
+    cluster = load_settings(None, "cluster", ["kafka.bootstrap_servers=k:9092"], env={})
+    assert cluster.agent.bind_host == "0.0.0.0"
+    assert advertised_host(cluster) not in ("", "0.0.0.0")
+    assert advertised_host(settings("agent.bind_host=0.0.0.0", "agent.advertised_host=b1.example")) == "b1.example"
+
+
+@pytest.mark.covers("split-switch")
+def test_splits_are_proposed_only_when_switched_on() -> None:
+    assert split_watch(settings()) is not None
+    assert split_watch(settings("loadBalancerAutoBundleSplitEnabled=false")) is None
+
+
+def test_capacity_comes_from_the_configuration_and_options_win() -> None:
+    base = capacity_of(settings("reference.cpu_pct=150", "reference.cpu_us_per_message=7"))
+    assert (base.cpu_pct, base.cpu_us_per_message) == (150, 7)
+    assert parse_capacity(["cpu_pct=50"], base).cpu_pct == 50
+    assert parse_capacity(["cpu_pct=50"], base).cpu_us_per_message == 7
+
+
+@pytest.mark.covers("system-metrics")
+def test_the_hosts_figures_win_over_the_runtimes() -> None:
+    sent: list[dict] = []
+
+    class Sender:
+        def send(self, topic: str, value: dict, key: str | None = None) -> Future:
+            sent.append(value)
+            done: Future = Future()
+            done.set_result((0, 0))
+            return done
+
+    class Host:
+        def sample(self) -> dict[str, tuple[float, float]]:
+            return {"cpu": (42.0, 400.0)}
+
+    async def run() -> None:
+        runtime = MemoryRuntime(MemoryFences())
+        common = {"top_k": 10, "wall_ms": lambda: 0, "metrics": AgentMetrics()}
+        for host in (Host(), None):
+            await Reporter(runtime, Sender(), "load-reports", host=host, **common).report(Session("a:1", 1, "n", 1))
+
+    asyncio.run(run())
+    assert sent[0]["resources"]["cpu"] == {"usage": 42.0, "limit": 400.0}
+    assert sent[1]["resources"].get("cpu") != {"usage": 42.0, "limit": 400.0}
+
+
+def test_without_a_kafka_one_line_says_so_until_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    tried = 0
+
+    def count(bootstrap: str, client: object) -> None:
+        nonlocal tried
+        tried += 1
+        if tried < 60:
+            check_answers(bootstrap)
+
+    monkeypatch.setattr(cmd_agent, "TRY_AGAIN_S", 0.001)
+    monkeypatch.setattr(cmd_agent, "check_answers", count)
+    monkeypatch.setattr(cmd_agent.log, "warning", lambda text, **more: said.append(f"{text}: {more['reason']}"))
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        asyncio.run(_kafka_answers(settings(f"kafka.bootstrap_servers={address}")))
+    (line,) = said
+    assert line.startswith(f"waiting for Kafka: no Kafka answers at {address}")
+    assert tried == 60
+
+
+def test_the_client_library_tells_of_single_connections_at_debug_only() -> None:
+    logger = logging.getLogger("kafka.net.connection")
+    shown: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: shown.append(record.getMessage())  # type: ignore[method-assign]
+    root, before = logging.getLogger(), logging.getLogger().level
+    logger.addHandler(handler)
+    try:
+        for level in (logging.INFO, logging.DEBUG):
+            root.setLevel(level)
+            logger.error("%s: Connection lost: refused", "b1")
+            logger.error("Authentication failed")
+    finally:
+        root.setLevel(before)
+        logger.removeHandler(handler)
+    assert shown == ["Authentication failed", "b1: Connection lost: refused", "Authentication failed"]
+
+
+def beat(broker: str = "a:1", nonce: str = "old", **more: object) -> Record:
+    said = {"v": 1, "broker": broker, "incarnation": 3, "nonce": nonce, "session": 2, "applied_seq": 9} | more
+    return Record("heartbeats", 0, 0, 0, json.dumps(said).encode())
+
+
+def test_a_process_that_is_heard_twice_is_a_rival() -> None:
+    rivals = Rivals("a:1", "mine")
+    rivals.take([beat(), beat(nonce="mine"), beat(nonce="mine"), beat(broker="b:1"), beat(broker="b:1")])
+    rivals.take([Record("heartbeats", 0, 0, 0, b"{"), beat(nonce="third")])
+    assert rivals.living is None, "one heartbeat may have been on its way when the process was killed"
+    rivals.take([beat()])
+    assert rivals.living is not None
+    assert rivals.living.session == Session("a:1", 3, "old", 2)
+
+
+def test_a_rival_is_named_by_what_is_known_of_it() -> None:
+    def text(**info: object) -> str:
+        rivals = Rivals("a:1", "mine")
+        rivals.take([beat(info=info), beat(info=info)])
+        assert rivals.living is not None
+        return told(rivals.living).split(": ", 1)[1].split("; ")[0]
+
+    whole = text(host="h", pid=7, started_ms=1_700_000_000_000)
+    assert whole == "pid 7 on h since 2023-11-14 22:13:20 UTC, session a:1#3.old.2"
+    assert text(lookup_url="http://h:1") == "http://h:1, session a:1#3.old.2"
+    assert text() == "an agent of an older version, session a:1#3.old.2"
+
+
+def test_why_it_was_refused_is_said_once(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    async def refused(*given: object) -> Ending:
+        return Ending(3, "another process is broker b")
+
+    monkeypatch.setattr(cmd_agent, "_run", refused)
+    root, handlers = logging.getLogger(), logging.getLogger().handlers[:]
+    level = root.level
+    try:
+        with pytest.raises(SystemExit) as ended:
+            main(["agent", "--broker-id", "b", "--set", f"tables.root={tmp_path}/t", "--set", "http.agent_port=0"])
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+        structlog.reset_defaults()
+    out, err = capfd.readouterr()
+    assert (ended.value.code, out, err.count("another process is broker b")) == (3, "", 1)
+    assert err.endswith("ballast agent: another process is broker b\n")

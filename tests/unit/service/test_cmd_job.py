@@ -1,0 +1,45 @@
+"""What `ballast run` hands to spark-submit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from controller.config.load import load_settings
+from controller.process.paths import CONF
+from controller.process.spark_submit import LOCAL_SPARK_CONF, has_local_master, spark_environment
+from controller.service.arguments import parse_arguments
+
+
+def test_only_a_local_master_is_bound_to_loopback() -> None:
+    assert has_local_master(LOCAL_SPARK_CONF.read_text())
+    assert not has_local_master((CONF / "spark" / "cluster.conf").read_text())
+    assert spark_environment({}, LOCAL_SPARK_CONF)["SPARK_LOCAL_IP"] == "127.0.0.1"
+    assert "SPARK_LOCAL_IP" not in spark_environment({}, CONF / "spark" / "cluster.conf")
+
+
+def test_an_address_from_outside_counts() -> None:
+    assert spark_environment({"SPARK_LOCAL_IP": "10.0.0.7"}, LOCAL_SPARK_CONF)["SPARK_LOCAL_IP"] == "10.0.0.7"
+
+
+@pytest.mark.parametrize(
+    ("properties", "local"),
+    [("spark.master=local[2]", True), ("  spark.master  local[*]", True), ("# spark.master local", False)],
+)
+def test_the_master_is_read_as_spark_reads_it(properties: str, local: bool) -> None:
+    assert has_local_master(properties) is local
+
+
+def test_the_configuration_file_may_be_named_for_a_whole_session(tmp_path: Path) -> None:
+    for name in ("site", "other"):
+        (tmp_path / f"{name}.yaml").write_text(f"cluster: {{name: {name}}}")
+    env = {"BALLAST_CONF": str(tmp_path / "site.yaml")}
+
+    def loaded(*arguments: str) -> str:
+        given = parse_arguments(arguments)
+        return load_settings(given.conf, given.profile, given.overrides, env).cluster.name
+
+    assert loaded() == "site"
+    assert loaded("--conf", str(tmp_path / "other.yaml")) == "other"
+    assert load_settings(None, env={}).cluster.name == "ballast"

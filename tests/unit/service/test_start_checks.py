@@ -1,0 +1,227 @@
+"""What would hinder a start is one line before anything is started."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import structlog
+
+from controller.bus import CHATTY
+from controller.bus.cluster import NO_SETTINGS, KafkaUnavailable, check_answers
+from controller.cli.main import main
+from controller.cli.run.job import check_before
+from controller.config.load import load_settings
+from controller.config.settings import Settings
+from controller.domain.errors import ConfigError
+from controller.process.logs import configure_logs
+from controller.service.start_checks import check_job
+
+
+def settings_of(folder: Path, **more: str) -> Settings:
+    given = {"tables.root": str(folder / "tables"), "tables.checkpoints": str(folder / "checkpoints"), **more}
+    return load_settings(None, overrides=[f"{key}={value}" for key, value in given.items()], env={})
+
+
+@contextmanager
+def hanging_up() -> Iterator[str]:
+    """An address that takes every connection and ends it at once, as Kafka does with one that it does not follow."""
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                server.accept()[0].close()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{server.getsockname()[1]}"
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+def refusal(settings: Settings, checkpoint: str | None = None) -> str:
+    with pytest.raises(ConfigError) as caught:
+        check_job(settings, checkpoint)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_places_that_are_there_or_can_be_made(tmp_path: Path) -> None:
+    check_job(settings_of(tmp_path))
+    (tmp_path / "tables").mkdir()
+    check_job(settings_of(tmp_path), str(tmp_path / "other place"))
+    check_job(settings_of(tmp_path, **{"tables.root": "s3://bucket/tables"}))
+    assert os.listdir(tmp_path) == ["tables"]  # nothing is made by looking
+
+
+def test_places_that_cannot_be(tmp_path: Path) -> None:
+    file = tmp_path / "a file"
+    file.write_text("")
+    for key in ("tables.root", "tables.checkpoints"):
+        for place in (str(file), f"{file}/below"):
+            told = refusal(settings_of(tmp_path, **{key: place}))
+            assert told.startswith(f"{key} = {place} (override) cannot be used: {file} is a file")
+    assert f"--checkpoint = {file}" in refusal(settings_of(tmp_path), str(file))
+    assert "too long" in refusal(settings_of(tmp_path, **{"tables.root": f"/tmp/{'x' * 300}"}))
+
+
+def test_a_place_that_only_trying_shows_to_be_none(tmp_path: Path) -> None:
+    """/proc is a folder that says it can be written to."""
+    place = "/proc/none/ck"
+    assert refusal(settings_of(tmp_path, **{"tables.checkpoints": place})).startswith(f"tables.checkpoints = {place}")
+    assert refusal(settings_of(tmp_path), place).startswith(f"--checkpoint = {place} cannot be used")
+    check_job(settings_of(tmp_path, **{"tables.checkpoints": str(tmp_path / "a" / "b")}))
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_places_that_are_not_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "locked").mkdir(mode=0o500)
+    place = f"{tmp_path}/locked/tables"
+    assert "locked cannot be written to" in refusal(settings_of(tmp_path, **{"tables.root": place}))
+
+
+def test_a_port_that_is_taken(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        told = refusal(settings_of(tmp_path, **{"http.job_port": port}))
+    assert told.startswith(f"http.job_port = {port} (override): 127.0.0.1:{port} cannot be listened on")
+    assert told.endswith("give another port, or 0 for a free one")
+
+
+def test_an_address_of_another_machine(tmp_path: Path) -> None:
+    told = refusal(settings_of(tmp_path, **{"http.bind_host": "192.0.2.1"}))
+    assert told.startswith("http.bind_host = 192.0.2.1 (override)")
+
+
+def test_the_command_looks_at_what_the_job_is_given(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    conf = tmp_path / "ballast.yaml"
+    conf.write_text("tables: {root: file}")
+    for arguments in (
+        ["--only", "loads", "--conf", str(conf)],
+        [f"--set=tables.root={file}", "--take-over"],
+        ["--checkpoint", str(file), "--set", f"tables.root={tmp_path}/x"],
+    ):
+        with pytest.raises(ConfigError, match="is a file"):
+            check_before(arguments)
+
+
+LOGIN = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "sasl_plain_username": "u"}
+PASSWORD = "mark-71b0"
+
+
+def run_refused(
+    folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, address: str, *more: str
+) -> str:
+    """The one line of `ballast run` without its Kafka; nothing was started."""
+    monkeypatch.setattr("os.execve", lambda *given: pytest.fail("a JVM would start"))
+    monkeypatch.setattr("controller.bus.cluster.check_answers.__defaults__", (NO_SETTINGS, 300))
+    given = [f"tables.root={folder}/t", f"tables.checkpoints={folder}/c", f"kafka.bootstrap_servers={address}"]
+    with pytest.raises(SystemExit) as ended:
+        main(["run", *more, *(word for pair in given for word in ("--set", pair))])
+    out, err = capfd.readouterr()
+    assert (ended.value.code, out, err.count("\n")) == (1, "", 1)
+    assert address in err
+    return err
+
+
+def test_a_job_without_a_kafka_is_refused_before_its_jvm(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as bound:  # nobody listens, and nobody else will
+        bound.bind(("127.0.0.1", 0))
+        assert "refused" in run_refused(tmp_path, capfd, monkeypatch, f"127.0.0.1:{bound.getsockname()[1]}")
+    assert "no Kafka answers" in run_refused(tmp_path, capfd, monkeypatch, "nowhere.invalid:9092")
+
+
+def test_a_login_where_none_is_spoken_is_one_line_without_its_password(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conf = tmp_path / "ballast.yaml"
+    conf.write_text(json.dumps({"kafka": {"client": LOGIN | {"sasl_plain_password": PASSWORD}}}))
+    conf.chmod(0o600)
+    with hanging_up() as address:
+        told = run_refused(tmp_path, capfd, monkeypatch, address, "--conf", str(conf))
+    assert "does it speak SASL_PLAINTEXT there" in told
+    assert PASSWORD not in told
+    assert told.count("KafkaTimeoutError") == 1
+
+
+def test_the_client_librarys_own_words_are_not_heard(capfd: pytest.CaptureFixture[str]) -> None:
+    handlers, level = logging.getLogger().handlers[:], logging.getLogger().level
+    before = [logging.getLogger(name).level for name in CHATTY]
+    configure_logs("info", False)
+    try:
+        with hanging_up() as address, pytest.raises(KafkaUnavailable, match="no Kafka answers"):
+            check_answers(address, LOGIN | {"sasl_plain_password": PASSWORD}, 300)
+    finally:
+        logging.getLogger().handlers[:] = handlers
+        logging.getLogger().setLevel(level)
+        structlog.reset_defaults()
+    assert capfd.readouterr().err == ""
+    assert [logging.getLogger(name).level for name in CHATTY] == before
+
+
+def test_a_store_without_its_port_or_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def told(*more: str) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main(["store", *more])
+        assert ended.value.code == 2
+        return capsys.readouterr().err
+
+    file = tmp_path / "file"
+    file.write_text("")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert told("--data-dir", str(tmp_path / "d"), "--port", str(port)) == (
+            f"ballast: --port = {port}: 127.0.0.1:{port} cannot be listened on (Address already in use); "
+            "give another port, or 0 for a free one\n"
+        )
+        set_port = told("--data-dir", str(tmp_path / "d"), "--set", f"store.address=127.0.0.1:{port}")
+        assert set_port.startswith(f"ballast: port = {port} (store.address, override): 127.0.0.1:{port} cannot")
+    assert told("--data-dir", f"{file}/below") == (
+        f"ballast: --data-dir = {file}/below cannot be used: {file} is a file; give a folder that can be written to\n"
+    )
+
+
+def test_a_local_kafka_whose_port_is_taken_leaves_its_folder_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(SystemExit) as ended:
+            main(["kafka", "up", "--dir", str(tmp_path / "k"), "--port", str(port)])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == (
+        f"ballast kafka: --port {port}: 127.0.0.1:{port} cannot be listened on (Address already in use); "
+        "give another --port\n"
+    )
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_agent_whose_port_for_clients_is_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(SystemExit) as ended:
+            main(["agent", "--broker-id", "b", "--data-port", str(port), "--set", "http.agent_port=0"])
+    assert ended.value.code == 2
+    assert f"ballast agent: --data-port = {port}: 127.0.0.1:{port} cannot be listened on" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("key", ["kafka.bootstrap_servers", "store.address"])
+def test_a_port_beyond_all_ports(tmp_path: Path, key: str) -> None:
+    with pytest.raises(ConfigError, match=rf"{key} = 127.0.0.1:99999 .*port up to 65535"):
+        settings_of(tmp_path, **{key: "127.0.0.1:99999"})
