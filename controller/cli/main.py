@@ -1,6 +1,6 @@
 """`ballast`: a table of commands. A command's module is imported only when that command is called, so help is fast.
 
-Every command is a typer app of its own in `controller/ops/cmd_*.py` (or where its part lives). What Ballast refuses
+Every command is a typer app of its own, in the room of its kind (`look`, `act`, `run`, `tryout`). What Ballast refuses
 ends in one line on stderr and exit code 2, mistyped options as well; a traceback means a bug.
 """
 

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from controller.config.arguments import add_settings_arguments
 from controller.process.paths import located
@@ -33,10 +34,17 @@ class Arguments:
         return self.only in (None, query)
 
 
-def parse_arguments(argv: Sequence[str]) -> Arguments:
-    """Parse; argparse ends the process with code 2 and one line for what it does not understand."""
-    parser = argparse.ArgumentParser(
-        prog="balance.py",
+class _OneLineParser(argparse.ArgumentParser):
+    """Ends the process with code 2 and one line for what it does not understand."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}; `{self.prog} --help` tells what there is\n")
+
+
+def parse_arguments(argv: Sequence[str], prog: str = "balance.py") -> Arguments:
+    """Parse. `prog`: the command by which the job was started, for messages."""
+    parser = _OneLineParser(
+        prog=prog,
         description="Ballast's Spark job: the loads query and the control query. SIGTERM stops it after the batch "
         "in hand.",
         epilog="Exit codes: 0 stopped on request, 1 failed, 2 bad configuration, 3 another controller is alive or "

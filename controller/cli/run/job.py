@@ -6,7 +6,6 @@ started is the pid that takes SIGTERM, and the job's exit code is the command's.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
@@ -16,9 +15,9 @@ import typer
 
 from controller.bus.cluster import KafkaUnavailable, check_answers
 from controller.cli.options import new_app, refused
-from controller.config.arguments import add_settings_arguments
 from controller.config.load import load_settings
 from controller.process.spark_submit import LOCAL_SPARK_CONF, spark_environment, spark_submit_command
+from controller.service.arguments import parse_arguments
 from controller.service.start_checks import check_job
 
 app = new_app()
@@ -42,10 +41,7 @@ def run(
 
 def check_before(job_arguments: Sequence[str]) -> None:
     """Raises ConfigError and KafkaUnavailable for what the job would find only after its JVM has started."""
-    parser = argparse.ArgumentParser(prog="ballast run", add_help=False, allow_abbrev=False)
-    add_settings_arguments(parser)
-    parser.add_argument("--checkpoint")
-    given, _ = parser.parse_known_args(list(job_arguments))
-    settings = load_settings(given.conf, given.profile, given.set)
+    given = parse_arguments(job_arguments, "ballast run")
+    settings = load_settings(given.conf, given.profile, given.overrides)
     check_job(settings, given.checkpoint)
     check_answers(settings.kafka.bootstrap_servers, settings.kafka.client)

@@ -29,7 +29,7 @@ async def spawn(module: str, *args: str) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        f"controller.demo.{module}",
+        f"controller.brokers.reference.client.{module}",
         *args,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
@@ -62,14 +62,14 @@ def test_client_processes_follow_their_bundles_and_the_audit_agrees_with_them(tm
             topics = [arg for i in range(3) for arg in ("--topic", topic(i))]
             consumers = [
                 await spawn(
-                    "consumer_client",
+                    "consumer_program",
                     *("--lookup", url, "--name", f"c{n}", "--subscription", "s", "--type", "failover"),
                     *("--log", str(logs[n]), *topics),
                 )
                 for n in (1, 2)
             ]
             producer = await spawn(
-                "producer_client",
+                "producer_program",
                 *("--lookup", url, "--name", "p", "--rate", "100", "--log", str(logs[0]), *topics),
             )
             await until(lambda: written(here) > 100, 60)

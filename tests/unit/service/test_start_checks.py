@@ -119,6 +119,19 @@ def test_the_command_looks_at_what_the_job_is_given(tmp_path: Path) -> None:
             check_before(arguments)
 
 
+@pytest.mark.parametrize("words", [["--only", "nonsense"], ["--foo"], ["--set"]])
+def test_options_that_the_job_has_not_start_no_jvm(
+    words: list[str], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.execve", lambda *given: pytest.fail("a JVM would start"))
+    with pytest.raises(SystemExit) as ended:
+        main(["run", *words])
+    (line,) = capfd.readouterr().err.splitlines()
+    assert ended.value.code == 2
+    assert line.startswith("ballast run: ")
+    assert words[0] in line
+
+
 LOGIN = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "sasl_plain_username": "u"}
 PASSWORD = "mark-71b0"
 
