@@ -64,6 +64,9 @@ def scenario_files(paths: Sequence[Path]) -> list[Path]:
 
 def _told(result: Result, rewrite: bool, strategy: str | None) -> int:
     """Print what came of a file; returns how many problems it has."""
+    if not result.outcomes:
+        typer.echo(f"{result.name}: nothing was carried out: it has no eval")
+        return 1
     if strategy is not None:  # another strategy gives other figures: they are the answer
         typer.echo(result.text, nl=False)
         return len(result.failures)

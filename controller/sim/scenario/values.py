@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import types
 import typing
@@ -165,8 +166,15 @@ def set_policy(policy: PolicySettings, key: str, text: str) -> PolicySettings:
     part, _, name = key.rpartition(".")
     homes = [p for p in parts if (not part or p == part) and any(f.name == name for f in fields(parts[p]))]
     if len(homes) != 1:
-        named = f"is in {' and '.join(homes)}: write one of them before a dot" if homes else "is no setting of a policy"
+        named = f"is in {' and '.join(homes)}: write one of them before a dot" if homes else _nearest(name, parts)
         raise ConfigError(f"{key} {named}")
     home = parts[homes[0]]
     value = reader_of(typing.get_type_hints(type(home))[name])(text)
     return replace(policy, **{homes[0]: replace(home, **{name: value})})
+
+
+def _nearest(name: str, parts: Mapping[str, Any]) -> str:
+    """That there is no such setting, and the one that may be meant."""
+    places = {field.name: f"{part}.{field.name}" for part, values in parts.items() for field in fields(values)}
+    near = difflib.get_close_matches(name, places, n=1)
+    return "is no setting of a policy" + (f"; the nearest is {places[near[0]]}" if near else "")

@@ -105,7 +105,11 @@ def test_runs_are_drawn(capsys: pytest.CaptureFixture[str], file: Path, tmp_path
 
 @pytest.mark.parametrize(
     ("text", "told"),
-    [("gen_cluster broker=2\n", "tiny.txt:1: unknown argument 'broker' of gen_cluster"), (None, "does not exist")],
+    [
+        ("gen_cluster broker=2\n", "tiny.txt:1: unknown argument 'broker' of gen_cluster"),
+        ("set tolerancee=0.1\n", "is no setting of a policy; the nearest is steady.tolerance"),
+        (None, "does not exist"),
+    ],
 )
 def test_mistakes_are_one_line(capsys: pytest.CaptureFixture[str], file: Path, text: str | None, told: str) -> None:
     if text is None:
@@ -115,6 +119,12 @@ def test_mistakes_are_one_line(capsys: pytest.CaptureFixture[str], file: Path, t
     code, out, err = sim(capsys, file)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert told in err
+
+
+def test_a_file_in_which_nothing_is_run_is_no_success(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    file.write_text("gen_cluster brokers=2\n")
+    code, out, _ = sim(capsys, file)
+    assert (code, out) == (1, f"{file}: nothing was carried out: it has no eval\n")
 
 
 def test_a_folder_without_scenarios_is_no_success(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
