@@ -19,7 +19,6 @@ from controller.bus.topics import TopicNames, ensure_topics, live_topics
 from controller.process.paths import CONF, jars_of
 from controller.process.setup_java import find_java
 from controller.testbed.kafka import EmbeddedKafka
-from tests.coverage_outcomes import register_if_asked
 from tests.examples import load_profile
 
 # What shares a Spark session or a cluster.
@@ -29,11 +28,6 @@ LONGEST_FIRST = ("spark", "e2e/running", "e2e/test_controller_crash", "e2e/test_
 
 
 load_profile()
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """How marked tests end is written down for docs/coverage.md where that is asked for."""
-    register_if_asked(config)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:

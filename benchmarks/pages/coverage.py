@@ -1,8 +1,7 @@
 """docs/coverage.md: what the source documents describe, and what shows it. `python -m benchmarks.pages.coverage`
 
-Made of docs/coverage_rows.yaml (the rows), the markers in tests/ and docs/coverage_outcomes.json (how those tests
-ended). Without `--write` it only says whether the page is up to date. A row is done when a test that carries its id has
-passed and none has failed; nobody can write it.
+Made of docs/coverage_rows.yaml (the rows) and the markers in tests/. Without `--write` it only says whether the page is
+up to date. A row is shown by the tests that carry its id; nobody can write that it is.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from benchmarks.pages.coverage_markers import read_outcomes, scan
+from benchmarks.pages.coverage_markers import scan
 from benchmarks.pages.coverage_rows import Coverage, Row, load
 from benchmarks.pages.generated import write_or_check
 from controller.process.paths import ROOT
@@ -22,32 +21,26 @@ from controller.process.paths import ROOT
 PAGE = ROOT / "docs" / "coverage.md"
 _PART = re.compile(r"(<!-- generated: (?P<name>\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
-DONE, FAILING, NOT_RUN, NOT_YET, OUT_OF_SCOPE = "done", "**failing**", "**not run**", "**not yet**", "out of scope"
-STATUSES = (DONE, FAILING, NOT_RUN, NOT_YET, OUT_OF_SCOPE)
+TESTED, NOT_YET, OUT_OF_SCOPE = "tested", "**not yet**", "out of scope"
+STANDINGS = (TESTED, NOT_YET, OUT_OF_SCOPE)
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """All that the page is made of. `tests`: test id -> rows; `outcomes`: test id -> passed, failed or skipped."""
+    """All that the page is made of. `tests`: test id -> rows."""
 
     coverage: Coverage
     tests: Mapping[str, Sequence[str]]
-    outcomes: Mapping[str, str]
 
     def tests_of(self, row: Row) -> list[str]:
         """Sorted ids of the tests that carry this row's id."""
         return sorted(test for test, rows in self.tests.items() if row.id in rows)
 
-    def status(self, row: Row) -> str:
-        """One of STATUSES. A failure outweighs every pass; a test whose outcome nobody knows is no proof."""
+    def standing(self, row: Row) -> str:
+        """One of STANDINGS."""
         if row.out_of_scope:
             return OUT_OF_SCOPE
-        ended = [self.outcomes.get(test) for test in self.tests_of(row)]
-        if not ended:
-            return NOT_YET
-        if "failed" in ended:
-            return FAILING
-        return DONE if "passed" in ended else NOT_RUN
+        return TESTED if self.tests_of(row) else NOT_YET
 
 
 def problems(shown: Shown) -> list[str]:
@@ -76,11 +69,11 @@ def documents(shown: Shown) -> str:
 
 def totals(shown: Shown) -> str:
     """How many rows of each kind stand how."""
-    count = Counter((row.kind, shown.status(row)) for row in shown.coverage.rows)
+    count = Counter((row.kind, shown.standing(row)) for row in shown.coverage.rows)
     kinds = sorted({kind for kind, _ in count})
-    body = [[kind, *(str(count[kind, status]) for status in STATUSES)] for kind in kinds]
-    sums = [str(sum(count[kind, status] for kind in kinds)) for status in STATUSES]
-    return _table(["", *STATUSES], [*body, ["all", *sums]])
+    body = [[kind, *(str(count[kind, standing]) for standing in STANDINGS)] for kind in kinds]
+    sums = [str(sum(count[kind, standing] for kind in kinds)) for standing in STANDINGS]
+    return _table(["", *STANDINGS], [*body, ["all", *sums]])
 
 
 def conflicts(shown: Shown) -> str:
@@ -94,18 +87,14 @@ def conflicts(shown: Shown) -> str:
 
 
 def still_open(shown: Shown) -> str:
-    """Rows that are neither done nor out of scope, and what is missing."""
-    rows = []
-    for row in shown.coverage.rows:
-        status = shown.status(row)
-        if status not in (DONE, OUT_OF_SCOPE):
-            rows.append((_link(row), status, row.missing if status == NOT_YET else _tests(row, shown)))
-    return _table(("row", "status", "what is missing"), rows) if rows else "Nothing.\n"
+    """Rows that no test shows, and what is missing."""
+    rows = [(_link(row), row.missing) for row in shown.coverage.rows if shown.standing(row) == NOT_YET]
+    return _table(("row", "what is missing"), rows) if rows else "Nothing.\n"
 
 
 def tables(shown: Shown) -> str:
     """One section a topic, one line a row."""
-    head = ("row", "what is described", "where", "by default", "the other way", "status", "shown by")
+    head = ("row", "what is described", "where", "by default", "the other way", "shown by")
     made = []
     for title, rows in shown.coverage.sections:
         lines = [
@@ -115,8 +104,7 @@ def tables(shown: Shown) -> str:
                 ", ".join(shown.coverage.documents[key][0] for key in row.documents),
                 row.default or f"left to others: {row.out_of_scope}",
                 row.other or "—",
-                shown.status(row),
-                _tests(row, shown) or "—",
+                _tests(row, shown) or ("—" if row.out_of_scope else NOT_YET),
             )
             for row in rows
         ]
@@ -125,14 +113,9 @@ def tables(shown: Shown) -> str:
 
 
 def _tests(row: Row, shown: Shown) -> str:
-    """Links to the row's tests; those without a pass say how they ended."""
-    links = []
-    for test in shown.tests_of(row):
-        file, _, name = test.partition("::")
-        ended = shown.outcomes.get(test, "not run")
-        note = "" if ended == "passed" else f" ({ended})"
-        links.append(f"[{name.replace('::', ' ')}](../{file}){note}")
-    return "<br>".join(links)
+    """Links to the row's tests."""
+    parts = (test.partition("::") for test in shown.tests_of(row))
+    return "<br>".join(f"[{name.replace('::', ' ')}](../{file})" for file, _, name in parts)
 
 
 def _link(row: Row) -> str:
@@ -149,8 +132,8 @@ def _cell(text: str) -> str:
 
 
 def newest() -> Shown:
-    """Rows, markers and outcomes as the repository has them now."""
-    return Shown(load(), scan(), read_outcomes())
+    """Rows and markers as the repository has them now."""
+    return Shown(load(), scan())
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -163,8 +146,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv,
         PAGE,
         lambda page: rendered(page, shown),
-        "docs/coverage.md from its rows, the tests' markers and outcomes.",
-        "is not what rows, markers and outcomes say: run `python -m benchmarks.pages.coverage --write`",
+        "docs/coverage.md from its rows and the tests' markers.",
+        "is not what rows and markers say: run `python -m benchmarks.pages.coverage --write`",
     )
 
 

@@ -1,20 +1,17 @@
-"""Which tests say which rows of docs/coverage.md they show: the marker `covers("row-id", …)`, and how they ended.
+"""Which tests say which rows of docs/coverage.md they show: the marker `covers("row-id", …)`.
 
 The markers are read from the source, so nothing is imported or run. A marker stands above a function or a class (then
-it counts for all tests of the class). Outcomes are written by a run of the tests with BALLAST_COVERAGE_OUTCOMES=1
-(`tests/coverage_outcomes.py`), to docs/coverage_outcomes.json, one word a test: passed, failed or skipped.
+it counts for all tests of the class).
 """
 
 from __future__ import annotations
 
 import ast
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from controller.process.paths import ROOT
 
-OUTCOMES = ROOT / "docs" / "coverage_outcomes.json"
 MARKER = "covers"
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -48,22 +45,6 @@ def marked(text: str, file: str) -> dict[str, tuple[str, ...]]:
     if above != used:
         raise BadMarker(f"{file}: the marker `{MARKER}` stands above functions and classes only")
     return found
-
-
-def read_outcomes(path: Path = OUTCOMES) -> dict[str, str]:
-    """Test id -> how it ended when it was last run so; empty where nothing was written yet."""
-    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
-
-
-def merged(before: Mapping[str, str], run: Mapping[str, str], marked_tests: Mapping[str, object]) -> dict[str, str]:
-    """What is known after a run: its own outcomes, the older ones of tests it left out; none of unmarked tests."""
-    known = {**before, **run}
-    return {test: known[test] for test in sorted(known) if test in marked_tests}
-
-
-def write_outcomes(outcomes: Mapping[str, str], path: Path = OUTCOMES) -> None:
-    """One line a test, sorted, so that a change shows as one."""
-    path.write_text(json.dumps(dict(sorted(outcomes.items())), indent=0) + "\n", encoding="utf-8")
 
 
 def _tests(tree: ast.Module) -> Iterator[tuple[str, Function | ast.ClassDef, tuple[str, ...], int]]:

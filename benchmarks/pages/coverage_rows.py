@@ -1,7 +1,7 @@
 """The rows of docs/coverage.md, read from docs/coverage_rows.yaml and checked.
 
-A row is one feature, knob or behaviour that the source documents describe. What its status is nobody writes: it comes
-from the tests that carry the row's id and from their outcomes. Only what is out of scope says so, with the reason.
+A row is one feature, knob or behaviour that the source documents describe. Whether it is shown nobody writes: it comes
+from the tests that carry the row's id. Only what is out of scope says so, with the reason.
 """
 
 from __future__ import annotations
