@@ -37,7 +37,10 @@ NAMES = "names.json"
 _SHOWN = 16  # hex digits of a digest in names of folders
 _OWN = re.compile(rf"[0-9a-f]{{{_SHOWN}}}(\.part)?")
 # where what a point comes to is computed
-_CODE = ("domain", "policy", "sim/backtest", "sim/thrash.py", "sim/figures.py", "sim/load_cluster.py")
+_CODE = (
+    "domain", "pulsar", "policy", "backtest/recording", "backtest/point", "sim/thrash.py", "sim/figures.py",
+    "sim/ownership/load_cluster.py",
+)  # fmt: skip
 
 
 @lru_cache(maxsize=1)

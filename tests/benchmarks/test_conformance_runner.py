@@ -84,7 +84,7 @@ def test_a_file_that_cannot_be_read_is_exit_code_2(tmp_path: Path, content: str,
 
 def test_help_is_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert conformance.main(["--help"]) == 0
-    assert "python -m benchmarks.conformance.runner FILE" in capsys.readouterr().out
+    assert "python -m benchmarks.conformance FILE" in capsys.readouterr().out
 
 
 def test_a_missing_file_is_exit_code_2(tmp_path: Path) -> None:
