@@ -38,7 +38,9 @@ def loads_of(
     known = np.isfinite(usage) & np.isfinite(limit)
     told = np.asarray(known.any(axis=1))[:, None]
     costs = [snapshot.cost[:, weighed]]
-    used = [np.where(told, np.where(known, usage, 0.0), _by_bundles(snapshot, costs[0], holdings))]
+    used = [np.where(known, usage, 0.0)]
+    if not told.all():
+        used = [np.where(told, used[0], _by_bundles(snapshot, costs[0], holdings))]
     limits = [np.where(told, np.where(known, limit, np.inf), np.nan)]
     of_bundles = capped(snapshot.fields, settings.caps)
     for (total, cap), (own, _) in zip(capped(snapshot.totals, settings.caps), of_bundles, strict=True):
