@@ -1,10 +1,11 @@
 # Databricks notebook source
 # MAGIC %md
 # MAGIC # Operations
-# MAGIC How the cluster stands, how load developed, what was decided and why, how long hand-overs took, what was
-# MAGIC quarantined, and whether the tables are healthy. It only reads.
+# MAGIC The state of the cluster, load over time, decisions with their reasons, handover times, quarantined records,
+# MAGIC and the health of the tables. This notebook only reads.
 # MAGIC
-# MAGIC On Databricks: import this file as a notebook, set the widget `tables` to the tables' folder, run all.
+# MAGIC On Databricks: import this file as a notebook, set the widget `tables` to the folder of the tables, run all
+# MAGIC cells.
 # MAGIC Elsewhere: `.venv/bin/python notebooks/01_operations.py tables=run/tables`.
 
 # COMMAND ----------
@@ -69,8 +70,8 @@ since_ms = int(newest_ms - HOURS * 3_600_000)
 
 # MAGIC %md
 # MAGIC ## The cluster now
-# MAGIC `ownership` and `brokers` are folds of the journal; `seq` says up to which entry. A bundle in any state but
-# MAGIC `owned` is on its way, and should be so for seconds only; `free` at epoch 0 was never looked up.
+# MAGIC `ownership` and `brokers` are projections of the journal, up to the entry `seq`. A bundle in any state but
+# MAGIC `owned` is in flight, which should take seconds only; `free` at epoch 0 means that it was never looked up.
 
 # COMMAND ----------
 
@@ -91,8 +92,9 @@ display(on_the_way.orderBy("bundle"))
 
 # MAGIC %md
 # MAGIC ## Load history
-# MAGIC Short averages of each broker at every pane's end, and the traffic of the namespaces from the panes themselves.
-# MAGIC A broker's utilisation is the largest of its known resources; rounds weigh them by configuration.
+# MAGIC Short averages of each broker at the end of every pane (`broker_load`, which rounds do not read), and the
+# MAGIC traffic of the namespaces from the panes. A broker's utilisation is the largest of its known resources,
+# MAGIC without the weights that rounds apply.
 
 # COMMAND ----------
 
@@ -146,9 +148,9 @@ plot(namespace_history, "at", "messages_per_s", "namespace", "Messages/s by name
 
 # MAGIC %md
 # MAGIC ## What was decided, and why
-# MAGIC Decisions of rounds with the source's score before and as predicted after, then what kept brokers from giving
-# MAGIC anything away. `outcome` is `executed`, or the reason why not (`301_shadow_mode`: rounds only watch). What the
-# MAGIC control step places by itself (orphans, first lookups) is in `ballast decisions`.
+# MAGIC Decisions of rounds with the source's score before and the predicted score after, then the reasons why brokers
+# MAGIC gave nothing away. `outcome` is `executed`, or the reason why not (`301_shadow_mode`: rounds only record).
+# MAGIC Placements by the control step (orphans, first lookups) are in `ballast decisions`.
 
 # COMMAND ----------
 
@@ -185,9 +187,9 @@ display(held_back)
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## Hand-over times
-# MAGIC From the first entry that ends an ownership to the entry that states the next one, by the controller's clock.
-# MAGIC What clients notice is shorter: one Kafka hop of it. A failover counts from the end of the lease.
+# MAGIC ## Handover times
+# MAGIC The time from the first entry that ends an ownership to the entry with the next owner, by the controller's
+# MAGIC clock. Clients notice less: one Kafka hop of it. A failover counts from the end of the lease.
 
 # COMMAND ----------
 
@@ -229,8 +231,8 @@ display(hand_overs)
 
 # MAGIC %md
 # MAGIC ## Quarantine
-# MAGIC Records that break a rule decide nothing and stop nothing. A rule that appears all at once on many brokers
-# MAGIC usually means that agents of another version were rolled out.
+# MAGIC Records that break a rule influence nothing and stop nothing. A rule that many brokers break from the same
+# MAGIC moment on usually means that another version of the agent was rolled out.
 
 # COMMAND ----------
 
@@ -250,8 +252,8 @@ display(quarantined)
 
 # MAGIC %md
 # MAGIC ## Table health
-# MAGIC Agents read these tables without a JVM, so the reader version must stay 1. Many small files slow every reader:
-# MAGIC the maintenance job compacts them. `last_write` says which table has fallen silent.
+# MAGIC Agents read these tables without a JVM, so the reader version must stay 1. Many small files slow every reader
+# MAGIC down: `ballast maintain` merges them. `last_write` shows which table is no longer written.
 
 # COMMAND ----------
 

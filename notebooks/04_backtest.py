@@ -1,12 +1,12 @@
 # Databricks notebook source
 # MAGIC %md
 # MAGIC # Backtest
-# MAGIC What other strategies and other knobs would have made of the load that this cluster recorded: balance against
-# MAGIC moves, and which tolerance, churn and budget that speaks for. It reads the tables `broker_panes` and
-# MAGIC `bundle_panes` and writes into the folder `out` only; nothing in the cluster changes.
+# MAGIC Replays the load that this cluster recorded with other strategies and knobs, compares balance with the number
+# MAGIC of moves, and recommends tolerance, churn and budget. It reads the tables `broker_panes` and `bundle_panes`
+# MAGIC and writes only into the folder `out`; nothing in the cluster changes.
 # MAGIC
 # MAGIC On Databricks: install the project's wheel on the cluster, import this file as a notebook, set the widgets
-# MAGIC (`out` to a folder that all nodes see, such as one below `/dbfs` or `/Volumes`), run all.
+# MAGIC (`out` to a folder that all nodes share, such as one below `/dbfs` or `/Volumes`), run all cells.
 # MAGIC Elsewhere: `.venv/bin/python notebooks/04_backtest.py tables=run/tables`.
 
 # COMMAND ----------
@@ -65,7 +65,7 @@ def picture(name):
 
 # MAGIC %md
 # MAGIC ## What was recorded
-# MAGIC Panes of ten seconds become the steps of the replay. A round is due as often as in the configuration.
+# MAGIC Panes of ten seconds are the steps of the replay. The round interval is that of the configuration.
 
 # COMMAND ----------
 
@@ -88,8 +88,8 @@ display(recorded)
 
 # MAGIC %md
 # MAGIC ## Run
-# MAGIC Each strategy with each combination of the knobs that it reads is one Spark task. A task leaves its result as a
-# MAGIC file: an interrupted run goes on where it was, and `ballast backtest --out` takes the same files.
+# MAGIC Each strategy with each combination of the knobs that it reads is one Spark task. A task stores its result as
+# MAGIC a file: an interrupted run continues where it was, and `ballast backtest --out` uses the same files.
 
 # COMMAND ----------
 
@@ -114,8 +114,9 @@ print(f"{len(points)} points, {points_run} of them now; the interactive report i
 
 # MAGIC %md
 # MAGIC ## Scoreboard
-# MAGIC `max_best`: highest load of a broker by the best achievable, were bundles cut as fine as one likes; 1 is as even
-# MAGIC as it gets. Moves by cause: to brokers that had been empty, from brokers that left, and for balance.
+# MAGIC `max_best`: the highest load of a broker divided by the best achievable one, if bundles could be divided
+# MAGIC arbitrarily; 1 is perfect balance. Moves by cause: to brokers that had been empty, from brokers that left, and
+# MAGIC for balance.
 
 # COMMAND ----------
 
@@ -130,7 +131,8 @@ display(scoreboard.orderBy("max_best_mean", "moves_balance"))
 
 # MAGIC %md
 # MAGIC ## Imbalance against churn
-# MAGIC On the Pareto front are the points that no other beats in both: along it, more balance costs more moves.
+# MAGIC The Pareto front consists of the points that no other point beats in both: along it, more balance costs more
+# MAGIC moves.
 
 # COMMAND ----------
 
@@ -143,7 +145,7 @@ picture(PARETO)
 
 # MAGIC %md
 # MAGIC ## Over time
-# MAGIC The point of each strategy that the rule below chooses.
+# MAGIC For each strategy, the point that the rule below chooses.
 
 # COMMAND ----------
 
@@ -162,8 +164,8 @@ picture(TIMELINE)
 
 # MAGIC %md
 # MAGIC ## Were predictions right?
-# MAGIC After each move of a round, the predicted load of the brokers that gave and took against what was recorded of
-# MAGIC it one round later, as a fraction of the level that all could share.
+# MAGIC For each move of a round: the predicted load of source and target against the load one round later, as a
+# MAGIC fraction of the level that all brokers could share.
 
 # COMMAND ----------
 
@@ -176,8 +178,8 @@ display(predictions.orderBy("strategy"))
 
 # MAGIC %md
 # MAGIC ## Recommendation
-# MAGIC The fewest moves among the points that are within a few percent of the best balance and overload nobody longer.
-# MAGIC `recommendation.yaml` in the folder has it as a piece of configuration.
+# MAGIC The point with the fewest moves among those within a few percent of the best balance and with no more
+# MAGIC overload. `recommendation.yaml` in the folder contains it as configuration.
 
 # COMMAND ----------
 
