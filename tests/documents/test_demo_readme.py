@@ -16,7 +16,7 @@ from controller.process.paths import ROOT
 README = (ROOT / "README.md").read_text()
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 CALL = re.compile(r"(?:^|[`\s])(?:\.venv/bin/)?ballast +([a-z][a-z-]*)")
-PULSARS = ("threshold", "overload", "uniform", "average", "transfer")
+PULSARS = ("threshold", "overload", "uniform", "average", "transfer", "simple")
 HELP_LINE = re.compile(r"^  make ([a-z0-9-]+) +\S", re.MULTILINE)
 
 
