@@ -17,7 +17,7 @@ import os
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
-if "dbutils" not in globals():  # not on Databricks: the same three names, from beside this file
+if "dbutils" not in globals():  # not on Databricks: import the same three names from the file beside this one
     from local_shim import dbutils, display, spark
 
 dbutils.widgets.text("tables", "run/tables", "Folder of the Delta tables")
@@ -25,33 +25,33 @@ dbutils.widgets.text("hours", "24", "Look back (hours before the newest load)")
 dbutils.widgets.text("namespace", "", "Only this tenant/namespace (empty: all)")
 
 ROOT = dbutils.widgets.get("tables").rstrip("/")
-ROOT = ROOT if ":" in ROOT else os.path.abspath(ROOT)  # Delta's SQL commands take no relative path
+ROOT = ROOT if ":" in ROOT else os.path.abspath(ROOT)  # Delta's SQL commands accept no relative path
 HOURS = float(dbutils.widgets.get("hours"))
 NAMESPACE = dbutils.widgets.get("namespace")
 
 
 def table(name):
-    """A table of the cluster at its newest version."""
+    """Return a table of the cluster at its newest version."""
     return spark.read.format("delta").load(f"{ROOT}/{name}")
 
 
 def counted(name):
-    """Rows of evidence whose attempt the journal names: what a crash cut off never counted."""
+    """Return the rows of evidence whose attempt the journal names; those of an interrupted attempt never count."""
     return table(name).join(table("journal").where("kind = 'round'").select("attempt_id"), "attempt_id", "left_semi")
 
 
 def of_namespace(frame):
-    """Only the chosen namespace, if one is chosen."""
+    """Filter by the chosen namespace, if one is chosen."""
     return frame.where(F.col("namespace") == NAMESPACE) if NAMESPACE else frame
 
 
 def when(column):
-    """Milliseconds since the epoch as a timestamp (UTC)."""
+    """Convert milliseconds since the epoch to a timestamp (UTC)."""
     return F.timestamp_millis(F.col(column))
 
 
 def plot(frame, x, y, series, title):
-    """Lines over time where matplotlib is installed; the table alone says the same where it is not."""
+    """Plot lines over time if matplotlib is installed; the table has the same data."""
     try:
         import matplotlib.pyplot as plt
     except ImportError:
@@ -121,7 +121,7 @@ plot(broker_history, "at", "utilisation_pct", "broker", "Busiest resource of eac
 
 # COMMAND ----------
 
-# A pane is the merge of its partial rows: sums add up. Rates are means over the pane's reports.
+# A pane is the sum of its partial rows. Rates are means over the pane's reports.
 per_bundle = (
     of_namespace(table("bundle_panes"))
     .where((F.col("pane_end_ms") > since_ms) & (F.col("bundle") != "tail"))
@@ -264,7 +264,7 @@ TABLES = (
 
 
 def health(name):
-    """One line about a table."""
+    """Summarise a table in one row."""
     detail = spark.sql(f"DESCRIBE DETAIL delta.`{ROOT}/{name}`").first()
     last = spark.sql(f"DESCRIBE HISTORY delta.`{ROOT}/{name}` LIMIT 1").first()
     megabytes = round(detail["sizeInBytes"] / 1e6, 3)

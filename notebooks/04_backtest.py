@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-if "dbutils" not in globals():  # not on Databricks: the same three names, from beside this file
+if "dbutils" not in globals():  # not on Databricks: import the same three names from the file beside this one
     from local_shim import dbutils, display, spark
 
 import pyarrow as pa
@@ -50,7 +50,7 @@ base = policy_settings(settings)
 
 
 def picture(name):
-    """A picture of the report where matplotlib can show one; the tables say the same where it cannot."""
+    """Show a plot of the report if matplotlib can; the tables have the same data."""
     try:
         import matplotlib.pyplot as plt
     except ImportError:
@@ -121,7 +121,7 @@ print(f"{len(points)} points, {points_run} of them now; the interactive report i
 # COMMAND ----------
 
 columns = pa.table({**to_columns(view.results), "moves_of_a_bundle_a_day": [round(each, 4) for each in view.churn]})
-empty = [field.name for field in columns.schema if field.type == pa.null()]  # a figure that no point has
+empty = [field.name for field in columns.schema if field.type == pa.null()]  # figures that no point has
 for name in empty:
     columns = columns.set_column(columns.column_names.index(name), name, columns[name].cast(pa.float64()))
 scoreboard = spark.createDataFrame(columns)
