@@ -81,7 +81,7 @@ def grant(ctx: Context, record: Ownership, reason: Reason) -> bool:
 
 def _tell_isolation(ctx: Context, record: Ownership) -> None:
     """Complain once that the namespace's isolation policy leaves its bundles no broker, although others live."""
-    limits, namespace = ctx.placement.limits, record.bundle.namespace
+    limits, namespace = ctx.placement.rules, record.bundle.namespace
     if limits is None or not ctx.placement or limits.allowed(namespace) or namespace in ctx.watch.alarmed:
         return
     ctx.watch.alarmed[namespace] = ctx.state.seq

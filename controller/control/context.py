@@ -24,9 +24,8 @@ from controller.domain.ownership import IN_FLIGHT, Ownership, State
 from controller.domain.settings.placement import PlacementSettings
 from controller.domain.settings.policy import ControlSettings
 from controller.domain.state import Broker, ClusterState
-from controller.policy.placement.assignment import Placement
-from controller.policy.placement.limits import PlacementLimits
-from controller.policy.placement.loads import WhatIf
+from controller.policy.placement.assignment import Assigner, AssignmentRules
+from controller.policy.placement.loads import ExpectedLoads
 
 _CHANGES_TARGETS = frozenset({Kind.REGISTERED, Kind.SESSION_ENDED, Kind.DRAIN, Kind.ROUND, Kind.SPLIT})
 _NO_RULES = PlacementSettings()
@@ -78,7 +77,7 @@ class Context:
         self.decided: StepEvidence | None = None
         self._private = False
         watch.mark(self.read_ms, state.seq)
-        self._placement: Placement | None = None
+        self._placement: Assigner | None = None
         self._wishes: dict[str, list[Override]] | None = None
 
     def emit(self, kind: Kind, **fields: Any) -> Entry:
@@ -96,10 +95,10 @@ class Context:
         apply_in_place(self.state, entry)
         self.entries.append(entry)
         if kind is Kind.REGISTERED:
-            self._note_loads(partial(WhatIf.emptied, broker=fields["broker"]))
+            self._note_loads(partial(ExpectedLoads.note_restart, broker=fields["broker"]))
         elif kind is Kind.SPLIT:
             halves = tuple(fields["data"]["children"])
-            self._note_loads(partial(WhatIf.split, parent=fields["bundle"], children=halves))
+            self._note_loads(partial(ExpectedLoads.note_split, parent=fields["bundle"], children=halves))
         if kind in _CHANGES_TARGETS:
             self._placement = None
         if kind is Kind.OVERRIDE:
@@ -158,15 +157,15 @@ class Context:
         left, taken = before.broker if before else None, after.broker if after else None
         lighter = left if left is not None and self.state.session_of(left) == before else None
         if lighter or taken:
-            self._note_loads(partial(WhatIf.moved, bundle=str(bundle), source=lighter, target=taken))
+            self._note_loads(partial(ExpectedLoads.note_move, bundle=str(bundle), source=lighter, target=taken))
         if self._placement is not None:
-            self._placement.moved(bundle.namespace, left, taken)
+            self._placement.note_move(bundle.namespace, left, taken)
 
-    def _note_loads(self, change: Callable[[WhatIf], None]) -> None:
+    def _note_loads(self, change: Callable[[ExpectedLoads], None]) -> None:
         self.watch.loads.note(change, self.now_ms, self.state.seq, self.settings.round_interval_ms)
 
     @property
-    def loads(self) -> WhatIf | None:
+    def loads(self) -> ExpectedLoads | None:
         """The newest loads, as they should be now; None: nobody knows, or they are too old."""
         return self.watch.loads.model(self.now_ms, self.settings.round_interval_ms)
 
@@ -208,12 +207,12 @@ class Context:
         return self.state.bundles.get(str(name)) if name is not None else None
 
     @property
-    def placement(self) -> Placement:
+    def placement(self) -> Assigner:
         """Every broker that may be granted a bundle now."""
         if self._placement is None:
             scores = {b.id: self._score(b) for b in self.state.live_brokers() if self._may_be_granted(b)}
             limits = self._limits(scores)
-            self._placement = Placement(lambda: self.state.holdings, scores, limits, self.loads)
+            self._placement = Assigner(lambda: self.state.holdings, scores, limits, self.loads)
         return self._placement
 
     def choose_target(
@@ -237,20 +236,20 @@ class Context:
         pinned_there = pinned is not None and pinned in placement and placement.allows(namespace, pinned)
         if pinned_there and pinned not in barred and (among is None or pinned in among):
             return Choice(self.state.brokers[str(pinned)].session, "pin")
-        leaving = self._holder(bundle) if placement.limits is not None else None
-        found = placement.weigh(namespace, barred | avoided, among, leaving, str(bundle)) if avoided else []
-        found = found or placement.weigh(namespace, barred, among, leaving, str(bundle))
+        leaving = self._holder(bundle) if placement.rules is not None else None
+        found = placement.rank_candidates(namespace, barred | avoided, among, leaving, str(bundle)) if avoided else []
+        found = found or placement.rank_candidates(namespace, barred, among, leaving, str(bundle))
         by = "count" if placement.loads is None else "load"
         return Choice(self.state.brokers[found[0].broker].session, by, found) if found else None
 
-    def _limits(self, eligible: Iterable[str]) -> PlacementLimits | None:
+    def _limits(self, eligible: Iterable[str]) -> AssignmentRules | None:
         """The rules of placement for these brokers; None where nothing is configured."""
         rules, most = self.settings.placement, self.settings.max_bundles
         if rules == _NO_RULES and most is None:
             return None
         told = {broker: self.state.brokers[broker].info.get("version") for broker in eligible}
         versions = {broker: None if version is None else str(version) for broker, version in told.items()}
-        return PlacementLimits(rules, most, versions, lambda: self.state.holdings)
+        return AssignmentRules(rules, most, versions, lambda: self.state.holdings)
 
     def _holder(self, bundle: Bundle) -> str | None:
         """The broker that the bundle counts for now."""

@@ -14,17 +14,17 @@ from typing import Any, NamedTuple
 from controller.domain.decision import EXECUTED, OF_STEP, Decision, DecisionKind, Label, Reason
 from controller.domain.ids import Session
 from controller.domain.ownership import Ownership
-from controller.policy.placement.loads import WhatIf
-from controller.policy.placement.order import Weighed
+from controller.policy.placement.loads import ExpectedLoads
+from controller.policy.placement.preference import Candidate
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Who gets a bundle. `by`: load, count or pin; `weighed`: the brokers that were compared, the chosen one first."""
+    """Who gets a bundle. `by`: load, count or pin; `candidates`: the brokers compared, the chosen one first."""
 
     session: Session
     by: str
-    weighed: Sequence[Weighed] = ()
+    candidates: Sequence[Candidate] = ()
 
 
 Scores = Mapping[str, float]
@@ -75,19 +75,19 @@ class StepEvidence:
         return Cause(decision.id, self.attempt_id)
 
 
-def evidence_of(choice: Choice, loads: WhatIf | None, why_no_loads: str, bundle: str) -> dict[str, Any]:
+def evidence_of(choice: Choice, loads: ExpectedLoads | None, why_no_loads: str, bundle: str) -> dict[str, Any]:
     """What a placement hung on: by what it went, and the best brokers, each with the rule that it lost by."""
     told: dict[str, Any] = {"placed_by": choice.by}
     if loads is not None:
         told |= {"loads_of_round": loads.round_id, "load_known": loads.known(bundle)}
     elif choice.by != "pin":
         told["loads"] = why_no_loads
-    if choice.weighed:
-        told["candidates"] = [one.told(choice.weighed[0]) for one in choice.weighed]
+    if choice.candidates:
+        told["candidates"] = [one.to_evidence(choice.candidates[0]) for one in choice.candidates]
     return told
 
 
-def predicted(choice: Choice, loads: WhatIf | None, record: Ownership) -> tuple[Scores, Scores]:
+def predicted(choice: Choice, loads: ExpectedLoads | None, record: Ownership) -> tuple[Scores, Scores]:
     """Scores before and after a placement: of the target, and of the source that it leaves."""
     if loads is None:
         return {}, {}

@@ -12,22 +12,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from controller.domain.round_loads import RoundLoads
-from controller.policy.placement.loads import WhatIf
+from controller.policy.placement.loads import ExpectedLoads
 
 LOADS_COUNT_ROUNDS = 5
 
-Change = Callable[[WhatIf], None]
+Change = Callable[[ExpectedLoads], None]
 
 
 @dataclass(slots=True)
 class KeptLoads:
     """Times are CLOCK_BOOTTIME ms."""
 
-    _model: WhatIf | None = None
+    _model: ExpectedLoads | None = None
     _heard_ms: int = 0
     _changes: deque[tuple[int, int, Change]] = field(default_factory=deque)  # when, seq of the entry, what
 
-    def model(self, now_ms: int, round_interval_ms: int) -> WhatIf | None:
+    def model(self, now_ms: int, round_interval_ms: int) -> ExpectedLoads | None:
         """What to place by; None: by count."""
         if self._model is not None and now_ms - self._heard_ms > LOADS_COUNT_ROUNDS * round_interval_ms:
             self._model = None
@@ -40,7 +40,7 @@ class KeptLoads:
 
     def arrived(self, loads: RoundLoads, now_ms: int) -> None:
         """A round has finished: its loads replace the ones before."""
-        self._model, self._heard_ms = WhatIf(loads), now_ms
+        self._model, self._heard_ms = ExpectedLoads(loads), now_ms
         while self._changes and self._changes[0][1] <= loads.state_seq:
             self._changes.popleft()
         for _, _, change in self._changes:

@@ -62,14 +62,14 @@ def _wanted(result: RoundResult) -> list[Decision]:
 def _outcomes(ctx: Context, result: RoundResult) -> dict[str, str]:
     """Execute what still holds, in order; of an exchange both halves or none."""
     wanted = _wanted(result)
-    halves = {d.bundle: d for d in wanted if d.exchanged_with}
+    halves = {d.bundle: d for d in wanted if d.swapped_with}
     outcomes: dict[str, str] = {}
     for decision in wanted:
         if decision.id in outcomes:
             continue
-        other = halves.get(decision.exchanged_with)
-        together = [decision] if other is None or decision.exchanged_with is None else [decision, other]
-        lone = other is None and decision.exchanged_with is not None
+        other = halves.get(decision.swapped_with)
+        together = [decision] if other is None or decision.swapped_with is None else [decision, other]
+        lone = other is None and decision.swapped_with is not None
         refusal = Reason.STALE_DECISION.value if lone else None
         for one in together:
             refusal = refusal or _refusal(ctx, result, one)

@@ -28,7 +28,7 @@ from controller.domain.state import LIVE
 from controller.policy.plan import make_plan
 from controller.policy.strategies import get
 from controller.policy.strategies.weighted.target_choice import PARTITION
-from controller.policy.view.frame import BROKER_FACTS, BUNDLE_FACTS, OWNED, Frame, Ints, namespace_of_bundle
+from controller.policy.view.frame import OWNED, Frame, Ints, namespace_of_bundle
 from controller.policy.view.snapshot import Snapshot, from_frame
 from controller.policy.view.sufficiency import MIN_REPORTS
 
@@ -116,24 +116,23 @@ class DecideSession:
         at = self._places(line)
         rows = np.lexsort((reporter, at)) if len(at) != len(self._names.sorted) else _inverse(at)
         bundle, reporter = at[rows], reporter[rows]
-        facts = np.zeros((len(self._names.sorted), len(BUNDLE_FACTS)), np.int64)
-        facts[:, 0] = self._owner(bundle, reporter, brokers)
-        facts[:, 1], facts[:, 2] = OWNED, EPOCH
-        self._note_moves(facts[:, 0], brokers, line.now_ms)
+        owner = self._owner(bundle, reporter, brokers)
+        self._note_moves(owner, brokers, line.now_ms)
+        moved_at = np.zeros(len(owner), np.int64)
         for name, moved_at_ms in self._moved_at_ms.items():
-            facts[self._names.index[name], 3] = moved_at_ms
+            moved_at[self._names.index[name]] = moved_at_ms
         usage, limit = _quantised_resources(line)
-        return Frame(
-            at_ms=line.now_ms,
-            mode=LIVE,
-            brokers=brokers,
-            broker_facts=self._broker_facts(line)[order],
+        return Frame.of(
+            line.now_ms,
+            LIVE,
+            brokers,
+            self._names.sorted,
+            broker={name: values[order] for name, values in self._broker_facts(line).items()},
+            bundle={"owner": owner, "status": OWNED, "epoch": EPOCH, "moved_at_ms": moved_at},
+            row={"bundle": bundle, "reporter": reporter, "reports": REPORTS},
             usage=usage[order],
             limit=limit[order],
             totals=totals[order],
-            bundles=self._names.sorted,
-            bundle_facts=facts,
-            row_facts=np.column_stack([bundle, reporter, np.full(len(bundle), REPORTS, np.int64)]),
             row_fields=fields[rows],
             namespace_bundles=self._names.spaces,
         )
@@ -186,20 +185,22 @@ class DecideSession:
             if name in self._names.index and now_ms - moved_at_ms < grace_ms
         }
 
-    def _broker_facts(self, line: Line) -> Ints:
-        """[B x BROKER_FACTS] in the line's order. One that comes back, or comes back empty, is another process."""
+    def _broker_facts(self, line: Line) -> dict[str, Ints]:
+        """[B] columns in the line's order. A broker that comes back, or comes back empty, is another process."""
         held = dict(zip(line.brokers, line.held.tolist(), strict=True))
         for name in line.brokers:
             restarted = line.members_changed and self._held.get(name, 0) > 0 and not held[name]
             if restarted or name not in self._held:
                 self._incarnations[name] = self._incarnations.get(name, 0) + 1
         self._held = held
-        facts = np.zeros((len(line.brokers), len(BROKER_FACTS)), np.int64)
-        facts[:, 0] = [self._incarnations[name] for name in line.brokers]
-        facts[:, 1] = facts[:, 2] = 1
-        facts[:, 6] = np.where(line.readable, REPORTS, 0)
-        facts[:, 7] = np.where(line.readable, line.now_ms, 0)
-        return facts
+        here = np.ones(len(line.brokers), np.int64)
+        return {
+            "incarnation": np.array([self._incarnations[name] for name in line.brokers], np.int64),
+            "registered": here,
+            "alive": here,
+            "reports": np.where(line.readable, REPORTS, 0),
+            "last_event_ms": np.where(line.readable, line.now_ms, 0),
+        }
 
 
 def _inverse(at: Ints) -> Ints:

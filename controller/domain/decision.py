@@ -126,8 +126,8 @@ class Decision:
     after: Mapping[str, float] = field(default_factory=dict)
 
     @property
-    def exchanged_with(self) -> str | None:
-        """The bundle that goes the other way, of which one does not move without the other; None: no exchange."""
+    def swapped_with(self) -> str | None:
+        """The bundle that goes the other way in a swap, of which neither moves alone; None: no swap."""
         other = self.evidence.get("swapped_with")
         return None if other is None else str(other)
 

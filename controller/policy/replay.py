@@ -1,7 +1,6 @@
-"""A stored round, decided again: is it the same plan, or does this version decide by other rules?
+"""A stored round, decided again from what it stored: is it the same plan, or does this version decide by other rules?
 
-What a round stored is all that is asked for. A round of other rules is neither equal nor broken: only the version that
-decided it could tell.
+A round of other rules is neither equal nor broken: only the version that decided it could tell.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from controller.policy.round import replay_round, rules_of
 
 
 class Verdict(str, Enum):
-    """What a replay found."""
+    """The outcome of a replay."""
 
     EQUAL = "equal"  # the same plan hash
     OTHER_RULES = "other_rules"  # decided by rules with another number
@@ -29,7 +28,7 @@ BROKEN = frozenset({Verdict.DIFFERENT, Verdict.UNREADABLE})
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """`rules`: those that decided. `text`: the verdict in words."""
+    """`rules`: the number of those that decided. `text`: the verdict in words."""
 
     verdict: Verdict
     rules: int

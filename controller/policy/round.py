@@ -1,15 +1,19 @@
-"""The whole round, pure: snapshot -> sufficiency -> constraints -> strategy -> split -> pacing -> decisions.
+"""The whole round, pure: journal and load averages → frame → snapshot → plan → result.
 
-The same inputs give the same result on any machine and in any mode: whether decisions are carried out is the control
-step's business, `inputs.mode` only records it. What could have changed the plan is stored, quantised, in
-`RoundResult.inputs`; `replay_round` computes the plan hash again from that alone (invariant I4), as long as the
-strategy decides by the same rules (`Strategy.rules`).
+The same inputs give the same result on any machine and in any mode: the control step alone decides whether decisions
+are carried out. Everything that could have changed the plan is stored, quantised, in `RoundResult.inputs`;
+`replay_round` computes the plan hash again from that alone (invariant I4), as long as the strategy decides by the same
+rules (`Strategy.rules`).
+
+A strategy's memory is stored with every round, so a large one is deflated. Small ones stay readable in the journal.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
+import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from functools import lru_cache
@@ -23,28 +27,29 @@ from controller.domain.round_loads import RoundLoads
 from controller.domain.settings.placement import PlacementSettings
 from controller.domain.settings.policy import PolicySettings
 from controller.domain.state import ClusterState
-from controller.policy.limits.rate_limits import begun_bundles
-from controller.policy.memory_codec import packed, unpacked
-from controller.policy.overrides import looked_into
-from controller.policy.placement.loads import loads_of
-from controller.policy.placement.tables import ruled_bundles
-from controller.policy.placement.unreported import with_misplaced
+from controller.policy.overrides import mark_overridden
+from controller.policy.pacing import mark_pending_moves
+from controller.policy.placement.loads import collect_loads
+from controller.policy.placement.repair import add_unreported_violations
+from controller.policy.placement.rules import mark_violations
 from controller.policy.plan import PACING, make_plan
-from controller.policy.split import oversized_codes
+from controller.policy.split import find_exceeded_limits
 from controller.policy.strategies import STRATEGIES, get
-from controller.policy.view.frame import Columns, Frame, tabulate
-from controller.policy.view.journal_counts import rule_facts
+from controller.policy.view.frame import Frame
 from controller.policy.view.reason_codes import ALLOWED
 from controller.policy.view.snapshot import Snapshot, from_frame
+from controller.policy.view.tabulate import Columns, count_rule_facts, tabulate
 
 INPUTS_VERSION = 1
 FIRST_RULES = 1  # of rounds that name none: version 0.1.0 stored no number
+PACKED = "deflated"  # the only key of a deflated memory
+LARGE_CHARS = 32_768
 _DEFAULTS = PolicySettings()
 
 
 @dataclass(frozen=True, slots=True)
 class RoundInputs:
-    """All that a round is told. `brokers` and `bundles`: columns of broker_load and bundle_load at one version.
+    """All that a round reads. `brokers` and `bundles`: columns of broker_load and bundle_load at one version.
 
     `at_ms` is the round's time on the load reports' axis. `lagging`: brokers that must be granted nothing.
     """
@@ -82,10 +87,10 @@ def run_with_challengers(inputs: RoundInputs) -> tuple[RoundResult, ...]:
 
 
 def as_commanded(settings: PolicySettings, state: ClusterState) -> PolicySettings:
-    """The settings with the strategy and challengers that operators have chosen while running.
+    """The settings with the strategy and challengers that operators have chosen at run time.
 
-    A chosen name that this version does not have (an older version was started) counts as not chosen: rounds go on
-    with what is configured, and say so by their strategy's name.
+    A chosen name that this version lacks (an older version was started) counts as not chosen: rounds go on with the
+    configured strategy, and carry its name.
     """
     if not state.strategy and state.challengers is None:
         return settings
@@ -98,8 +103,8 @@ def as_commanded(settings: PolicySettings, state: ClusterState) -> PolicySetting
 def replay_round(stored: Mapping[str, Any]) -> str:
     """The plan hash, computed from the stored `RoundResult.inputs` alone.
 
-    Raises OtherRules for a round that was decided by other rules than this version's, BadRecord and ConfigError for one
-    that this version cannot read.
+    Raises OtherRules for a round decided by other rules than this version's, BadRecord or ConfigError for one that this
+    version cannot read.
     """
     deciding = get(stored["strategy"])
     if rules_of(stored) != deciding.rules:
@@ -107,29 +112,45 @@ def replay_round(stored: Mapping[str, Any]) -> str:
     inputs = json.loads(json.dumps(stored))
     frame = Frame.from_json(inputs["frame"])
     settings = _settings(inputs["settings"])
-    plan = make_plan(from_frame(frame, settings), inputs["strategy"], unpacked(inputs["memory"]), settings)
+    plan = make_plan(from_frame(frame, settings), inputs["strategy"], unpack_memory(inputs["memory"]), settings)
     return _hash({**inputs, "frame": frame.to_json()}, plan.decisions)
 
 
 def rules_of(stored: Mapping[str, Any]) -> int:
-    """The number of the rules that a stored round was decided by."""
+    """The number of the rules by which a stored round was decided."""
     return int(stored.get("rules", FIRST_RULES))
+
+
+def pack_memory(memory: Mapping[str, Any]) -> dict[str, Any]:
+    """A strategy's memory as the journal keeps it; a large one is deflated. `unpack_memory` gives it back exactly."""
+    text = json.dumps(memory, separators=(",", ":"))
+    if len(text) < LARGE_CHARS:
+        return dict(memory)
+    return {PACKED: base64.b85encode(zlib.compress(text.encode())).decode("ascii")}
+
+
+def unpack_memory(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """The memory that `pack_memory` pack_memory."""
+    if PACKED not in stored:
+        return dict(stored)
+    memory: dict[str, Any] = json.loads(zlib.decompress(base64.b85decode(stored[PACKED])))
+    return memory
 
 
 def _frame(inputs: RoundInputs) -> Frame:
     frame = tabulate(inputs.state, inputs.brokers, inputs.bundles, inputs.at_ms, inputs.lagging)
-    frame = with_misplaced(inputs.state, frame, inputs.settings)
-    return replace(frame, rule_facts=rule_facts(inputs.state, frame, inputs.settings))
+    frame = add_unreported_violations(inputs.state, frame, inputs.settings)
+    return replace(frame, rule_facts=count_rule_facts(inputs.state, frame, inputs.settings))
 
 
 def _result(inputs: RoundInputs, frame: Frame, strategy: str, challenger: bool) -> RoundResult:
     name = get(strategy).name
     kept = dict(inputs.state.round_memory.get(name, {}))
-    memory = unpacked(kept)
+    memory = unpack_memory(kept)
     plan = make_plan(from_frame(frame, inputs.settings), name, memory, inputs.settings, challenger)
     snapshot = plan.snapshot
-    oversized = oversized_codes(snapshot.fields, inputs.settings.split) != ALLOWED
-    told = frame if plan.outcome.reads_latencies else replace(frame, latencies=None)
+    oversized = find_exceeded_limits(snapshot.fields, inputs.settings.split) != ALLOWED
+    read = frame if plan.outcome.reads_latencies else replace(frame, latencies=None)
     stored = {
         "v": INPUTS_VERSION,
         "strategy": name,
@@ -138,13 +159,13 @@ def _result(inputs: RoundInputs, frame: Frame, strategy: str, challenger: bool) 
         "code_version": inputs.code_version,
         "settings": _stored(inputs.settings),
         "memory": kept,
-        "frame": told.select(
+        "frame": read.select(
             plan.outcome.considered
             | snapshot.displaced
             | oversized
-            | looked_into(snapshot)
-            | ruled_bundles(snapshot)
-            | begun_bundles(snapshot, memory.get(PACING, {}))
+            | mark_overridden(snapshot)
+            | mark_violations(snapshot)
+            | mark_pending_moves(snapshot, memory.get(PACING, {}))
         ).to_json(),
     }
     decisions = tuple(
@@ -158,20 +179,20 @@ def _result(inputs: RoundInputs, frame: Frame, strategy: str, challenger: bool) 
         strategy=name,
         decisions=decisions,
         scores=plan.outcome.scores,
-        memory={name: packed(plan.outcome.memory)},
+        memory={name: pack_memory(plan.outcome.memory)},
         plan_hash=_hash(stored, plan.decisions),
         challenger=challenger,
         inputs=stored,
-        loads=None if challenger else _loads_of(snapshot, inputs),
+        loads=None if challenger else _collect_loads(snapshot, inputs),
     )
 
 
-def _loads_of(snapshot: Snapshot, inputs: RoundInputs) -> RoundLoads | None:
-    return loads_of(snapshot, inputs.settings, inputs.round_id, inputs.state.seq, inputs.state.holdings)
+def _collect_loads(snapshot: Snapshot, inputs: RoundInputs) -> RoundLoads | None:
+    return collect_loads(snapshot, inputs.settings, inputs.round_id, inputs.state.seq, inputs.state.holdings)
 
 
 def _hash(stored: Mapping[str, Any], decisions: tuple[Decision, ...]) -> str:
-    """SHA-256 over canonical JSON of what was read and what was decided; ids and round ids are not part of a plan."""
+    """SHA-256 over canonical JSON of the inputs and the decisions; ids are not part of a plan."""
     document = {"inputs": stored, "decisions": [_decision_row(d) for d in decisions]}
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), default=_plain, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -190,12 +211,12 @@ def _plain(value: Any) -> Any:
 
 @lru_cache(maxsize=4)
 def _stored(settings: PolicySettings) -> dict[str, Any]:
-    """The settings as every round stores them, one value for all: nobody may change it."""
+    """The settings as every round stores them; all rounds share the value, so it must not be changed."""
     return asdict(settings)
 
 
 def _settings(stored: Mapping[str, Any]) -> PolicySettings:
-    """The settings that `asdict` wrote down: each part by its own type, lists where JSON knows no tuples."""
+    """The settings that `asdict` wrote: each part by its own type, with lists where JSON has no tuples."""
     parts = {f.name: type(getattr(_DEFAULTS, f.name)) for f in fields(PolicySettings)}
     values = {n: parts[n](**_tuples(v)) if is_dataclass(parts[n]) else v for n, v in stored.items()}
     values["placement"] = PlacementSettings.from_json(stored.get("placement", {}))
@@ -203,5 +224,5 @@ def _settings(stored: Mapping[str, Any]) -> PolicySettings:
 
 
 def _tuples(values: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON has lists where settings have tuples."""
+    """The values with tuples in place of JSON's lists."""
     return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}

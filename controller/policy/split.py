@@ -1,8 +1,8 @@
-"""Which bundles are too big, and where to cut them. Used by the agent for its own bundles and by a round for all.
+"""Which bundles are too big, and whether they can be split: by a round for all bundles, by an agent for its broker's.
 
-The first four limits are Pulsar's (BundleSplitterTask), stored bytes are ours and off by default; a bundle over one of
-them is named by the first in that order.
-Cutting needs two topics to part, two hashes to cut between, and room below the namespace's maximum.
+The first four limits are Pulsar's (BundleSplitterTask); stored bytes are Ballast's own and off by default. A bundle
+over several limits is reported by the first. A split needs two topics to part, a range of two hashes, and a namespace
+below its maximum of bundles.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ from controller.policy.view.snapshot import Snapshot
 
 _F = {name: i for i, name in enumerate(BUNDLE_FIELDS)}
 _PULSARS = (Reason.SPLIT_TOPICS, Reason.SPLIT_SESSIONS, Reason.SPLIT_MSG_RATE, Reason.SPLIT_BANDWIDTH)
-LIMITS = (*_PULSARS, Reason.SPLIT_STORAGE)
+SPLIT_LIMITS = (*_PULSARS, Reason.SPLIT_STORAGE)
 
 
-def oversized(bundle_stats: Mapping[str, float], settings: SplitSettings) -> Reason | None:
-    """Which limit the bundle exceeds, if any. `bundle_stats`: by the names of BUNDLE_FIELDS; absent ones count 0."""
+def find_exceeded_limit(bundle_stats: Mapping[str, float], settings: SplitSettings) -> Reason | None:
+    """The first limit that the bundle exceeds, if any. `bundle_stats`: by name of BUNDLE_FIELDS; absent ones are 0."""
     fields = np.array([[float(bundle_stats.get(name, 0.0)) for name in BUNDLE_FIELDS]])
-    code = int(oversized_codes(fields, settings)[0])
+    code = int(find_exceeded_limits(fields, settings)[0])
     return None if code == ALLOWED else REASONS[code]
 
 
 def unsplittable(bundle: Bundle, topics: float) -> bool:
-    """Whether no cut can part its load: a single topic, or a range of a single hash."""
+    """Whether no boundary can part the bundle's load: a single topic, or a range of a single hash."""
     return topics <= 1 or bundle.upper - bundle.lower <= 1
 
 
 def range_of(name: str) -> Bundle | None:
-    """The bundle of a name, or None for a name that tells of no hash range (`ballast decide` takes any name)."""
+    """The bundle of a name, or None for a name without a hash range (`ballast decide` takes any name)."""
     try:
         return Bundle.parse(name)
     except BadRecord:
         return None
 
 
-def excess(fields: Floats, settings: SplitSettings) -> Floats:
-    """[N x 5] value / limit for each of LIMITS; above 1 is exceeded, 0 where the limit is off."""
+def measure_excess(fields: Floats, settings: SplitSettings) -> Floats:
+    """[N x 5] value / limit for each of SPLIT_LIMITS; above 1 is exceeded, 0 where the limit is off."""
     measured = (
         (fields[:, _F["topics"]], settings.max_topics),
         (fields[:, _F["producers"]] + fields[:, _F["consumers"]], settings.max_sessions),
@@ -62,41 +62,42 @@ def excess(fields: Floats, settings: SplitSettings) -> Floats:
     return np.column_stack([value / limit if limit is not None and limit > 0 else off for value, limit in measured])
 
 
-def oversized_codes(fields: Floats, settings: SplitSettings) -> Ints:
+def find_exceeded_limits(fields: Floats, settings: SplitSettings) -> Ints:
     """[N] the first exceeded limit as an index into REASONS, or ALLOWED."""
-    over = excess(fields, settings) > 1
-    return np.select([over[:, i] for i in range(len(LIMITS))], [CODES[reason] for reason in LIMITS], ALLOWED)
+    over = measure_excess(fields, settings) > 1
+    columns = [over[:, at] for at in range(len(SPLIT_LIMITS))]
+    return np.select(columns, [CODES[reason] for reason in SPLIT_LIMITS], ALLOWED)
 
 
-def propose(snapshot: Snapshot, settings: SplitSettings, taken: Collection[str]) -> list[Decision]:
-    """One decision for every oversized bundle that has an owner: a split, or the skip that says why not.
+def propose_splits(snapshot: Snapshot, settings: SplitSettings, taken: Collection[str]) -> list[Decision]:
+    """A decision for every bundle that exceeds a limit and has an owner: a split, or a skip with the reason.
 
-    The most exceeded first, then by name. `taken`: bundles that another decision of the round names already.
+    The most exceeded first, then by name. `taken`: bundles that another decision of the round names.
     """
-    codes = oversized_codes(snapshot.fields, settings)
-    wanted = np.flatnonzero((codes != ALLOWED) & _held_by_the_living(snapshot))
-    permille = np.rint(excess(snapshot.fields[wanted], settings) * 1000).astype(np.int64)
+    codes = find_exceeded_limits(snapshot.fields, settings)
+    wanted = np.flatnonzero((codes != ALLOWED) & _have_live_owner(snapshot))
+    permille = np.rint(measure_excess(snapshot.fields[wanted], settings) * 1000).astype(np.int64)
     order = np.argsort(-permille.max(axis=1, initial=0), kind="stable")
-    room = Counter({ns: settings.namespace_maximum_bundles - n for ns, n in snapshot.frame.namespace_bundles.items()})
+    free = Counter({ns: settings.namespace_maximum_bundles - n for ns, n in snapshot.frame.namespace_bundles.items()})
     decisions = []
     for at, row in zip(wanted[order].tolist(), permille[order].tolist(), strict=True):
-        obstacle = _obstacle(snapshot, settings, at, room, taken)
+        obstacle = _find_obstacle(snapshot, settings, at, free, taken)
         evidence = _evidence(snapshot, settings, at, REASONS[codes[at]], row)
         decisions.append(_decision(snapshot, at, REASONS[codes[at]], obstacle, evidence))
         if obstacle is None:
-            room[namespace_of_bundle(snapshot.bundles[at])] -= 1
+            free[namespace_of_bundle(snapshot.bundles[at])] -= 1
     return decisions
 
 
-def _held_by_the_living(snapshot: Snapshot) -> NDArray[np.bool_]:
+def _have_live_owner(snapshot: Snapshot) -> NDArray[np.bool_]:
     able = snapshot.known & snapshot.alive
     return np.asarray((snapshot.owner >= 0) & ~snapshot.unowned & np.append(able, False)[snapshot.owner])
 
 
-def _obstacle(
-    snapshot: Snapshot, settings: SplitSettings, at: int, room: Mapping[str, int], taken: Collection[str]
+def _find_obstacle(
+    snapshot: Snapshot, settings: SplitSettings, at: int, free: Mapping[str, int], taken: Collection[str]
 ) -> Reason | None:
-    """Why this bundle cannot be split now; None when it can. A grace period does not stop a split."""
+    """Why this bundle cannot be split now; None when it can. A grace period does not prevent a split."""
     name = snapshot.bundles[at]
     block = int(snapshot.bundle_block[at])
     if block in (CODES[Reason.EXCLUDED], CODES[Reason.FROZEN]):
@@ -109,7 +110,7 @@ def _obstacle(
     if topics <= 1 or (bundle is not None and unsplittable(bundle, topics)):
         return Reason.UNSPLITTABLE
     namespace = namespace_of_bundle(name)
-    if namespace and room[namespace] <= 0:
+    if namespace and free[namespace] <= 0:
         return Reason.BUNDLE_LIMIT
     return None
 
@@ -117,10 +118,11 @@ def _obstacle(
 def _evidence(
     snapshot: Snapshot, settings: SplitSettings, at: int, reason: Reason, permille: Sequence[int]
 ) -> dict[str, Any]:
-    told = LIMITS if settings.max_storage_bytes else _PULSARS  # a limit that is off by default is not spoken of
+    listed = SPLIT_LIMITS if settings.max_storage_bytes else _PULSARS  # only a limit that is on is mentioned
+    of_limits = {limit.value: part for limit, part in zip(SPLIT_LIMITS, permille, strict=True) if limit in listed}
     return {
         "exceeded": reason.value,
-        "permille_of_limit": {limit.value: part for limit, part in zip(LIMITS, permille, strict=True) if limit in told},
+        "permille_of_limit": of_limits,
         "namespace_bundles": int(snapshot.frame.namespace_bundles[namespace_of_bundle(snapshot.bundles[at])]),
     }
 

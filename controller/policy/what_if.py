@@ -1,6 +1,6 @@
 """The what-if model of one round: every chosen move changes it before the next is considered.
 
-Loads are conserved: what leaves the source arrives at the target (invariant I7's tests add it up).
+Load is conserved: what leaves the source arrives at the target (the tests of invariant I7 add it up).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 
 from controller.domain.decision import Reason
 from controller.domain.load import SCORE_UNIT
-from controller.policy.placement.tables import pools_of, tally_of
+from controller.policy.placement.rules import pools_of, track_placement
 from controller.policy.view.costs import Floats
 from controller.policy.view.frame import Ints
 from controller.policy.view.reason_codes import CODES
@@ -28,8 +28,8 @@ class Model:
         self.score: Ints = snapshot.score.copy()
         self.owner: Ints = snapshot.owner.copy()
         self.bundle_block: Ints = snapshot.bundle_block.copy()
-        self.tally = tally_of(snapshot)
-        self._counted = np.flatnonzero(snapshot.weights > 0)
+        self.placement_state = track_placement(snapshot)
+        self._weighted = np.flatnonzero(snapshot.weights > 0)
 
     def mean(self) -> int:
         """Mean score of the eligible brokers, in 1 / SCORE_UNIT; 0 when there is none."""
@@ -37,7 +37,7 @@ class Model:
         return int(np.rint(eligible.sum() / len(eligible))) if len(eligible) else 0
 
     def means(self) -> Ints:
-        """[B] the mean of the eligible brokers that each can share work with: of all, unless isolation parts them."""
+        """[B] mean score of the eligible brokers that each can share work with: of all, unless isolation parts them."""
         result = np.full(len(self.score), self.mean(), np.int64)
         for pool in pools_of(self.snapshot):
             eligible = self.score[pool & self.snapshot.eligible]
@@ -60,7 +60,7 @@ class Model:
         return self._scores(usage, self.snapshot.limit[targets][None, :, :])
 
     def move(self, bundle: int, target: int) -> None:
-        """Take the bundle from its owner to the target; it is named in this round and stays where it is then."""
+        """Take the bundle from its owner to the target. No later move of the round may name it."""
         source = int(self.owner[bundle])
         for broker, sign in ((source, -1), (target, 1)):
             self.usage[broker] += sign * self.snapshot.cost[bundle]
@@ -68,9 +68,9 @@ class Model:
             self.score[broker] = self._scores(self.usage[broker], self.snapshot.limit[broker])
         self.owner[bundle] = target
         self.bundle_block[bundle] = CODES[Reason.IN_FLIGHT]
-        if self.tally is not None:
-            self.tally.moved(bundle, target)
+        if self.placement_state is not None:
+            self.placement_state.move(bundle, target)
 
     def _scores(self, usage: Floats, limit: Floats) -> Ints:
-        counted = self._counted  # resources without weight are not worth their share of a big array
-        return scores(usage[..., counted], limit[..., counted], self.snapshot.weights[counted])
+        weighted = self._weighted  # resources without weight would only make the arrays bigger
+        return scores(usage[..., weighted], limit[..., weighted], self.snapshot.weights[weighted])

@@ -30,9 +30,9 @@ def check_placement(result: RoundResult, state: ClusterState, settings: PolicySe
         if target not in isolation.allowed(kind, available):
             raise InvariantBroken(f"I7: {move.id} moves {bundle} to {target}, which isolation forbids")
         most = settings.caps.max_bundles
-        if most is not None and held[target] >= most and move.exchanged_with is None:
+        if most is not None and held[target] >= most and move.swapped_with is None:
             raise InvariantBroken(f"I7: {move.id} moves {bundle} to {target}, which holds {held[target]} of {most}")
-        may_stay = source in isolation.allowed(kind, available) or source in isolation.at_home(kind, [source])
+        may_stay = source in isolation.allowed(kind, available) or source in isolation.may_stay(kind, [source])
         if may_stay and groups.worse(bundle.namespace, source, target):
             raise InvariantBroken(f"I7: {move.id} moves {bundle} to {target}, closer to others of its group")
         held.update({target: 1, source: -1})
@@ -46,7 +46,7 @@ def misplaced(state: ClusterState, settings: PolicySettings) -> int:
     for record in state.bundles.values():
         if record.by is not None and settings.placement.isolation:
             kind, broker = isolation.kind_of(record.bundle.namespace), record.by.broker
-            count += not (broker in isolation.allowed(kind, available) or isolation.at_home(kind, [broker]))
+            count += not (broker in isolation.allowed(kind, available) or isolation.may_stay(kind, [broker]))
     return count
 
 

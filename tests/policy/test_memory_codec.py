@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.published.clusters import loads
-from controller.policy.memory_codec import LARGE_CHARS, PACKED, packed, unpacked
-from controller.policy.round import replay_round
+from controller.policy.round import LARGE_CHARS, PACKED, pack_memory, replay_round, unpack_memory
 from tests.examples import examples
 
 VALUES = st.recursive(
@@ -30,9 +29,9 @@ def test_what_comes_back_is_what_was_given(memory: dict[str, Any], large: bool) 
     memory = {key: value for key, value in memory.items() if key != PACKED}
     if large:
         memory["filler"] = list(range(LARGE_CHARS // 4))
-    stored = json.loads(json.dumps(packed(memory)))
+    stored = json.loads(json.dumps(pack_memory(memory)))
     assert (PACKED in stored) == (len(json.dumps(memory, separators=(",", ":"))) >= LARGE_CHARS)
-    assert unpacked(stored) == memory
+    assert unpack_memory(stored) == memory
 
 
 def test_a_strategy_that_remembers_every_bundle_takes_less_of_the_journal_and_decides_the_same() -> None:
@@ -44,6 +43,6 @@ def test_a_strategy_that_remembers_every_bundle_takes_less_of_the_journal_and_de
         result = built.later().round()
     kept = result.memory["threshold"]
     assert PACKED in kept
-    assert len(json.dumps(kept)) < 0.5 * len(json.dumps(unpacked(kept)))
-    assert unpacked(kept)["averages"]["samples"] == [3] * len(built.bundles)
+    assert len(json.dumps(kept)) < 0.5 * len(json.dumps(unpack_memory(kept)))
+    assert unpack_memory(kept)["averages"]["samples"] == [3] * len(built.bundles)
     assert replay_round(result.inputs) == result.plan_hash

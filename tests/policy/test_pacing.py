@@ -14,11 +14,10 @@ from controller.domain.decision import Decision, DecisionKind, Label, Reason
 from controller.domain.ownership import Ownership
 from controller.domain.settings.policy import PacingSettings
 from controller.domain.state import SHADOW
-from controller.policy.limits.pacing import pace, without_lone_halves
-from controller.policy.limits.rate_limits import BURST_MIN, LEAST_PACE, Purses
+from controller.policy.pacing import BURST_MIN, LEAST_PACE, RateLimits, pace, skip_lone_halves
 from controller.policy.plan import PACING, make_plan
 from controller.policy.round import replay_round, run_round, run_with_challengers
-from controller.policy.view.quota import FULL_PACE, UNLIMITED
+from controller.policy.view.snapshot import FULL_PACE, UNLIMITED
 
 MINUTE_MS = 60_000
 PACING_2 = PacingSettings(broker_moves_per_min=2, namespace_moves_per_min=3, cluster_moves_per_min=None)
@@ -29,53 +28,53 @@ def move(bundle: str, source: str = "b0", target: str = "b1", **evidence: Any) -
                     evidence=evidence)  # fmt: skip
 
 
-def purses(memory: dict[str, Any] | None = None, built: ClusterBuilder | None = None) -> Purses:
-    return Purses((built or loads(50, 50, 50)).snapshot(), PACING_2, memory or {})
+def rate_limits(memory: dict[str, Any] | None = None, built: ClusterBuilder | None = None) -> RateLimits:
+    return RateLimits((built or loads(50, 50, 50)).snapshot(), PACING_2, memory or {})
 
 
 class TestBuckets:
     def test_a_broker_makes_two_minutes_worth_at_once_as_source_and_target_together(self) -> None:
-        bought = purses()
+        bought = rate_limits()
         wanted = [move(f"n{at}/x/0x0") for at in range(3)] + [move(f"m{at}/x/0x0", "b1", "b0") for at in range(3)]
-        paced = pace(wanted, 100, purses=bought)
+        paced = pace(wanted, 100, rate_limits=bought)
         assert [d.kind.value for d in paced] == ["transfer"] * BURST_MIN * 2 + ["skip"] * 2
         assert {(d.reason, d.evidence["paced_by"]) for d in paced[4:]} == {(Reason.BUDGET_SPENT, "broker b1")}
-        assert bought.room().brokers.tolist() == [0, 0, BURST_MIN * 2]
+        assert bought.quota.brokers.tolist() == [0, 0, BURST_MIN * 2]
 
     def test_a_namespace_is_paced_whoever_its_brokers_are(self) -> None:
-        paced = pace([move(f"t/n/{at}", f"s{at}", f"t{at}") for at in range(7)], 100, purses=purses())
+        paced = pace([move(f"t/n/{at}", f"s{at}", f"t{at}") for at in range(7)], 100, rate_limits=rate_limits())
         assert [d.reason for d in paced] == [Reason.ABOVE_MEAN] * 6 + [Reason.BUDGET_SPENT]
         assert paced[6].evidence["paced_by"] == "namespace t/n"
 
     def test_the_cluster_has_a_bucket_of_its_own(self) -> None:
-        bought = Purses(loads(50, 50).snapshot(), replace(PACING_2, cluster_moves_per_min=1), {})
-        assert bought.room().budget(100) == BURST_MIN
-        paced = pace([move(f"n{at}/x/0", f"s{at}", f"t{at}") for at in range(3)], 100, purses=bought)
+        bought = RateLimits(loads(50, 50).snapshot(), replace(PACING_2, cluster_moves_per_min=1), {})
+        assert bought.quota.allow(100) == BURST_MIN
+        paced = pace([move(f"n{at}/x/0", f"s{at}", f"t{at}") for at in range(3)], 100, rate_limits=bought)
         assert [d.evidence.get("paced_by") for d in paced] == [None, None, "cluster"]
 
     def test_time_fills_a_bucket_and_a_full_one_is_forgotten(self) -> None:
-        first = purses()
+        first = rate_limits()
         built = loads(50, 50, 50)
-        pace([move(f"n{at}/x/0") for at in range(4)], 100, purses=first)
-        kept = first.after([], carried_out=True)
+        pace([move(f"n{at}/x/0") for at in range(4)], 100, rate_limits=first)
+        kept = first.remember([], carried_out=True)
         assert kept["buckets"]["broker b0"] == [0, FULL_PACE]
-        minute = Purses(built.later().snapshot(), PACING_2, kept)
-        assert minute.room().brokers.tolist() == [2, 2, 4]
-        assert Purses(built.later().snapshot(), PACING_2, kept).after([], carried_out=True) == {}
+        minute = RateLimits(built.later().snapshot(), PACING_2, kept)
+        assert minute.quota.brokers.tolist() == [2, 2, 4]
+        assert RateLimits(built.later().snapshot(), PACING_2, kept).remember([], carried_out=True) == {}
 
     def test_what_is_not_carried_out_costs_nothing(self) -> None:
-        bought = purses()
-        assert len(moves_of(pace([move(f"n{at}/x/0") for at in range(4)], 100, purses=bought))) == 4
-        assert bought.after([], carried_out=False) == {}
+        bought = rate_limits()
+        assert len(moves_of(pace([move(f"n{at}/x/0") for at in range(4)], 100, rate_limits=bought))) == 4
+        assert bought.remember([], carried_out=False) == {}
 
     def test_operators_wishes_are_not_paced(self) -> None:
         wishes = [replace(move(f"n{at}/x/0"), reason=Reason.OVERRIDDEN) for at in range(9)]
-        assert pace(wishes, 100, purses=purses()) == wishes
+        assert pace(wishes, 100, rate_limits=rate_limits()) == wishes
 
     @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("abc"), st.sampled_from("xy")), max_size=40))
     def test_no_bucket_is_ever_overdrawn(self, ways: list[tuple[str, str, str]]) -> None:
         wanted = [move(f"{space}/n/{at}", *way) for at, (*way, space) in enumerate(ways) if way[0] != way[1]]
-        done = moves_of(pace(wanted, 100, purses=purses()))
+        done = moves_of(pace(wanted, 100, rate_limits=rate_limits()))
         for broker in "abc":
             assert sum(broker in (d.source, d.target) for d in done) <= 2 * BURST_MIN
         for space in "xy":
@@ -91,7 +90,7 @@ class TestFailures:
             memory = fail(built, memory)
             paces.append(memory["buckets"]["cluster"][1])
         assert paces == [500, 250, LEAST_PACE, LEAST_PACE, LEAST_PACE]
-        assert Purses(built.snapshot(), PACING_2, memory).room().budget(80) == 10
+        assert RateLimits(built.snapshot(), PACING_2, memory).quota.allow(80) == 10
 
     def test_only_who_took_part_is_slowed_down_and_the_cluster(self) -> None:
         slowed = fail(loads(50, 50, 50), {})["buckets"]
@@ -102,8 +101,8 @@ class TestFailures:
         built = loads(50, 50, 50)
         memory = fail(built, {})
         for minute in range(1, 5):
-            assert Purses(built.later().snapshot(), PACING_2, memory).room().pace == 500 + 100 * minute
-        assert Purses(built.later().snapshot(), PACING_2, memory).after([], carried_out=True) == {}
+            assert RateLimits(built.later().snapshot(), PACING_2, memory).quota.pace == 500 + 100 * minute
+        assert RateLimits(built.later().snapshot(), PACING_2, memory).remember([], carried_out=True) == {}
 
     def test_two_failures_in_one_round_count_once(self) -> None:
         built = loads(50, 50, 50)
@@ -111,7 +110,7 @@ class TestFailures:
         memory = begun(built, names)
         for name in names:
             ended(built, name, owner="b0")
-        assert Purses(built.snapshot(), PACING_2, memory).room().pace == 500
+        assert RateLimits(built.snapshot(), PACING_2, memory).quota.pace == 500
 
     @pytest.mark.parametrize("owner", ["b1", "b0"])
     def test_success_is_no_failure_and_neither_is_a_move_still_under_way(self, owner: str) -> None:
@@ -120,12 +119,12 @@ class TestFailures:
         memory = begun(built, [name])
         if owner == "b1":
             ended(built, name, owner="b1")
-        later = Purses(built.later().snapshot(), PACING_2, memory)
-        assert later.room().pace == FULL_PACE
-        assert bool(later.after([], carried_out=True).get("begun")) == (owner == "b0"), "it may yet begin"
-        forgotten = Purses(built.later(5 * MINUTE_MS).snapshot(), PACING_2, memory)
-        assert forgotten.room().pace == FULL_PACE
-        assert forgotten.after([], carried_out=True) == {}
+        later = RateLimits(built.later().snapshot(), PACING_2, memory)
+        assert later.quota.pace == FULL_PACE
+        assert bool(later.remember([], carried_out=True).get("begun")) == (owner == "b0"), "it may yet begin"
+        forgotten = RateLimits(built.later(5 * MINUTE_MS).snapshot(), PACING_2, memory)
+        assert forgotten.quota.pace == FULL_PACE
+        assert forgotten.remember([], carried_out=True) == {}
 
 
 class TestExchange:
@@ -144,7 +143,7 @@ class TestExchange:
             replace(move("n/a/0", swapped_with="n/b/0"), kind=DecisionKind.SKIP, reason=Reason.AVOIDED),
             move("n/b/0", "b1", "b0", swapped_with="n/a/0"),
         )
-        assert [d.reason for d in without_lone_halves(halves)] == [Reason.AVOIDED] * 2
+        assert [d.reason for d in skip_lone_halves(halves)] == [Reason.AVOIDED] * 2
 
 
 class TestRounds:
@@ -197,8 +196,8 @@ class TestRounds:
     def test_pulsars_own_strategies_have_their_own_limits_only(self) -> None:
         built = cluster(strategy="threshold", pacing=PacingSettings(1, 1, 1))
         plan = make_plan(loads(90, 10, parts=30).snapshot(), "threshold", {}, built.settings)
-        assert plan.snapshot.room.budget(100) == 100
-        assert plan.snapshot.room.left(2).tolist() == [UNLIMITED] * 2
+        assert plan.snapshot.quota.allow(100) == 100
+        assert plan.snapshot.quota.remaining(2).tolist() == [UNLIMITED] * 2
         assert PACING not in run_round(built.broker("b0", 90).inputs()).memory["threshold"]
 
 
@@ -208,8 +207,8 @@ def moves_of(decisions: list[Decision]) -> list[Decision]:
 
 def begun(built: ClusterBuilder, bundles: list[str], memory: dict[str, Any] | None = None) -> dict[str, Any]:
     """The memory after a round that moved these bundles from b0 to b1."""
-    bought = Purses(built.snapshot(), PACING_2, memory or {})
-    return bought.after([move(name) for name in bundles], carried_out=True)
+    bought = RateLimits(built.snapshot(), PACING_2, memory or {})
+    return bought.remember([move(name) for name in bundles], carried_out=True)
 
 
 def ended(built: ClusterBuilder, bundle: str, owner: str) -> None:
@@ -224,4 +223,4 @@ def fail(built: ClusterBuilder, memory: dict[str, Any]) -> dict[str, Any]:
     name = str(built.bundles[0]["bundle"])
     memory = begun(built, [name], memory)
     ended(built, name, owner="b0")
-    return Purses(built.snapshot(), PACING_2, memory).after([], carried_out=True)
+    return RateLimits(built.snapshot(), PACING_2, memory).remember([], carried_out=True)

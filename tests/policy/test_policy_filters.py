@@ -9,7 +9,7 @@ import pytest
 from benchmarks.published.clusters import ClusterBuilder, cluster, loads, moves, reason_of
 from controller.domain.decision import Decision, DecisionKind, Label, Reason
 from controller.domain.ownership import State
-from controller.policy.limits.pacing import pace
+from controller.policy.pacing import pace
 from controller.policy.placement.constraints import constrain, is_system_namespace
 from controller.policy.view.reason_codes import ALLOWED, REASONS
 from controller.policy.view.sufficiency import assess

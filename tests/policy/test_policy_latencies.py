@@ -10,7 +10,8 @@ import numpy as np
 from benchmarks.published.clusters import ClusterBuilder, loads
 from controller.domain.load import UNKNOWN
 from controller.policy.round import replay_round, run_round
-from controller.policy.view.frame import Frame, tabulate
+from controller.policy.view.frame import Frame
+from controller.policy.view.tabulate import tabulate
 
 
 def told(**latencies: list[float]) -> tuple[ClusterBuilder, Frame]:

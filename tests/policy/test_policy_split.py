@@ -11,7 +11,7 @@ from controller.domain.decision import Reason
 from controller.domain.ids import Bundle
 from controller.domain.ownership import State
 from controller.domain.settings.policy import MIB, SplitSettings
-from controller.policy.split import oversized
+from controller.policy.split import find_exceeded_limit
 
 BIG: dict[str, Any] = {"topics": 1_001.0}
 
@@ -46,7 +46,7 @@ def why_not(built: ClusterBuilder) -> Reason:
     ],
 )
 def test_limits(stats: dict[str, float], reason: Reason | None) -> None:
-    assert oversized(stats, SplitSettings()) is reason
+    assert find_exceeded_limit(stats, SplitSettings()) is reason
 
 
 STORED = SplitSettings(max_storage_bytes=100 * MIB)
@@ -62,13 +62,13 @@ STORED = SplitSettings(max_storage_bytes=100 * MIB)
     ],
 )
 def test_stored_bytes_are_the_last_limit(stats: dict[str, float], reason: Reason | None) -> None:
-    assert oversized(stats, STORED) is reason
+    assert find_exceeded_limit(stats, STORED) is reason
 
 
 @pytest.mark.covers("split-size")
 def test_stored_bytes_are_no_limit_unless_they_are_given_one() -> None:
-    assert oversized({"storage_bytes": 1e15}, SplitSettings()) is None
-    assert oversized({"storage_bytes": 1e15}, SplitSettings(max_storage_bytes=0)) is None
+    assert find_exceeded_limit({"storage_bytes": 1e15}, SplitSettings()) is None
+    assert find_exceeded_limit({"storage_bytes": 1e15}, SplitSettings(max_storage_bytes=0)) is None
 
 
 @pytest.mark.covers("split-size")
@@ -90,7 +90,7 @@ def test_of_a_single_topic_stored_bytes_cannot_be_parted() -> None:
 @pytest.mark.covers("split-max-sessions")
 @pytest.mark.parametrize("off", [None, 0, -1])
 def test_a_limit_can_be_off(off: int | None) -> None:
-    assert oversized({"producers": 1e6}, SplitSettings(max_sessions=off)) is None
+    assert find_exceeded_limit({"producers": 1e6}, SplitSettings(max_sessions=off)) is None
 
 
 @pytest.mark.covers("split-in-two", "split-proposed-locally")

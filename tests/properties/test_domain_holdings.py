@@ -12,7 +12,7 @@ from controller.domain.holdings import Holdings
 from controller.domain.ids import Bundle, Session
 from controller.domain.ownership import Ownership, State
 from controller.domain.ring import initial_bundles
-from controller.policy.placement.assignment import Placement, rank
+from controller.policy.placement.assignment import Assigner, rank_by_count
 from tests.examples import examples
 
 SESSIONS = [Session(f"b{i}:1", 1 + i % 2, "n", 1 + i // 3) for i in range(6)]
@@ -65,7 +65,7 @@ def test_placement_chooses_the_least_rank_after_any_changes(seed: int) -> None:
     scores = {f"b{i}:1": dice.random() for i in range(dice.randint(1, 6))}
     records: dict[Bundle, Ownership] = {}
     index = Holdings()
-    placement = Placement(lambda: index, scores)
+    placement = Assigner(lambda: index, scores)
     for _ in range(60):
         bundle, namespace = dice.choice(BUNDLES), dice.choice(["t/a", "t/b", "t/none"])
         old, new = records.get(bundle), record(bundle, dice)
@@ -73,7 +73,7 @@ def test_placement_chooses_the_least_rank_after_any_changes(seed: int) -> None:
         records[bundle] = new
         before = (old.to or old.by) if old else None
         if before is not None and before != (new.to or new.by):
-            placement.lightened(before.broker)
+            placement.note_relief(before.broker)
         barred = frozenset(dice.sample(sorted(scores), dice.randint(0, len(scores))))
-        allowed = [rank(index, namespace, b, score) for b, score in scores.items() if b not in barred]
+        allowed = [rank_by_count(index, namespace, b, score) for b, score in scores.items() if b not in barred]
         assert placement.choose(namespace, barred) == (min(allowed)[-1] if allowed else None)

@@ -105,7 +105,7 @@ def shows_of(result: RoundResult) -> list[str]:
     """What there is to see in a round: kinds of decisions with their reasons, exchanges, rules and wishes in force."""
     frame, settings = result.inputs["frame"], result.inputs["settings"]
     shows = {f"{d.kind.value} {d.reason.value}" for d in result.decisions}
-    shows |= {"exchange" for d in result.decisions if d.exchanged_with is not None}
+    shows |= {"exchange" for d in result.decisions if d.swapped_with is not None}
     shows |= {f"override {wish['kind']}" for wish in frame["overrides"]}
     shows |= {f"rule {rule}" for rule in _rules(settings)}
     shows |= {f"mode {frame['mode']}"}

@@ -26,9 +26,10 @@ from benchmarks.pages import performance as page
 from controller.domain.decision import DecisionKind
 from controller.domain.load import BUNDLE_FIELDS, RESOURCES
 from controller.domain.settings.policy import PolicySettings, SplitSettings
+from controller.domain.state import LIVE
 from controller.policy.plan import make_plan
 from controller.policy.strategies.steady.strategy import Steady
-from controller.policy.view.frame import BROKER_FACTS, BUNDLE_FACTS, ROW_FACTS, Frame
+from controller.policy.view.frame import Frame
 from controller.policy.view.reason_codes import ALLOWED
 from controller.policy.view.snapshot import Snapshot, scores, utilisation
 
@@ -133,22 +134,20 @@ class Cluster:
         )
 
     def _frame(self) -> Frame:
-        """What the policy reads of a frame beside the snapshot: its mode, its namespaces, the brokers' facts."""
-        facts = np.zeros((len(self.brokers), len(BROKER_FACTS)), np.int64)
-        facts[:, :3] = 1
-        nothing = np.zeros((0, len(BROKER_FACTS)), np.int64)
-        return Frame(
-            at_ms=self.at_ms,
-            mode="live",
-            brokers=self.brokers,
-            broker_facts=facts,
-            usage=nothing,
-            limit=nothing,
-            totals=nothing,
-            bundles=self.names,
-            bundle_facts=np.zeros((0, len(BUNDLE_FACTS)), np.int64),
-            row_facts=np.zeros((0, len(ROW_FACTS)), np.int64),
-            row_fields=np.zeros((0, len(BUNDLE_FIELDS)), np.int64),
+        """What the policy reads of a frame beside the snapshot: its mode, namespaces and the brokers' facts."""
+        resources, fields = (np.zeros((0, len(names)), np.int64) for names in (RESOURCES, BUNDLE_FIELDS))
+        return Frame.of(
+            self.at_ms,
+            LIVE,
+            self.brokers,
+            self.names,
+            broker={"incarnation": 1, "registered": 1, "alive": 1},
+            bundle={},
+            row={},
+            usage=resources,
+            limit=resources,
+            totals=fields,
+            row_fields=fields,
             namespace_bundles={},
         )
 

@@ -21,7 +21,7 @@ from controller.domain.load import BUNDLE_FIELDS, RESOURCES
 from controller.domain.ownership import Ownership, State
 from controller.domain.state import LIVE, Broker, ClusterState
 from controller.policy.round import RoundInputs, run_round
-from controller.policy.view.frame import tabulate
+from controller.policy.view.tabulate import tabulate
 
 SIZES = ((125, 100), (250, 100), (500, 100), (1_000, 100))  # brokers, bundles a broker
 ROUNDS = 5

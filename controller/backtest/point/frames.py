@@ -1,7 +1,7 @@
-"""What a round of the replay reads: the frame of its window, as the job would have it from its tables.
+"""The frame that a round of the replay reads: that of its window, as the job would have it from its tables.
 
-Everything recorded is quantised already; only sums over who owns what are new in each round. A broker that reported
-nothing in the window is there but unheard, and of its bundles nothing is known.
+Everything recorded is quantised already; only the sums by owner are new in each round. A broker that reported nothing
+in the window is there but unheard, and nothing is known of its bundles.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from controller.backtest.recording.prepared import Prepared
 from controller.backtest.recording.recording import Floats
 from controller.domain.load import BUNDLE_FIELDS, FIELD_SCALES, RESOURCE_SCALES, UNKNOWN
 from controller.domain.state import LIVE
-from controller.policy.view.frame import BROKER_FACTS, BUNDLE_FACTS, NOBODY, OWNED, ROW_FACTS, Frame, Ints, quantised
+from controller.policy.view.frame import NOBODY, OWNED, Frame, Ints
+from controller.policy.view.tabulate import quantise
 
 REPORTS = 12  # a window counts as fully reported when anything was: recordings often have one report a step
 NEWEST_REPORT_MS = 1_000  # before the round
@@ -39,7 +40,7 @@ class Frames:
         rows, names = bundles.listed()
         known = np.append(heard, False)[owner[rows]]
         if not known.all():
-            rows, names = rows[known], tuple(name for name, told in zip(names, known.tolist(), strict=True) if told)
+            rows, names = rows[known], tuple(name for name, kept in zip(names, known.tolist(), strict=True) if kept)
         held = owner[rows]
         fields, cost = self._figures(round_, bundles, rows)
         usage = prepared.round_base[round_] + sums(held, cost, len(heard), prepared.used_resources)
@@ -47,47 +48,45 @@ class Frames:
         usage[~heard], totals[~heard] = np.nan, 0
         place = np.full(len(heard), NOBODY, np.int64)
         place[members] = np.arange(len(members))
-        facts = np.empty((len(rows), len(BUNDLE_FACTS)), np.int64)
-        facts[:, 0], facts[:, 1] = place[held], OWNED
-        facts[:, 2], facts[:, 3] = bundles.epoch[rows], bundles.moved_at_ms[rows]
-        row_facts = np.empty((len(rows), len(ROW_FACTS)), np.int64)
-        row_facts[:, 0], row_facts[:, 1], row_facts[:, 2] = np.arange(len(rows)), facts[:, 0], REPORTS
-        return Frame(
-            at_ms=at_ms,
-            mode=LIVE,
-            brokers=prepared.brokers if len(members) == len(heard) else tuple(prepared.brokers[at] for at in members),
-            broker_facts=self._broker_facts(step, at_ms, heard)[members],
-            usage=quantised(usage[members], _SCALES, UNKNOWN),
+        owner_here = place[held]
+        return Frame.of(
+            at_ms,
+            LIVE,
+            prepared.brokers if len(members) == len(heard) else tuple(prepared.brokers[at] for at in members),
+            names,
+            broker={
+                "incarnation": self._incarnation[step, members],
+                "registered": 1,
+                "alive": 1,
+                "reports": np.where(heard[members], REPORTS, 0),
+                "last_event_ms": np.where(heard[members], at_ms - NEWEST_REPORT_MS, 0),
+            },
+            bundle={
+                "owner": owner_here,
+                "status": OWNED,
+                "epoch": bundles.epoch[rows],
+                "moved_at_ms": bundles.moved_at_ms[rows],
+            },
+            row={"bundle": np.arange(len(rows)), "reporter": owner_here, "reports": REPORTS},
+            usage=quantise(usage[members], _SCALES, UNKNOWN),
             limit=_limits(prepared.round_limit[round_][members], heard[members]),
             totals=totals[members],
-            bundles=names,
-            bundle_facts=facts,
-            row_facts=row_facts,
             row_fields=fields,
             latencies=prepared.round_latency[round_][members],
             namespace_bundles=bundles.namespaces() if len(rows) == len(known) else namespace_counts(names),
         )
 
     def _figures(self, round_: int, bundles: BundleSet, rows: Ints) -> tuple[Ints, Floats]:
-        """Fields [n x F] and costs [n x R] of these rows; the recorded ones as they lie there where all are wanted."""
+        """Fields [n x F] and costs [n x R] of these rows; the recorded arrays themselves where all rows are wanted."""
         fields, cost = self._prepared.round_fields[round_], self._prepared.round_cost[round_]
         if len(rows) == bundles.recorded and len(bundles.names) == bundles.recorded:
             return fields, cost.astype(np.float64)
         root, share = bundles.root[rows], bundles.share[rows, None]
         return np.rint(fields[root] * share).astype(np.int64), cost[root] * share
 
-    def _broker_facts(self, step: int, at_ms: int, heard: np.ndarray) -> Ints:
-        """[B x BROKER_FACTS]: incarnation, registered, alive, not drained, leaving or lagging, reports, newest one."""
-        facts = np.zeros((len(heard), len(BROKER_FACTS)), np.int64)
-        facts[:, 0] = self._incarnation[step]
-        facts[:, 1] = facts[:, 2] = 1
-        facts[:, 6] = np.where(heard, REPORTS, 0)
-        facts[:, 7] = np.where(heard, at_ms - NEWEST_REPORT_MS, 0)
-        return facts
-
 
 def sums(owner: Ints, values: np.ndarray, brokers: int, columns: Ints) -> Floats:
-    """[B x columns of the values] sums over the bundles of each owner; other columns than those named are 0."""
+    """[B x columns of the values] sums over the bundles of each owner; columns that are not named are 0."""
     result = np.zeros((brokers, values.shape[1]))
     for column in columns.tolist():
         result[:, column] = np.bincount(owner, values[:, column], brokers)
@@ -95,6 +94,6 @@ def sums(owner: Ints, values: np.ndarray, brokers: int, columns: Ints) -> Floats
 
 
 def _limits(limit: Floats, heard: np.ndarray) -> Ints:
-    known = quantised(np.where(heard[:, None], limit, np.nan), _SCALES, UNKNOWN)
+    known = quantise(np.where(heard[:, None], limit, np.nan), _SCALES, UNKNOWN)
     known[known == 0] = UNKNOWN
     return known

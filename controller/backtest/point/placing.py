@@ -15,8 +15,7 @@ from controller.backtest.recording.recording import Floats
 from controller.domain.holdings import Holdings
 from controller.domain.settings.placement import PlacementSettings
 from controller.domain.settings.policy import PolicySettings
-from controller.policy.placement.assignment import Placement
-from controller.policy.placement.limits import PlacementLimits
+from controller.policy.placement.assignment import Assigner, AssignmentRules
 from controller.policy.view.frame import namespace_of_bundle
 
 _NO_RULES = PlacementSettings()
@@ -38,8 +37,8 @@ class Placing:
         limits = None
         if settings.placement != _NO_RULES or settings.caps.max_bundles is not None:
             versions = dict.fromkeys(eligible)  # recordings do not tell them
-            limits = PlacementLimits(settings.placement, settings.caps.max_bundles, versions, lambda: self._counts)
-        self._placement = Placement(lambda: self._counts, eligible, limits)
+            limits = AssignmentRules(settings.placement, settings.caps.max_bundles, versions, lambda: self._counts)
+        self._placement = Assigner(lambda: self._counts, eligible, limits)
 
     def choose(self, bundle: str, barred: Set[str] = frozenset()) -> int | None:
         """The index of the broker that gets it, or None when none may."""
@@ -50,7 +49,7 @@ class Placing:
         """The bundle is there now."""
         namespace, broker = namespace_of_bundle(bundle), self._names[target]
         self._counts.note(namespace, broker)
-        self._placement.moved(namespace, None, broker)
+        self._placement.note_move(namespace, None, broker)
 
 
 class _Counts(Holdings):

@@ -21,7 +21,8 @@ from controller.backtest.recording.recording import NOBODY, Floats, Ints, Record
 from controller.domain.errors import BadRecord
 from controller.domain.load import BUNDLE_FIELDS, FIELD_SCALES, RESOURCES, UNKNOWN
 from controller.policy.view.costs import costs, unit_costs
-from controller.policy.view.frame import LATENCIES, quantised
+from controller.policy.view.frame import LATENCIES
+from controller.policy.view.tabulate import quantise
 
 Mask = NDArray[np.bool_]
 
@@ -258,9 +259,9 @@ class _Rounds:
         self.arrays["round_base"][q] = np.where(sums["known"] > 0, base, np.nan)
         self.arrays["round_limit"][q] = step.limit
         self.arrays["round_cost"][q] = sums["cost"] / shown
-        self.arrays["round_latency"][q] = quantised(latency, US_A_MS, UNKNOWN)
-        self.arrays["round_tail"][q] = quantised(sums["tail"] / sums["steps"], _SCALES, 0)
-        self.arrays["round_fields"][q] = quantised(sums["fields"] / shown, _SCALES, 0)
+        self.arrays["round_latency"][q] = quantise(latency, US_A_MS, UNKNOWN)
+        self.arrays["round_tail"][q] = quantise(sums["tail"] / sums["steps"], _SCALES, 0)
+        self.arrays["round_fields"][q] = quantise(sums["fields"] / shown, _SCALES, 0)
         for name, used in self.used.items():
             used |= self.arrays[name][q].any(axis=0)
         self._at, self._sums = q + 1, {}

@@ -41,7 +41,7 @@ from controller.domain.decision import Reason
 from controller.domain.errors import BadRecord, ConfigError, without_login
 from controller.domain.ids import check_broker_id
 from controller.ledger.follower import Follower
-from controller.policy.split import oversized
+from controller.policy.split import find_exceeded_limit
 from controller.process.clock import wall_ms
 from controller.process.http import HttpServer, make_app
 from controller.process.logs import configure_logs
@@ -158,7 +158,7 @@ def split_watch(settings: Settings) -> SplitWatch | None:
         return None
 
     def judge(stats: BundleStats) -> Reason | None:
-        return oversized({f.name: _number(getattr(stats, f.name)) for f in dataclasses.fields(stats)}, limits)
+        return find_exceeded_limit({f.name: _number(getattr(stats, f.name)) for f in dataclasses.fields(stats)}, limits)
 
     return SplitWatch(judge)
 

@@ -1,52 +1,146 @@
 """Which broker gets a bundle that nobody owns, or that must leave where it is.
 
-The order of preference is in `placement_order.py`: by load where a round has told of loads, else by count. Isolation is
-no preference: other brokers than it allows are not chosen. Deterministic; no randomness to break ties. A thousand
-bundles are placed on a thousand brokers without sorting the brokers for each bundle: by load the MOST_WEIGHED least
-loaded ones are weighed up for it, which are all in a small cluster.
+The order of preference is in `preference.py`: by load where a round has reported loads, else by count. Isolation is no
+preference: a broker that it does not allow is never chosen. A namespace whose isolation policy leaves it no broker gets
+none, as in Pulsar, whose lookup is then left without an answer. Ties are broken by broker id, never at random.
+
+A thousand bundles are placed on a thousand brokers without sorting the brokers for each bundle: by load the
+MOST_COMPARED least loaded ones are compared for it, which are all brokers of a small cluster.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
+from dataclasses import dataclass, field
+from operator import attrgetter
 
 from controller.domain.holdings import Holdings
-from controller.policy.placement.limits import Group, PlacementLimits
-from controller.policy.placement.loads import Cost, WhatIf
-from controller.policy.placement.order import FINE_BAND, MOST_TOLD, SCORE_BAND, Standing, Weighed
+from controller.domain.settings.placement import PlacementSettings
+from controller.policy.placement.isolation import domain_of, isolation_of, of_newest_version
+from controller.policy.placement.loads import Cost, ExpectedLoads
+from controller.policy.placement.preference import (
+    FINE_BAND,
+    MOST_CANDIDATES,
+    SCORE_BAND,
+    Candidate,
+    Standing,
+    StandingQueue,
+    rank_by_count,
+)
 
-MOST_WEIGHED = 8
-
-Rank = tuple[int, int, int, str]
+MOST_COMPARED = 8
 
 
-def rank(holdings: Holdings, namespace: str, broker: str, score: float) -> Rank:
-    """By count, the least rank gets the bundle."""
-    held = holdings.spread(namespace).get(broker, 0)
-    return held, int(score / SCORE_BAND), holdings.total(broker), broker
+@dataclass(slots=True)
+class GroupCounts:
+    """Bundles of an anti-affinity group by broker and by failure domain, kept up to date."""
+
+    by_broker: dict[str, int] = field(default_factory=dict)
+    by_domain: dict[str, int] = field(default_factory=dict)
 
 
-class Placement:
+class AssignmentRules:
+    """What isolation, versions, anti-affinity and a cap on bundles allow, of the brokers that may be granted something.
+
+    Kept for as long as these brokers are the same. `versions`: eligible broker -> its version, None if unknown;
+    `holdings` returns the newest index.
+    """
+
+    def __init__(
+        self,
+        settings: PlacementSettings,
+        max_bundles: int | None,
+        versions: Mapping[str, str | None],
+        holdings: Callable[[], Holdings],
+    ) -> None:
+        self._settings, self._holdings, self.max_bundles = settings, holdings, max_bundles
+        self._isolation = isolation_of(settings.isolation)
+        newest = of_newest_version(versions) if settings.prefer_later_versions else versions
+        self._available = sorted(broker for broker in versions if broker in newest)
+        self._allowed: dict[int, frozenset[str]] = {}
+        self._domains: dict[str, str] = {}
+        self._by_domain: dict[int, dict[str, list[str]]] = {}
+        self._group_of = {name: at for at, group in enumerate(settings.anti_affinity) for name in group.namespaces}
+        self._groups: dict[int, GroupCounts] = {}
+
+    def kind_of(self, namespace: str) -> int:
+        """The namespace's kind; namespaces of one kind may use the same brokers."""
+        return self._isolation.kind_of(namespace)
+
+    def allowed(self, namespace: str) -> frozenset[str]:
+        """The brokers that the namespace may use."""
+        kind = self.kind_of(namespace)
+        if kind not in self._allowed:
+            self._allowed[kind] = frozenset(self._isolation.allowed(kind, self._available))
+        return self._allowed[kind]
+
+    def policy_name(self, namespace: str) -> str:
+        """The namespace's isolation policy; empty for a shared one."""
+        kind = self.kind_of(namespace)
+        return self._settings.isolation[kind].name if kind < len(self._settings.isolation) else ""
+
+    def group(self, namespace: str) -> GroupCounts | None:
+        """The namespace's anti-affinity group as it is now, if it has one."""
+        at = self._group_of.get(namespace)
+        if at is None:
+            return None
+        if at not in self._groups:
+            group = self._groups[at] = GroupCounts()
+            for member in self._settings.anti_affinity[at].namespaces:
+                for broker, count in self._holdings().spread(member).items():
+                    self._count(group, broker, count)
+        return self._groups[at]
+
+    def domain(self, broker: str) -> str:
+        """The broker's failure domain; the same for all where none is configured."""
+        if broker not in self._domains:
+            self._domains[broker] = domain_of(broker, self._settings.failure_domains)
+        return self._domains[broker]
+
+    def by_domain(self, namespace: str) -> Mapping[str, list[str]]:
+        """Failure domain -> its brokers that the namespace may use; domains without any are left out."""
+        kind = self.kind_of(namespace)
+        if kind not in self._by_domain:
+            found: dict[str, list[str]] = {}
+            for broker in sorted(self.allowed(namespace)):
+                found.setdefault(self.domain(broker), []).append(broker)
+            self._by_domain[kind] = found
+        return self._by_domain[kind]
+
+    def note_move(self, namespace: str, source: str | None, target: str | None) -> None:
+        """Count a bundle of the namespace for the target instead of the source."""
+        group = self._groups.get(self._group_of.get(namespace, -1))
+        if group is not None:
+            for broker, sign in ((source, -1), (target, 1)):
+                if broker is not None:
+                    self._count(group, broker, sign)
+
+    def _count(self, group: GroupCounts, broker: str, bundles: int) -> None:
+        domain = self.domain(broker)
+        group.by_broker[broker] = group.by_broker.get(broker, 0) + bundles
+        group.by_domain[domain] = group.by_domain.get(domain, 0) + bundles
+
+
+class Assigner:
     """Chooses among the brokers that may be granted something now; sees every grant made meanwhile.
 
-    `holdings` returns the newest index; `scores`: eligible broker -> newest score, 0..1; `loads`: what to go by instead
-    of scores and counts. Tell of each bundle that went from one broker to another, the model of loads first: standings
-    are otherwise expected to grow only.
+    `holdings` returns the newest index; `scores`: eligible broker -> newest score, 0..1; `loads`: used instead of
+    scores and counts where given. Note each bundle that changes brokers, in the loads first: standings are otherwise
+    expected only to grow.
     """
 
     def __init__(
         self,
         holdings: Callable[[], Holdings],
         scores: Mapping[str, float],
-        limits: PlacementLimits | None = None,
-        loads: WhatIf | None = None,
+        rules: AssignmentRules | None = None,
+        loads: ExpectedLoads | None = None,
     ) -> None:
         self._holdings = holdings
         self._scores = dict(scores)
-        self.limits = limits
+        self.rules = rules
         self.loads = loads
-        self._queues: dict[tuple[str, int | str], _Queue] = {}  # by namespace ("": without regard to one) and part
+        self._queues: dict[tuple[str, int | str], StandingQueue] = {}  # by namespace ("": for any) and part
 
     def __contains__(self, broker: str) -> bool:
         return broker in self._scores
@@ -56,7 +150,7 @@ class Placement:
 
     def allows(self, namespace: str, broker: str) -> bool:
         """Whether isolation allows the broker to the namespace."""
-        return self.limits is None or broker in self.limits.allowed(namespace)
+        return self.rules is None or broker in self.rules.allowed(namespace)
 
     def choose(
         self,
@@ -65,53 +159,53 @@ class Placement:
         among: Collection[str] | None = None,
         leaving: str | None = None,
     ) -> str | None:
-        """The broker that `weigh` prefers for a bundle of the namespace, or None."""
-        found = self.weigh(namespace, barred, among, leaving, most=1)
+        """The first of `rank_candidates` for a bundle of the namespace, or None."""
+        found = self.rank_candidates(namespace, barred, among, leaving, most=1)
         return found[0].broker if found else None
 
-    def weigh(
+    def rank_candidates(
         self,
         namespace: str,
         barred: Set[str] = frozenset(),
         among: Collection[str] | None = None,
         leaving: str | None = None,
         bundle: str | None = None,
-        most: int = MOST_TOLD,
-    ) -> list[Weighed]:
+        most: int = MOST_CANDIDATES,
+    ) -> list[Candidate]:
         """The brokers of the least standing that are not barred (of those named, if any are), the best first.
 
         `leaving`: where the bundle is now, if anywhere; there it does not count for its anti-affinity group. `bundle`:
-        its name, where loads are to be asked for it.
+        its name, where its own load is to be used.
         """
-        allowed: Collection[str] = self._scores if self.limits is None else self.limits.allowed(namespace)
-        group = None if self.limits is None else self.limits.group(namespace)
+        allowed: Collection[str] = self._scores if self.rules is None else self.rules.allowed(namespace)
+        group = None if self.rules is None else self.rules.group(namespace)
         known = self.loads is not None and bundle is not None and self.loads.known(bundle)
-        many = most if self.loads is None else max(most, MOST_WEIGHED)
-        if self.limits is not None and group is not None:
-            found = self._apart(namespace, self.limits, group, (barred, among), leaving, many)
+        many = most if self.loads is None else max(most, MOST_COMPARED)
+        if self.rules is not None and group is not None:
+            found = self._least_of_group(namespace, self.rules, group, (barred, among), leaving, many)
         elif among is not None:
             named = [b for b in among if b in self._scores and b in allowed and b not in barred]
             found = [(0, self._order(namespace, b)) for b in named]
         else:
             found = [(0, order) for order in self._least(namespace, allowed, barred, many, known)]
         if self.loads is None:
-            weighed = [Weighed(order[-1], self._by_count(held, order), by_load=False) for held, order in found]
+            ranked = [Candidate(order[-1], self._by_count(held, order), by_load=False) for held, order in found]
         else:
             cost, band = self.loads.cost(bundle or ""), FINE_BAND if known else SCORE_BAND
             spread = self._holdings().spread(namespace)
-            weighed = [Weighed(o[-1], self._by_load(held, o, spread, cost, band), by_load=True) for held, o in found]
-        weighed.sort(key=_standing)
-        return weighed[:most]
+            ranked = [Candidate(o[-1], self._by_load(held, o, spread, cost, band), by_load=True) for held, o in found]
+        ranked.sort(key=attrgetter("standing"))
+        return ranked[:most]
 
-    def moved(self, namespace: str, source: str | None, target: str | None) -> None:
-        """A bundle of the namespace left one broker, which holds fewer than before, and came to another."""
-        if self.limits is not None:
-            self.limits.moved(namespace, source, target)
+    def note_move(self, namespace: str, source: str | None, target: str | None) -> None:
+        """Count a bundle of the namespace for the target instead of the source, which holds fewer than before."""
+        if self.rules is not None:
+            self.rules.note_move(namespace, source, target)
         if source is not None:
-            self.lightened(source)
+            self.note_relief(source)
 
-    def lightened(self, broker: str) -> None:
-        """The broker holds fewer bundles than before."""
+    def note_relief(self, broker: str) -> None:
+        """Reconsider a broker that holds fewer bundles than before."""
         for queue in self._queues.values():
             queue.push(broker)
 
@@ -120,7 +214,7 @@ class Placement:
     ) -> Iterable[Standing]:
         """The first brokers for a bundle of a namespace in no group, by their place in the order."""
         spread = self._holdings().spread(namespace)
-        kind = 0 if self.limits is None else self.limits.kind_of(namespace)
+        kind = 0 if self.rules is None else self.rules.kind_of(namespace)
         common = 2 * len(spread) < len(allowed)  # most brokers have none of it: the common order will do
 
         def elsewhere() -> list[Standing]:
@@ -133,48 +227,49 @@ class Placement:
             return found
         return self._queue(namespace, kind, allowed).least(many, lambda broker: broker in barred)
 
-    def _apart(
+    def _least_of_group(
         self,
         namespace: str,
-        limits: PlacementLimits,
-        group: Group,
-        rules: tuple[Set[str], Collection[str] | None],
+        rules: AssignmentRules,
+        group: GroupCounts,
+        filters: tuple[Set[str], Collection[str] | None],
         leaving: str | None,
         many: int,
     ) -> list[tuple[int, Standing]]:
-        """The first brokers of each of the domains with the least of the group; those at the cap only when all are."""
-        barred, among = rules
-        brokers = limits.by_domain(namespace)
-        at_home = None if leaving is None else limits.domain(leaving)
-        held = {domain: group.by_domain.get(domain, 0) - (domain == at_home) for domain in brokers}
-        for with_capped in (False, True) if self._capped() else (True,):
+        """The first brokers of each domain with the fewest of the group; those at the cap only when all are."""
+        barred, among = filters
+        brokers = rules.by_domain(namespace)
+        left = None if leaving is None else rules.domain(leaving)
+        held = {domain: group.by_domain.get(domain, 0) - (domain == left) for domain in brokers}
+        for with_capped in (False, True) if self._has_cap() else (True,):
 
-            def passed_over(b: str, with_capped: bool = with_capped) -> bool:
+            def is_barred(b: str, with_capped: bool = with_capped) -> bool:
                 return b in barred or (among is not None and b not in among) or (not with_capped and self._over_cap(b))
 
             found: list[tuple[int, Standing]] = []
             for domain in sorted(brokers, key=held.__getitem__):
                 if found and held[domain] > found[0][0]:
                     break
-                first = self._queue(namespace, domain, brokers[domain]).least(many, passed_over)
+                first = self._queue(namespace, domain, brokers[domain]).least(many, is_barred)
                 found += [(held[domain], order) for order in first]
             if found:
                 return found
         return []
 
-    def _queue(self, namespace: str, part: int | str, brokers: Iterable[str]) -> _Queue:
+    def _queue(self, namespace: str, part: int | str, brokers: Iterable[str]) -> StandingQueue:
         queue = self._queues.get((namespace, part))
         if queue is None:
-            queue = self._queues[namespace, part] = _Queue(brokers, lambda b: self._order(namespace, b))
+            queue = self._queues[namespace, part] = StandingQueue(brokers, lambda b: self._order(namespace, b))
         return queue
 
     def _order(self, namespace: str, broker: str) -> Standing:
-        """The broker's place in the order. By load it knows nothing of the bundle: as if each were a mean one, so that
-        bigger brokers come first."""
-        group = None if self.limits is None else self.limits.group(namespace)
+        """The broker's place in the order. By load every bundle counts as a mean one, so that bigger brokers come
+        first."""
+        group = None if self.rules is None else self.rules.group(namespace)
         apart = 0 if group is None else group.by_broker.get(broker, 0)
         if self.loads is None:
-            return self._over_cap(broker), apart, *rank(self._holdings(), namespace, broker, self._scores[broker])
+            score = self._scores[broker]
+            return self._over_cap(broker), apart, *rank_by_count(self._holdings(), namespace, broker, score)
         now = self.loads.standing(broker)
         return self._over_cap(broker), apart, now.full, now.typical, self._holdings().total(broker), broker
 
@@ -189,46 +284,11 @@ class Placement:
         over_cap = over_cap or self.loads.would_exceed(broker, cost)
         return over_cap, in_domain, apart, full, int(after / band), spread.get(broker, 0), after, total, broker
 
-    def _capped(self) -> bool:
-        return self.loads is not None or (self.limits is not None and self.limits.max_bundles is not None)
+    def _has_cap(self) -> bool:
+        return self.loads is not None or (self.rules is not None and self.rules.max_bundles is not None)
 
     def _over_cap(self, broker: str) -> bool:
-        most = None if self.limits is None else self.limits.max_bundles
+        most = None if self.rules is None else self.rules.max_bundles
         if most is not None and self._holdings().total(broker) >= most:
             return True
         return self.loads is not None and self.loads.standing(broker).at_cap
-
-
-def _standing(weighed: Weighed) -> Standing:
-    return weighed.standing
-
-
-class _Queue:
-    """Brokers in order. An entry whose standing has changed since is put right when it comes to the front."""
-
-    def __init__(self, brokers: Iterable[str], key_of: Callable[[str], Standing]) -> None:
-        self._key_of = key_of
-        self._heap = [key_of(broker) for broker in brokers]
-        self._brokers = frozenset(key[-1] for key in self._heap)
-        heapq.heapify(self._heap)
-
-    def push(self, broker: str) -> None:
-        if broker in self._brokers:
-            heapq.heappush(self._heap, self._key_of(broker))
-
-    def least(self, most: int, passed_over: Callable[[str], bool]) -> list[Standing]:
-        """The first brokers, at most so many, that are not passed over; the order stays as it is."""
-        aside: set[Standing] = set()
-        found: list[Standing] = []
-        while self._heap and len(found) < most:
-            seen = heapq.heappop(self._heap)
-            now = self._key_of(seen[-1])
-            if seen < now:
-                heapq.heappush(self._heap, now)
-            elif seen == now and seen not in aside:
-                aside.add(seen)
-                if not passed_over(now[-1]):
-                    found.append(now)
-        for kept in aside:
-            heapq.heappush(self._heap, kept)
-        return found

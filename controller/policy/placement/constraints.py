@@ -1,25 +1,28 @@
-"""Hard filters: who may not give or take, which bundles may not move, each with the reason it lost by.
+"""Hard filters: brokers that must not give or take, bundles that must not move, moves that break a rule of placement.
 
-Judged before any preference, so that no score can outweigh them. The first rule that forbids names the reason.
+`constrain` comes before a strategy, so that no score can outweigh it; the first rule that forbids names the reason.
+`enforce_rules` comes after it: strategies that know the rules choose within them; a move of another (one of Pulsar's,
+or a new one) that breaks a rule becomes a skip with the rule as its reason.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from controller.domain.decision import Reason
+from controller.domain.decision import Decision, DecisionKind, Reason
 from controller.domain.load import BUNDLE_FIELDS
 from controller.domain.settings.policy import BrokerCaps, PolicySettings
+from controller.policy.decisions import make_skip
 from controller.policy.placement.isolation import of_newest_version
-from controller.policy.placement.tables import bundles_held, in_service, rules_of
+from controller.policy.placement.rules import build_rules, count_bundles, track_placement
 from controller.policy.view.costs import Floats
 from controller.policy.view.frame import NOBODY, Ints, namespaces_of
-from controller.policy.view.reason_codes import ALLOWED, CODES
-from controller.policy.view.snapshot import Snapshot
+from controller.policy.view.reason_codes import ALLOWED, CODES, REASONS
+from controller.policy.view.snapshot import Bools, Snapshot
 
 # Pulsar's own: heartbeats (pulsar/host:port, pulsar/cluster/host:port), SLA monitors, the system namespace
 _SYSTEM = re.compile(r"pulsar/system|pulsar/([^/]+/)?[^/:]+:\d+|sla-monitor/.+")
@@ -28,36 +31,50 @@ _F = {name: i for i, name in enumerate(BUNDLE_FIELDS)}
 
 def constrain(snapshot: Snapshot, settings: PolicySettings) -> Snapshot:
     """Fill in what the journal and the configuration forbid, for sources, targets and bundles."""
+    frame = snapshot.frame
     gone = np.where(snapshot.known & snapshot.alive, ALLOWED, CODES[Reason.BROKER_GONE])
-    lagging = snapshot.frame.broker_facts[:, 5] == 1
-    drained = (snapshot.frame.broker_facts[:, 3] == 1) | (snapshot.frame.broker_facts[:, 4] == 1)
+    lagging = frame.broker("lagging") == 1
+    drained = (frame.broker("drained") == 1) | (frame.broker("leaving") == 1)
     source = _first(gone, np.where(drained, CODES[Reason.BROKER_DRAINED], ALLOWED), snapshot.source_block)
-    at_cap = over_caps(snapshot.totals, settings.caps, reached=True)
+    at_cap = exceeds_caps(snapshot.totals, settings.caps, reached=True)
     if settings.caps.max_bundles is not None:
-        at_cap |= bundles_held(snapshot) >= settings.caps.max_bundles
+        at_cap |= count_bundles(snapshot) >= settings.caps.max_bundles
     target = _first(
         source,
         np.where(lagging, CODES[Reason.LAGGING], ALLOWED),
-        np.where(_outdated(snapshot, settings), CODES[Reason.BROKER_VERSION], ALLOWED),
+        np.where(_find_outdated(snapshot, settings), CODES[Reason.BROKER_VERSION], ALLOWED),
         np.where(at_cap, CODES[Reason.BROKER_CAP], ALLOWED),
         snapshot.target_block,
     )
-    blocks = _bundle_block(snapshot, settings)
+    blocks = _block_bundles(snapshot, settings)
     snapshot = replace(snapshot, source_block=source, target_block=target, bundle_block=blocks)
-    rules = rules_of(snapshot, settings)
+    rules = build_rules(snapshot, settings)
     return snapshot if rules is None else replace(snapshot, rules=rules)
 
 
-def over_caps(totals: Floats, caps: BrokerCaps, reached: bool = False) -> NDArray[np.bool_]:
-    """[...] whether totals [... x F] are above a cap; with `reached` also when exactly at one."""
+def enforce_rules(snapshot: Snapshot, caps: BrokerCaps, decisions: Iterable[Decision]) -> tuple[Decision, ...]:
+    """The decisions in order; a move that breaks isolation, anti-affinity or a cap after the moves before is a skip."""
+    decisions = tuple(decisions)
+    if not any(d.kind is DecisionKind.TRANSFER for d in decisions):
+        return decisions
+    held = _Held(snapshot, caps)
+    result = []
+    for decision in decisions:
+        reason = held.judge(decision)
+        result.append(decision if reason is None else make_skip(decision, reason))
+    return tuple(result)
+
+
+def exceeds_caps(totals: Floats, caps: BrokerCaps, reached: bool = False) -> Bools:
+    """[...] whether totals [... x F] exceed a cap; with `reached` also those exactly at one."""
     result = np.zeros(totals.shape[:-1], bool)
-    for value, cap in capped(totals, caps):
+    for value, cap in list_capped(totals, caps):
         result |= (value >= cap) if reached else (value > cap)
     return result
 
 
-def capped(totals: Floats, caps: BrokerCaps) -> list[tuple[Floats, int]]:
-    """What has a cap, of totals [... x F], and the cap."""
+def list_capped(totals: Floats, caps: BrokerCaps) -> list[tuple[Floats, int]]:
+    """[...] each quantity of totals [... x F] that has a cap, with the cap."""
     measured = (
         (totals[..., _F["topics"]], caps.max_topics),
         (totals[..., _F["storage_bytes"]] + totals[..., _F["cache_bytes"]], caps.max_bundle_memory_bytes),
@@ -67,22 +84,62 @@ def capped(totals: Floats, caps: BrokerCaps) -> list[tuple[Floats, int]]:
 
 
 def is_system_namespace(namespace: str) -> bool:
-    """Whether the brokers need it where it is: heartbeats, SLA monitors, system topics."""
+    """Whether brokers use the namespace for themselves: heartbeats, SLA monitors, system topics."""
     return _SYSTEM.fullmatch(namespace) is not None
 
 
-def _outdated(snapshot: Snapshot, settings: PolicySettings) -> NDArray[np.bool_]:
-    """[B] whose version is not the newest of those in service, where only the newest is to be used."""
+class _Held:
+    """What brokers hold after the moves so far."""
+
+    def __init__(self, snapshot: Snapshot, caps: BrokerCaps) -> None:
+        self._snapshot, self._caps = snapshot, caps
+        self._index = {broker: at for at, broker in enumerate(snapshot.brokers)}
+        self._placement_state = track_placement(snapshot)
+        self._totals = snapshot.totals.copy()
+        self._moved: set[int] = set()
+
+    def judge(self, decision: Decision) -> Reason | None:
+        """The rule that a move breaks; None: it breaks none and is counted."""
+        if decision.kind is not DecisionKind.TRANSFER or decision.bundle is None or decision.target is None:
+            return None
+        at, target = self._snapshot.place_of(decision.bundle), self._index.get(decision.target)
+        if at is None or target is None:
+            return None
+        other = self._snapshot.place_of(decision.swapped_with or "")
+        if self._placement_state is not None:
+            code = self._placement_state.code(at, target, swap=other is not None)
+            if code != ALLOWED:
+                return REASONS[code]
+        after = self._totals[target] + self._snapshot.fields[at]
+        if other is not None and other not in self._moved:  # it leaves the target in return
+            after = after - self._snapshot.fields[other]
+        if bool(exceeds_caps(after, self._caps)) and bool((after > self._snapshot.totals[target]).any()):
+            return Reason.BROKER_CAP
+        self._count(at, target)
+        return None
+
+    def _count(self, at: int, target: int) -> None:
+        if self._placement_state is not None:
+            self._placement_state.move(at, target)
+        self._totals[target] += self._snapshot.fields[at]
+        owner = int(self._snapshot.owner[at])
+        if owner >= 0:
+            self._totals[owner] -= self._snapshot.fields[at]
+        self._moved.add(at)
+
+
+def _find_outdated(snapshot: Snapshot, settings: PolicySettings) -> Bools:
+    """[B] brokers of an older version than the newest in service, where only the newest is to be used."""
     facts = snapshot.frame.rule_facts
     versions = facts.versions if facts is not None else None
     if not settings.placement.prefer_later_versions or versions is None:
         return np.zeros(len(snapshot.brokers), bool)
-    there = np.flatnonzero(in_service(snapshot)).tolist()
+    there = np.flatnonzero(snapshot.frame.in_service).tolist()
     newest = of_newest_version({snapshot.brokers[at]: versions[at] for at in there})
     return np.array([broker not in newest for broker in snapshot.brokers], bool)
 
 
-def _bundle_block(snapshot: Snapshot, settings: PolicySettings) -> Ints:
+def _block_bundles(snapshot: Snapshot, settings: PolicySettings) -> Ints:
     spaces, of_space = namespaces_of(snapshot.bundles)
     system = np.array([is_system_namespace(ns) for ns in spaces], bool)[of_space]
     moved = snapshot.moved_at_ms
@@ -97,7 +154,7 @@ def _bundle_block(snapshot: Snapshot, settings: PolicySettings) -> Ints:
 
 
 def _first(*blocks: Ints) -> Ints:
-    """Element by element the first code that is not ALLOWED."""
+    """The first code of each element that is not ALLOWED."""
     result = blocks[0]
     for block in blocks[1:]:
         result = np.where(result == ALLOWED, block, result)

@@ -1,7 +1,7 @@
 """Which brokers a namespace may use, by isolation policy, version and failure domain; for rounds and assignments.
 
-The rules are Pulsar's filters (`pulsar/filters.py`); what they say is the same for all namespaces of one *kind*: the
-index of the first isolation policy that matches, or the number of policies for a namespace without one.
+The rules are Pulsar's filters (`pulsar/placement/filters.py`). They give the same answer for all namespaces of one
+*kind*: the index of the first isolation policy that matches, or the number of policies for a namespace without one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from controller.pulsar.placement.filters import DEFAULT_DOMAIN, BadBrokerVersion
 
 
 class Isolation:
-    """The policies of a cluster. Namespaces and brokers that were asked for are remembered."""
+    """The policies of a cluster. Caches the kinds of namespaces."""
 
     def __init__(self, policies: tuple[IsolationPolicy, ...]) -> None:
         self.policies = policies
@@ -25,7 +25,7 @@ class Isolation:
 
     @property
     def kinds(self) -> int:
-        """How many kinds of namespaces there are; the last kind has no policy."""
+        """The number of kinds; the last kind has no policy."""
         return len(self.policies) + 1
 
     def kind_of(self, namespace: str) -> int:
@@ -41,8 +41,8 @@ class Isolation:
         policy = self._filters[kind] if kind < len(self._filters) else None
         return filters.by_isolation(available, policy, self._filters, matches=matches_broker)
 
-    def at_home(self, kind: int, brokers: Iterable[str]) -> list[str]:
-        """Where a namespace of this kind may stay, whoever is available: its primaries; without a policy the shared."""
+    def may_stay(self, kind: int, brokers: Iterable[str]) -> list[str]:
+        """Where bundles of this kind may stay, available or not: its primaries; without a policy all shared brokers."""
         if kind < len(self.policies):
             return [broker for broker in brokers if matches_broker(broker, self.policies[kind].primary)]
         return self.allowed(kind, list(brokers))
@@ -50,13 +50,13 @@ class Isolation:
 
 @lru_cache(maxsize=8)
 def isolation_of(policies: tuple[IsolationPolicy, ...]) -> Isolation:
-    """One for equal policies, so that what it remembers outlasts a round."""
+    """One instance for equal policies, so that its cache outlasts a round."""
     return Isolation(policies)
 
 
 @lru_cache(maxsize=1 << 16)
 def matches_broker(broker: str, patterns: tuple[str, ...]) -> bool:
-    """Whether an expression matches the whole host, or the whole host:port where the expression has a colon."""
+    """Whether a pattern matches the whole host, or the whole host:port where the pattern has a colon."""
     host = host_of(broker)
     return any(re.fullmatch(pattern, broker if names_a_port(pattern) else host) for pattern in patterns)
 
@@ -68,7 +68,7 @@ def domain_of(broker: str, domains: Iterable[FailureDomain]) -> str:
 
 
 def of_newest_version(versions: Mapping[str, str | None]) -> frozenset[str]:
-    """Brokers of the newest version; all, when one of them tells none (the filter is passed over, as in Pulsar)."""
+    """Brokers of the newest version; all brokers when one reports no version (the filter is skipped, as in Pulsar)."""
     try:
         return frozenset(filters.by_version(versions, prefer_later=True))
     except BadBrokerVersion:

@@ -1,6 +1,11 @@
-"""Bundles that an isolation policy forbids where they are: a namespace was isolated after the fact, or a secondary
-broker stood in for a primary that is back. `steady` and `headroom` bring them home before anything else, within their
-budget; a home is filled up to the overload threshold for it, since isolation comes before balance.
+"""Violations of isolation, and their repair.
+
+A namespace was isolated after its bundles were placed, or a secondary broker stood in for a primary that is back.
+`steady` and `headroom` repair such placements before anything else, within their budget; a target is filled up to the
+overload threshold for it, since isolation comes before balance.
+
+A report names a broker's largest bundles and adds up the rest, so an idle bundle in the wrong place might never be
+named. `add_unreported_violations` brings such bundles into the frame.
 """
 
 from __future__ import annotations
@@ -12,44 +17,49 @@ from numpy.typing import NDArray
 
 from controller.domain.decision import Reason
 from controller.domain.load import BUNDLE_FIELDS
-from controller.policy.view.frame import Ints
-from controller.policy.view.placement_rules import PlacementTally
+from controller.domain.settings.policy import PolicySettings
+from controller.domain.state import ClusterState
+from controller.policy.placement.isolation import isolation_of
+from controller.policy.placement.rules import PlacementState
+from controller.policy.view.frame import Frame, Ints
 from controller.policy.view.reason_codes import ALLOWED, REASONS
 from controller.policy.view.snapshot import Snapshot
+from controller.policy.view.tabulate import ownership_facts
 
-MOST_FRUITLESS = 16  # bundles without a home that one round tries
+MOST_FRUITLESS = 16  # bundles without a target that one round tries
+MOST_ADDED = 1_000  # by name; a round repairs far fewer
 _IN, _OUT = BUNDLE_FIELDS.index("throughput_in"), BUNDLE_FIELDS.index("throughput_out")
 
 
-def bring_home(snapshot: Snapshot, send: Callable[[int], bool]) -> None:
-    """Call `send` for each free misplaced bundle: those with an open home first, then smaller ones, then by name.
+def repair_placement(snapshot: Snapshot, send: Callable[[int], bool]) -> None:
+    """Call `send` for each free bundle in violation: those with an open target first, then smaller ones, then by name.
 
-    `send` moves it and says whether it could. Where a small one finds no room a large one finds none either.
+    `send` moves the bundle and returns whether it could. Where a small one finds no target a large one finds none.
     """
     rules = snapshot.rules
     if rules is None:
         return
-    free = np.flatnonzero(rules.misplaced(snapshot.owner) & (snapshot.bundle_block == ALLOWED))
-    homes = np.count_nonzero(rules.allowed & rules.open, axis=1)
-    homeless = homes[rules.kind[free]] == 0
+    free = np.flatnonzero(rules.find_violations(snapshot.owner) & (snapshot.bundle_block == ALLOWED))
+    open_targets = np.count_nonzero(rules.allowed & rules.open, axis=1)
+    without = open_targets[rules.kind[free]] == 0
     fruitless = 0
     traffic = snapshot.fields[free, _IN] + snapshot.fields[free, _OUT]
-    for bundle in free[np.lexsort((traffic, homeless))].tolist():
+    for bundle in free[np.lexsort((traffic, without))].tolist():
         fruitless += not send(bundle)
         if fruitless >= MOST_FRUITLESS:
             return
 
 
-def home_for(
-    tally: PlacementTally, bundle: int, targets: Ints, after: NDArray[np.float64] | Ints, ceiling: float
+def choose_repair_target(
+    placement_state: PlacementState, bundle: int, targets: Ints, after: NDArray[np.float64] | Ints, ceiling: float
 ) -> tuple[int | None, Reason]:
     """The target (of those given) that the bundle leaves least loaded, or None with what stands in the way.
 
-    `after`: [t] each target's score with the bundle; none is left above `ceiling`.
+    `after`: [t] each target's score with the bundle; none may exceed `ceiling`.
     """
     if not len(targets):
         return None, Reason.NO_TARGET
-    codes = tally.codes(np.array([bundle]), targets)[0]
+    codes = placement_state.codes(np.array([bundle]), targets)[0]
     open_ = np.flatnonzero(codes == ALLOWED)
     if not len(open_):
         found, counts = np.unique(codes, return_counts=True)
@@ -58,3 +68,32 @@ def home_for(
     if after[best] > ceiling:
         return None, Reason.TARGET_ABOVE_MEAN
     return int(targets[best]), Reason.MISPLACED
+
+
+def add_unreported_violations(state: ClusterState, frame: Frame, settings: PolicySettings) -> Frame:
+    """The frame with the bundles in violation that it lacks; the same frame where no isolation is configured."""
+    if not settings.placement.isolation:
+        return frame
+    reported = set(frame.bundles)
+    added = sorted(name for name in _list_violations(state, frame, settings) if name not in reported)[:MOST_ADDED]
+    if not added:
+        return frame
+    index = {broker: at for at, broker in enumerate(frame.brokers)}
+    return frame.insert({name: ownership_facts(state.bundles[name], index) for name in added})
+
+
+def _list_violations(state: ClusterState, frame: Frame, settings: PolicySettings) -> list[str]:
+    """The bundles that the journal has where isolation forbids them."""
+    isolation = isolation_of(settings.placement.isolation)
+    available = [broker for broker, there in zip(frame.brokers, frame.in_service.tolist(), strict=True) if there]
+    places: dict[int, set[str]] = {}  # by kind of namespace, where its bundles may be
+    found = []
+    for namespace, bundles in state.namespaces.items():
+        kind = isolation.kind_of(namespace)
+        if kind not in places:
+            places[kind] = {*isolation.allowed(kind, available), *isolation.may_stay(kind, frame.brokers)}
+        wrong = state.holdings.spread(namespace).keys() - places[kind]
+        if wrong:
+            records = ((str(bundle), state.bundles[str(bundle)]) for bundle in bundles)
+            found += [name for name, record in records if record.by is not None and record.by.broker in wrong]
+    return found

@@ -1,17 +1,17 @@
 """What one bundle costs its broker on every resource, estimated from what the broker reported.
 
-A broker says what it used in all; its bundles say what they carried. What cannot be measured for one bundle is
-attributed by its share of what drives that resource:
+A broker reports its usage as a whole, and what each bundle carried. Usage that cannot be measured for one bundle is
+attributed by the bundle's share of what drives that resource:
 
 | resource | driver | attributed |
 | --- | --- | --- |
-| cpu | messages in + out and bytes in + out, half by each share (all by one when the other is nil) | share of usage |
+| cpu | messages in + out and bytes in + out, half by each share (all by one when the other is 0) | share of usage |
 | memory | storage + cache bytes | share of usage |
-| direct_memory | bytes in + out (buffers on their way) | share of usage |
+| direct_memory | bytes in + out (buffers in transit) | share of usage |
 | bandwidth_in, bandwidth_out | bytes in, bytes out | the bytes themselves |
 | disk_io | bytes in (what is stored) | share of usage |
 
-A reporter that says nothing of itself (silent, restarted) lends its bundles the cluster's mean cost a unit.
+Bundles of a broker that reports no usage (silent, restarted) are costed at the cluster-wide mean.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _DRIVEN_BY = (
 
 
 class UnitCosts(NamedTuple):
-    """Usage a driver's unit costs, per broker and last for brokers that say nothing: [(B + 1) x D x R]."""
+    """Usage per unit of each driver, by broker; the last row is for brokers that report no usage."""
 
-    per_unit: Floats
+    per_unit: Floats  # [(B + 1) x D x R]
     ceiling: Floats  # [(B + 1) x R]: no bundle costs more than its broker used (infinite where unknown)
 
 
 def unit_costs(usage: Floats, totals: Floats) -> UnitCosts:
-    """From brokers' usage [B x R] (NaN unknown) and totals of their bundles [B x F]."""
+    """Unit costs from brokers' usage [B x R] (NaN unknown) and the totals of their bundles [B x F]."""
     carried = _drivers(totals)  # [B x D]
     per_unit = np.zeros((len(usage) + 1, carried.shape[1], usage.shape[1]))
     for resource, driver in _DRIVEN_BY:
@@ -62,16 +62,16 @@ def unit_costs(usage: Floats, totals: Floats) -> UnitCosts:
 
 
 def costs(unit: UnitCosts, reporter: NDArray[np.int64], share: Floats, fields: Floats) -> Floats:
-    """[M x R] for M reports of a bundle by a broker (index into brokers, -1 for one that says nothing).
+    """[M x R] costs of M reports of a bundle by a broker. `reporter`: [M] index; -1 for one that reports no usage.
 
-    `share` [M]: in what part of the broker's reports the bundle appears; the ceiling holds for that part.
+    `share`: [M] the part of the broker's reports in which the bundle appears; the ceiling applies to that part.
     """
     estimated = np.einsum("md,mdr->mr", _drivers(fields), unit.per_unit[reporter])
     return np.asarray(np.minimum(estimated, unit.ceiling[reporter] / share[:, None]))
 
 
 def _drivers(fields: Floats) -> Floats:
-    """[rows x D] what drives resources, of bundles or of brokers' totals."""
+    """[rows x D] drivers of resource usage, of bundles or of brokers' totals."""
     columns = (
         fields[:, _F["msg_rate_in"]] + fields[:, _F["msg_rate_out"]],
         fields[:, _F["throughput_in"]] + fields[:, _F["throughput_out"]],
@@ -83,6 +83,6 @@ def _drivers(fields: Floats) -> Floats:
 
 
 def _cpu_weight(carried: Floats, driver: int) -> Floats:
-    """Half of the CPU goes by messages and half by bytes; all by the one that there is."""
+    """Half of the CPU is attributed by messages and half by bytes; all by one where the other is 0."""
     other = _BYTES if driver == _MESSAGES else _MESSAGES
     return np.where(carried[:, other] > 0, 0.5, 1.0)

@@ -1,42 +1,85 @@
-"""What a round reads, as integers: the cluster's brokers and bundles and their short averages at one moment.
+"""The input of a round as integers: the cluster's brokers and bundles and their short averages at one moment.
 
-A round quantises its input first and computes from the integers alone, so that the part of a frame that mattered,
-stored as JSON, gives the same plan again (invariant I4). Order is by broker id and bundle name, whatever order the
-rows came in. Rows of an incarnation other than the registered one are left out: they tell of another process.
+A round quantises its input first and computes from the integers alone. So the part of a frame that mattered, stored as
+JSON, gives the same plan again (invariant I4). Brokers are ordered by id and bundles by name. `Frame.of` makes a frame
+from columns by name; `tabulate.py` makes one from the journal and the load averages.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from controller.domain.errors import BadRecord
-from controller.domain.load import BUNDLE_FIELDS, FIELD_SCALES, RESOURCE_SCALES, RESOURCES, TAIL, UNKNOWN
+from controller.domain.load import BUNDLE_FIELDS, RESOURCES
 from controller.domain.overrides import Override
-from controller.domain.ownership import IN_FLIGHT, Ownership, State
-from controller.domain.state import ClusterState
-from controller.policy.view.rule_facts import RuleFacts
 
 Ints = NDArray[np.int64]
-Columns = Mapping[str, NDArray[Any]]
+Facts = Mapping[str, Any]  # column name -> one value a row, or one value for all rows
+Name = TypeVar("Name", str, bytes)
 
-# columns of Frame.broker_facts, Frame.bundle_facts and Frame.row_facts
+
+class BundleFacts(NamedTuple):
+    """A row of `Frame.bundle_facts`; `owner` is an index into the brokers or NOBODY."""
+
+    owner: int
+    status: int
+    epoch: int
+    moved_at_ms: int
+
+
 BROKER_FACTS = ("incarnation", "registered", "alive", "drained", "leaving", "lagging", "reports", "last_event_ms")
-BUNDLE_FACTS = ("owner", "status", "epoch", "moved_at_ms")
+BUNDLE_FACTS = BundleFacts._fields
 ROW_FACTS = ("bundle", "reporter", "reports")
 LATENCIES = ("rpc_queue_ms", "metadata_latency_ms")  # columns of Frame.latencies, there in microseconds
 
-OWNED, MOVING, UNOWNED = 0, 1, 2  # BUNDLE_FACTS.status
-NOBODY = -1  # BUNDLE_FACTS.owner
+OWNED, MOVING, UNOWNED = 0, 1, 2  # BundleFacts.status
+NOBODY = -1  # BundleFacts.owner
 _MEASURED = (*(f"{r}_usage" for r in RESOURCES), *(f"{r}_limit" for r in RESOURCES), *BUNDLE_FIELDS)
-_LARGEST = 2**53  # beyond it JSON readers lose digits
-_US_A_MS = 1000
+_BROKER_COLUMNS = ["broker", *BROKER_FACTS, *_MEASURED]
+_BUNDLE_COLUMNS = ["bundle", *BUNDLE_FACTS]
+_ROW_COLUMNS = [*ROW_FACTS, *BUNDLE_FIELDS]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleFacts:
+    """What the rules of placement ask of the journal: exact counts, unreported bundles included.
+
+    Counted only for rules that are configured, and stored with the frame for the replay. Each tuple is [B], in the
+    order of the frame's brokers; None: no rule asks. `held`: bundles. `versions`: as registered, "" unknown. `spread`:
+    bundles of each namespace. A grant under way counts for its grantee.
+    """
+
+    held: tuple[int, ...] | None = None
+    versions: tuple[str, ...] | None = None
+    spread: Mapping[str, tuple[int, ...]] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Only the facts that a rule asks for."""
+        document: dict[str, Any] = {}
+        if self.held is not None:
+            document["held"] = list(self.held)
+        if self.versions is not None:
+            document["versions"] = list(self.versions)
+        if self.spread is not None:
+            document["spread"] = {namespace: list(counts) for namespace, counts in sorted(self.spread.items())}
+        return document
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> RuleFacts:
+        """Read what `to_json` wrote."""
+        spread = stored.get("spread")
+        return cls(
+            tuple(stored["held"]) if "held" in stored else None,
+            tuple(stored["versions"]) if "versions" in stored else None,
+            {namespace: tuple(counts) for namespace, counts in spread.items()} if spread is not None else None,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,44 +90,96 @@ class Frame:
     mode: str
     brokers: tuple[str, ...]
     broker_facts: Ints  # [B x BROKER_FACTS]
-    usage: Ints  # [B x R], UNKNOWN where nobody knows
-    limit: Ints  # [B x R], same
+    usage: Ints  # [B x R] or UNKNOWN
+    limit: Ints  # [B x R] or UNKNOWN
     totals: Ints  # [B x F] sums over the broker's bundles
     bundles: tuple[str, ...]
-    bundle_facts: Ints  # [N x BUNDLE_FACTS]; owner is an index into brokers or NOBODY
-    row_facts: Ints  # [M x ROW_FACTS]
+    bundle_facts: Ints  # [N x BUNDLE_FACTS]
+    row_facts: Ints  # [M x ROW_FACTS] indices of bundle and reporter
     row_fields: Ints  # [M x F]
     namespace_bundles: Mapping[str, int]  # living bundles, splits in flight counted as done
-    overrides: tuple[Override, ...] = ()  # that hold at this moment, oldest first
-    rule_facts: RuleFacts | None = None  # what rules of placement that are configured ask of the journal
-    latencies: Ints | None = None  # [B x LATENCIES] in us, UNKNOWN where nobody knows; None: of none
+    overrides: tuple[Override, ...] = ()  # in force at this moment, oldest first
+    rule_facts: RuleFacts | None = None
+    latencies: Ints | None = None  # [B x LATENCIES] in us, or UNKNOWN; None: unknown for all brokers
+
+    @classmethod
+    def of(
+        cls, at_ms: int, mode: str, brokers: tuple[str, ...], bundles: tuple[str, ...], *,
+        broker: Facts, bundle: Facts, row: Facts, usage: Ints, limit: Ints, totals: Ints, row_fields: Ints,
+        namespace_bundles: Mapping[str, int], overrides: tuple[Override, ...] = (), latencies: Ints | None = None,
+    ) -> Frame:  # fmt: skip
+        """A frame of columns by name. `broker`: of BROKER_FACTS, `bundle`: of BUNDLE_FACTS, `row`: of ROW_FACTS.
+
+        A column that is left out is 0; raises ValueError for one that does not exist.
+        """
+        return cls(
+            at_ms=at_ms,
+            mode=mode,
+            brokers=brokers,
+            broker_facts=_matrix_of(BROKER_FACTS, broker, len(brokers)),
+            usage=usage,
+            limit=limit,
+            totals=totals,
+            bundles=bundles,
+            bundle_facts=_matrix_of(BUNDLE_FACTS, bundle, len(bundles)),
+            row_facts=_matrix_of(ROW_FACTS, row, len(row_fields)),
+            row_fields=row_fields,
+            namespace_bundles=namespace_bundles,
+            overrides=overrides,
+            latencies=latencies,
+        )
+
+    def broker(self, column: str) -> Ints:
+        """[B] a column of BROKER_FACTS."""
+        return self.broker_facts[:, BROKER_FACTS.index(column)]
+
+    def bundle(self, column: str) -> Ints:
+        """[N] a column of BUNDLE_FACTS."""
+        return self.bundle_facts[:, BUNDLE_FACTS.index(column)]
+
+    def row(self, column: str) -> Ints:
+        """[M] a column of ROW_FACTS."""
+        return self.row_facts[:, ROW_FACTS.index(column)]
+
+    @property
+    def in_service(self) -> NDArray[np.bool_]:
+        """[B] registered, alive and here to stay: available for an isolation policy."""
+        here = (self.broker("registered") == 1) & (self.broker("alive") == 1)
+        staying = (self.broker("drained") == 0) & (self.broker("leaving") == 0) & (self.broker("lagging") == 0)
+        return np.asarray(here & staying)
 
     def select(self, wanted: NDArray[np.bool_]) -> Frame:
         """The same frame with only the wanted bundles ([N] mask) and their rows; all brokers stay."""
-        kept_rows = wanted[self.row_facts[:, 0]] if len(self.row_facts) else np.zeros(0, bool)
-        renumbered = np.cumsum(wanted) - 1
-        row_facts = self.row_facts[kept_rows].copy()
-        row_facts[:, 0] = renumbered[row_facts[:, 0]]
-        kept = np.flatnonzero(wanted)
+        kept, kept_rows = np.flatnonzero(wanted), wanted[self.row("bundle")]
         names = tuple(self.bundles[i] for i in kept)
         spaces = {namespace_of_bundle(name) for name in names}
-        return Frame(
-            at_ms=self.at_ms,
-            mode=self.mode,
-            brokers=self.brokers,
-            broker_facts=self.broker_facts,
-            usage=self.usage,
-            limit=self.limit,
-            totals=self.totals,
+        return replace(
+            self,
             bundles=names,
             bundle_facts=self.bundle_facts[kept],
-            row_facts=row_facts,
+            row_facts=self._renumber(np.cumsum(wanted) - 1)[kept_rows],
             row_fields=self.row_fields[kept_rows],
             namespace_bundles={ns: n for ns, n in self.namespace_bundles.items() if ns in spaces},
-            overrides=self.overrides,
-            rule_facts=self.rule_facts,
-            latencies=self.latencies,
         )
+
+    def insert(self, added: Mapping[str, BundleFacts]) -> Frame:
+        """The same frame with bundles that it lacks. They have no rows, so no known cost."""
+        names = sorted(added)
+        places = np.array([bisect_left(self.bundles, name) for name in names], np.int64)
+        facts = _matrix([added[name] for name in names], len(BUNDLE_FACTS))
+        bundles = np.arange(len(self.bundles))
+        return replace(
+            self,
+            bundles=tuple(sorted((*self.bundles, *names))),
+            bundle_facts=np.insert(self.bundle_facts, places, facts, axis=0),
+            row_facts=self._renumber(bundles + np.searchsorted(places, bundles, side="right")),
+        )
+
+    def _renumber(self, bundles: Ints) -> Ints:
+        """The rows' facts where `bundles` [N] are the new indices of the bundles."""
+        facts = self.row_facts.copy()
+        facts[:, ROW_FACTS.index("bundle")] = bundles[self.row("bundle")]
+        return facts
 
     def to_json(self) -> dict[str, Any]:
         """Plain lists and integers, one row a broker, bundle and report; `from_json` reads it back."""
@@ -95,11 +190,11 @@ class Frame:
         return {
             "at_ms": self.at_ms,
             "mode": self.mode,
-            "broker_columns": ["broker", *_broker_columns()],
+            "broker_columns": list(_BROKER_COLUMNS),
             "brokers": [[name, *row] for name, row in zip(self.brokers, brokers, strict=True)],
-            "bundle_columns": ["bundle", *BUNDLE_FACTS],
+            "bundle_columns": list(_BUNDLE_COLUMNS),
             "bundles": [[name, *row] for name, row in zip(self.bundles, self.bundle_facts.tolist(), strict=True)],
-            "row_columns": [*ROW_FACTS, *BUNDLE_FIELDS],
+            "row_columns": list(_ROW_COLUMNS),
             "rows": np.hstack([self.row_facts, self.row_fields]).tolist(),
             "namespace_bundles": dict(sorted(self.namespace_bundles.items())),
             "overrides": [wish.to_json() for wish in self.overrides],
@@ -108,8 +203,8 @@ class Frame:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Frame:
-        """The frame that `to_json` wrote; raises BadRecord when its columns are not those of this version."""
-        expected = (["broker", *_broker_columns()], ["bundle", *BUNDLE_FACTS], [*ROW_FACTS, *BUNDLE_FIELDS])
+        """Read what `to_json` wrote; raises BadRecord when its columns are not those of this version."""
+        expected = (_BROKER_COLUMNS, _BUNDLE_COLUMNS, _ROW_COLUMNS)
         found = tuple(list(stored[key]) for key in ("broker_columns", "bundle_columns", "row_columns"))
         if found != expected:
             raise BadRecord("frame_columns", f"{found} were stored, this version reads {expected}: replay with its own")
@@ -135,46 +230,10 @@ class Frame:
         )
 
 
-def tabulate(
-    state: ClusterState, brokers: Columns, bundles: Columns, at_ms: int, lagging: Collection[str] = ()
-) -> Frame:
-    """The frame of a moment: the journal's state joined with the short averages of brokers and bundles.
-
-    `brokers` and `bundles` hold one array a column of the tables broker_load and bundle_load (LATENCIES may be left
-    out); `lagging` names brokers that must be granted nothing. Raises BadRecord for a missing column or columns of
-    unequal length.
-    """
-    _check(brokers, "broker_load", ("broker", "incarnation", "reports", "last_event_ms", *_MEASURED))
-    _check(bundles, "bundle_load", ("bundle", "broker", "reports", *BUNDLE_FIELDS))
-    told = np.flatnonzero(bundles["bundle"] != TAIL)
-    told = told[bundles["reports"][told] > 0]
-    ids = _broker_ids(state, brokers, bundles["broker"][told])
-    index = {broker: i for i, broker in enumerate(ids)}
-    facts, usage, limit, totals, latencies = _broker_arrays(state, brokers, ids, index, lagging)
-
-    names, bundle = np.unique(bundles["bundle"][told].astype(object), return_inverse=True)
-    reporter = np.fromiter((index[b] for b in bundles["broker"][told].tolist()), np.int64, len(told))
-    row_facts = np.column_stack([bundle.astype(np.int64), reporter, bundles["reports"][told].astype(np.int64)])
-    row_fields = _quantise(bundles, BUNDLE_FIELDS, FIELD_SCALES, 0)[told]
-    order = np.lexsort((row_facts[:, 1], row_facts[:, 0]))
-    row_facts, row_fields = row_facts[order], row_fields[order]
-    names_told = tuple(names.tolist())
-    return Frame(
-        at_ms=int(at_ms),
-        mode=state.mode,
-        brokers=ids,
-        broker_facts=facts,
-        usage=usage,
-        limit=limit,
-        totals=totals,
-        bundles=names_told,
-        bundle_facts=_bundle_facts(state, names_told, row_facts, index),
-        row_facts=row_facts,
-        row_fields=row_fields,
-        namespace_bundles=_namespace_counts(state, names_told),
-        overrides=tuple(wish for wish in state.overrides.values() if wish.holds(at_ms)),
-        latencies=latencies,
-    )
+def place_of(names: Sequence[Name], name: Name) -> int | None:
+    """The index of a name among sorted names; None where it is not among them."""
+    at = bisect_left(names, name)
+    return at if at < len(names) and names[at] == name else None
 
 
 def namespace_of_bundle(name: str) -> str:
@@ -184,113 +243,23 @@ def namespace_of_bundle(name: str) -> str:
 
 @lru_cache(maxsize=4)
 def namespaces_of(bundles: tuple[str, ...]) -> tuple[tuple[str, ...], Ints]:
-    """The namespaces of these bundles, sorted, and [N] which of them each is of. The newest clusters are remembered."""
+    """The sorted namespaces of these bundles, and [N] the index of each bundle's. Keeps the newest clusters."""
     spaces, codes = np.unique(np.array([namespace_of_bundle(name) for name in bundles], object), return_inverse=True)
     codes = codes.astype(np.int64)
     codes.flags.writeable = False
     return tuple(spaces.tolist()), codes
 
 
-def _broker_columns() -> list[str]:
-    return [*BROKER_FACTS, *_MEASURED]
-
-
 def _matrix(rows: Sequence[Sequence[int]], width: int) -> Ints:
     return np.array(rows, dtype=np.int64).reshape(len(rows), width)
 
 
-def _check(columns: Columns, table: str, needed: Sequence[str]) -> None:
-    missing = [name for name in needed if name not in columns]
-    if missing:
-        raise BadRecord("round_input", f"{table} lacks {', '.join(missing)}: read all columns of the table")
-    lengths = {len(columns[name]) for name in needed}
-    if len(lengths) > 1:
-        raise BadRecord("round_input", f"columns of {table} have {sorted(lengths)} rows: read them in one go")
-
-
-def _broker_ids(state: ClusterState, brokers: Columns, reporters: NDArray[Any]) -> tuple[str, ...]:
-    """Living brokers and all that are still heard of; a dead one that fell silent is history."""
-    living = {broker.id for broker in state.live_brokers()}
-    return tuple(sorted(living | set(brokers["broker"].tolist()) | set(reporters.tolist())))
-
-
-def quantised(values: NDArray[Any], scales: float | NDArray[np.float64], unknown: int) -> Ints:
-    """Integers of values x scales; what is not finite or below zero becomes `unknown`."""
-    scaled = values * scales
-    known = np.isfinite(scaled) & (scaled >= 0)
-    return np.where(known, np.rint(np.clip(np.where(known, scaled, 0), 0, _LARGEST)), unknown).astype(np.int64)
-
-
-def _quantise(columns: Columns, names: Sequence[str], scales: Sequence[int], unknown: int) -> Ints:
-    """[rows x names] integers; what is not finite or below zero becomes `unknown`."""
-    size = len(columns[names[0]])
-    result = np.empty((size, len(names)), np.int64)
-    for at, (name, scale) in enumerate(zip(names, scales, strict=True)):
-        result[:, at] = quantised(np.asarray(columns[name], np.float64), scale, unknown)
+def _matrix_of(names: Sequence[str], columns: Facts, rows: int) -> Ints:
+    """[rows x names] of columns by name."""
+    unknown = [name for name in columns if name not in names]
+    if unknown:
+        raise ValueError(f"{', '.join(unknown)}: the columns are {', '.join(names)}")
+    result = np.zeros((rows, len(names)), np.int64)
+    for name, values in columns.items():
+        result[:, names.index(name)] = values
     return result
-
-
-def _broker_arrays(
-    state: ClusterState, brokers: Columns, ids: tuple[str, ...], index: Mapping[str, int], lagging: Collection[str]
-) -> tuple[Ints, Ints, Ints, Ints, Ints | None]:
-    """Facts [B x BROKER_FACTS], usage and limit [B x R], totals [B x F], latencies of every broker in `ids`."""
-    facts = np.zeros((len(ids), len(BROKER_FACTS)), np.int64)
-    for at, name in enumerate(ids):
-        record = state.brokers.get(name)
-        if record is not None:
-            alive = state.alive(record.session)
-            facts[at, :5] = (record.session.incarnation, 1, alive, record.drained, record.leaving)
-        facts[at, 5] = name in lagging
-    broker = np.fromiter((index[b] for b in brokers["broker"].tolist()), np.int64, len(brokers["broker"]))
-    incarnation = np.asarray(brokers["incarnation"], np.int64)
-    last_event = np.asarray(brokers["last_event_ms"], np.int64)
-    order = np.lexsort((last_event, incarnation, broker))
-    order = order[(facts[broker[order], 1] == 0) | (facts[broker[order], 0] == incarnation[order])]
-    newest = order[np.append(broker[order][1:] != broker[order][:-1], True)] if len(order) else order
-    where = broker[newest]
-    facts[where, 0] = incarnation[newest]
-    facts[where, 6] = np.asarray(brokers["reports"], np.int64)[newest]
-    facts[where, 7] = last_event[newest]
-
-    usage = np.full((len(ids), len(RESOURCES)), UNKNOWN, np.int64)
-    limit = usage.copy()
-    totals = np.zeros((len(ids), len(BUNDLE_FIELDS)), np.int64)
-    usage[where] = _quantise(brokers, [f"{r}_usage" for r in RESOURCES], RESOURCE_SCALES, UNKNOWN)[newest]
-    limit[where] = _quantise(brokers, [f"{r}_limit" for r in RESOURCES], RESOURCE_SCALES, UNKNOWN)[newest]
-    limit[limit == 0] = UNKNOWN
-    totals[where] = _quantise(brokers, BUNDLE_FIELDS, FIELD_SCALES, 0)[newest]
-    latencies = None
-    if all(name in brokers for name in LATENCIES):
-        latencies = np.full((len(ids), len(LATENCIES)), UNKNOWN, np.int64)
-        latencies[where] = _quantise(brokers, LATENCIES, (_US_A_MS,) * len(LATENCIES), UNKNOWN)[newest]
-    return facts, usage, limit, totals, latencies
-
-
-def _bundle_facts(state: ClusterState, names: tuple[str, ...], row_facts: Ints, index: Mapping[str, int]) -> Ints:
-    """[N x BUNDLE_FACTS]. The journal's word on the owner wins; without one the broker that reported most often."""
-    facts = np.zeros((len(names), len(BUNDLE_FACTS)), np.int64)
-    by_reports = np.lexsort((-row_facts[:, 1], row_facts[:, 2], row_facts[:, 0]))
-    facts[row_facts[by_reports, 0], 0] = row_facts[by_reports, 1]  # the last one written has the most reports
-    records = list(map(state.bundles.get, names))
-    for at, record in enumerate(records):
-        if record is not None:
-            facts[at] = ownership_facts(record, index)
-    return facts
-
-
-def ownership_facts(record: Ownership, index: Mapping[str, int]) -> tuple[int, int, int, int]:
-    """Owner, status, epoch, moved_at_ms. What is under way counts as done: the load is where it goes."""
-    flying = record.state in IN_FLIGHT
-    party = record.to if flying and record.state is not State.SPLITTING else record.by
-    owner = index.get(party.broker, NOBODY) if party is not None else NOBODY
-    status = OWNED if record.state is State.OWNED else MOVING if flying else UNOWNED
-    return owner, status, record.epoch, record.moved_at_ms
-
-
-def _namespace_counts(state: ClusterState, names: tuple[str, ...]) -> dict[str, int]:
-    """Bundles of every namespace heard of: the journal's count, or what was reported where it knows none."""
-    spaces, reported = np.unique(np.array([namespace_of_bundle(n) for n in names], object), return_counts=True)
-    counts = dict(zip(spaces.tolist(), reported.tolist(), strict=True))
-    splitting = Counter(r.bundle.namespace for r in state.bundles.values() if r.state is State.SPLITTING)
-    known = state.namespaces
-    return {ns: len(known[ns]) + splitting[ns] if ns in known else int(n) for ns, n in counts.items()}

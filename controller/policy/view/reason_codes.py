@@ -1,4 +1,4 @@
-"""Reasons as small integers, for arrays of them: an index into REASONS, or ALLOWED where nothing forbids."""
+"""Reasons as small integers, for arrays: an index into REASONS, or ALLOWED where no rule forbids."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from controller.domain.decision import Reason
 
 REASONS = tuple(Reason)
 CODES = {reason: code for code, reason in enumerate(REASONS)}
-ALLOWED = -1  # in the *_block arrays: nothing forbids it
+ALLOWED = -1  # in the *_block arrays: no rule forbids it
 
 Ints = NDArray[np.int64]
 
 
-def counted(codes: Ints) -> dict[str, int]:
-    """Reason -> how often."""
+def count_reasons(codes: Ints) -> dict[str, int]:
+    """Reason -> how often it occurs among the codes."""
     found, counts = np.unique(codes, return_counts=True)
     return {REASONS[code].value: n for code, n in zip(found.tolist(), counts.tolist(), strict=True)}
 
 
-def most_common(codes: Ints) -> Reason:
-    """The reason that most of these have; there must be one."""
+def most_common_reason(codes: Ints) -> Reason:
+    """The reason that most of the codes name; at least one code."""
     found, counts = np.unique(codes, return_counts=True)
     return REASONS[int(found[int(np.argmax(counts))])]

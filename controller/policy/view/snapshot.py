@@ -1,8 +1,8 @@
 """The arrays a strategy sees: one moment of the whole cluster, moves under way counted as done.
 
-`build` is the way in from tables; `from_frame` the one that a replay takes too. Sufficiency and constraints return a
-copy with `*_block` filled in; a strategy never looks at anything else. All arrays are aligned with `brokers` (sorted
-ids) or `bundles` (sorted names), columns with `RESOURCES` and `BUNDLE_FIELDS`.
+`from_frame` makes a snapshot, in a round and in its replay. Sufficiency, constraints and pacing return copies with the
+`*_block` arrays, `rules` and `quota` filled in; a strategy looks at nothing else. All arrays are aligned with `brokers`
+(sorted ids) or `bundles` (sorted names), their columns with `RESOURCES` or `BUNDLE_FIELDS`.
 
 A short average covers a minute, and a bundle may have changed hands within it. So each report "broker r carried bundle
 b" counts for the bundle's owner: the part of r's average that came from b is taken off r and put on the owner.
@@ -10,9 +10,9 @@ b" counts for the bundle's owner: the part of r's average that came from b is ta
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +21,74 @@ from controller.domain.load import FIELD_SCALES, RESOURCE_SCALES, SCORE_UNIT
 from controller.domain.settings.policy import PolicySettings
 from controller.domain.state import ClusterState
 from controller.policy.view.costs import Floats, costs, unit_costs
-from controller.policy.view.frame import MOVING, NOBODY, UNOWNED, Columns, Frame, Ints, tabulate
-from controller.policy.view.journal_counts import rule_facts
-from controller.policy.view.placement_rules import PlacementRules
-from controller.policy.view.quota import UNBOUND, Room
+from controller.policy.view.frame import MOVING, NOBODY, UNOWNED, Frame, Ints, place_of
 from controller.policy.view.reason_codes import ALLOWED
+from controller.policy.view.tabulate import Columns, count_rule_facts, tabulate
+
+Bools = NDArray[np.bool_]
 
 NO_SCORE = -1
+NO_GROUP = -1
+FULL_PACE = 1000  # permille
+UNLIMITED = 2**31
+
+
+class MoveQuota(NamedTuple):
+    """How many moves the rate limits let a strategy choose, so that none it counts on is held back afterwards.
+
+    `brokers`: [B] moves that each may take part in; None: no limit. `cluster`: moves of all. `pace`: permille of the
+    strategy's own budget; below FULL_PACE after failed moves.
+    """
+
+    brokers: Ints | None = None
+    cluster: int = UNLIMITED
+    pace: int = FULL_PACE
+
+    def remaining(self, brokers: int) -> Ints:
+        """[B] moves of each broker, to be counted down while moves are chosen."""
+        return np.full(brokers, UNLIMITED, np.int64) if self.brokers is None else self.brokers.copy()
+
+    def allow(self, wanted: int) -> int:
+        """How many of the moves that a strategy allows itself it may choose."""
+        paced = wanted if self.pace == FULL_PACE else max(1, wanted * self.pace // FULL_PACE)
+        return min(paced if wanted else 0, self.cluster)
+
+
+UNLIMITED_QUOTA = MoveQuota()
+
+
+@dataclass(frozen=True, eq=False)
+class PlacementRules:
+    """Isolation, anti-affinity and the cap on bundles as tables: K kinds of namespaces, G groups, B brokers, N bundles.
+
+    A *kind* stands for all namespaces with the same isolation policy (placement/isolation.py), so that [K x B] says
+    what a [namespaces x B] matrix would. placement/rules.py makes the tables and keeps them up to date.
+    """
+
+    kind: Ints  # [N] of the bundle's namespace
+    allowed: Bools  # [K x B] isolation allows the broker as a target
+    may_stay: Bools  # [K x B] isolation lets what is there stay
+    pools: tuple[Bools, ...]  # [B] each: brokers that can share work, each in one pool; those in none take nothing
+    policies: tuple[str, ...]  # names; the last kind has none
+    group: Ints  # [N] anti-affinity group, or NO_GROUP
+    spread: Ints  # [G x B] bundles of the group
+    domain: Ints | None  # [B] failure domain; None: there are none
+    open: Bools  # [B] may take something at all
+    max_bundles: int | None
+    held: Ints  # [B] bundles
+
+    def has_policy(self, bundle: int) -> bool:
+        """Whether an isolation policy or an anti-affinity group covers the bundle."""
+        return bool(self.kind[bundle] < len(self.policies) or self.group[bundle] != NO_GROUP)
+
+    def policy_name(self, bundle: int) -> str:
+        """The isolation policy of the bundle's namespace; empty for a shared one."""
+        at = int(self.kind[bundle])
+        return self.policies[at] if at < len(self.policies) else ""
+
+    def find_violations(self, owner: Ints) -> Bools:
+        """[N] whether isolation forbids the bundle where it is."""
+        return np.asarray((owner != NOBODY) & ~self.may_stay[self.kind, owner])
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,33 +100,33 @@ class Snapshot:
     weights: Floats  # [R]
     brokers: tuple[str, ...]
     incarnation: Ints  # [B]
-    known: NDArray[np.bool_]  # [B] the journal has a registration
-    alive: NDArray[np.bool_]  # [B] its session's lease lives
+    known: Bools  # [B] the journal has a registration
+    alive: Bools  # [B] its session's lease lives
     reports: Ints  # [B] in the short window
-    last_event_ms: Ints  # [B] 0: never heard of
+    last_event_ms: Ints  # [B] 0: never heard from
     usage: Floats  # [B x R] NaN unknown
     limit: Floats  # [B x R] NaN unknown
     utilisation: Floats  # [B x R] fraction of the limit, NaN unknown
     score: Ints  # [B]
     totals: Floats  # [B x F]
-    source_block: Ints  # [B] why it may not give anything away
-    target_block: Ints  # [B] why it may not take anything
+    source_block: Ints  # [B] why it must not give anything away
+    target_block: Ints  # [B] why it must not take anything
     bundles: tuple[str, ...]
     owner: Ints  # [N] index into brokers, NOBODY
     epoch: Ints  # [N] 0 where the journal knows nothing of the bundle
     moved_at_ms: Ints  # [N] 0: no round ever moved it
-    in_flight: NDArray[np.bool_]  # [N]
-    unowned: NDArray[np.bool_]  # [N] the journal says free or retired
-    displaced: NDArray[np.bool_]  # [N] somebody other than the owner reported it
+    in_flight: Bools  # [N]
+    unowned: Bools  # [N] the journal says free or retired
+    displaced: Bools  # [N] a broker other than the owner reported it
     fields: Floats  # [N x F]
     cost: Floats  # [N x R] estimated usage on its broker
-    bundle_block: Ints  # [N] why it may not be moved
-    room: Room = UNBOUND  # how many moves pacing lets a strategy choose
-    rules: PlacementRules | None = None  # which bundle may go to which broker; None: nothing is configured
+    bundle_block: Ints  # [N] why it must not be moved
+    quota: MoveQuota = UNLIMITED_QUOTA
+    rules: PlacementRules | None = None  # None: no rule of placement is configured
 
     @property
-    def eligible(self) -> NDArray[np.bool_]:
-        """[B] whose scores make the mean: those that may take part in the round at all."""
+    def eligible(self) -> Bools:
+        """[B] whether the broker takes part in the round, and so in the mean of scores."""
         return np.asarray(self.source_block == ALLOWED)
 
     def bundles_of(self, broker: int) -> Ints:
@@ -73,9 +134,8 @@ class Snapshot:
         return np.flatnonzero(self.owner == broker)
 
     def place_of(self, bundle: str) -> int | None:
-        """The bundle's index, if it is known."""
-        at = bisect_left(self.bundles, bundle)
-        return at if at < len(self.bundles) and self.bundles[at] == bundle else None
+        """The bundle's index, or None for a bundle that the snapshot lacks."""
+        return place_of(self.bundles, bundle)
 
 
 def build(
@@ -88,7 +148,7 @@ def build(
 ) -> Snapshot:
     """The snapshot of a moment from the journal's state and the columns of broker_load and bundle_load."""
     frame = tabulate(state, brokers, bundles, at_ms, lagging)
-    return from_frame(replace(frame, rule_facts=rule_facts(state, frame, settings)), settings)
+    return from_frame(replace(frame, rule_facts=count_rule_facts(state, frame, settings)), settings)
 
 
 def from_frame(frame: Frame, settings: PolicySettings) -> Snapshot:
@@ -96,22 +156,22 @@ def from_frame(frame: Frame, settings: PolicySettings) -> Snapshot:
     usage = _unscaled(frame.usage, RESOURCE_SCALES)
     limit = _unscaled(frame.limit, RESOURCE_SCALES)
     totals = frame.totals / np.array(FIELD_SCALES, np.float64)
-    reports = frame.broker_facts[:, 6]
+    reports = frame.broker("reports")
     rows = _Rows(frame, usage, totals, reports)
-    usage, totals = rows.counted_for_owners(usage, totals)
+    usage, totals = rows.count_for_owners(usage, totals)
     weights = np.array(settings.weights.in_order())
-    status = frame.bundle_facts[:, 1]
+    status = frame.bundle("status")
     free = np.full(len(frame.brokers), ALLOWED, np.int64)
     return Snapshot(
         frame=frame,
         at_ms=frame.at_ms,
         weights=weights,
         brokers=frame.brokers,
-        incarnation=frame.broker_facts[:, 0],
-        known=frame.broker_facts[:, 1] == 1,
-        alive=frame.broker_facts[:, 2] == 1,
+        incarnation=frame.broker("incarnation"),
+        known=frame.broker("registered") == 1,
+        alive=frame.broker("alive") == 1,
         reports=reports,
-        last_event_ms=frame.broker_facts[:, 7],
+        last_event_ms=frame.broker("last_event_ms"),
         usage=usage,
         limit=limit,
         utilisation=utilisation(usage, limit),
@@ -120,9 +180,9 @@ def from_frame(frame: Frame, settings: PolicySettings) -> Snapshot:
         source_block=free,
         target_block=free,
         bundles=frame.bundles,
-        owner=frame.bundle_facts[:, 0],
-        epoch=frame.bundle_facts[:, 2],
-        moved_at_ms=frame.bundle_facts[:, 3],
+        owner=frame.bundle("owner"),
+        epoch=frame.bundle("epoch"),
+        moved_at_ms=frame.bundle("moved_at_ms"),
         in_flight=status == MOVING,
         unowned=status == UNOWNED,
         displaced=rows.displaced(),
@@ -154,15 +214,15 @@ def _unscaled(values: Ints, scales: tuple[int, ...]) -> Floats:
 
 
 class _Rows:
-    """The M rows of a frame as floats, with their costs and what of the reporter's average they made up."""
+    """The M rows of a frame as floats, with their costs and their share of the reporter's average."""
 
     def __init__(self, frame: Frame, usage: Floats, totals: Floats, reports: Ints) -> None:
-        self.bundle, self.reporter, self.reports = frame.row_facts.T
+        self.bundle, self.reporter, self.reports = frame.row("bundle"), frame.row("reporter"), frame.row("reports")
         self.count = len(frame.bundles)
-        self.owner = frame.bundle_facts[:, 0][self.bundle]
+        self.owner = frame.bundle("owner")[self.bundle]
         self.fields = frame.row_fields / np.array(FIELD_SCALES, np.float64)
         heard = reports[self.reporter] > 0
-        # of a reporter that says nothing of itself, the owner's reports tell how long a full window is
+        # where the reporter sent no report of itself, the owner's reports say how long a full window is
         window = np.where(heard, reports[self.reporter], reports[self.owner])
         self.share = np.minimum(1.0, self.reports / np.maximum(window, 1))
         self.cost = costs(unit_costs(usage, totals), np.where(heard, self.reporter, -1), self.share, self.fields)
@@ -170,21 +230,21 @@ class _Rows:
         self.moved = np.flatnonzero((self.owner != self.reporter) & (self.owner != NOBODY))
 
     def mean(self, values: Floats) -> Floats:
-        """[N x columns] mean over a bundle's reports, whoever sent them."""
+        """[N x columns] mean over all reports of a bundle."""
         if self._one_each:  # the same operations on the same numbers, without adding up anything
             return np.asarray(self.reports[:, None] * values / np.maximum(self.reports, 1)[:, None])
         weight = np.bincount(self.bundle, self.reports, self.count)
         sums = [np.bincount(self.bundle, self.reports * values[:, c], self.count) for c in range(values.shape[1])]
         return np.column_stack(sums) / np.maximum(weight, 1)[:, None]
 
-    def displaced(self) -> NDArray[np.bool_]:
-        """[N] whether somebody other than the owner reported the bundle."""
+    def displaced(self) -> Bools:
+        """[N] whether a broker other than the owner reported the bundle."""
         result = np.zeros(self.count, bool)
         result[self.bundle[self.moved]] = True
         return result
 
-    def counted_for_owners(self, usage: Floats, totals: Floats) -> tuple[Floats, Floats]:
-        """Usage and totals with every bundle's part moved from who reported it to who owns it."""
+    def count_for_owners(self, usage: Floats, totals: Floats) -> tuple[Floats, Floats]:
+        """Usage and totals with every bundle's part moved from its reporter to its owner."""
         part = self.share[self.moved, None]
         usage, totals = usage.copy(), totals.copy()
         for table, values in ((usage, part * self.cost[self.moved]), (totals, part * self.fields[self.moved])):

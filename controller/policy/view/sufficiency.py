@@ -1,4 +1,4 @@
-"""Which brokers have told enough to be judged. A silent broker is frozen alone; the round goes on for the rest.
+"""Which brokers have reported enough to be judged. A silent broker alone is left out; the round goes on for the rest.
 
 (Pulsar's TransferShedder skips the whole cluster when one broker has no load data.)
 """
@@ -18,7 +18,7 @@ MIN_REPORTS = 2  # a single report may be a start-up peak
 
 
 def assess(snapshot: Snapshot, settings: PolicySettings) -> Snapshot:
-    """Block as source and as target whoever lacks fresh load data.
+    """Block brokers without fresh load data, as sources and as targets.
 
     NO_LOAD_DATA: fewer than MIN_REPORTS in the window, or no weighted resource with a known usage and limit.
     OUTDATED_LOAD_DATA: the newest report is older than `max_report_age_ms` at the time of the round.

@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from controller.domain.decision import DecisionKind
 from controller.domain.load import BUNDLE_FIELDS, FIELD_SCALES, RESOURCE_SCALES, RESOURCES, UNKNOWN
 from controller.domain.settings.policy import PolicySettings, SplitSettings
+from controller.domain.state import LIVE
 from controller.policy.plan import Plan, make_plan
-from controller.policy.view.frame import BROKER_FACTS, Frame, Ints, quantised
+from controller.policy.view.frame import OWNED, Frame, Ints
 from controller.policy.view.snapshot import from_frame
+from controller.policy.view.tabulate import quantise
 
 Floats = NDArray[np.float64]
 Random = np.random.Generator
@@ -202,31 +204,29 @@ def frame_of(
     at_ms: int,
 ) -> Frame:  # fmt: skip
     """What a round would read: brokers that report twelve times a minute, bundles whose owners the journal knows."""
-    brokers, bundles = np.flatnonzero(alive), np.arange(len(owner))
+    brokers = np.flatnonzero(alive)
     place = np.full(len(alive), -1)
     place[brokers] = np.arange(len(brokers))
-    facts = np.zeros((len(brokers), len(BROKER_FACTS)), np.int64)
-    facts[:] = (1, 1, 1, 0, 0, 0, REPORTS, at_ms - 1_000)
     usage = np.column_stack([np.bincount(owner, c, len(alive)) for c in costs_of(fields).T])[brokers]
     totals = np.column_stack([np.bincount(owner, c, len(alive)) for c in fields.T])[brokers]
     limits = world.limits()[brokers]
     usage[~np.isfinite(limits)] = np.nan
     held = place[owner]
-    return Frame(
-        at_ms=at_ms,
-        mode="live",
-        brokers=tuple(map(broker_name, brokers.tolist())),
-        broker_facts=facts,
+    return Frame.of(
+        at_ms,
+        LIVE,
+        tuple(map(broker_name, brokers.tolist())),
+        names,
+        broker={"incarnation": 1, "registered": 1, "alive": 1, "reports": REPORTS, "last_event_ms": at_ms - 1_000},
+        bundle={"owner": held, "status": OWNED, "epoch": 1, "moved_at_ms": moved_at},
+        row={"bundle": np.arange(len(owner)), "reporter": held, "reports": REPORTS},
         usage=_whole(usage, RESOURCE_SCALES),
         limit=_whole(limits, RESOURCE_SCALES),
         totals=_whole(totals, FIELD_SCALES),
-        bundles=names,
-        bundle_facts=np.column_stack([held, np.zeros_like(held), np.ones_like(held), moved_at]),
-        row_facts=np.column_stack([bundles, held, np.full(len(owner), REPORTS)]),
         row_fields=_whole(fields, FIELD_SCALES),
         namespace_bundles={f"field/ns{at:04d}": 16 for at in range((len(owner) + 15) // 16)},
     )
 
 
 def _whole(values: NDArray[Any], scales: tuple[int, ...]) -> Ints:
-    return quantised(values, np.array(scales, np.float64), UNKNOWN)
+    return quantise(values, np.array(scales, np.float64), UNKNOWN)

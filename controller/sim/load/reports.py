@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from controller.domain.errors import ConfigError
 from controller.domain.load import BUNDLE_FIELDS, RESOURCES
-from controller.policy.view.frame import Columns
+from controller.policy.view.tabulate import Columns
 from controller.sim.load.cost_model import FIELD, Floats
 from controller.sim.load.workloads import Ints
 from controller.sim.load.world import Moment

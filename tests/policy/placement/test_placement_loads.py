@@ -18,9 +18,8 @@ from controller.domain.ownership import Ownership, State
 from controller.domain.ring import initial_bundles
 from controller.domain.round_loads import RoundLoads
 from controller.domain.settings.placement import AntiAffinityGroup, PlacementSettings
-from controller.policy.placement.assignment import Placement
-from controller.policy.placement.limits import PlacementLimits
-from controller.policy.placement.loads import WhatIf
+from controller.policy.placement.assignment import Assigner, AssignmentRules
+from controller.policy.placement.loads import ExpectedLoads
 from controller.policy.round import run_with_challengers
 
 
@@ -58,23 +57,23 @@ class World:
         self, loads: RoundLoads, rules: PlacementSettings | None = None, max_bundles: int | None = None
     ) -> None:
         self.index = Holdings()
-        self.model = WhatIf(loads)
+        self.model = ExpectedLoads(loads)
         limits = None
         if rules is not None or max_bundles is not None:
             versions = dict.fromkeys(loads.brokers)
-            limits = PlacementLimits(rules or PlacementSettings(), max_bundles, versions, lambda: self.index)
-        self.placement = Placement(lambda: self.index, dict.fromkeys(loads.brokers, 0.0), limits, self.model)
+            limits = AssignmentRules(rules or PlacementSettings(), max_bundles, versions, lambda: self.index)
+        self.placement = Assigner(lambda: self.index, dict.fromkeys(loads.brokers, 0.0), limits, self.model)
 
     def place(self, bundle: Bundle) -> str:
-        found = self.placement.weigh(bundle.namespace, bundle=str(bundle))
-        assert found[0].told(found[0])["lost_by"] == ""
+        found = self.placement.rank_candidates(bundle.namespace, bundle=str(bundle))
+        assert found[0].to_evidence(found[0])["lost_by"] == ""
         self.put(bundle, found[0].broker)
         return found[0].broker
 
     def put(self, bundle: Bundle, broker: str) -> None:
         self.index.replace(None, Ownership(bundle, State.OWNED, 1, by=Session(broker, 1, "n", 1)))
-        self.model.moved(str(bundle), None, broker)
-        self.placement.moved(bundle.namespace, None, broker)
+        self.model.note_move(str(bundle), None, broker)
+        self.placement.note_move(bundle.namespace, None, broker)
 
     def heaviest_first(self, bundles: Sequence[Bundle]) -> list[Bundle]:
         return sorted(bundles, key=lambda b: (-self.model.weight(str(b)), b))
@@ -115,9 +114,9 @@ def test_an_overloaded_broker_gets_something_only_when_all_are() -> None:
     bundle = Bundle("t/n", 0, 0xFFFFFFFF)
     limits = {"huge": 100.0, "b2": 1.0}
     world = World(told({"huge": 86.0, "b2": 0.84}, {str(bundle): 0.1}, limits=limits))
-    found = world.placement.weigh("t/n", bundle=str(bundle))
+    found = world.placement.rank_candidates("t/n", bundle=str(bundle))
     assert [one.broker for one in found] == ["b2", "huge"], "although b2 would be the fuller one"
-    assert found[1].told(found[0]) == {"target": "huge", "lost_by": "101_overloaded", "target_after": 8610}
+    assert found[1].to_evidence(found[0]) == {"target": "huge", "lost_by": "101_overloaded", "target_after": 8610}
     full = World(told({"huge": 86.0, "b2": 0.9}, {str(bundle): 0.1}, limits=limits))
     assert full.place(bundle) == "huge"
 
@@ -142,8 +141,9 @@ def test_a_cap_on_topics_holds_where_loads_are_known() -> None:
     bundles = initial_bundles("t/n", 4)
     load = told({"b1": 0.1, "b2": 0.5}, {str(b): 0.01 for b in bundles}, topics={"b1": 48, "b2": 7}, most_topics=50)
     assert Counter(map(World(load).place, bundles)) == {"b1": 2, "b2": 2}
-    (first, second) = World(told({"b1": 0.1, "b2": 0.5}, {}, topics={"b1": 50}, most_topics=50)).placement.weigh("t/n")
-    assert (first.broker, second.told(first)["lost_by"]) == ("b2", Reason.BROKER_CAP.value)
+    world = World(told({"b1": 0.1, "b2": 0.5}, {}, topics={"b1": 50}, most_topics=50))
+    (first, second) = world.placement.rank_candidates("t/n")
+    assert (first.broker, second.to_evidence(first)["lost_by"]) == ("b2", Reason.BROKER_CAP.value)
 
 
 def test_a_cap_on_bundles_comes_before_loads() -> None:
@@ -161,20 +161,20 @@ def test_an_anti_affinity_group_comes_before_loads() -> None:
 
 def test_a_restarted_broker_is_empty_and_an_unknown_one_is_average() -> None:
     load = told({"b1": 0.6, "b2": 0.4, "dumb": np.nan}, {"t/n/0x00000000_0xffffffff": 0.1})
-    model = WhatIf(load)
+    model = ExpectedLoads(load)
     assert model.standing("dumb").score == pytest.approx(0.5)
-    model.emptied("b1")
+    model.note_restart("b1")
     assert model.standing("b1").score == 0.0
     assert model.standing("came-later").score == 0.0
-    model.moved("t/n/0x00000000_0xffffffff", "b2", "b1")
+    model.note_move("t/n/0x00000000_0xffffffff", "b2", "b1")
     assert (model.standing("b1").score, model.standing("b2").score) == pytest.approx((0.1, 0.3), abs=1e-6)
 
 
 def test_halves_of_a_split_bundle_carry_half_of_it() -> None:
     parent = Bundle("t/n", 0, 0xFFFFFFFF)
     halves = [str(half) for half in parent.split_at(parent.middle())]
-    model = WhatIf(told({"b1": 0.6}, {str(parent): 0.4}))
-    model.split(str(parent), halves)
+    model = ExpectedLoads(told({"b1": 0.6}, {str(parent): 0.4}))
+    model.note_split(str(parent), halves)
     assert [model.cost(half) for half in halves] == [pytest.approx((0.2,))] * 2
 
 
@@ -186,7 +186,7 @@ def test_a_round_hands_over_what_it_knew() -> None:
     result = built.round()
     assert result.loads is not None
     assert (result.loads.round_id, result.loads.state_seq) == (result.round_id, 7)
-    model = WhatIf(pickle.loads(pickle.dumps(result.loads)))
+    model = ExpectedLoads(pickle.loads(pickle.dumps(result.loads)))
     assert [round(model.standing(b).score, 2) for b in ("b0", "b1", "b2", "b3")] == [0.45, 0.35, 0.0, 0.0]
     assert model.known(moved)
     assert model.weight(moved) == pytest.approx(0.15, abs=0.001)
@@ -201,7 +201,7 @@ def test_a_broker_that_has_not_reported_yet_has_what_its_bundles_cost() -> None:
         built.state.put(replace(built.state.bundles[name], by=to))
     result = built.round()
     assert result.loads is not None
-    model = WhatIf(result.loads)
+    model = ExpectedLoads(result.loads)
     assert model.standing("b2").score == pytest.approx(0.2, abs=0.01)
 
 

@@ -20,10 +20,10 @@ from controller.domain.ids import Bundle
 from controller.domain.overrides import Override
 from controller.domain.settings.placement import AntiAffinityGroup, FailureDomain, IsolationPolicy, PlacementSettings
 from controller.domain.settings.policy import PolicySettings
+from controller.policy.decisions import make_transfer
 from controller.policy.round import replay_round
 from controller.policy.strategies import STRATEGIES
 from controller.policy.strategies.base import StrategyOutcome, score_rows
-from controller.policy.transfer_decision import transfer_decision
 from controller.policy.view.reason_codes import ALLOWED
 from controller.policy.view.snapshot import Snapshot
 from controller.pulsar.placement import filters
@@ -379,7 +379,7 @@ def check_moves(made: ClusterBuilder, result: RoundResult) -> None:
             choice = {name for name in candidates if name in open_} | ({source} & set(candidates))
             assert target in filters.by_anti_affinity(sorted(choice), counts, homes), (move, counts)
         owner[str(move.bundle)] = target
-        begun ^= {str(move.bundle), str(move.exchanged_with)} if move.exchanged_with else set()
+        begun ^= {str(move.bundle), str(move.swapped_with)} if move.swapped_with else set()
         if begun:  # the other half is still to come
             continue
         before, held = held, Counter(owner.values())
@@ -417,7 +417,7 @@ class Rogue:
             if target not in (-1, int(snapshot.owner[at])):
                 way = int(snapshot.owner[at]), target
                 moved.append(
-                    transfer_decision(snapshot, at, way, [0, 0], [0, 0], reason=Reason.ABOVE_MEAN, strategy="rogue")
+                    make_transfer(snapshot, at, way, [0, 0], [0, 0], reason=Reason.ABOVE_MEAN, strategy="rogue")
                 )
         nobody = np.zeros(len(snapshot.brokers), bool)
         reasons = dict.fromkeys(range(len(nobody)), Reason.BALANCED)

@@ -68,17 +68,17 @@ def clusters(draw: st.DrawFn) -> ClusterBuilder:
 
 def test_both_halves_of_an_exchange_list_what_their_own_broker_could_have_given_with_the_chosen_one_first() -> None:
     four_equal_and_two_hot = next(case for case in CASES if case.name == "V04")
-    halves = [move for move in play(four_equal_and_two_hot, "steady").moves if move.exchanged_with]
+    halves = [move for move in play(four_equal_and_two_hot, "steady").moves if move.swapped_with]
     assert len(halves) >= 4
     for leaving, returning in zip(halves[::2], halves[1::2], strict=True):
         assert (leaving.source, leaving.target) == (returning.target, returning.source)
         offered = {}
         for half in (leaving, returning):
             exchanges = [pair for pair in half.evidence["pairs"] if "in_exchange_for" in pair]
-            chosen = {"bundle": half.bundle, "target": half.target, "in_exchange_for": half.exchanged_with}
+            chosen = {"bundle": half.bundle, "target": half.target, "in_exchange_for": half.swapped_with}
             assert {name: exchanges[0][name] for name in chosen} == chosen
             assert exchanges[0]["lost_by"] == ""
-            assert {(e["target"], e["in_exchange_for"]) for e in exchanges} == {(half.target, half.exchanged_with)}
+            assert {(e["target"], e["in_exchange_for"]) for e in exchanges} == {(half.target, half.swapped_with)}
             predicted = exchanges[0]["source_after"], exchanges[0]["target_after"]
             assert [p / SCORE_UNIT for p in predicted] == [half.after[str(half.source)], half.after[str(half.target)]]
             offered[half.source] = {e["bundle"] for e in exchanges}

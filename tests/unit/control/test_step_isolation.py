@@ -17,8 +17,7 @@ from controller.domain.ids import Bundle, Session
 from controller.domain.ownership import Ownership, State
 from controller.domain.ring import initial_bundles
 from controller.domain.settings.placement import AntiAffinityGroup, FailureDomain, IsolationPolicy, PlacementSettings
-from controller.policy.placement.assignment import Placement
-from controller.policy.placement.limits import PlacementLimits
+from controller.policy.placement.assignment import Assigner, AssignmentRules
 from controller.pulsar.placement import filters
 from tests.examples import examples
 from tests.unit.control.step_driver import StepDriver, with_settings
@@ -221,8 +220,8 @@ def test_placement_chooses_as_the_filters_would_one_after_the_other(seed: int) -
     cap = dice.choice((None, 2, 4))
     scores = {name: dice.random() for name in NAMES if dice.random() < 0.8}
     index, records = Holdings(), dict[Bundle, Ownership]()
-    limits = PlacementLimits(rules, cap, dict.fromkeys(scores), lambda: index)
-    placement = Placement(lambda: index, scores, limits)
+    limits = AssignmentRules(rules, cap, dict.fromkeys(scores), lambda: index)
+    placement = Assigner(lambda: index, scores, limits)
     for _ in range(60):
         bundle = dice.choice(BUNDLES)
         old = records.get(bundle)
@@ -236,4 +235,4 @@ def test_placement_chooses_as_the_filters_would_one_after_the_other(seed: int) -
         index.replace(old, new)
         records[bundle] = new
         if leaving != target:
-            placement.moved(bundle.namespace, leaving, target)
+            placement.note_move(bundle.namespace, leaving, target)

@@ -15,7 +15,7 @@ import numpy as np
 from controller.domain.decision import Reason
 from controller.domain.load import SCORE_UNIT
 from controller.domain.settings.policy import PolicySettings
-from controller.policy.placement.constraints import over_caps
+from controller.policy.placement.constraints import exceeds_caps
 from controller.policy.view.frame import Ints
 from controller.policy.view.reason_codes import ALLOWED, CODES, REASONS
 from controller.policy.what_if import Model
@@ -78,10 +78,10 @@ def plausible_targets(
     """The least loaded targets that some of the bundles might fit, by index, and how many others lost by which rule."""
     block = model.snapshot.target_block.copy()
     block[source] = CODES[Reason.STALE_DECISION]  # itself: left out below and not counted
-    if model.tally is not None and len(bundles):
-        reached = np.logical_or.reduce(model.tally.targets_of(bundles))
+    if model.placement_state is not None and len(bundles):
+        reached = np.logical_or.reduce(model.placement_state.targets_of(bundles))
         block = np.where((block == ALLOWED) & ~reached, CODES[Reason.ISOLATION], block)
-    full = over_caps(model.totals, settings.caps, reached=True)
+    full = exceeds_caps(model.totals, settings.caps, reached=True)
     block = np.where((block == ALLOWED) & full, CODES[Reason.BROKER_CAP], block)
     ceiling = int(model.means()[source]) + round(settings.shed.target_margin * SCORE_UNIT)
     block = np.where((block == ALLOWED) & (model.score >= ceiling), CODES[Reason.TARGET_ABOVE_MEAN], block)
@@ -111,8 +111,8 @@ def evaluate(model: Model, source: int, bundles: Ints, targets: Ints, settings: 
         (target_after > after + margin, Reason.WOULD_NOT_IMPROVE),
     )
     rule = np.select([hit for hit, _ in rules], [CODES[reason] for _, reason in rules], ALLOWED)
-    if model.tally is not None:
-        forbidden = model.tally.codes(bundles, targets)
+    if model.placement_state is not None:
+        forbidden = model.placement_state.codes(bundles, targets)
         rule = np.where(forbidden != ALLOWED, forbidden, rule)
     below = np.asarray(after < mean, np.int64)
     distance = np.minimum(np.abs(after - mean), _TOP)
@@ -126,4 +126,4 @@ def _breaks_cap(model: Model, bundles: Ints, targets: Ints, settings: PolicySett
     if caps.max_topics is None and caps.max_bundle_memory_bytes is None and caps.max_throughput_bytes_per_s is None:
         return np.zeros((len(bundles), len(targets)), bool)
     totals = model.totals[targets][None, :, :] + model.snapshot.fields[bundles][:, None, :]
-    return over_caps(totals, caps)
+    return exceeds_caps(totals, caps)

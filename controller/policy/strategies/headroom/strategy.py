@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from controller.domain.decision import Decision, DecisionKind, Label, Reason
 from controller.domain.load import RESOURCE_SCALES, RESOURCES, SCORE_UNIT
 from controller.domain.settings.policy import PolicySettings
-from controller.policy.placement.repair import bring_home, home_for
+from controller.policy.decisions import make_transfer
+from controller.policy.placement.repair import choose_repair_target, repair_placement
 from controller.policy.strategies import hit_counts
 from controller.policy.strategies.base import StrategyOutcome, score_rows
 from controller.policy.strategies.headroom.pairs import Pairs, evaluate, plausible_targets
-from controller.policy.transfer_decision import transfer_decision
 from controller.policy.view.frame import Ints
-from controller.policy.view.reason_codes import ALLOWED, REASONS, counted, most_common
+from controller.policy.view.reason_codes import ALLOWED, REASONS, count_reasons, most_common_reason
 from controller.policy.view.snapshot import Snapshot
 from controller.policy.what_if import Model
 
@@ -76,7 +76,7 @@ class _Run:
     def choose_moves(self) -> list[Decision]:
         """Moves in the order they were chosen; what each source was denied goes into `reasons` and `evidence`."""
         moves: list[Decision] = []
-        bring_home(self.snapshot, lambda bundle: self._send_home(bundle, moves))
+        repair_placement(self.snapshot, lambda bundle: self._send_home(bundle, moves))
         active = self.sources.copy()
         while active.any():
             source = int(np.argmax(np.where(active, self.model.score, -1)))  # the first of equals: the smaller id
@@ -130,19 +130,19 @@ class _Run:
             return None
         block = self.model.bundle_block[held]
         movable = held[block == ALLOWED]
-        evidence: dict[str, Any] = {"bundles": len(held), "bundles_lost": counted(block[block != ALLOWED])}
+        evidence: dict[str, Any] = {"bundles": len(held), "bundles_lost": count_reasons(block[block != ALLOWED])}
         targets, evidence["targets_lost"] = plausible_targets(self.model, source, self.settings, movable)
         if not len(targets):
             self._deny(here, _no_target(evidence["targets_lost"]), evidence)
             return None
         if not len(movable):
-            self._deny(here, most_common(block), evidence)
+            self._deny(here, most_common_reason(block), evidence)
             return None
         pairs = evaluate(self.model, source, movable, targets, self.settings)
         best = pairs.best()
         evidence["pairs"] = pairs.shown(self.snapshot.bundles, self.snapshot.brokers)
-        if self.model.tally is not None:
-            evidence["pairs_lost"] = counted(pairs.rule[pairs.rule != ALLOWED])
+        if self.model.placement_state is not None:
+            evidence["pairs_lost"] = count_reasons(pairs.rule[pairs.rule != ALLOWED])
         if best is None:
             self._deny(here, pairs.obstacle(), evidence)
             return None
@@ -163,7 +163,7 @@ class _Run:
         if way[0] not in self.moved_from:
             self.reasons[way[0]] = reason
         self.moved_from.add(way[0])
-        return transfer_decision(
+        return make_transfer(
             self.snapshot, bundle, way, before, after, reason=reason, strategy=Headroom.name, evidence=evidence
         )
 
@@ -171,17 +171,17 @@ class _Run:
         """A bundle that isolation forbids where it is goes where it may be; False: nowhere, now."""
         model, source = self.model, int(self.model.owner[bundle])
         here = np.array([source])
-        if model.tally is None or len(moves) >= self.settings.shed.max_moves_per_round:
+        if model.placement_state is None or len(moves) >= self.settings.shed.max_moves_per_round:
             self._deny(here, Reason.BUDGET_SPENT)
             return False
         targets = np.flatnonzero(self.snapshot.target_block == ALLOWED)
         after = model.target_after(np.array([bundle]), targets)[0]
         ceiling = round(self.settings.shed.overloaded_threshold * SCORE_UNIT)
-        target, why = home_for(model.tally, bundle, targets, after, ceiling)
+        target, why = choose_repair_target(model.placement_state, bundle, targets, after, ceiling)
         if target is None:
             self._deny(here, why)
             return False
-        policy = {"isolation": model.tally.rules.policy_name(bundle)}
+        policy = {"isolation": model.placement_state.rules.policy_name(bundle)}
         moves.append(self._transfer(bundle, (source, target), why, {**self._seen(source), **policy}))
         return True
 

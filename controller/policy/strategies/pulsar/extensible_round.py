@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from controller.domain.decision import Reason
 from controller.domain.load import BUNDLE_FIELDS, RESOURCES
 from controller.domain.settings.pulsar import PulsarKnobs
-from controller.policy.placement.tables import tally_of
+from controller.policy.placement.rules import track_placement
 from controller.policy.view.frame import NOBODY
 from controller.policy.view.reason_codes import ALLOWED, CODES
 from controller.policy.view.snapshot import Snapshot
@@ -74,7 +74,7 @@ class ExtensibleRound:
         self._remembered = [at for at in map(self.place_of, remembered) if at is not None]
         self.unloaded = self._still_unloaded(remembered)
         self.averages = self._averages(memory.get("averages", {}))
-        self._tally = tally_of(snapshot)
+        self._placement_state = track_placement(snapshot)
         self._top: dict[int, list[TopBundle]] = {}  # of the brokers that were looked into
 
     def cluster(self) -> Cluster:
@@ -227,12 +227,12 @@ class ExtensibleRound:
 
     def _within_rules(self, bundle: int, target: int) -> bool:
         """Isolation and anti-affinity: what has a policy is shed only if the knob says so, and to where it may be."""
-        if self._tally is None:
+        if self._placement_state is None:
             return True
         with_policies = self.knobs.load_balancer_shedding_bundles_with_policies_enabled
-        if self._tally.rules.has_policy(bundle) and not with_policies:
+        if self._placement_state.rules.has_policy(bundle) and not with_policies:
             return False
-        return self._tally.code(bundle, target) == ALLOWED
+        return self._placement_state.code(bundle, target) == ALLOWED
 
     @cached_property
     def _by_owner(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

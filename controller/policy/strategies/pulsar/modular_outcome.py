@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from controller.domain.decision import Decision, DecisionKind, Label, Reason
 from controller.domain.load import BUNDLE_FIELDS
-from controller.policy.placement.tables import tally_of
+from controller.policy.decisions import make_transfer
+from controller.policy.placement.rules import track_placement
 from controller.policy.strategies.base import StrategyOutcome, score_rows
 from controller.policy.strategies.pulsar.modular_round import COMMON_MEMORY, ModularRound, blocked_reason
 from controller.policy.strategies.pulsar.predicted_scores import PredictedScores
-from controller.policy.transfer_decision import transfer_decision
 from controller.policy.view.frame import namespaces_of
 from controller.policy.view.reason_codes import ALLOWED, REASONS
 from controller.pulsar.load.arrays import Ints, Shedding, quantised
@@ -101,7 +101,7 @@ class ModularOutcome:
         chosen_by = self._configured() if placement is None else placement
         selection = cluster.selection(loads, chosen_by)
         spaces, of_space = namespaces_of(snapshot.bundles)
-        targets, tally = cluster.targets(), tally_of(snapshot)
+        targets, placement_state = cluster.targets(), track_placement(snapshot)
         shed = [
             (place, row, cluster.bundle(row)) for place, rows in self._shedding.rows.items() for row in rows.tolist()
         ]
@@ -112,7 +112,7 @@ class ModularOutcome:
             at = int(cluster.held[row])
             eligible = targets.copy()
             eligible[place] = True  # Pulsar's candidates include the owner; chosen, the bundle stays
-            codes = None if tally is None else tally.codes(np.array([at]), cluster.brokers)[0]
+            codes = None if placement_state is None else placement_state.codes(np.array([at]), cluster.brokers)[0]
             if codes is not None:
                 eligible &= codes == ALLOWED
             namespace = spaces[of_space[at]]
@@ -123,8 +123,8 @@ class ModularOutcome:
                 self._lost.setdefault(place, Counter())[lost.value] += 1
                 self._stays.append(self._stay(at, place, lost))
                 continue
-            if tally is not None:
-                tally.moved(at, int(cluster.brokers[choice.broker]))
+            if placement_state is not None:
+                placement_state.move(at, int(cluster.brokers[choice.broker]))
             topics = int(snapshot.fields[at, _TOPICS])
             selection.placed(bundle, namespace, choice.broker, topics)
             self._moves.append(self._move(at, row, place, choice.broker, loads))
@@ -163,7 +163,7 @@ class ModularOutcome:
         self._predicted.move(at, *ends)
         after = [self._predicted.score(end) for end in ends]
         cause = self._shedding.cause
-        return transfer_decision(
+        return make_transfer(
             self._snapshot, at, ends, before, after, reason=cause, strategy=self._name, evidence=evidence
         )
 

@@ -86,9 +86,11 @@ def near(found: Candidates, relief: Floats, wanted: float) -> Candidates:
 
 def targets_within_rules(model: Model, allowed: NDArray[np.bool_], found: Candidates) -> Ints:
     """`targets_for` the bundles' source; where isolation is configured, as many for each kind of namespace."""
-    if model.tally is None:
+    if model.placement_state is None:
         return targets_for(model, allowed, found.source)
-    kinds = [targets_for(model, allowed & mask, found.source) for mask in model.tally.targets_of(found.bundles)]
+    kinds = [
+        targets_for(model, allowed & mask, found.source) for mask in model.placement_state.targets_of(found.bundles)
+    ]
     return np.unique(np.concatenate(kinds))
 
 

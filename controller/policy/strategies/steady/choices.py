@@ -26,7 +26,7 @@ class Choices:
 
     def __init__(self, snapshot: Snapshot, model: Model, record: Record, budget: int) -> None:
         self.budget, self.moves = budget, 0
-        self.left: Ints = snapshot.room.left(len(snapshot.brokers))
+        self.left: Ints = snapshot.quota.remaining(len(snapshot.brokers))
         self._snapshot, self._model, self._record = snapshot, model, record
         self._grouped: Held | None = None
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from controller.domain.load import SCORE_UNIT
 from controller.domain.overrides import AVOID
-from controller.policy.overrides import concerned_by
-from controller.policy.placement.tables import pools_of, tally_of
+from controller.policy.overrides import match_override
+from controller.policy.placement.rules import pools_of, track_placement
 from controller.policy.strategies.steady.capacity import CPU, Capacity
 from controller.policy.view.costs import Floats
 from controller.policy.view.frame import Ints
@@ -57,7 +57,7 @@ class Model:
         self.totals: Floats = snapshot.totals.copy()
         self.owner: Ints = snapshot.owner.copy()
         self._avoided = _avoided(snapshot)
-        self.tally = tally_of(snapshot)
+        self.placement_state = track_placement(snapshot)
         self.set_levels()
 
     def set_levels(self) -> None:
@@ -140,7 +140,7 @@ class Model:
 
     def forbidden(self, bundles: Ints, targets: Ints, exchange: bool = False) -> Ints | None:
         """[n x t] by which rule of placement the bundle must not go there, else ALLOWED; None: there are no rules."""
-        return None if self.tally is None else self.tally.codes(bundles, targets, exchange)
+        return None if self.placement_state is None else self.placement_state.codes(bundles, targets, exchange)
 
     def move(self, bundle: int, work: Floats, target: int) -> None:
         """Take a bundle and its work [C] from its owner to the target."""
@@ -150,8 +150,8 @@ class Model:
             self.totals[broker] += sign * self.snapshot.fields[bundle]
             self.score[broker] = self.used[broker].max(initial=0.0)
         self.owner[bundle] = target
-        if self.tally is not None:
-            self.tally.moved(bundle, target)
+        if self.placement_state is not None:
+            self.placement_state.move(bundle, target)
 
 
 def _avoided(snapshot: Snapshot) -> frozenset[tuple[int, int]]:
@@ -161,7 +161,7 @@ def _avoided(snapshot: Snapshot) -> frozenset[tuple[int, int]]:
         (at, index[str(wish.broker)])
         for wish in snapshot.frame.overrides
         if wish.kind == AVOID and wish.broker in index
-        for at in concerned_by(snapshot, wish).tolist()
+        for at in match_override(snapshot, wish).tolist()
     )
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from controller.domain.decision import Reason
 from controller.domain.settings.policy import BrokerCaps
-from controller.policy.placement.constraints import over_caps
+from controller.policy.placement.constraints import exceeds_caps
 from controller.policy.strategies.steady.model import Model, in_units
 from controller.policy.view.costs import Floats
 from controller.policy.view.frame import Ints
@@ -128,4 +128,4 @@ def _breaks_cap(model: Model, bundles: Ints, targets: Ints, caps: BrokerCaps) ->
     if caps.max_topics is None and caps.max_bundle_memory_bytes is None and caps.max_throughput_bytes_per_s is None:
         return np.zeros((1, 1), bool)
     fields = model.snapshot.fields[bundles]
-    return over_caps(model.totals[targets][None, :, :] + fields[:, None, :], caps)
+    return exceeds_caps(model.totals[targets][None, :, :] + fields[:, None, :], caps)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from controller.domain.decision import Reason
 from controller.domain.settings.policy import PolicySettings
-from controller.policy.placement.repair import bring_home, home_for
+from controller.policy.placement.repair import choose_repair_target, repair_placement
 from controller.policy.strategies.steady.advice import Advice
 from controller.policy.strategies.steady.candidates import near, picked, targets_within_rules
 from controller.policy.strategies.steady.capacity import Capacity
@@ -26,7 +26,7 @@ from controller.policy.strategies.steady.record import Record
 from controller.policy.strategies.steady.swap import best_swap, least_loaded
 from controller.policy.view.costs import Floats
 from controller.policy.view.frame import Ints
-from controller.policy.view.reason_codes import ALLOWED, counted, most_common
+from controller.policy.view.reason_codes import ALLOWED, count_reasons, most_common_reason
 from controller.policy.view.snapshot import Snapshot
 
 MIN_BUDGET = 8  # moves a round, however small the cluster
@@ -48,13 +48,13 @@ class Planner:
         wanted = int(np.ceil(settings.steady.budget * len(snapshot.brokers)))
         self._enter(model)
         self.record = Record(snapshot, capacity, model, hits, settings)
-        self.chosen = Choices(snapshot, model, self.record, snapshot.room.budget(max(MIN_BUDGET, wanted)))
+        self.chosen = Choices(snapshot, model, self.record, snapshot.quota.allow(max(MIN_BUDGET, wanted)))
         self._fruitless = 0  # exchanges looked for and not found
 
     def plan(self) -> None:
         """Choose all moves of the round."""
         whole = self.model
-        bring_home(self.snapshot, self._send_home)
+        repair_placement(self.snapshot, self._send_home)
         if self.chosen.moves:
             whole.set_levels()
         for part in whole.parts:
@@ -213,18 +213,20 @@ class Planner:
     def _send_home(self, bundle: int) -> bool:
         """A bundle that isolation forbids where it is goes where it may be; False: nowhere, now."""
         model, source = self.model, int(self.model.owner[bundle])
-        if model.tally is None or self.chosen.spent(source):
+        if model.placement_state is None or self.chosen.spent(source):
             self.record.deny(source, Reason.BUDGET_SPENT)
             return False
         targets = np.flatnonzero(model.takes_part & (self.snapshot.target_block == ALLOWED) & (self.chosen.left > 0))
         targets = targets[~np.broadcast_to(model.avoided(np.array([bundle]), targets), (1, len(targets)))[0]]
         work = model.work(np.array([bundle]), source)
         ceiling = max(self.settings.shed.overloaded_threshold, self.limits.stop)
-        target, why = home_for(model.tally, bundle, targets, model.with_(targets, work)[0], ceiling)
+        target, why = choose_repair_target(
+            model.placement_state, bundle, targets, model.with_(targets, work)[0], ceiling
+        )
         if target is None:
             self.record.deny(source, why)
             return False
-        policy = {"isolation": model.tally.rules.policy_name(bundle)}
+        policy = {"isolation": model.placement_state.rules.policy_name(bundle)}
         self.chosen.transfer(bundle, work[0], (source, target), why, {**self.record.seen(source), **policy})
         return True
 
@@ -238,8 +240,8 @@ class Planner:
         block = self.snapshot.bundle_block[held]
         blocked = block[block != ALLOWED]
         why = Reason.IN_FLIGHT if len(held) else Reason.NO_BUNDLES  # all that could move are named in this round
-        why = most_common(blocked) if len(blocked) else why
-        self.record.deny(source, why, {"bundles": len(held), "bundles_lost": counted(blocked)})
+        why = most_common_reason(blocked) if len(blocked) else why
+        self.record.deny(source, why, {"bundles": len(held), "bundles_lost": count_reasons(blocked)})
         return None
 
     def _why(self, source: int) -> Reason:

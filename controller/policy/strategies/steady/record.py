@@ -14,7 +14,7 @@ from controller.policy.strategies.steady.hits import Hits
 from controller.policy.strategies.steady.model import Model, in_units
 from controller.policy.strategies.steady.pairs import SHOWN, Pairs
 from controller.policy.strategies.steady.wording import skip_decision
-from controller.policy.view.reason_codes import ALLOWED, REASONS, counted
+from controller.policy.view.reason_codes import ALLOWED, REASONS, count_reasons
 from controller.policy.view.snapshot import Snapshot
 
 SHOWN_LATER = 5  # pairs shown with a source's second and later moves
@@ -55,7 +55,7 @@ class Record:
         shown: dict[str, Any] = {"pairs": pairs.shown(self.snapshot.bundles, self.snapshot.brokers, most)}
         ruled_out = self.model.forbidden(pairs.candidates.bundles, pairs.targets)
         if ruled_out is not None and (ruled_out != ALLOWED).any():
-            shown["pairs_lost"] = counted(ruled_out[ruled_out != ALLOWED])
+            shown["pairs_lost"] = count_reasons(ruled_out[ruled_out != ALLOWED])
         return shown
 
     def seen(self, at: int) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from controller.policy.strategies.steady.model import Model, in_units
 from controller.policy.strategies.steady.pairs import Bounds, Candidates
 from controller.policy.view.costs import Floats
 from controller.policy.view.frame import Ints
-from controller.policy.view.placement_rules import NO_GROUP
 from controller.policy.view.reason_codes import ALLOWED, CODES, REASONS
+from controller.policy.view.snapshot import NO_GROUP
 
 PARTNERS = 4  # targets that are looked into
 PAYS = 3.0  # times what a single move must bring: two bundles are disturbed for it
@@ -150,11 +150,11 @@ def _judge(model: Model, leaving: Candidates, returning: Candidates, bounds: Bou
 def _ruled_out(model: Model, leaving: Candidates, returning: Candidates, shape: tuple[int, ...]) -> Ints:
     """[n x m] the rule of placement that forbids either to go where the other is. Two bundles of one anti-affinity
     group are not exchanged: nothing would be gained for the group."""
-    tally = model.tally
-    if tally is None:
+    placement_state = model.placement_state
+    if placement_state is None:
         return np.full(shape, ALLOWED, np.int64)
-    there = tally.codes(leaving.bundles, np.array([returning.source]), exchange=True)
-    back = tally.codes(returning.bundles, np.array([leaving.source]), exchange=True).T
-    one, other = tally.rules.group[leaving.bundles][:, None], tally.rules.group[returning.bundles]
+    there = placement_state.codes(leaving.bundles, np.array([returning.source]), swap=True)
+    back = placement_state.codes(returning.bundles, np.array([leaving.source]), swap=True).T
+    one, other = placement_state.rules.group[leaving.bundles][:, None], placement_state.rules.group[returning.bundles]
     grouped = np.where((one == other) & (one != NO_GROUP), CODES[Reason.ANTI_AFFINITY], ALLOWED)
     return np.asarray(np.where(there != ALLOWED, there, np.where(back != ALLOWED, back, grouped)))

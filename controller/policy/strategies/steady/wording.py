@@ -7,8 +7,8 @@ from typing import Any
 
 from controller.domain.decision import Decision, DecisionKind, Label, Reason
 from controller.domain.load import SCORE_UNIT
+from controller.policy.decisions import make_transfer
 from controller.policy.strategies.steady.model import in_units
-from controller.policy.transfer_decision import transfer_decision
 from controller.policy.view.snapshot import Snapshot
 
 NAME = "steady"
@@ -20,7 +20,7 @@ def move_decision(
 ) -> Decision:  # fmt: skip
     """A transfer along `way` (source, target), with both scores before and after."""
     told = [[in_units(score) / SCORE_UNIT for score in scores] for scores in (before, after)]
-    return transfer_decision(snapshot, bundle, way, *told, reason=reason, strategy=NAME, evidence=evidence)
+    return make_transfer(snapshot, bundle, way, *told, reason=reason, strategy=NAME, evidence=evidence)
 
 
 def split_decision(

@@ -19,7 +19,7 @@ from controller.policy.strategies.weighted.figures import Figures
 from controller.policy.strategies.weighted.record import Record
 from controller.policy.strategies.weighted.target_choice import Target, TargetChoice
 from controller.policy.view.frame import Ints
-from controller.policy.view.reason_codes import ALLOWED, REASONS, counted, most_common
+from controller.policy.view.reason_codes import ALLOWED, REASONS, count_reasons, most_common_reason
 from controller.policy.view.snapshot import Snapshot
 from controller.policy.what_if import Model
 
@@ -37,8 +37,8 @@ class Planner:
         self.sources = np.asarray(snapshot.eligible & over & (hits >= settings.shed.consecutive_rounds))
         self.record = Record(snapshot, figures, self.model, hits, settings.shed.consecutive_rounds)
         self.overloaded = round(settings.shed.overloaded_threshold * SCORE_UNIT)
-        self.budget = snapshot.room.budget(settings.shed.max_moves_per_round)
-        self.left = snapshot.room.left(len(snapshot.brokers))
+        self.budget = snapshot.quota.allow(settings.shed.max_moves_per_round)
+        self.left = snapshot.quota.remaining(len(snapshot.brokers))
         self.fewest = settings.weighted.fewest_moves
 
     def plan(self) -> None:
@@ -60,9 +60,9 @@ class Planner:
         held = np.flatnonzero(self.model.owner == source)
         block = self.model.bundle_block[held]
         free = held[block == ALLOWED]
-        evidence: dict[str, Any] = {"bundles": len(held), "bundles_lost": counted(block[block != ALLOWED])}
+        evidence: dict[str, Any] = {"bundles": len(held), "bundles_lost": count_reasons(block[block != ALLOWED])}
         if not len(free):
-            self.record.deny(source, most_common(block) if len(held) else Reason.NO_BUNDLES, evidence)
+            self.record.deny(source, most_common_reason(block) if len(held) else Reason.NO_BUNDLES, evidence)
             return False
         limits = np.flatnonzero(self.figures.over()[source])
         free = free[(self.figures.part[free][:, limits] > 0).any(axis=1)]

@@ -9,8 +9,8 @@ import numpy as np
 
 from controller.domain.decision import Decision, DecisionKind, Label, Reason
 from controller.domain.load import SCORE_UNIT
+from controller.policy.decisions import make_transfer
 from controller.policy.strategies.weighted.figures import Figures
-from controller.policy.transfer_decision import transfer_decision
 from controller.policy.view.frame import Ints
 from controller.policy.view.reason_codes import ALLOWED, REASONS
 from controller.policy.view.snapshot import Snapshot
@@ -41,7 +41,7 @@ class Record:
         self.acted.add(way[0])
         self.reasons[way[0]] = Reason.OVERLOADED
         self.moves.append(
-            transfer_decision(
+            make_transfer(
                 self.snapshot, bundle, way, before, after, reason=Reason.OVERLOADED, strategy=NAME, evidence=evidence
             )
         )

@@ -23,9 +23,9 @@ import numpy as np
 from controller.domain.decision import Reason
 from controller.domain.overrides import AVOID
 from controller.domain.settings.policy import BrokerCaps
-from controller.policy.overrides import concerned_by
-from controller.policy.placement.constraints import over_caps
-from controller.policy.placement.tables import tally_of
+from controller.policy.overrides import match_override
+from controller.policy.placement.constraints import exceeds_caps
+from controller.policy.placement.rules import track_placement
 from controller.policy.strategies.weighted.figures import Bools, Figures
 from controller.policy.strategies.weighted.providers import latency_ms
 from controller.policy.view.costs import Floats
@@ -53,7 +53,7 @@ class TargetChoice:
 
     def __init__(self, model: Model, figures: Figures, caps: BrokerCaps) -> None:
         self.snapshot, self._model, self._figures, self._caps = model.snapshot, model, figures, caps
-        self._tally = tally_of(self.snapshot)
+        self._placement_state = track_placement(self.snapshot)
         self._latency = _latency_part(self.snapshot)
         self._avoided = _avoided(self.snapshot)
         self._groups: dict[str, Ints] = {}
@@ -67,8 +67,8 @@ class TargetChoice:
             fits &= part[:, limit][:, None] <= room[:, limit][None, :]
         result = np.where(fits, ALLOWED, CODES[Reason.TARGET_OVER_LIMIT])
         result = np.where(self._breaks_cap(bundles, targets), CODES[Reason.BROKER_CAP], result)
-        if self._tally is not None:
-            codes = self._tally.codes(bundles, targets)
+        if self._placement_state is not None:
+            codes = self._placement_state.codes(bundles, targets)
             result = np.where(codes != ALLOWED, codes, result)
         for row, bundle in enumerate(bundles.tolist()):
             for target in self._avoided.get(bundle, ()):
@@ -99,8 +99,8 @@ class TargetChoice:
 
     def moved(self, bundle: int, target: int) -> None:
         """The bundle is its target's from now on."""
-        if self._tally is not None:
-            self._tally.moved(bundle, target)
+        if self._placement_state is not None:
+            self._placement_state.move(bundle, target)
 
     def _alike(self, bundle: int) -> Ints:
         """The bundles of the same partitioned topic, or of the same namespace; this one may be among them."""
@@ -123,7 +123,7 @@ class TargetChoice:
         if caps.max_topics is None and caps.max_bundle_memory_bytes is None and caps.max_throughput_bytes_per_s is None:
             return np.zeros((1, 1), bool)
         totals = self._model.totals[targets][None, :, :] + self.snapshot.fields[bundles][:, None, :]
-        return over_caps(totals, caps)
+        return exceeds_caps(totals, caps)
 
 
 def _latency_part(snapshot: Snapshot) -> Floats:
@@ -139,6 +139,6 @@ def _avoided(snapshot: Snapshot) -> dict[int, list[int]]:
     result: dict[int, list[int]] = {}
     for wish in snapshot.frame.overrides:
         if wish.kind == AVOID and wish.broker in index:
-            for at in concerned_by(snapshot, wish).tolist():
+            for at in match_override(snapshot, wish).tolist():
                 result.setdefault(at, []).append(index[str(wish.broker)])
     return result

@@ -1,28 +1,30 @@
-"""Token buckets: how many moves a broker, a namespace and the cluster may take part in; failures slow them down.
+"""How much one round may do: budgets, and token buckets of brokers, namespaces and the cluster.
+
+`pace` is a hard limit behind every strategy, whatever the strategy believes (invariant I7). The halves of a swap stand
+or fall together: one alone would make the balance worse.
 
 A bucket fills with time, up to `BURST_MIN` minutes' worth; a move takes one token of its source's, its target's, its
 namespace's and the cluster's. A move *failed* when its bundle's epoch was burned for it and the bundle is owned by
-somebody else than its target afterwards. Each failure halves the *pace* of those four, at most once a round; a minute
+another broker than its target afterwards. Each failure halves the *pace* of those four, at most once a round; a minute
 without one gives back `GROWTH` of the full pace (additive increase, multiplicative decrease: Cruise Control's
-concurrency adjuster, PD's store limits). What is not carried out costs nothing. Full buckets are not remembered.
+concurrency adjuster, PD's store limits). Moves that are not carried out cost nothing. Full buckets are not remembered.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from controller.domain.decision import Decision, DecisionKind, Reason
 from controller.domain.settings.policy import PacingSettings
+from controller.policy.decisions import make_skip
 from controller.policy.view.frame import namespace_of_bundle
-from controller.policy.view.quota import FULL_PACE, UNLIMITED, Room
-from controller.policy.view.snapshot import Snapshot
+from controller.policy.view.snapshot import FULL_PACE, UNLIMITED, Bools, MoveQuota, Snapshot
 
+MAX_SPLITS_PER_ROUND = 10  # Pulsar: loadBalancerMaxNumberOfBundlesToSplitPerCycle
 BURST_MIN = 2
 LEAST_PACE = 125  # permille
 GROWTH = 100  # permille of the full pace, a minute
@@ -30,6 +32,39 @@ TOKEN = 1000  # tokens are kept in thousandths
 FORGET_MS = 180_000  # a move that has not begun by then never will
 MINUTE_MS = 60_000
 CLUSTER = "cluster"
+_MOVES = (DecisionKind.TRANSFER, DecisionKind.UNLOAD)
+_LIMITED = (*_MOVES, DecisionKind.SPLIT)
+
+
+def pace(
+    decisions: Iterable[Decision],
+    max_moves: int,
+    max_splits: int = MAX_SPLITS_PER_ROUND,
+    rate_limits: RateLimits | None = None,
+) -> list[Decision]:
+    """The decisions in order; those beyond a budget, or naming a bundle twice, become skips with the reason.
+
+    Every move that passes takes its tokens from `rate_limits`.
+    """
+    decisions = list(decisions)
+    budgets = _Budgets({DecisionKind.TRANSFER: max_moves, DecisionKind.SPLIT: max_splits}, rate_limits)
+    partners = _pair_halves(decisions)
+    result: dict[int, Decision] = {}
+    for at, decision in enumerate(decisions):
+        if decision.kind not in _LIMITED:
+            result[at] = decision
+        elif at not in result:
+            together = sorted({at, partners.get(at, at)})
+            result |= zip(together, budgets.spend([decisions[one] for one in together]), strict=True)
+    return [result[at] for at in range(len(decisions))]
+
+
+def skip_lone_halves(decisions: Sequence[Decision]) -> tuple[Decision, ...]:
+    """The decisions; the half of a swap whose other half has become a skip becomes one, too, for the same reason."""
+    lost = {d.bundle: d.reason for d in decisions if d.kind is DecisionKind.SKIP and d.swapped_with}
+    return tuple(
+        make_skip(d, lost[d.swapped_with]) if d.kind in _MOVES and d.swapped_with in lost else d for d in decisions
+    )
 
 
 @dataclass(slots=True)
@@ -42,7 +77,7 @@ class Bucket:
 
     @classmethod
     def full(cls, per_min: int | None) -> Bucket:
-        """One that nobody has drawn on."""
+        """A bucket with all its tokens, at full pace."""
         return cls(per_min, _capacity(per_min, FULL_PACE))
 
     @property
@@ -52,24 +87,24 @@ class Bucket:
 
     @property
     def is_full(self) -> bool:
-        """Whether it is as good as new."""
+        """Whether nothing of it needs to be remembered."""
         return self.pace == FULL_PACE and self.milli >= _capacity(self.per_min, FULL_PACE)
 
     def refill(self, passed_ms: int) -> None:
-        """Time heals: the pace first, then the tokens at that pace."""
+        """Give back what time has earned: the pace first, then tokens at that pace."""
         self.pace = min(FULL_PACE, self.pace + GROWTH * passed_ms // MINUTE_MS)
         if self.per_min is not None:
             grown = self.milli + self.per_min * self.pace * passed_ms // MINUTE_MS
             self.milli = min(grown, _capacity(self.per_min, self.pace))
 
     def slow_down(self) -> None:
-        """One failure."""
+        """Halve the pace after a failure."""
         self.pace = max(LEAST_PACE, self.pace // 2)
         self.milli = min(self.milli, _capacity(self.per_min, self.pace))
 
 
-class Purses:
-    """All buckets of one strategy in one round; `to_json` is its memory for the next."""
+class RateLimits:
+    """All buckets of one strategy in one round; `remember` gives its memory for the next."""
 
     def __init__(self, snapshot: Snapshot, settings: PacingSettings, memory: Mapping[str, Any]) -> None:
         self._snapshot, self._settings = snapshot, settings
@@ -79,20 +114,21 @@ class Purses:
         for name, (milli, pace) in memory.get("buckets", {}).items():
             bucket = self._buckets[name] = Bucket(self._per_min(name), int(milli), int(pace))
             bucket.refill(passed_ms)
-        for name in sorted(self._failed()):
+        for name in sorted(self._settle_moves()):
             self._bucket(name).slow_down()
         self._before = {name: replace(bucket) for name, bucket in self._buckets.items()}
 
-    def room(self) -> Room:
-        """What a strategy may choose in this round."""
+    @property
+    def quota(self) -> MoveQuota:
+        """The moves that a strategy may choose in this round."""
         full = Bucket.full(self._settings.broker_moves_per_min).left
         drawn = [self._buckets.get(_of_broker(name)) for name in self._snapshot.brokers]
         cluster = self._peek(CLUSTER)
         left = np.array([full if bucket is None else bucket.left for bucket in drawn], np.int64)
-        return Room(left, cluster.left, cluster.pace)
+        return MoveQuota(left, cluster.left, cluster.pace)
 
-    def empty(self, moves: Iterable[Decision]) -> str | None:
-        """The bucket that has too little for these moves together, or None."""
+    def find_short(self, moves: Iterable[Decision]) -> str | None:
+        """The first bucket with too few tokens for these moves together, or None."""
         asked: dict[str, int] = {}
         for move in moves:
             for name in self._names(move):
@@ -100,16 +136,16 @@ class Purses:
         return next((name for name, tokens in asked.items() if self._peek(name).left < tokens), None)
 
     def take(self, move: Decision) -> None:
-        """One token of each of the move's buckets."""
+        """Take one token from each of the move's buckets."""
         for name in self._names(move):
             bucket = self._bucket(name)
             if bucket.per_min is not None:
                 bucket.milli -= TOKEN
 
-    def after(self, moves: Iterable[Decision], carried_out: bool) -> dict[str, Any]:
-        """The memory for the next round; {} when there is nothing to remember. `moves`: what the round decided.
+    def remember(self, moves: Iterable[Decision], carried_out: bool) -> dict[str, Any]:
+        """The memory for the next round, after the round's moves; {} when there is nothing to remember.
 
-        What is not carried out (in shadow, by a challenger) leaves the buckets as they were.
+        Moves that are not carried out (in shadow mode, by a challenger) leave the buckets as they were.
         """
         if not carried_out:
             self._buckets = self._before
@@ -122,8 +158,8 @@ class Purses:
             return {}
         return {"at_ms": self._snapshot.at_ms, "buckets": drawn, "begun": dict(sorted(self._begun.items()))}
 
-    def _failed(self) -> set[str]:
-        """Buckets of moves that failed since; moves that have ended, or never begun, are forgotten."""
+    def _settle_moves(self) -> set[str]:
+        """The buckets of moves that have failed since. Forgets moves that have ended or will never begin."""
         failed: set[str] = set()
         for bundle, (source, target, epoch, at_ms) in list(self._begun.items()):
             ended = self._ended_at(bundle, int(epoch), self._snapshot.at_ms - int(at_ms) >= FORGET_MS)
@@ -135,8 +171,8 @@ class Purses:
         return failed
 
     def _ended_at(self, bundle: str, epoch: int, late: bool) -> str | None:
-        """The broker that a move's bundle ended at; "": it never began, or the bundle is gone; None: not known yet."""
-        at = _place(self._snapshot, bundle)
+        """Where a move's bundle ended up; "": the move never began, or the bundle is gone; None: not known yet."""
+        at = self._snapshot.place_of(bundle)
         if at is None:
             return ""
         if self._snapshot.in_flight[at]:
@@ -167,24 +203,50 @@ class Purses:
         }[kind]
 
 
-def begun_bundles(snapshot: Snapshot, memory: Mapping[str, Any]) -> NDArray[np.bool_]:
-    """[N] whose rows told how earlier moves ended; they are stored for the replay."""
+def mark_pending_moves(snapshot: Snapshot, memory: Mapping[str, Any]) -> Bools:
+    """[N] bundles whose moves of earlier rounds may be under way; their rows are stored for the replay."""
     result = np.zeros(len(snapshot.bundles), bool)
     for bundle in memory.get("begun", {}):
-        at = _place(snapshot, bundle)
+        at = snapshot.place_of(bundle)
         if at is not None:
             result[at] = True
     return result
 
 
-def _place(snapshot: Snapshot, bundle: str) -> int | None:
-    """The bundle's index."""
-    at = bisect_left(snapshot.bundles, bundle)
-    return at if at < len(snapshot.bundles) and snapshot.bundles[at] == bundle else None
+class _Budgets:
+    """What is left of the round's budgets, and the bundles named so far."""
+
+    def __init__(self, left: dict[DecisionKind, int], rate_limits: RateLimits | None) -> None:
+        self._left, self._rate_limits = left, rate_limits
+        self._named: set[str] = set()
+
+    def spend(self, together: list[Decision]) -> list[Decision]:
+        """Let a decision, or both halves of a swap, pass and charge them; or skip all of them."""
+        budget = DecisionKind.SPLIT if together[0].kind is DecisionKind.SPLIT else DecisionKind.TRANSFER
+        charged = [d for d in together if d.kind in _MOVES and d.reason is not Reason.OVERRIDDEN]
+        if any(d.bundle in self._named for d in together):
+            return [make_skip(d, Reason.IN_FLIGHT) for d in together]
+        if self._left[budget] < len(together):
+            return [make_skip(d, Reason.BUDGET_SPENT) for d in together]
+        short = self._rate_limits.find_short(charged) if self._rate_limits is not None else None
+        if short is not None:
+            return [make_skip(d, Reason.BUDGET_SPENT, paced_by=short) for d in together]
+        self._left[budget] -= len(together)
+        self._named |= {d.bundle or "" for d in together}
+        if self._rate_limits is not None:
+            for move in charged:
+                self._rate_limits.take(move)
+        return together
+
+
+def _pair_halves(decisions: Sequence[Decision]) -> dict[int, int]:
+    """Index of each half of a swap -> index of the other."""
+    at = {d.bundle: index for index, d in enumerate(decisions) if d.kind in _MOVES and d.swapped_with}
+    return {index: at[decisions[index].swapped_with] for index in at.values() if decisions[index].swapped_with in at}
 
 
 def _capacity(per_min: int | None, pace: int) -> int:
-    """Thousandths of a token, never less than one: the slowest still moves."""
+    """Thousandths of a token, at least one token: the slowest pace still moves something."""
     return 0 if per_min is None else max(TOKEN, BURST_MIN * per_min * pace * TOKEN // FULL_PACE)
 
 
@@ -193,6 +255,6 @@ def _of_broker(broker: str) -> str:
 
 
 def _of_namespace(bundle: str) -> tuple[str, ...]:
-    """None for a name without a namespace, as `ballast decide` may get."""
+    """No bucket for a name without a namespace, as `ballast decide` may get."""
     namespace = namespace_of_bundle(bundle)
     return (f"namespace {namespace}",) if namespace else ()

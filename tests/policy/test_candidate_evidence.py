@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.published.clusters import NOW_MS, ClusterBuilder, cluster, moves
 from controller.domain.decision import DecisionKind, Reason, RoundResult
-from controller.policy.candidate_evidence import SHOWN
+from controller.policy.plan import MOST_CANDIDATES
 from controller.policy.round import replay_round
 
 BYTES = {"throughput_in": 3e6, "throughput_out": 3e6}
@@ -46,7 +46,7 @@ def test_a_source_s_largest_bundles_are_listed_with_what_became_of_each(strategy
     result = acting(strategy)
     own = [d for d in result.decisions if d.source == "b0"]
     rows = own[0].evidence["candidates"]
-    assert len(rows) == SHOWN
+    assert len(rows) == MOST_CANDIDATES
     assert [row["throughput"] for row in rows] == sorted((row["throughput"] for row in rows), reverse=True)
     assert not any("candidates" in d.evidence for d in own[1:])
     taken = {d.bundle: d.target for d in moves(result)}

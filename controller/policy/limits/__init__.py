@@ -1,1 +1,0 @@
-"""How fast rounds may move: rate limits, and the pace between full speed and none."""

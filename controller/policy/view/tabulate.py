@@ -1,0 +1,226 @@
+"""From the journal's state and the load averages to the frame of a moment.
+
+Reports of an incarnation other than the registered one are left out: they come from another process. The order of the
+input rows makes no difference.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controller.domain.errors import BadRecord
+from controller.domain.load import BUNDLE_FIELDS, FIELD_SCALES, RESOURCE_SCALES, RESOURCES, TAIL, UNKNOWN
+from controller.domain.ownership import IN_FLIGHT, Ownership, State
+from controller.domain.settings.policy import PolicySettings
+from controller.domain.state import ClusterState
+from controller.policy.view.frame import (
+    BROKER_FACTS,
+    BUNDLE_FACTS,
+    LATENCIES,
+    MOVING,
+    NOBODY,
+    OWNED,
+    UNOWNED,
+    BundleFacts,
+    Frame,
+    Ints,
+    RuleFacts,
+    namespace_of_bundle,
+)
+
+Columns = Mapping[str, NDArray[Any]]  # one array a column of the table broker_load or bundle_load
+_USAGE, _LIMIT = [f"{r}_usage" for r in RESOURCES], [f"{r}_limit" for r in RESOURCES]
+_LARGEST = 2**53  # beyond it JSON readers lose digits
+_US_A_MS = 1000
+
+
+def tabulate(
+    state: ClusterState, brokers: Columns, bundles: Columns, at_ms: int, lagging: Collection[str] = ()
+) -> Frame:
+    """The frame of a moment: the journal's state joined with the short averages of brokers and bundles.
+
+    `brokers` and `bundles`: columns of broker_load (LATENCIES may be left out) and bundle_load. `lagging`: brokers that
+    must be granted nothing. Raises BadRecord for a missing column or columns of unequal length.
+    """
+    _check(
+        brokers, "broker_load", ("broker", "incarnation", "reports", "last_event_ms", *_USAGE, *_LIMIT, *BUNDLE_FIELDS)
+    )
+    _check(bundles, "bundle_load", ("bundle", "broker", "reports", *BUNDLE_FIELDS))
+    reported = np.flatnonzero(bundles["bundle"] != TAIL)
+    reported = reported[bundles["reports"][reported] > 0]
+    ids = _broker_ids(state, brokers, bundles["broker"][reported])
+    index = {broker: at for at, broker in enumerate(ids)}
+    names, bundle = np.unique(bundles["bundle"][reported].astype(object), return_inverse=True)
+    reporter = np.fromiter((index[b] for b in bundles["broker"][reported].tolist()), np.int64, len(reported))
+    order = np.lexsort((reporter, bundle))
+    reports = bundles["reports"][reported].astype(np.int64)
+    rows = {"bundle": bundle[order], "reporter": reporter[order], "reports": reports[order]}
+    known = tuple(names.tolist())
+    return Frame.of(
+        int(at_ms),
+        state.mode,
+        ids,
+        known,
+        **_broker_columns(state, brokers, index, lagging),
+        bundle=_bundle_facts(state, known, rows, index),
+        row=rows,
+        row_fields=_quantise_columns(bundles, BUNDLE_FIELDS, FIELD_SCALES, 0)[reported][order],
+        namespace_bundles=_count_namespaces(state, known),
+        overrides=tuple(wish for wish in state.overrides.values() if wish.holds(at_ms)),
+    )
+
+
+def quantise(values: NDArray[Any], scales: float | NDArray[np.float64], unknown: int) -> Ints:
+    """Integers of values x scales; `unknown` for values that are not finite or below zero."""
+    scaled = values * scales
+    known = np.isfinite(scaled) & (scaled >= 0)
+    return np.where(known, np.rint(np.clip(np.where(known, scaled, 0), 0, _LARGEST)), unknown).astype(np.int64)
+
+
+def ownership_facts(record: Ownership, index: Mapping[str, int]) -> BundleFacts:
+    """What the journal says of a bundle. A move under way counts as done: the load is where it goes."""
+    in_flight = record.state in IN_FLIGHT
+    party = record.to if in_flight and record.state is not State.SPLITTING else record.by
+    owner = index.get(party.broker, NOBODY) if party is not None else NOBODY
+    status = OWNED if record.state is State.OWNED else MOVING if in_flight else UNOWNED
+    return BundleFacts(owner, status, record.epoch, record.moved_at_ms)
+
+
+def count_rule_facts(state: ClusterState, frame: Frame, settings: PolicySettings) -> RuleFacts | None:
+    """What the configured rules of placement ask of the journal; None where no rule asks for anything."""
+    rules = settings.placement
+    grouped = [namespace for group in rules.anti_affinity for namespace in group.namespaces]
+    if settings.caps.max_bundles is None and not grouped and not rules.prefer_later_versions:
+        return None
+    observed = _count_observed(state, frame)
+    held = versions = spread = None
+    if settings.caps.max_bundles is not None:
+        held = _add([state.holdings.total(broker) for broker in frame.brokers], observed.values())
+    if grouped:
+        spread = {}
+        for namespace in grouped:
+            journaled = state.holdings.spread(namespace)
+            counts = [journaled.get(broker, 0) for broker in frame.brokers]
+            spread[namespace] = _add(counts, [observed[namespace]] if namespace in observed else [])
+    if rules.prefer_later_versions:
+        infos = (state.brokers[name].info if name in state.brokers else {} for name in frame.brokers)
+        versions = tuple(str(info.get("version") or "") for info in infos)
+    return RuleFacts(held, versions, spread)
+
+
+def _check(columns: Columns, table: str, needed: Sequence[str]) -> None:
+    missing = [name for name in needed if name not in columns]
+    if missing:
+        raise BadRecord("round_input", f"{table} lacks {', '.join(missing)}: read all columns of the table")
+    lengths = {len(columns[name]) for name in needed}
+    if len(lengths) > 1:
+        raise BadRecord("round_input", f"columns of {table} have {sorted(lengths)} rows: read them in one go")
+
+
+def _broker_ids(state: ClusterState, brokers: Columns, reporters: NDArray[Any]) -> tuple[str, ...]:
+    """Living brokers and all that are still heard of; a dead one that fell silent is history."""
+    living = {broker.id for broker in state.live_brokers()}
+    return tuple(sorted(living | set(brokers["broker"].tolist()) | set(reporters.tolist())))
+
+
+def _quantise_columns(columns: Columns, names: Sequence[str], scales: Sequence[int], unknown: int) -> Ints:
+    """[rows x names] quantised."""
+    size = len(columns[names[0]])
+    result = np.empty((size, len(names)), np.int64)
+    for at, (name, scale) in enumerate(zip(names, scales, strict=True)):
+        result[:, at] = quantise(np.asarray(columns[name], np.float64), scale, unknown)
+    return result
+
+
+def _broker_columns(
+    state: ClusterState, brokers: Columns, index: Mapping[str, int], lagging: Collection[str]
+) -> dict[str, Any]:
+    """What `Frame.of` takes of brokers: facts, and the averages of the newest report of each."""
+    facts = _session_facts(state, index, lagging)
+    broker = np.fromiter((index[b] for b in brokers["broker"].tolist()), np.int64, len(brokers["broker"]))
+    incarnation = np.asarray(brokers["incarnation"], np.int64)
+    last_event = np.asarray(brokers["last_event_ms"], np.int64)
+    order = np.lexsort((last_event, incarnation, broker))
+    registered = facts["registered"][broker[order]] == 1
+    order = order[~registered | (facts["incarnation"][broker[order]] == incarnation[order])]
+    newest = order[np.append(broker[order][1:] != broker[order][:-1], True)] if len(order) else order
+    where = broker[newest]
+    facts["incarnation"][where] = incarnation[newest]
+    facts["reports"][where] = np.asarray(brokers["reports"], np.int64)[newest]
+    facts["last_event_ms"][where] = last_event[newest]
+
+    def averages(names: Sequence[str], scales: Sequence[int], unknown: int) -> Ints:
+        result = np.full((len(index), len(names)), unknown, np.int64)
+        result[where] = _quantise_columns(brokers, names, scales, unknown)[newest]
+        return result
+
+    limit = averages(_LIMIT, RESOURCE_SCALES, UNKNOWN)
+    limit[limit == 0] = UNKNOWN
+    have_latencies = all(name in brokers for name in LATENCIES)
+    return {
+        "broker": facts,
+        "usage": averages(_USAGE, RESOURCE_SCALES, UNKNOWN),
+        "limit": limit,
+        "totals": averages(BUNDLE_FIELDS, FIELD_SCALES, 0),
+        "latencies": averages(LATENCIES, (_US_A_MS,) * len(LATENCIES), UNKNOWN) if have_latencies else None,
+    }
+
+
+def _session_facts(state: ClusterState, index: Mapping[str, int], lagging: Collection[str]) -> dict[str, Ints]:
+    """[B] columns of BROKER_FACTS as the journal knows them; those of reports are 0 yet."""
+    facts = {name: np.zeros(len(index), np.int64) for name in BROKER_FACTS}
+    for name, at in index.items():
+        record = state.brokers.get(name)
+        if record is not None:
+            facts["incarnation"][at], facts["registered"][at] = record.session.incarnation, 1
+            facts["alive"][at] = state.alive(record.session)
+            facts["drained"][at], facts["leaving"][at] = record.drained, record.leaving
+        facts["lagging"][at] = name in lagging
+    return facts
+
+
+def _bundle_facts(
+    state: ClusterState, names: tuple[str, ...], rows: Mapping[str, Ints], index: Mapping[str, int]
+) -> dict[str, Ints]:
+    """The journal's word on the owner wins; without one the broker that reported most often."""
+    facts = {name: np.zeros(len(names), np.int64) for name in BUNDLE_FACTS}
+    by_reports = np.lexsort((-rows["reporter"], rows["reports"], rows["bundle"]))
+    facts["owner"][rows["bundle"][by_reports]] = rows["reporter"][by_reports]  # the last written has the most reports
+    records = [(at, record) for at, record in enumerate(map(state.bundles.get, names)) if record is not None]
+    if records:
+        journaled = np.array([at for at, _ in records], np.int64)
+        columns = np.array([ownership_facts(record, index) for _, record in records], np.int64).T
+        for name, values in zip(BUNDLE_FACTS, columns, strict=True):
+            facts[name][journaled] = values
+    return facts
+
+
+def _count_namespaces(state: ClusterState, names: tuple[str, ...]) -> dict[str, int]:
+    """Bundles of every namespace heard of: the journal's count, or what was reported where it knows none."""
+    spaces, reported = np.unique(np.array([namespace_of_bundle(n) for n in names], object), return_counts=True)
+    counts = dict(zip(spaces.tolist(), reported.tolist(), strict=True))
+    splitting = Counter(r.bundle.namespace for r in state.bundles.values() if r.state is State.SPLITTING)
+    known = state.namespaces
+    return {ns: len(known[ns]) + splitting[ns] if ns in known else int(n) for ns, n in counts.items()}
+
+
+def _count_observed(state: ClusterState, frame: Frame) -> dict[str, list[int]]:
+    """Namespace -> [B] reported bundles that the journal does not know: those of brokers that are only observed."""
+    found: dict[str, list[int]] = {}
+    owner = frame.bundle("owner")
+    for at in np.flatnonzero((frame.bundle("epoch") == 0) & (owner != NOBODY)).tolist():
+        name = frame.bundles[at]
+        if name not in state.bundles:
+            found.setdefault(namespace_of_bundle(name), [0] * len(frame.brokers))[int(owner[at])] += 1
+    return found
+
+
+def _add(counts: list[int], more: Iterable[list[int]]) -> tuple[int, ...]:
+    for row in more:
+        counts = [one + other for one, other in zip(counts, row, strict=True)]
+    return tuple(counts)
