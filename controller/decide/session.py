@@ -25,12 +25,12 @@ from controller.domain.errors import BadRecord
 from controller.domain.load import BUNDLE_FIELDS, FIELD_SCALES, RESOURCE_SCALES, RESOURCES, UNKNOWN
 from controller.domain.settings.policy import MIB, PolicySettings
 from controller.domain.state import LIVE
+from controller.policy.placement.constraints import MIN_REPORTS
 from controller.policy.plan import make_plan
 from controller.policy.strategies import get
 from controller.policy.strategies.weighted.target_choice import PARTITION
 from controller.policy.view.frame import OWNED, Frame, Ints, namespace_of_bundle
 from controller.policy.view.snapshot import Snapshot, from_frame
-from controller.policy.view.sufficiency import MIN_REPORTS
 
 REPORTS = 6 * MIN_REPORTS  # a line tells of a whole window: as many reports as a minute of them has
 EPOCH = 1  # nobody else decides between two lines, so every decision is made on the newest epoch

@@ -23,13 +23,12 @@ from controller.domain.state import LIVE
 from controller.policy.decisions import make_skip
 from controller.policy.overrides import apply_moves, apply_overrides, skip_avoided
 from controller.policy.pacing import RateLimits, pace, skip_lone_halves
-from controller.policy.placement.constraints import constrain, enforce_rules
+from controller.policy.placement.constraints import assess, constrain, enforce_rules
 from controller.policy.split import propose_splits
 from controller.policy.strategies import StrategyOutcome, get
 from controller.policy.view.frame import Ints
 from controller.policy.view.reason_codes import ALLOWED, REASONS
 from controller.policy.view.snapshot import Snapshot
-from controller.policy.view.sufficiency import assess
 
 PACING = "pacing"  # in a strategy's memory: what `RateLimits.remember` gives
 # Pulsar's own strategies have limits of their own; under a budget they would not be what others are compared with

@@ -10,9 +10,8 @@ from benchmarks.published.clusters import ClusterBuilder, cluster, loads, moves,
 from controller.domain.decision import Decision, DecisionKind, Label, Reason
 from controller.domain.ownership import State
 from controller.policy.pacing import pace
-from controller.policy.placement.constraints import constrain, is_system_namespace
+from controller.policy.placement.constraints import assess, constrain, is_system_namespace
 from controller.policy.view.reason_codes import ALLOWED, REASONS
-from controller.policy.view.sufficiency import assess
 
 
 def blocks(built: ClusterBuilder) -> dict[str, list[Reason | None]]:

@@ -75,7 +75,7 @@ def test_a_dead_brokers_bundles_are_placed_at_once_and_nobody_sees_it_again() ->
     play(made, watching, np.random.default_rng(1))  # type: ignore[arg-type]
     before, after = seen[EVENT_MINUTE - 1], seen[EVENT_MINUTE]
     assert set(before.brokers) - set(after.brokers) == {before.brokers[0]}
-    assert after.bundle_facts[:, 0].min() >= 0
+    assert after.bundle("owner").min() >= 0
     assert after.bundles == bundle_names(len(made.load))
 
 

@@ -24,13 +24,12 @@ from benchmarks.measure.result import Result, Target
 from benchmarks.pages import performance as page
 from controller.domain.decision import Decision, DecisionKind, Label, Reason
 from controller.domain.settings.policy import PolicySettings
-from controller.policy.placement.constraints import constrain
+from controller.policy.placement.constraints import assess, constrain
 from controller.policy.plan import Plan
 from controller.policy.strategies import STRATEGIES, StrategyOutcome
 from controller.policy.view.frame import Frame
 from controller.policy.view.reason_codes import ALLOWED
 from controller.policy.view.snapshot import from_frame
-from controller.policy.view.sufficiency import assess
 from controller.sim.field.field import Decide, Run, play, policy_path
 from controller.sim.field.scenarios import SCENARIOS
 

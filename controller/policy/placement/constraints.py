@@ -1,8 +1,11 @@
 """Hard filters: brokers that must not give or take, bundles that must not move, moves that break a rule of placement.
 
-`constrain` comes before a strategy, so that no score can outweigh it; the first rule that forbids names the reason.
-`enforce_rules` comes after it: strategies that know the rules choose within them; a move of another (one of Pulsar's,
-or a new one) that breaks a rule becomes a skip with the rule as its reason.
+`assess` and `constrain` come before a strategy, so that no score can outweigh them; the first rule that forbids names
+the reason. A broker without enough reports is left out alone, and the round goes on for the rest (Pulsar's
+TransferShedder skips the whole cluster when one broker has no load data).
+
+`enforce_rules` comes after a strategy: those that know the rules choose within them; a move of another (one of
+Pulsar's, or a new one) that breaks a rule becomes a skip with the rule as its reason.
 """
 
 from __future__ import annotations
@@ -22,11 +25,32 @@ from controller.policy.placement.rules import build_rules, count_bundles, track_
 from controller.policy.view.costs import Floats
 from controller.policy.view.frame import NOBODY, Ints, namespaces_of
 from controller.policy.view.reason_codes import ALLOWED, CODES, REASONS
-from controller.policy.view.snapshot import Bools, Snapshot
+from controller.policy.view.snapshot import NO_SCORE, Bools, Snapshot
 
 # Pulsar's own: heartbeats (pulsar/host:port, pulsar/cluster/host:port), SLA monitors, the system namespace
 _SYSTEM = re.compile(r"pulsar/system|pulsar/([^/]+/)?[^/:]+:\d+|sla-monitor/.+")
+MIN_REPORTS = 2  # a single report may be a start-up peak
 _F = {name: i for i, name in enumerate(BUNDLE_FIELDS)}
+
+
+def assess(snapshot: Snapshot, settings: PolicySettings) -> Snapshot:
+    """Block brokers without fresh load data, as sources and as targets.
+
+    NO_LOAD_DATA: fewer than MIN_REPORTS in the window, or no weighted resource with a known usage and limit.
+    OUTDATED_LOAD_DATA: the newest report is older than `max_report_age_ms` at the time of the round.
+    """
+    sparse = (snapshot.reports < MIN_REPORTS) | (snapshot.score == NO_SCORE)
+    old = snapshot.at_ms - snapshot.last_event_ms > settings.max_report_age_ms
+    verdict = np.select(
+        [snapshot.reports == 0, old, sparse],
+        [CODES[Reason.NO_LOAD_DATA], CODES[Reason.OUTDATED_LOAD_DATA], CODES[Reason.NO_LOAD_DATA]],
+        ALLOWED,
+    )
+    return replace(
+        snapshot,
+        source_block=np.where(snapshot.source_block == ALLOWED, verdict, snapshot.source_block),
+        target_block=np.where(snapshot.target_block == ALLOWED, verdict, snapshot.target_block),
+    )
 
 
 def constrain(snapshot: Snapshot, settings: PolicySettings) -> Snapshot:

@@ -16,10 +16,9 @@ from controller.domain.load import SCORE_UNIT
 from controller.domain.ownership import State
 from controller.domain.settings.policy import PolicySettings
 from controller.domain.settings.pulsar import PulsarKnobs
-from controller.policy.placement.constraints import constrain
+from controller.policy.placement.constraints import assess, constrain
 from controller.policy.round import replay_round
 from controller.policy.strategies import get
-from controller.policy.view.sufficiency import assess
 
 MODULAR = ("overload", "threshold", "uniform", "average", "simple")
 FINE = PulsarKnobs(load_balancer_bundle_unload_min_throughput_threshold=0.1, min_unload_message=100)

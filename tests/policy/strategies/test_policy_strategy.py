@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from benchmarks.published.clusters import ClusterBuilder, cluster, loads, moves, reason_of, sources
 from controller.domain.decision import Reason
 from controller.domain.load import RESOURCES
-from controller.policy.placement.constraints import constrain
+from controller.policy.placement.constraints import assess, constrain
 from controller.policy.strategies import get
-from controller.policy.view.sufficiency import assess
 from controller.policy.what_if import Model
 from tests.examples import examples
 

@@ -17,11 +17,10 @@ from controller.backtest.recording.recording import from_reports
 from controller.domain.decision import Decision, DecisionKind, Label, Reason
 from controller.domain.load import BUNDLE_FIELDS, RESOURCES
 from controller.domain.settings.policy import PolicySettings
-from controller.policy.placement.constraints import constrain
+from controller.policy.placement.constraints import assess, constrain
 from controller.policy.plan import Plan
 from controller.policy.strategies.base import StrategyOutcome
 from controller.policy.view.snapshot import Snapshot
-from controller.policy.view.sufficiency import assess
 
 STEP_MS = 30_000
 REPLAY = Replay(round_interval_ms=2 * STEP_MS)
