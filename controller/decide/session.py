@@ -1,12 +1,12 @@
 """What `ballast decide` keeps between two lines, and the decisions of one line.
 
-A line is a moment of the whole cluster as its brokers tell it. It becomes the same `Frame` that a round of the job
-reads from its tables, without a journal behind it, and the same plan is made of it. Kept between lines:
+A line is a moment of the whole cluster as its brokers report it. It becomes the same `Frame` that a round of the job
+reads from its tables, though without a journal, and the same plan is made of it. Kept between lines:
 
 - the strategy's own memory (rolling averages, hits, plans), as the journal would keep it
-- moves decided and not seen yet; one counts as carried out, at the time of its decision, when a line shows it
+- moves decided and not seen yet; a move counts as carried out, at the time of its decision, once a line shows it
 - when bundles moved, for their grace period
-- names and their order: while the same bundles are there, a line costs no sorting
+- names and their order: while the bundles stay the same, a line costs no sorting
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from controller.policy.strategies.weighted.target_choice import PARTITION
 from controller.policy.view.frame import OWNED, Frame, Ints, namespace_of_bundle
 from controller.policy.view.snapshot import Snapshot, from_frame
 
-REPORTS = 6 * MIN_REPORTS  # a line tells of a whole window: as many reports as a minute of them has
+REPORTS = 6 * MIN_REPORTS  # a line covers a whole window: as many reports as a minute has
 EPOCH = 1  # nobody else decides between two lines, so every decision is made on the newest epoch
 SMALLEST_MEMORY_BYTES = 1e6  # a smaller limit of memory is in MiB, as Pulsar's brokers report it
 LARGEST_SUM = 2.0**61  # in quantised units
@@ -45,7 +45,7 @@ assert len(_FIGURE_FIELDS) == len(BUNDLE_FIGURES)
 
 
 class Underway(NamedTuple):
-    """A move that was decided and that no line has shown yet. `target` None: away, wherever."""
+    """A move that was decided and that no line has shown yet. `target` None: to any other broker."""
 
     source: str
     target: str | None
@@ -54,7 +54,7 @@ class Underway(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Names:
-    """The bundles of a line in order of name, and where each stands; the same object while the same ones are there."""
+    """The bundles of a line in order of name, with their indices; the same object while the bundles stay the same."""
 
     sorted: tuple[str, ...]
     index: Mapping[str, int]
@@ -62,7 +62,7 @@ class Names:
 
     @classmethod
     def of(cls, bundles: Sequence[str]) -> Names:
-        """Of the names as they stand in a line; one that two brokers tell of is there once."""
+        """Of the names as a line has them; a bundle that two brokers report appears once."""
         names = tuple(sorted(set(bundles)))
         spaces = Counter(map(namespace_of_bundle, names))
         return cls(names, {name: at for at, name in enumerate(names)}, dict(spaces))
@@ -80,8 +80,8 @@ class DecideSession:
         self._held: dict[str, int] = {}  # of the line before
         self._names = Names.of(())
         self._order: list[str] = []  # the bundles of the line before, as they stood
-        self._at: Ints = np.zeros(0, np.int64)  # [M] of each of them its place in the names
-        self._owners: dict[str, str] = {}  # of bundles that two brokers told of in the line before
+        self._at: Ints = np.zeros(0, np.int64)  # [M] the index of each among the names
+        self._owners: dict[str, str] = {}  # of bundles that two brokers reported in the line before
         self._underway: dict[str, Underway] = {}
         self._moved_at_ms: dict[str, int] = {}
 
@@ -96,7 +96,7 @@ class DecideSession:
         return from_frame(frame, self._settings)
 
     def decide(self, snapshot: Snapshot) -> tuple[Decision, ...]:
-        """The round on this line; what it wants moved is expected in the lines to come."""
+        """The round on this line; its moves are expected to show in later lines."""
         plan = make_plan(snapshot, self._strategy, self._memory, self._settings)
         self._memory = plan.outcome.memory
         for decision in plan.decisions:
@@ -110,7 +110,7 @@ class DecideSession:
         brokers = tuple(line.brokers[at] for at in order.tolist())
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
-        by_name = self._settings.weighted.max_partitions_per_broker is not None  # nothing else asks for them
+        by_name = self._settings.weighted.max_partitions_per_broker is not None  # nothing else needs partitions
         fields, totals = _quantised_fields(line, by_name)
         reporter = np.repeat(place, line.held)
         at = self._places(line)
@@ -138,7 +138,7 @@ class DecideSession:
         )
 
     def _places(self, line: Line) -> Ints:
-        """[M] of each bundle, as the line has it, its place in the names; the names are renewed when others came."""
+        """[M] the index of each of the line's bundles among the names, which are renewed when the bundles change."""
         if line.bundles == self._order:
             return self._at
         try:
@@ -152,7 +152,7 @@ class DecideSession:
         return at
 
     def _owner(self, bundle: Ints, reporter: Ints, brokers: tuple[str, ...]) -> Ints:
-        """[N] who owns each: who tells of it. Of two the one it is on its way to, else the one who had it before."""
+        """[N] the reporter of each bundle; of two the one that it is on its way to, else the one that had it before."""
         count = len(self._names.sorted)
         owner = np.empty(count, np.int64)
         owner[bundle[::-1]] = reporter[::-1]  # the first of several wins
@@ -160,16 +160,16 @@ class DecideSession:
         kept: dict[str, str] = {}
         for at in twice.tolist():
             name = self._names.sorted[at]
-            tellers = {brokers[b]: b for b in reporter[bundle == at].tolist()}
+            reporters = {brokers[b]: b for b in reporter[bundle == at].tolist()}
             move = self._underway.get(name)
             wanted = move.target if move is not None else self._owners.get(name)
-            owner[at] = tellers.get(wanted or "", owner[at])
+            owner[at] = reporters.get(wanted or "", owner[at])
             kept[name] = brokers[owner[at]]
         self._owners = kept
         return owner
 
     def _note_moves(self, owner: Ints, brokers: tuple[str, ...], now_ms: int) -> None:
-        """Moves that this line shows are done; what is past its grace period, or gone, is forgotten."""
+        """Settle the moves that this line shows; forget bundles that are past their grace period or gone."""
         grace_ms = self._settings.shed.grace_period_ms
         for name, move in list(self._underway.items()):
             at = self._names.index.get(name)
@@ -213,7 +213,7 @@ def _inverse(at: Ints) -> Ints:
 def _quantised_fields(line: Line, partitions_by_name: bool) -> tuple[Ints, Ints]:
     """[M x F] of the bundles and [B x F] of their sums, both in the line's order.
 
-    A line has no number of partitions; where it is asked for, topics of a bundle that is named like one are partitions.
+    A line has no number of partitions; where it is needed, topics of a bundle with a partition's name are partitions.
     """
     fields = np.zeros((len(line.bundles), len(BUNDLE_FIELDS)), np.int64)
     most = LARGEST_SUM / max(1, len(line.bundles))  # their sums, in + out of all, have to fit into 64 bits
@@ -229,7 +229,7 @@ def _quantised_fields(line: Line, partitions_by_name: bool) -> tuple[Ints, Ints]
 
 
 def _quantised_resources(line: Line) -> tuple[Ints, Ints]:
-    """Usage and limit [B x R] as `tabulate` would have them; of a broker that cannot be believed nothing is known."""
+    """Usage and limit [B x R] as `tabulate` would have them; all UNKNOWN for a broker with unreadable figures."""
     scale = np.tile(np.array(RESOURCE_SCALES, np.float64), (len(line.brokers), 1))
     scale[:, _MEMORY] *= np.where(line.limit[:, _MEMORY] < SMALLEST_MEMORY_BYTES, MIB, 1)
     known = np.isfinite(line.limit) & line.readable[:, None]
