@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from benchmarks.measure.figures import RESULTS
 from benchmarks.pages.generated import table, with_parts, write_or_check
 from benchmarks.published.cases import CASES, Case, play
+from controller.policy.strategies import STRATEGIES
 from controller.process.paths import ROOT
 
 PAGE = ROOT / "docs" / "strategies.md"
-STRATEGIES = ("steady", "weighted", "threshold", "overload", "uniform", "average", "transfer")
 
 
 def rendered(page: str) -> str:

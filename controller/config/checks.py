@@ -111,7 +111,7 @@ def _providers(settings: Settings) -> None:
     names = settings.value(path)
     if not names:
         return  # the command line starts without numpy
-    from controller.policy.strategies.weighted.registry import providers_of
+    from controller.policy.strategies.weighted.figures import providers_of
 
     try:
         providers_of(names)

@@ -25,14 +25,12 @@ from controller.policy.overrides import apply_moves, apply_overrides, skip_avoid
 from controller.policy.pacing import RateLimits, pace, skip_lone_halves
 from controller.policy.placement.constraints import assess, constrain, enforce_rules
 from controller.policy.split import propose_splits
-from controller.policy.strategies import StrategyOutcome, get
+from controller.policy.strategies import StrategyOutcome, get, traits_of
 from controller.policy.view.frame import Ints
 from controller.policy.view.reason_codes import ALLOWED, REASONS
 from controller.policy.view.snapshot import Snapshot
 
 PACING = "pacing"  # in a strategy's memory: what `RateLimits.remember` gives
-# Pulsar's own strategies have limits of their own; under a budget they would not be what others are compared with
-UNBUDGETED = frozenset({"overload", "threshold", "uniform", "average", "transfer", "simple"})
 MOST_CANDIDATES = 20
 _IN, _OUT = BUNDLE_FIELDS.index("throughput_in"), BUNDLE_FIELDS.index("throughput_out")
 
@@ -61,14 +59,14 @@ def make_plan(
     """
     deciding = get(strategy)
     rate_limits = None
-    if deciding.name not in UNBUDGETED:
+    if traits_of(deciding).budgeted:
         rate_limits = RateLimits(snapshot, settings.pacing, memory.get(PACING, {}))
         snapshot = replace(snapshot, quota=rate_limits.quota)
     snapshot, wanted = apply_overrides(constrain(assess(snapshot, settings), settings))
     asked = sum(d.kind is not DecisionKind.SKIP for d in wanted)
     allowed = enforce_rules(snapshot, settings.caps, wanted)
     done = apply_moves(snapshot, allowed)
-    seen = snapshot if rate_limits is None else done  # Pulsar's strategies see what brokers have reported
+    seen = snapshot if rate_limits is None else done  # one without a budget sees what brokers have reported
     outcome = deciding.decide(seen, {key: kept for key, kept in memory.items() if key != PACING}, settings)
     shed = add_candidates(seen, outcome) if candidates else outcome.decisions
     shed = shed if settings.shed.enabled else _skip_all(shed)

@@ -34,7 +34,7 @@ from controller.policy.placement.repair import add_unreported_violations
 from controller.policy.placement.rules import mark_violations
 from controller.policy.plan import PACING, make_plan
 from controller.policy.split import find_exceeded_limits
-from controller.policy.strategies import STRATEGIES, get
+from controller.policy.strategies import get, has
 from controller.policy.view.frame import Frame
 from controller.policy.view.reason_codes import ALLOWED
 from controller.policy.view.snapshot import Snapshot, from_frame
@@ -89,14 +89,14 @@ def run_with_challengers(inputs: RoundInputs) -> tuple[RoundResult, ...]:
 def as_commanded(settings: PolicySettings, state: ClusterState) -> PolicySettings:
     """The settings with the strategy and challengers that operators have chosen at run time.
 
-    A chosen name that this version lacks (an older version was started) counts as not chosen: rounds go on with the
-    configured strategy, and carry its name.
+    A chosen strategy that is not there (an older version was started, a package is gone or broken) counts as not
+    chosen: rounds go on with the configured strategy, and carry its name.
     """
     if not state.strategy and state.challengers is None:
         return settings
-    strategy = state.strategy if state.strategy in STRATEGIES else settings.strategy
+    strategy = state.strategy if has(state.strategy) else settings.strategy
     names = settings.challengers if state.challengers is None else state.challengers
-    known = (get(name).name for name in names if state.challengers is None or name in STRATEGIES)
+    known = (get(name).name for name in names if state.challengers is None or has(name))
     return replace(settings, strategy=strategy, challengers=tuple(n for n in known if n != get(strategy).name))
 
 

@@ -11,8 +11,8 @@ from controller.domain.decision import Decision, DecisionKind, Reason, RoundResu
 from controller.domain.errors import InvariantBroken
 from controller.domain.state import ClusterState
 from controller.policy.overrides import MOST_MOVES
-from controller.policy.plan import UNBUDGETED
 from controller.policy.round import replay_round
+from controller.policy.strategies import get, traits_of
 from controller.sim.ownership.load_cluster import BALANCE, COMMAND, SPLIT, Move
 
 _ROUNDING = 1e-4  # scores are compared in steps of so much
@@ -24,11 +24,11 @@ def check_round(result: RoundResult, state: ClusterState, most_moves: int) -> No
     """I7: within budget, each bundle once, eligible targets only, and the worst broker is not predicted to be worse
     than what operators and isolation ask for makes it.
 
-    Pulsar's own strategies have no budget and no prediction; they are held to the rest.
+    Strategies without a budget, Pulsar's own, predict nothing either; they are held to the rest.
     """
     done = [d for d in result.decisions if d.kind is not DecisionKind.SKIP]
     moves = [d for d in done if d.kind is not DecisionKind.SPLIT]
-    budgeted = result.strategy not in UNBUDGETED
+    budgeted = traits_of(get(result.strategy)).budgeted
     asked = sum(move.reason is Reason.OVERRIDDEN for move in moves)
     if asked > MOST_MOVES:
         raise InvariantBroken(f"I7: round {result.round_id} moves {asked} bundles by overrides, at most {MOST_MOVES}")

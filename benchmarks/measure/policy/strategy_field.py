@@ -26,14 +26,14 @@ from controller.domain.decision import Decision, DecisionKind, Label, Reason
 from controller.domain.settings.policy import PolicySettings
 from controller.policy.placement.constraints import assess, constrain
 from controller.policy.plan import Plan
-from controller.policy.strategies import STRATEGIES, StrategyOutcome
+from controller.policy.strategies import STRATEGIES, StrategyOutcome, traits_of
 from controller.policy.view.frame import Frame
 from controller.policy.view.reason_codes import ALLOWED
 from controller.policy.view.snapshot import from_frame
 from controller.sim.field.field import Decide, Run, play, policy_path
 from controller.sim.field.scenarios import SCENARIOS
 
-PULSARS = ("threshold", "overload", "uniform", "average", "transfer", "simple")
+PULSARS = tuple(name for name, strategy in STRATEGIES.items() if traits_of(strategy).from_pulsar)
 GREEDY, STEADY = "greedy", "steady"
 GREEDY_AT, GREEDY_A_ROUND = 1.10, 3
 SEEDS = 3
@@ -130,7 +130,7 @@ def standing(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> dict[str
 
 def run(folder: Path, quick: bool) -> Result:
     """For `python -m benchmarks`: all strategies there are. Writes no files of its own into `folder`."""
-    names = [name for name in (*PULSARS, STEADY) if name in STRATEGIES]
+    names = [*PULSARS, STEADY]
     return result_of(figures([*names, GREEDY], 1 if quick else SEEDS))
 
 
@@ -161,7 +161,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--scenarios", default="", help=f"of {', '.join(SCENARIOS)} (default: all)")
     parser.add_argument("--seeds", type=int, default=SEEDS)
     given = parser.parse_args(argv)
-    names = given.strategies.split(",") if given.strategies else [n for n in (*PULSARS, STEADY) if n in STRATEGIES]
+    names = given.strategies.split(",") if given.strategies else [*PULSARS, STEADY]
     if not given.strategies:
         names.append(GREEDY)
     unknown = [n for n in names if n not in STRATEGIES and n != GREEDY]

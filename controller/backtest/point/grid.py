@@ -10,19 +10,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from typing import Any, get_args, get_type_hints
 
 from controller.domain.errors import BadRecord
 from controller.domain.settings.policy import PolicySettings
-from controller.policy.plan import UNBUDGETED
-from controller.policy.strategies import get
+from controller.policy.strategies import get, reads
 
 Value = float | int | bool | None
 NUMBERS = (float, int, bool)
-# parts of the settings that only these strategies read; the others are read by all
-READ_BY: Mapping[str, Collection[str]] = {"steady": {"steady"}, "weighted": {"weighted"}, "pulsar": UNBUDGETED}
 TRUTH = {"true": True, "false": False}
 
 
@@ -35,9 +32,8 @@ class GridPoint:
 
     def effective(self) -> GridPoint:
         """This point without the knobs that its strategy never reads."""
-        kept = tuple(
-            knob for knob in self.knobs if self.strategy in READ_BY.get(knob[0].split(".")[0], {self.strategy})
-        )
+        strategy = get(self.strategy)
+        kept = tuple(knob for knob in self.knobs if reads(strategy, knob[0].split(".")[0]))
         return GridPoint(self.strategy, kept)
 
     def settings(self, base: PolicySettings) -> PolicySettings:

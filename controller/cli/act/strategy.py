@@ -14,7 +14,7 @@ from controller.control.policy_commands import CONFIGURED
 from controller.domain.errors import BadRecord
 from controller.operations.reading import Reader
 from controller.policy.round import as_commanded
-from controller.policy.strategies import STRATEGIES, get
+from controller.policy.strategies import get, names
 
 app = new_app()
 Challengers = Annotated[
@@ -37,24 +37,19 @@ def strategy(
         return
     args: dict[str, Any] = {"strategy": to, "challengers": _names(challengers)}
     for name in [] if args["challengers"] in (None, CONFIGURED) else args["challengers"]:
-        _check(name)
+        get(name)  # or a ConfigError that names those there are
     if to is not None and to != CONFIGURED:
-        _check(to)
+        get(to)
     carry_out(conf, profile, sets, as_json, "strategy", why, timeout, args)
-
-
-def _check(name: str) -> None:
-    if name not in STRATEGIES:
-        get(name)  # an alias, or a ConfigError that names those there are
 
 
 def _names(text: str | None) -> list[str] | str | None:
     if text is None or text == CONFIGURED:
         return text
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    if len(set(names)) < len(names):
+    given = [name.strip() for name in text.split(",") if name.strip()]
+    if len(set(given)) < len(given):
         raise BadRecord("challengers", f"{text!r} names a strategy twice")
-    return names
+    return given
 
 
 def _print(conf: Any, profile: Any, sets: Any, as_json: bool) -> None:
@@ -66,7 +61,7 @@ def _print(conf: Any, profile: Any, sets: Any, as_json: bool) -> None:
         "strategy_by": "command" if policy.strategy == state.strategy else "configuration",
         "challengers": [get(name).name for name in policy.challengers],
         "challengers_by": "configuration" if state.challengers is None else "command",
-        "known": sorted(STRATEGIES),
+        "known": names(),
         "seq": state.seq,
     }
     if as_json:
@@ -77,6 +72,6 @@ def _print(conf: Any, profile: Any, sets: Any, as_json: bool) -> None:
         [
             ("strategy", f"{document['strategy']} (by {document['strategy_by']})"),
             ("challengers", f"{others} (by {document['challengers_by']})"),
-            ("known", ", ".join(sorted(STRATEGIES))),
+            ("known", ", ".join(names())),
         ]
     )

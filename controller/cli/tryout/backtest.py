@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from controller.backtest.choose.recommend import Recommendation
-from controller.backtest.point.grid import READ_BY, GridPoint, distinct, grid_points
+from controller.backtest.point.grid import GridPoint, distinct, grid_points
 from controller.backtest.point.result import PointRun
 from controller.backtest.recording.input import Input, read_input
 from controller.backtest.recording.prepared import Replay, prepare
@@ -32,6 +32,7 @@ from controller.cli.options import Conf, Profile, Sets, new_app, settings_of, te
 from controller.config.policy_values import policy_settings
 from controller.config.settings import Settings
 from controller.loads.recorded import Overrides
+from controller.policy.strategies import get, reads
 from controller.process.paths import RUN
 from controller.process.spark_submit import LOCAL_SPARK_CONF
 
@@ -165,11 +166,11 @@ def _tell(about: dict[str, Any], finished: Sequence[PointRun], kept: int, out: P
 def _recommend(found: Recommendation, out: Path) -> None:
     """What the points speak for, how sure that is, and the reasons, as the report has it."""
     learned = ", ".join(f"{name} {value}" for name, value in found.settings.items() if name not in found.kept)
-    read = READ_BY["steady"]
+    read = reads(get(found.strategy), "steady") if found.strategy else False
     kept = ", ".join(
         f"{name} {value}"
         for name, value in found.settings.items()
-        if name in found.kept and (found.strategy in read or not name.startswith("steady."))
+        if name in found.kept and (read or not name.startswith("steady."))
     )
     told_kept = f"; as configured: {kept}" if kept else ""
     typer.echo(f"recommended strategy: {found.strategy or 'none'}, {found.confidence}")

@@ -107,6 +107,16 @@ def list_capped(totals: Floats, caps: BrokerCaps) -> list[tuple[Floats, int]]:
     return [(value, cap) for value, cap in measured if cap is not None]
 
 
+def pairs_exceed_caps(totals: Floats, fields: Floats, caps: BrokerCaps) -> Bools:
+    """[n x t] whether a target of these totals [t x F] is above a cap with a bundle of these fields [n x F].
+
+    [1 x 1] where nothing has a cap.
+    """
+    if caps.max_topics is None and caps.max_bundle_memory_bytes is None and caps.max_throughput_bytes_per_s is None:
+        return np.zeros((1, 1), bool)
+    return exceeds_caps(totals[None, :, :] + fields[:, None, :], caps)
+
+
 def is_system_namespace(namespace: str) -> bool:
     """Whether brokers use the namespace for themselves: heartbeats, SLA monitors, system topics."""
     return _SYSTEM.fullmatch(namespace) is not None

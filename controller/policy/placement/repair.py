@@ -11,6 +11,7 @@ named. `add_unreported_violations` brings such bundles into the frame.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,34 +30,63 @@ from controller.policy.view.tabulate import ownership_facts
 MOST_FRUITLESS = 16  # bundles without a target that one round tries
 MOST_ADDED = 1_000  # by name; a round repairs far fewer
 _IN, _OUT = BUNDLE_FIELDS.index("throughput_in"), BUNDLE_FIELDS.index("throughput_out")
+Scores = NDArray[np.float64] | Ints
 
 
-def repair_placement(snapshot: Snapshot, send: Callable[[int], bool]) -> None:
-    """Call `send` for each free bundle in violation: those with an open target first, then smaller ones, then by name.
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """What a strategy brings to the repair of placements; scores in its own unit.
 
-    `send` moves the bundle and returns whether it could. Where a small one finds no target a large one finds none.
+    `spent`: whether the budget allows a source no further move. `targets`: for a bundle, the brokers [t] that may take
+    something now, and their scores with it. `ceiling`: no target ends above it. `deny`: a source keeps its bundle.
+    `move`: make the move of a bundle from source to target in the model, with this reason and evidence.
+    """
+
+    spent: Callable[[int], bool]
+    targets: Callable[[int], tuple[Ints, Scores]]
+    ceiling: float
+    deny: Callable[[int, Reason], None]
+    move: Callable[[int, int, int, Reason, dict[str, str]], None]
+
+
+def repair_placements(snapshot: Snapshot, placement_state: PlacementState | None, repair: Repair) -> None:
+    """Move every free bundle in violation of isolation, as far as the budget goes.
+
+    First those with an open target, then smaller ones, then by name: where a small one does not fit, a large one does
+    not either.
     """
     rules = snapshot.rules
-    if rules is None:
+    if rules is None or placement_state is None:
         return
     free = np.flatnonzero(rules.find_violations(snapshot.owner) & (snapshot.bundle_block == ALLOWED))
     open_targets = np.count_nonzero(rules.allowed & rules.open, axis=1)
     without = open_targets[rules.kind[free]] == 0
-    fruitless = 0
     traffic = snapshot.fields[free, _IN] + snapshot.fields[free, _OUT]
+    fruitless = 0
     for bundle in free[np.lexsort((traffic, without))].tolist():
-        fruitless += not send(bundle)
+        fruitless += not _repair_one(snapshot, placement_state, bundle, repair)
         if fruitless >= MOST_FRUITLESS:
             return
 
 
-def choose_repair_target(
-    placement_state: PlacementState, bundle: int, targets: Ints, after: NDArray[np.float64] | Ints, ceiling: float
-) -> tuple[int | None, Reason]:
-    """The target (of those given) that the bundle leaves least loaded, or None with what stands in the way.
+def _repair_one(snapshot: Snapshot, placement_state: PlacementState, bundle: int, repair: Repair) -> bool:
+    """Whether the bundle could be moved."""
+    source = int(snapshot.owner[bundle])
+    if repair.spent(source):
+        repair.deny(source, Reason.BUDGET_SPENT)
+        return False
+    target, reason = _choose_target(placement_state, bundle, *repair.targets(bundle), repair.ceiling)
+    if target is None:
+        repair.deny(source, reason)
+        return False
+    repair.move(bundle, source, target, reason, {"isolation": placement_state.rules.policy_name(bundle)})
+    return True
 
-    `after`: [t] each target's score with the bundle; none may exceed `ceiling`.
-    """
+
+def _choose_target(
+    placement_state: PlacementState, bundle: int, targets: Ints, after: Scores, ceiling: float
+) -> tuple[int | None, Reason]:
+    """The target that the bundle leaves least loaded, or None with what stands in the way."""
     if not len(targets):
         return None, Reason.NO_TARGET
     codes = placement_state.codes(np.array([bundle]), targets)[0]

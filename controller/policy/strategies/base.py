@@ -1,7 +1,8 @@
 """What a strategy is: a pure function from a snapshot, its own memory and the settings to decisions.
 
 It reads no clock, draws no random number and keeps nothing between rounds but the memory it returns, which the
-journal holds for it. Decisions come without ids; the round numbers them.
+journal holds for it. Decisions come without ids; the round numbers them. `headroom` and `weighted` also share how they
+count hits: in how many consecutive rounds a broker was hot, each judged by averages, so that a spike moves nothing.
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from controller.domain.decision import Decision, Reason
 from controller.domain.load import RESOURCES, SCORE_UNIT
 from controller.domain.settings.policy import PolicySettings
 from controller.policy.view.frame import Ints
-from controller.policy.view.snapshot import NO_SCORE, Snapshot
+from controller.policy.view.reason_codes import CODES
+from controller.policy.view.snapshot import NO_SCORE, Bools, Snapshot
+
+_SILENT = (CODES[Reason.NO_LOAD_DATA], CODES[Reason.OUTDATED_LOAD_DATA])
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +35,36 @@ class StrategyOutcome:
     decisions: tuple[Decision, ...]
     scores: tuple[Mapping[str, Any], ...]
     memory: Mapping[str, Any]
-    considered: NDArray[np.bool_]
+    considered: Bools
     max_moves: int | None = None
     reads_latencies: bool = False
 
 
-class Strategy(Protocol):
-    """`name` is what configuration and evidence call it.
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What a strategy says about itself, as its attribute `traits`; these are the values of one that says nothing.
 
-    `rules` is raised whenever it decides a stored round differently, the evidence included, be it by its own code or by
-    what it shares with others: a round keeps the number, and only a round of the same number is computed again.
+    `budgeted`: rounds hold it to `max_moves` and the rate limits, and it plans with operators' moves counted as done.
+    Pulsar's own strategies have limits of their own; under a budget they would not be what others are compared with.
+    `knobs`: the parts of `PolicySettings` that are its own, besides those that every strategy reads; None: not known,
+    so it may read any. `from_pulsar`: Pulsar has it too, and it is Pulsar's to decide what it does.
+    """
+
+    budgeted: bool = True
+    knobs: tuple[str, ...] | None = None
+    from_pulsar: bool = False
+
+
+_DEFAULT_TRAITS = Traits()
+FROM_PULSAR = Traits(budgeted=False, knobs=("pulsar",), from_pulsar=True)
+
+
+class Strategy(Protocol):
+    """`name` is what configuration and evidence call it: lower-case letters, digits and underscores.
+
+    `rules` is raised whenever the strategy decides a stored round differently, evidence included, whether by its own
+    code or by what it shares with others: a round keeps the number, and only a round of the same number is computed
+    again. A strategy may also have `traits: Traits`.
     """
 
     name: str
@@ -52,12 +75,18 @@ class Strategy(Protocol):
         ...
 
 
-def score_rows(
-    snapshot: Snapshot, mean: int | Ints, hits: Ints, sources: NDArray[np.bool_], reasons: Mapping[int, Reason]
-) -> tuple[Mapping[str, Any], ...]:
-    """One row a broker: what `RoundResult.scores` promises. Fractions to four digits; None where unknown.
+def traits_of(strategy: Strategy) -> Traits:
+    """The strategy's own, or the defaults."""
+    traits: Traits = getattr(strategy, "traits", _DEFAULT_TRAITS)
+    return traits
 
-    `mean`: of all, or [B] of the brokers that each can share work with.
+
+def score_rows(
+    snapshot: Snapshot, mean: int | Ints, hits: Ints, sources: Bools, reasons: Mapping[int, Reason]
+) -> tuple[Mapping[str, Any], ...]:
+    """One row a broker, as `RoundResult.scores` promises. Fractions to four digits; None where unknown.
+
+    `mean`: of all brokers, or [B] of those that each can share work with. In 1 / SCORE_UNIT, like the scores.
     """
     eligible = snapshot.eligible
     means = np.broadcast_to(mean, (len(snapshot.brokers),)).tolist()
@@ -78,3 +107,25 @@ def score_rows(
             }
         )
     return tuple(rows)
+
+
+def count_hits(snapshot: Snapshot, hot: Bools, memory: Mapping[str, Any]) -> Ints:
+    """[B] consecutive rounds in which each broker was hot, including this one ([B] `hot`).
+
+    `memory["hits"]` is what `hits_to_memory` returned. A round without data on a broker neither adds a hit nor takes
+    one away; a new incarnation starts at zero.
+    """
+    before = np.zeros(len(snapshot.brokers), np.int64)
+    kept: Mapping[str, Any] = memory.get("hits", {})
+    for at, broker in enumerate(snapshot.brokers):
+        incarnation, hits = kept.get(broker, (0, 0))
+        before[at] = hits if incarnation == snapshot.incarnation[at] else 0
+    silent = np.isin(snapshot.source_block, _SILENT)
+    return np.where(snapshot.eligible & hot, before + 1, np.where(silent, before, 0))
+
+
+def hits_to_memory(snapshot: Snapshot, hits: Ints) -> dict[str, list[int]]:
+    """Broker id -> [incarnation, hits], of the brokers that have any."""
+    return {
+        snapshot.brokers[at]: [int(snapshot.incarnation[at]), int(hits[at])] for at in np.flatnonzero(hits > 0).tolist()
+    }

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from controller.domain.errors import ConfigError
-from controller.policy.strategies import ALIASES, STRATEGIES
+from controller.policy.strategies import ALIASES, has
 from controller.sim.figures import Figures
 from controller.sim.ownership.load_cluster import CAUSES
 from controller.sim.scenario.parser import Command
@@ -99,7 +99,7 @@ def assertions_of(command: Command) -> list[Assertion]:
             raise command.error(f"{argument.key}{argument.op}{argument.value}: compare with {', '.join(_COMPARE)}")
         get, read = KINDS[kind][argument.key]
         try:
-            named = argument.value in STRATEGIES or argument.value in ALIASES
+            named = argument.value in ALIASES or has(argument.value)
             bound = argument.value if named else float(read(argument.value))
         except ConfigError as error:
             raise command.error(f"{argument.key}{argument.op}{argument.value}: {error}") from None

@@ -40,7 +40,7 @@ from controller.operations.overview import broker_rows
 from controller.operations.overview import status as status_of
 from controller.operations.reading import Reader
 from controller.policy.strategies import get
-from controller.policy.strategies.headroom.strategy import Headroom
+from controller.policy.strategies.headroom import Headroom
 from controller.process.paths import ROOT
 from tests.short_run import ShortRun, play
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.measure.policy.recorded_day import Day
-from controller.backtest.point.grid import READ_BY, GridPoint, distinct, grid_points, parse_axis
+from controller.backtest.point.grid import GridPoint, distinct, grid_points, parse_axis
 from controller.backtest.point.run_point import run_point
 from controller.backtest.recording.prepared import Replay, prepare
 from controller.domain.errors import BadRecord
 from controller.domain.settings.policy import PolicySettings
-from controller.policy.strategies import STRATEGIES
+from controller.policy.strategies import STRATEGIES, get, reads
 
 
 def test_points_are_strategies_times_values_in_order() -> None:
@@ -81,7 +81,7 @@ class Untouchable:
 def test_strategies_read_no_others_settings(strategy: str) -> None:
     """On a cluster where every strategy moves something or says why not, and with every part of it in use."""
     recording = Day(brokers=8, bundles=120, steps=80).recording()
-    parts = {part: Untouchable() for part, readers in READ_BY.items() if strategy not in readers}
+    parts = {part: Untouchable() for part in ("steady", "weighted", "pulsar") if not reads(get(strategy), part)}
     assert len(parts) >= 2
     settings = replace(PolicySettings(), **parts)
     prepared = prepare(recording, settings.weights.in_order(), Replay())

@@ -11,8 +11,8 @@ from controller.config.policy_values import weighted_settings
 from controller.config.settings import DEFINITIONS, Settings
 from controller.domain.errors import ConfigError
 from controller.domain.settings.weighted import ALL_BUILT_IN, WeightedSettings
+from controller.policy.strategies.weighted.figures import providers_of
 from controller.policy.strategies.weighted.providers import CpuProvider
-from controller.policy.strategies.weighted.registry import providers_of
 
 MIB = 2**20
 # the walkthrough's name, what is written, the field of WeightedSettings, its value

@@ -4,13 +4,12 @@ Every broker of that manager averages its own load and reports the average; here
 A broker checks its load every loadBalancerReportUpdateMinIntervalMillis, and each check is one step of its average, so
 a round stands for as many steps as fit into the time since the last one.
 
-Surprise, kept: a broker begins its average anew when a bundle leaves or joins it, so what was moved to or from is
-judged by its next minute alone.
+Surprise, kept: a broker starts its average again when a bundle leaves or joins it, so brokers that a move touched are
+judged by their next minute alone.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -24,7 +23,7 @@ from controller.domain.settings.pulsar import PulsarKnobs
 from controller.policy.placement.rules import track_placement
 from controller.policy.view.frame import NOBODY
 from controller.policy.view.reason_codes import ALLOWED, CODES
-from controller.policy.view.snapshot import Snapshot
+from controller.policy.view.snapshot import Bools, Snapshot
 from controller.pulsar.load.bundle_stats import throughput
 from controller.pulsar.load.load_data import (
     RESOURCE_FIELDS,
@@ -53,7 +52,7 @@ class Average(NamedTuple):
 
 
 class Unloaded(NamedTuple):
-    """When a bundle was decided to go, from where and to where (None: wherever); `arrived`: seen elsewhere since."""
+    """When a bundle was decided to go, from where and to where (None: anywhere); `arrived`: seen elsewhere since."""
 
     at_ms: int
     source: str
@@ -71,14 +70,14 @@ class ExtensibleRound:
         self.brokers = np.flatnonzero((block == ALLOWED) | np.isin(block, _SILENT))
         self.index = {snapshot.brokers[at]: at for at in self.brokers.tolist()}
         remembered = memory.get("recently_unloaded", {})
-        self._remembered = [at for at in map(self.place_of, remembered) if at is not None]
+        self._remembered = [at for at in map(snapshot.place_of, remembered) if at is not None]
         self.unloaded = self._still_unloaded(remembered)
         self.averages = self._averages(memory.get("averages", {}))
         self._placement_state = track_placement(snapshot)
         self._top: dict[int, list[TopBundle]] = {}  # of the brokers that were looked into
 
     def cluster(self) -> Cluster:
-        """What TransferShedder is told."""
+        """The load data that TransferShedder reads."""
         grace_since_ms = self.snapshot.at_ms - self._grace_ms
         sources: dict[str, int] = {}
         for one in self.unloaded.values():
@@ -95,15 +94,9 @@ class ExtensibleRound:
             transferable=self._transferable,
         )
 
-    def place_of(self, bundle: str) -> int | None:
-        """Where a bundle stands in the snapshot (they are sorted), if anybody reports it."""
-        names = self.snapshot.bundles
-        at = bisect_left(names, bundle)
-        return at if at < len(names) and names[at] == bundle else None
-
-    def considered(self) -> NDArray[np.bool_]:
+    def considered(self) -> Bools:
         """[N] the bundles that could have changed the outcome."""
-        looked_into = np.zeros(len(self.snapshot.brokers) + 1, bool)  # the last one is nobody's
+        looked_into = np.zeros(len(self.snapshot.brokers) + 1, bool)  # the last one stands for NOBODY
         looked_into[list(self._top)] = True
         mask = looked_into[self.snapshot.owner]
         mask[self._remembered] = True  # whether each of them has gone decides on cool-downs and averages
@@ -124,7 +117,7 @@ class ExtensibleRound:
         found: dict[str, Unloaded] = {}
         for bundle, values in kept.items():
             one = Unloaded(*values)
-            at = self.place_of(bundle)
+            at = self.snapshot.place_of(bundle)
             owner = NOBODY if at is None else int(snapshot.owner[at])
             settled = owner != NOBODY and not snapshot.in_flight[at]
             away = settled and snapshot.brokers[owner] != one.source
@@ -137,7 +130,7 @@ class ExtensibleRound:
         return self.knobs.load_balancer_shedding_grace_period_minutes * 60 * SECOND_MS
 
     def _averages(self, kept: Mapping[str, Any]) -> dict[str, Average]:
-        """Of every broker in the registry that has ever told its load."""
+        """Of every broker in the registry that has ever reported its load."""
         snapshot = self.snapshot
         before = {broker: Average(*values) for broker, values in kept.items()}
         changed = self._changed_at_ms()
@@ -210,13 +203,13 @@ class ExtensibleRound:
             weighted_max_ema=average.load,
             msg_throughput=float(totals[_F["throughput_in"]] + totals[_F["throughput_out"]]),
             msg_throughput_ema=average.throughput,
-            # who is silent for the round is so for Pulsar too, whose own limit is half an hour
+            # a broker that is silent for the round is silent for Pulsar too, whose own limit is half an hour
             updated_at_ms=int(snapshot.last_event_ms[at]) if fresh else -(2**62),
         )
 
     def _transferable(self, bundle: str, source: str, target: str) -> bool:
         """The filters, which are the round's own constraints: they hold for swaps as well."""
-        at = self.place_of(bundle)
+        at = self.snapshot.place_of(bundle)
         snapshot = self.snapshot
         if at is None or snapshot.bundle_block[at] != ALLOWED:
             return False

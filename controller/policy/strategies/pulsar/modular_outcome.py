@@ -1,4 +1,4 @@
-"""From what one of Pulsar's modular shedders chose to decisions: destinations, evidence, skips, scores.
+"""Turns what one of Pulsar's modular shedders chose into decisions: destinations, evidence, skips, scores.
 
 Every strategy of the modular manager ends here. A destination is chosen for each bundle in the order of the shedder's
 choice; a bundle without one, or whose destination is its owner, stays (Pulsar logs and goes on). Predicted scores are
@@ -12,17 +12,18 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from controller.domain.decision import Decision, DecisionKind, Label, Reason
 from controller.domain.load import BUNDLE_FIELDS
 from controller.policy.decisions import make_transfer
 from controller.policy.placement.rules import track_placement
 from controller.policy.strategies.base import StrategyOutcome, score_rows
+from controller.policy.strategies.decision_log import skip_decision
 from controller.policy.strategies.pulsar.modular_round import COMMON_MEMORY, ModularRound, blocked_reason
 from controller.policy.strategies.pulsar.predicted_scores import PredictedScores
 from controller.policy.view.frame import namespaces_of
 from controller.policy.view.reason_codes import ALLOWED, REASONS
+from controller.policy.view.snapshot import Bools
 from controller.pulsar.load.arrays import Ints, Shedding, quantised
 from controller.pulsar.placement.strategies import (
     BrokerLoads,
@@ -35,13 +36,13 @@ from controller.pulsar.placement.strategies import (
 
 IDLE_REASONS = (Reason.SWITCHED_OFF, Reason.NO_TARGET)
 _TOPICS = BUNDLE_FIELDS.index("topics")
-Plan = Callable[[int, int, Bundle], None]  # told of every bundle shed: row, source, bundle
+OnShed = Callable[[int, int, Bundle], None]  # called for every bundle shed: row, source, bundle
 
 
 def idle_outcome(name: str, cluster: ModularRound, memory: Mapping[str, Any]) -> StrategyOutcome | None:
     """The outcome of a round in which Pulsar does not even ask the shedder, or None when it does.
 
-    Switched off by knob, or no more than one broker there. Averages go on, what the shedder keeps stays as it was.
+    That is when a knob switches it off, or at most one broker is there. Averages go on; the shedder's memory stays.
     """
     knobs, count = cluster.knobs, len(cluster.brokers)
     off = not (knobs.load_balancer_enabled and knobs.load_balancer_shedding_enabled)
@@ -71,11 +72,11 @@ class ModularOutcome:
         mean: float | None = None,
         kept: Mapping[str, Any] | None = None,
         placement: Placement | None = None,
-        plan: Plan | None = None,
+        on_shed: OnShed | None = None,
     ) -> StrategyOutcome:
         """`hits` by broker, `mean` as a fraction, `kept` by the shedder; `placement`: instead of the knob's."""
         if self._shedding.rows:
-            self._place(placement, plan)
+            self._place(placement, on_shed)
         moved_from = {decision.source for decision in self._moves}
         reasons = {at: self._reason(at, moved_from) for at in range(len(self._snapshot.brokers))}
         skips = [self._skip(at, reasons[at]) for at, b in enumerate(self._snapshot.brokers) if b not in moved_from]
@@ -90,11 +91,11 @@ class ModularOutcome:
         return StrategyOutcome((*self._moves, *self._stays, *skips), rows, memory, self._considered())
 
     def _sources(self) -> list[int]:
-        """The brokers that were to give something, whether they found anything or not."""
+        """The brokers that were asked to give something, whether or not they had anything."""
         passive = (Reason.HIT_COUNT, *IDLE_REASONS)
         return sorted({*self._shedding.rows, *(p for p, why in self._shedding.reasons.items() if why not in passive)})
 
-    def _place(self, placement: Placement | None, plan: Plan | None) -> None:
+    def _place(self, placement: Placement | None, on_shed: OnShed | None) -> None:
         """Choose a destination for every bundle shed and note the moves."""
         cluster, snapshot = self._round, self._snapshot
         loads = cluster.broker_loads()
@@ -105,9 +106,9 @@ class ModularOutcome:
         shed = [
             (place, row, cluster.bundle(row)) for place, rows in self._shedding.rows.items() for row in rows.tolist()
         ]
-        if plan is not None:  # the shedder has planned them all before the first is placed
+        if on_shed is not None:  # the shedder plans all of them before the first is placed
             for place, row, bundle in shed:
-                plan(row, place, bundle)
+                on_shed(row, place, bundle)
         for place, row, bundle in shed:
             at = int(cluster.held[row])
             eligible = targets.copy()
@@ -168,7 +169,7 @@ class ModularOutcome:
         )
 
     def _stay(self, at: int, source: int, reason: Reason) -> Decision:
-        """A bundle that was shed for nothing: its destination is none, or its owner."""
+        """A bundle that was shed in vain: there is no destination, or it is the owner."""
         snapshot = self._snapshot
         return Decision(
             id="",
@@ -186,15 +187,9 @@ class ModularOutcome:
         place = int(self._round.place[at])
         evidence = self._seen(place) if place >= 0 else {"score": int(self._snapshot.score[at])}
         lost = self._lost.get(place) if place >= 0 else None
-        return Decision(
-            id="",
-            kind=DecisionKind.SKIP,
-            label=Label.SKIP,
-            reason=reason,
-            source=self._snapshot.brokers[at],
-            strategy=self._name,
-            evidence={**evidence, "bundles_lost": dict(lost)} if lost else evidence,
-        )
+        if lost:
+            evidence = {**evidence, "bundles_lost": dict(lost)}
+        return skip_decision(self._snapshot.brokers[at], reason, self._name, evidence)
 
     def _reason(self, at: int, moved_from: set[str | None]) -> Reason:
         blocked = blocked_reason(self._snapshot, at)
@@ -211,7 +206,7 @@ class ModularOutcome:
         """The usage the shedder saw, and what it made of it."""
         return {"usage": quantised(self._round.load.usage[place]), **self._shedding.evidence.get(place, {})}
 
-    def _considered(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    def _considered(self) -> Bools:
         """[N] all bundles where something was placed (even distribution counts them), else those looked into."""
         snapshot, cluster = self._snapshot, self._round
         if self._shedding.rows:
@@ -222,7 +217,7 @@ class ModularOutcome:
         return np.asarray(looked[cluster.place[snapshot.owner]])
 
 
-def _ruled_out(codes: Ints | None, targets: NDArray[np.bool_], place: int) -> Reason | None:
+def _ruled_out(codes: Ints | None, targets: Bools, place: int) -> Reason | None:
     """The rule of placement that most other targets lost by, if none of them is left."""
     if codes is None:
         return None

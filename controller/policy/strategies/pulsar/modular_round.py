@@ -16,14 +16,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from controller.domain.decision import Reason
 from controller.domain.load import BUNDLE_FIELDS, RESOURCES
 from controller.domain.settings.pulsar import PulsarKnobs
 from controller.policy.view.frame import NOBODY, namespaces_of
-from controller.policy.view.reason_codes import ALLOWED, CODES
-from controller.policy.view.snapshot import Snapshot
+from controller.policy.view.reason_codes import ALLOWED, REASONS
+from controller.policy.view.snapshot import Bools, Snapshot
 from controller.pulsar.load.arrays import Ints, LoadArrays
 from controller.pulsar.load.load_data import (
     WEIGHED_FIELDS,
@@ -51,7 +50,7 @@ class ModularRound:
     def __init__(self, snapshot: Snapshot, memory: Mapping[str, Any], knobs: PulsarKnobs) -> None:
         self.snapshot, self.knobs = snapshot, knobs
         self.brokers = np.flatnonzero(snapshot.eligible)
-        self.place = np.full(len(snapshot.brokers) + 1, -1, np.int64)  # the last one is nobody's
+        self.place = np.full(len(snapshot.brokers) + 1, -1, np.int64)  # the last one stands for NOBODY
         self.place[self.brokers] = np.arange(len(self.brokers))
         self.percent = percent_usage(snapshot.usage[self.brokers], snapshot.limit[self.brokers])
         self.recently_unloaded = self._not_expired(memory.get("recently_unloaded", {}))
@@ -69,7 +68,7 @@ class ModularRound:
         return Draw(self.snapshot.at_ms * 0x100000001B3 ^ zlib.crc32(strategy.encode()))
 
     def broker_loads(self) -> BrokerLoads:
-        """What placements look at, without anything preallocated yet."""
+        """What placements look at, before anything is preallocated."""
         count = len(self.brokers)
         long_rate: Floats = np.bincount(self.load.holder, self.averages.long_msg_rate[self.held], count).astype(float)
         return BrokerLoads(self.load.brokers, self.load.usage, self.load.msg_rate, self.load.bundle_count, long_rate)
@@ -77,15 +76,15 @@ class ModularRound:
     def selection(self, loads: BrokerLoads, placement: Placement) -> BrokerSelection:
         """The placement pipeline over the brokers of this round."""
         topics = np.rint(self.snapshot.totals[self.brokers, _F["topics"]]).astype(np.int64)
-        weighed = max_usage(self.percent[:, _WEIGHED])
-        return BrokerSelection(loads, weighed, topics, self._spread_of, placement, self.knobs)
+        weighted_usage = max_usage(self.percent[:, _WEIGHED])
+        return BrokerSelection(loads, weighted_usage, topics, self._spread_of, placement, self.knobs)
 
-    def targets(self) -> NDArray[np.bool_]:
+    def targets(self) -> Bools:
         """[brokers] which of them may take something. Pulsar knows no such rule beside its filters."""
         return np.asarray(self.snapshot.target_block[self.brokers] == ALLOWED)
 
     def bundle(self, row: int) -> Bundle:
-        """What the placement is told of the bundle in a row of `load`."""
+        """What the placement knows of the bundle in a row of `load`."""
         at = int(self.held[row])
         averages = self.averages
         content = (
@@ -103,27 +102,21 @@ class ModularRound:
         return {"averages": self.averages.to_memory(), "recently_unloaded": {**self.recently_unloaded, **now}}
 
     def _not_expired(self, kept: Mapping[str, Any]) -> dict[str, list[Any]]:
-        """What was unloaded within the grace period: seen elsewhere since, or at least not where it was unloaded from.
+        """What was unloaded within the grace period and has left its source, seen elsewhere since or not.
 
-        Once seen elsewhere no source is kept: what comes back to it by another way has been unloaded all the same.
+        Once seen elsewhere no source is kept: a bundle that comes back to it later has been unloaded all the same.
         """
         snapshot = self.snapshot
         since_ms = snapshot.at_ms - self.knobs.load_balancer_shedding_grace_period_minutes * 60_000
         result = {}
         for bundle, (at_ms, source) in kept.items():
-            at = self._place_of(bundle)
+            at = snapshot.place_of(bundle)
             owner = NOBODY if at is None else int(snapshot.owner[at])
             stayed = owner != NOBODY and snapshot.brokers[owner] == source and not snapshot.in_flight[at]
             if at_ms >= since_ms and not stayed:
                 arrived = owner != NOBODY and not snapshot.in_flight[at]
                 result[bundle] = [at_ms, "" if arrived else source]
         return result
-
-    def _place_of(self, bundle: str) -> int | None:
-        """Where the bundle stands in the snapshot (they are sorted), if anybody reports it."""
-        names = self.snapshot.bundles
-        at = bisect_left(names, bundle)
-        return at if at < len(names) and names[at] == bundle else None
 
     def _averages(self, memory: Mapping[str, Any]) -> TimeAverages:
         fields = self.snapshot.fields
@@ -150,7 +143,7 @@ class ModularRound:
             barred=self._barred()[held],
         )
 
-    def _barred(self) -> NDArray[np.bool_]:
+    def _barred(self) -> Bools:
         """[N] unloaded recently, of an excluded namespace, or forbidden by a constraint."""
         snapshot = self.snapshot
         barred = np.asarray(snapshot.bundle_block != ALLOWED)
@@ -158,7 +151,7 @@ class ModularRound:
         if excluded:
             spaces, of_space = namespaces_of(snapshot.bundles)
             barred |= np.array([space in excluded for space in spaces], bool)[of_space]
-        barred[[at for at in map(self._place_of, self.recently_unloaded) if at is not None]] = True
+        barred[[at for at in map(snapshot.place_of, self.recently_unloaded) if at is not None]] = True
         return barred
 
     def _spread_of(self, namespace: str) -> Ints:
@@ -178,6 +171,6 @@ class ModularRound:
 
 
 def blocked_reason(snapshot: Snapshot, at: int) -> Reason | None:
-    """Why a broker takes no part in the round, if it does not."""
+    """Why a broker takes no part in the round, or None when it does."""
     code = int(snapshot.source_block[at])
-    return None if code == ALLOWED else next(reason for reason, known in CODES.items() if known == code)
+    return None if code == ALLOWED else REASONS[code]

@@ -1,6 +1,6 @@
 """Scores before and after moves, for the evidence of strategies that predict nothing themselves.
 
-The same figures as `model.Model`, kept as plain numbers: a strategy that moves a thousand bundles a round spends less
+The same figures as `what_if.Model`, kept as plain numbers: a strategy that moves a thousand bundles a round spends less
 on all of them than on a few array operations each.
 """
 
@@ -15,7 +15,7 @@ from controller.policy.view.snapshot import Snapshot
 
 
 class PredictedScores:
-    """Usage of the brokers that moves have touched, as it would be after them."""
+    """Predicted usage of the brokers that moves have touched."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -41,7 +41,7 @@ class PredictedScores:
         return round(largest * SCORE_UNIT) / SCORE_UNIT
 
     def cost(self, bundle: int) -> dict[str, int]:
-        """What the bundle was reckoned to use, quantised as in RESOURCE_SCALES."""
+        """What the bundle is estimated to use, quantised as in RESOURCE_SCALES."""
         cost = self._snapshot.cost[bundle].tolist()
         return {name: round(c * scale) for name, c, scale in zip(RESOURCES, cost, RESOURCE_SCALES, strict=True)}
 

@@ -1,7 +1,7 @@
 """Strategy `transfer`: Pulsar's TransferShedder, which chooses its own targets and swaps bundles.
 
 Surprise, kept: a cycle has one reason for the whole cluster, so a single broker that cools down or is silent stops all
-of them, and every broker that gave nothing away carries that reason.
+of them, and every broker that gives nothing away carries that reason.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import numpy as np
 from controller.domain.decision import Decision, DecisionKind, Label, Reason
 from controller.domain.load import SCORE_UNIT
 from controller.domain.settings.policy import PolicySettings
-from controller.policy.strategies.base import StrategyOutcome, score_rows
+from controller.policy.strategies.base import FROM_PULSAR, StrategyOutcome, score_rows
+from controller.policy.strategies.decision_log import skip_decision
 from controller.policy.strategies.pulsar.extensible_round import ExtensibleRound, Unloaded
 from controller.policy.strategies.pulsar.predicted_scores import PredictedScores
 from controller.policy.view.reason_codes import ALLOWED, REASONS
@@ -39,6 +40,7 @@ class Transfer:
 
     name = "transfer"
     rules = 1
+    traits = FROM_PULSAR
 
     def decide(self, snapshot: Snapshot, memory: Mapping[str, Any], settings: PolicySettings) -> StrategyOutcome:
         """Memory: `hits`, cycles running in which the cluster was uneven; `averages` by broker; `recently_unloaded`."""
@@ -57,7 +59,7 @@ class _Decisions:
     """One cycle as decisions, skips, scores and memory."""
 
     def __init__(self, cluster: ExtensibleRound, outcome: Outcome, idle: Reason | None) -> None:
-        """`idle`: why Pulsar did not even ask the shedder."""
+        """`idle`: why Pulsar does not even ask the shedder, if it does not."""
         self._round, self._cycle, self._idle = cluster, outcome, idle
         self._snapshot = cluster.snapshot
         self._predicted = PredictedScores(self._snapshot)
@@ -77,7 +79,7 @@ class _Decisions:
 
     def _move(self, unload: Unload) -> Decision:
         snapshot, index = self._snapshot, self._round.index
-        at = self._round.place_of(unload.bundle)
+        at = snapshot.place_of(unload.bundle)
         assert at is not None  # top bundles come from the snapshot
         source, target = index[unload.source], None if unload.target is None else index[unload.target]
         before, after = {}, {}
@@ -107,19 +109,13 @@ class _Decisions:
     def _skip(self, at: int, reason: Reason) -> Decision:
         name = self._snapshot.brokers[at]
         verdict = self._cycle.verdict
-        told = {} if verdict is None else {"pulsar": f"{verdict[0].value}/{verdict[1].value}"}
-        return Decision(
-            id="",
-            kind=DecisionKind.SKIP,
-            label=Label.SKIP,
-            reason=reason,
-            source=name,
-            strategy=Transfer.name,
-            evidence={"score": int(self._snapshot.score[at]), **self._seen(name), **told},
-        )
+        evidence = {"score": int(self._snapshot.score[at]), **self._seen(name)}
+        if verdict is not None:
+            evidence["pulsar"] = f"{verdict[0].value}/{verdict[1].value}"
+        return skip_decision(name, reason, Transfer.name, evidence)
 
     def _reason(self, at: int) -> Reason:
-        """Why this broker gave nothing."""
+        """Why this broker gives nothing away."""
         block = int(self._snapshot.source_block[at])
         if block != ALLOWED:
             return REASONS[block]

@@ -1,14 +1,12 @@
 """Which of a source's bundles, and which targets, are worth pairing: a few of each, whatever the cluster's size.
 
-Bundles are grouped by owner once a round, and only in rounds that look into any. Of a source's free
-bundles the largest that fit its excess come first; some larger ones are kept, so that swaps and splits can be thought
-of and the evidence shows what was too big.
+Bundles are grouped by owner once a round, and only in rounds that look into any. Of a source's free bundles the largest
+that fit its excess come first; some larger ones are kept for swaps and splits, and as evidence of what was too big.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from controller.policy.strategies.steady.disruption import disruption
 from controller.policy.strategies.steady.model import Model
@@ -16,13 +14,14 @@ from controller.policy.strategies.steady.pairs import Candidates
 from controller.policy.view.costs import Floats
 from controller.policy.view.frame import Ints
 from controller.policy.view.reason_codes import ALLOWED
+from controller.policy.view.snapshot import Bools
 
 FITTING, TOO_BIG = 24, 8
 MOST_TARGETS = 24  # by room, and as many by lowest score
 
 
 class Held:
-    """All bundles by broker as they were at the start of the round, with their work and what moving them disrupts."""
+    """All bundles by broker as of the start of the round, with their work and what moving them disrupts."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -50,7 +49,7 @@ class Held:
         known = self._known[broker]
         free = self._free[known.bundles]
         if not free.all():
-            known = self._known[broker] = picked(known, np.flatnonzero(free))
+            known = self._known[broker] = select(known, np.flatnonzero(free))
         return known
 
     def name(self, bundle: int) -> None:
@@ -71,7 +70,7 @@ class Held:
         return found
 
 
-def picked(found: Candidates, rows: Ints) -> Candidates:
+def select(found: Candidates, rows: Ints) -> Candidates:
     """Only these rows, in order of the bundles."""
     return Candidates(found.source, found.bundles[rows], found.work[rows], found.disruption[rows])
 
@@ -81,10 +80,10 @@ def near(found: Candidates, relief: Floats, wanted: float) -> Candidates:
     fits = np.flatnonzero(relief <= wanted)
     above = np.flatnonzero(relief > wanted)
     rows = np.concatenate([_first(fits, -relief[fits], FITTING), _first(above, relief[above], TOO_BIG)])
-    return picked(found, np.union1d(rows, [np.argmax(relief)]))
+    return select(found, np.union1d(rows, [np.argmax(relief)]))
 
 
-def targets_within_rules(model: Model, allowed: NDArray[np.bool_], found: Candidates) -> Ints:
+def targets_within_rules(model: Model, allowed: Bools, found: Candidates) -> Ints:
     """`targets_for` the bundles' source; where isolation is configured, as many for each kind of namespace."""
     if model.placement_state is None:
         return targets_for(model, allowed, found.source)
@@ -94,15 +93,15 @@ def targets_within_rules(model: Model, allowed: NDArray[np.bool_], found: Candid
     return np.unique(np.concatenate(kinds))
 
 
-def targets_for(model: Model, allowed: NDArray[np.bool_], source: int) -> Ints:
+def targets_for(model: Model, allowed: Bools, source: int) -> Ints:
     """The allowed brokers with most room below the level and those with the lowest score; not the source itself."""
     usable = allowed & (model.snapshot.target_block == ALLOWED)
     usable[source] = False
     left = np.flatnonzero(usable)
     if len(left) <= MOST_TARGETS:
         return left
-    room = (model.level - model.score[left]) * model.room[left]
-    chosen = np.union1d(_first(left, -room, MOST_TARGETS), _first(left, model.score[left], MOST_TARGETS))
+    headroom = (model.level - model.score[left]) * model.size[left]
+    chosen = np.union1d(_first(left, -headroom, MOST_TARGETS), _first(left, model.score[left], MOST_TARGETS))
     return np.asarray(chosen, np.int64)
 
 

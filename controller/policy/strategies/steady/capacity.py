@@ -27,16 +27,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from controller.domain.load import BUNDLE_FIELDS, IMPOSSIBLE_FACTOR, RESOURCES
 from controller.policy.view.costs import Floats
-from controller.policy.view.snapshot import Snapshot
+from controller.policy.view.snapshot import Bools, Snapshot
 
 SAME = 1.25  # a cost a unit within this factor of the median is noise
 SLOW = 1.75
 FOREIGN = 4.0
-MATTERS = 0.10  # utilisation below which foreign load is nobody's concern
+MATTERS = 0.10  # utilisation below which foreign load does not matter
 JUDGED_FROM = 0.2  # of the mean broker's traffic: with less, its base drowns the rest
 NOTHING = 0.05  # of the traffic where most of it is: with less, a broker's usage is its base
 MOST_BASE = 0.5  # of its usage: more is never taken off what a broker's bundles cost
@@ -53,9 +52,9 @@ class Capacity:
     speed: Floats  # [B] CPU a unit of work costs, 1.0 on the median broker
     explained: Floats  # [B] what part of the CPU usage the broker's bundles account for
     base: Floats  # [B] CPU usage without any traffic
-    foreign: NDArray[np.bool_]  # [B] its load is mostly not its bundles'
-    slow: NDArray[np.bool_]  # [B]
-    impossible: NDArray[np.bool_]  # [B] a utilisation that can only be a misreading
+    foreign: Bools  # [B] its load is mostly not its bundles'
+    slow: Bools  # [B]
+    impossible: Bools  # [B] a utilisation that can only be a misreading
     common_base: float  # CPU usage that any process has without traffic, to be remembered
 
 
@@ -98,19 +97,19 @@ def learn(snapshot: Snapshot, remembered: Mapping[int, float], common_base: floa
     )
 
 
-def _unit(usage: Floats, traffic: Floats, judged: NDArray[np.bool_]) -> float:
+def _unit(usage: Floats, traffic: Floats, judged: Bools) -> float:
     """CPU usage that a unit of traffic costs on the median broker."""
     return _weighted_median(usage[judged] / traffic[judged], traffic[judged]) if judged.any() else 0.0
 
 
-def _ratio(usage: Floats, traffic: Floats, judged: NDArray[np.bool_], base: float) -> Floats:
+def _ratio(usage: Floats, traffic: Floats, judged: Bools, base: float) -> Floats:
     """[B] usage for the traffic against the median's, as near to 1 as a base between 0 and `base` can bring it."""
     with_base = np.maximum(usage - base, 0.0)
     without, after = (used / np.maximum(traffic * _unit(used, traffic, judged), 1e-12) for used in (usage, with_base))
     return np.asarray(np.clip(1.0, np.minimum(without, after), np.maximum(without, after)))
 
 
-def _seen_base(usage: Floats, traffic: Floats, known: NDArray[np.bool_], base: float) -> float:
+def _seen_base(usage: Floats, traffic: Floats, known: Bools, base: float) -> float:
     """What brokers without traffic use, the least of them; `base` where all have some."""
     idle = known & (traffic < NOTHING * _where_most_is(traffic[known]))
     return float(usage[idle].min()) if idle.any() else base
@@ -121,7 +120,7 @@ def _where_most_is(traffic: Floats) -> float:
     return float((traffic * traffic).sum() / traffic.sum()) if traffic.sum() > 0 else 0.0
 
 
-def _possible_base(usage: Floats, traffic: Floats, known: NDArray[np.bool_]) -> float | None:
+def _possible_base(usage: Floats, traffic: Floats, known: Bools) -> float | None:
     """The largest base that all brokers may have: where the line through what they use reaches no traffic.
 
     It is drawn from the least used of those with little traffic; where all have much, nothing tells it.
@@ -136,7 +135,7 @@ def _possible_base(usage: Floats, traffic: Floats, known: NDArray[np.bool_]) -> 
     return max(0.0, float(usage[least] - slope * traffic[least])) if slope > 0 else 0.0
 
 
-def _told(snapshot: Snapshot) -> Floats:
+def _explained_traffic(snapshot: Snapshot) -> Floats:
     """[B] what part of a broker's messages and bytes its bundles account for, at most 1."""
     totals = snapshot.totals
     owned = snapshot.owner >= 0
@@ -149,11 +148,11 @@ def _told(snapshot: Snapshot) -> Floats:
     return np.minimum(*parts)
 
 
-def _impossible(snapshot: Snapshot, ratio: Floats) -> NDArray[np.bool_]:
+def _impossible(snapshot: Snapshot, ratio: Floats) -> Bools:
     """[B] utilised far above the limit. CPU that the broker's own bundles account for is load all the same."""
     over = np.nan_to_num(snapshot.utilisation) > IMPOSSIBLE_FACTOR
     if over[:, CPU].any():
-        over[:, CPU] &= ratio > SLOW * _told(snapshot)
+        over[:, CPU] &= ratio > SLOW * _explained_traffic(snapshot)
     return np.asarray(over.any(axis=1))
 
 
@@ -168,7 +167,7 @@ def _traffic(totals: Floats) -> Floats:
     return np.asarray(sum(parts) / len(parts)) if parts else np.zeros(len(totals))
 
 
-def _mean(values: Floats, among: NDArray[np.bool_]) -> float:
+def _mean(values: Floats, among: Bools) -> float:
     return float(values[among].mean()) if among.any() else 0.0
 
 

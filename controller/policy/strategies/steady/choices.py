@@ -1,96 +1,90 @@
-"""What a round of `steady` has chosen so far: every choice changes the model, the budget and the record at once."""
+"""What a round of `steady` has chosen so far: every choice changes the model, the budget and the log at once."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from controller.domain.decision import Reason
+from controller.domain.load import SCORE_UNIT
+from controller.policy.strategies.decision_log import DecisionLog
 from controller.policy.strategies.steady.candidates import Held
-from controller.policy.strategies.steady.model import Model
+from controller.policy.strategies.steady.evidence import Evidence, split_decision
+from controller.policy.strategies.steady.model import Model, in_units
 from controller.policy.strategies.steady.pairs import Pairs
-from controller.policy.strategies.steady.record import Record
 from controller.policy.strategies.steady.swap import Swap
-from controller.policy.strategies.steady.wording import move_decision, split_decision
 from controller.policy.view.costs import Floats
 from controller.policy.view.frame import Ints
 from controller.policy.view.snapshot import Snapshot
-
-Evidence = Mapping[str, Any]
 
 
 class Choices:
     """`left`: [B] moves that each broker may still take part in. A bundle is named by one choice at most."""
 
-    def __init__(self, snapshot: Snapshot, model: Model, record: Record, budget: int) -> None:
+    def __init__(self, snapshot: Snapshot, model: Model, log: DecisionLog, evidence: Evidence, budget: int) -> None:
         self.budget, self.moves = budget, 0
         self.left: Ints = snapshot.quota.remaining(len(snapshot.brokers))
-        self._snapshot, self._model, self._record = snapshot, model, record
-        self._grouped: Held | None = None
+        self._snapshot, self._model, self._log, self._evidence = snapshot, model, log, evidence
+        self._held: Held | None = None
 
     @property
     def held(self) -> Held:
         """The bundles by broker, grouped when first needed: a quiet round never does."""
-        if self._grouped is None:
-            self._grouped = Held(self._model)
-        return self._grouped
+        if self._held is None:
+            self._held = Held(self._model)
+        return self._held
 
     def spent(self, broker: int, moves: int = 1) -> bool:
         """Whether so many more moves of the broker would be over a budget."""
         return self.moves + moves > self.budget or bool(self.left[broker] < moves)
 
-    def best_of(self, pairs: Pairs, best: tuple[int, int], reason: Reason) -> None:
-        """The move of a pair (row, column), with what the others lost by."""
+    def move_best(self, pairs: Pairs, best: tuple[int, int], reason: Reason) -> None:
+        """Move the bundle of a pair (row, column), with what the others lost by."""
         row, column = best
         source, target = pairs.candidates.source, int(pairs.targets[column])
-        told = {**self._record.seen(source), **self._record.lost(pairs)}
-        told["disruption_permille"] = round(1000 * float(pairs.candidates.disruption[row]))
+        evidence = {**self._evidence.of_broker(source), **self._evidence.of_pairs(pairs, source in self._log.sources)}
+        evidence["disruption_permille"] = round(1000 * float(pairs.candidates.disruption[row]))
         bundle = int(pairs.candidates.bundles[row])
-        self.transfer(bundle, pairs.candidates.work[row], (source, target), reason, told)
+        self.move(bundle, pairs.candidates.work[row], source, target, reason, evidence)
 
-    def transfer(self, bundle: int, work: Floats, way: tuple[int, int], reason: Reason, evidence: Evidence) -> None:
-        """One bundle goes along `way` (source, target)."""
-        before = self._scores(way)
-        self._model.move(bundle, work, way[1])
+    def move(
+        self, bundle: int, work: Floats, source: int, target: int, reason: Reason, evidence: Mapping[str, Any]
+    ) -> None:
+        """Move one bundle."""
+        before = self._scores(source, target)
+        self._model.move(bundle, work, target)
         self.held.name(bundle)
-        after = self._scores(way)
-        self._record.note(way[0], move_decision(self._snapshot, bundle, way, before, after, reason, evidence))
-        self._count(way, 1)
+        self._log.transfer(bundle, source, target, before, self._scores(source, target), reason, evidence)
+        self._count(source, target, 1)
 
-    def exchange(self, source: int, swap: Swap, reason: Reason, evidence: Evidence) -> None:
-        """Two bundles change places."""
-        way = source, swap.target
-        before = self._scores(way)
-        self._model.move(swap.leaving, swap.leaving_work, swap.target)
+    def swap(self, source: int, swap: Swap, reason: Reason, evidence: Mapping[str, Any]) -> None:
+        """Let two bundles change places."""
+        target = swap.target
+        before = self._scores(source, target)
+        self._model.move(swap.leaving, swap.leaving_work, target)
         self._model.move(swap.returning, swap.returning_work, source)
         self.held.name(swap.leaving)
         self.held.name(swap.returning)
-        after = self._scores(way)
-        back = swap.target, source
-        singly = evidence.get("pairs", [])  # why no bundle moves alone
-        for bundle, other, ends, scores, pairs in (
-            (swap.leaving, swap.returning, way, (before, after), [*swap.leavers, *singly]),
-            (swap.returning, swap.leaving, back, (_reversed(before), _reversed(after)), swap.returners),
+        after = self._scores(source, target)
+        alone = evidence.get("pairs", [])  # why no bundle moves alone
+        for bundle, other, start, end, scores, pairs in (
+            (swap.leaving, swap.returning, source, target, (before, after), [*swap.leavers, *alone]),
+            (swap.returning, swap.leaving, target, source, (before[::-1], after[::-1]), swap.returners),
         ):
-            told = {**evidence, "pairs": pairs, "swapped_with": self._snapshot.bundles[other]}
-            self._record.note(ends[0], move_decision(self._snapshot, bundle, ends, *scores, reason, told))
-        self._count(way, 2)
+            of_half = {**evidence, "pairs": pairs, "swapped_with": self._snapshot.bundles[other]}
+            self._log.transfer(bundle, start, end, *scores, reason, of_half)
+        self._count(source, target, 2)
 
-    def split(self, source: int, bundle: int, boundary: int, evidence: Evidence) -> None:
-        """A bundle is cut; both parts stay where they are for now."""
-        told = {**self._record.seen(source), **evidence}
-        self._record.note(source, split_decision(self._snapshot, bundle, source, boundary, told))
+    def split(self, source: int, bundle: int, boundary: int, evidence: Mapping[str, Any]) -> None:
+        """Split a bundle; both halves stay where they are for now."""
+        evidence = {**self._evidence.of_broker(source), **evidence}
+        self._log.note(source, split_decision(self._snapshot, bundle, source, boundary, evidence))
         self.held.name(bundle)
 
-    def _scores(self, way: tuple[int, int]) -> tuple[float, float]:
-        return float(self._model.score[way[0]]), float(self._model.score[way[1]])
+    def _scores(self, *brokers: int) -> list[float]:
+        """Fractions, as precise as evidence shows them."""
+        return [in_units(float(self._model.score[broker])) / SCORE_UNIT for broker in brokers]
 
-    def _count(self, way: tuple[int, int], moves: int) -> None:
+    def _count(self, source: int, target: int, moves: int) -> None:
         self.moves += moves
-        self.left[np.array(way)] -= moves
-
-
-def _reversed(scores: tuple[float, float]) -> tuple[float, float]:
-    return scores[1], scores[0]
+        self.left[[source, target]] -= moves

@@ -1,7 +1,7 @@
 """What a move does to those who use the bundle, relative to the other bundles of its broker.
 
 Each of sessions, unacknowledged messages and backlog counts by how it compares with the source's average bundle, and
-lately moved bundles cost more. 0 means that nobody notices; the sum stays below 1.5.
+bundles that moved lately cost more. 0 means that no client notices; the sum stays below 1.5.
 """
 
 from __future__ import annotations

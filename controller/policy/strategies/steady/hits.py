@@ -30,11 +30,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from controller.policy.view.costs import Floats
 from controller.policy.view.frame import Ints
-from controller.policy.view.snapshot import Snapshot
+from controller.policy.view.snapshot import Bools, Snapshot
 
 PERMILLE = 1000
 AT_ONCE, SOON = 500, 400
@@ -90,8 +89,8 @@ class Hits:
     """Of one round: who may be relieved, who may be filled."""
 
     pasts: list[Past]  # [B]
-    sources: NDArray[np.bool_]  # [B]
-    idle: NDArray[np.bool_]  # [B]
+    sources: Bools  # [B]
+    idle: Bools  # [B]
     runs: Ints  # [B]
     needed: Ints  # [B] rounds that its deviation asks for; 0 where it is within the tolerance
     noise: int  # permille, standard deviation of a broker's deviation
@@ -101,8 +100,8 @@ class Hits:
 def count(
     snapshot: Snapshot,
     deviation: Floats,
-    part: NDArray[np.bool_],
-    full: NDArray[np.bool_],
+    part: Bools,
+    full: Bools,
     fillable: Floats,
     tolerance: float,
     memory: Mapping[str, Any],
@@ -123,7 +122,7 @@ def count(
 
 
 def remember(
-    snapshot: Snapshot, hits: Hits, now: Floats, after: Floats, part: NDArray[np.bool_], tolerance: float
+    snapshot: Snapshot, hits: Hits, now: Floats, after: Floats, part: Bools, tolerance: float
 ) -> dict[str, Any]:
     """The memory after the round; `now` and `after`: deviations before and after its moves."""
     limit = round(tolerance * PERMILLE)
@@ -149,7 +148,7 @@ def _past(row: list[Any] | None, incarnation: int) -> Past:
     return Past.from_json(row[1:]) if row is not None and row[0] == incarnation else Past()
 
 
-def _noise(pasts: list[Past], now: Ints, part: NDArray[np.bool_], before: int) -> int:
+def _noise(pasts: list[Past], now: Ints, part: Bools, before: int) -> int:
     """How far a broker's deviation strays from one round to the next, from the median of all steps."""
     steps = [abs(int(now[at]) - past.recent[-1]) for at, past in enumerate(pasts) if part[at] and past.recent]
     if not steps:
@@ -170,21 +169,21 @@ def _judge(hits: Hits, at: int, now: int, limit: int, full: bool) -> None:
         past.sudden = past.sudden if past.run else bool(past.recent) and not past.given
         past.run += 1
     hits.runs[at] = past.run
-    shown = [*past.recent, now]
-    hits.idle[at] = _is_idle(past, shown, float(hits.fillable[at]))
+    deviations = [*past.recent, now]
+    hits.idle[at] = _is_idle(past, deviations, float(hits.fillable[at]))
     if past.run:
         hits.needed[at] = needed = _rounds_needed(past, now, full)
         least = FAINT if full else SOON  # of two rounds
-        hits.sources[at] = past.run >= needed and _holds(shown, needed, least, limit, hits.noise)
+        hits.sources[at] = past.run >= needed and _holds(deviations, needed, least, limit, hits.noise)
 
 
-def _is_idle(past: Past, shown: list[int], fillable: float) -> bool:
+def _is_idle(past: Past, deviations: list[int], fillable: float) -> bool:
     """Whether the broker is to be filled, or filled further."""
-    lasts = len(shown) >= PATIENCE and max(shown[-PATIENCE:]) <= IDLE * fillable
-    if lasts or shown[-1] <= EMPTY * fillable:
+    lasts = len(deviations) >= PATIENCE and max(deviations[-PATIENCE:]) <= IDLE * fillable
+    if lasts or deviations[-1] <= EMPTY * fillable:
         past.filling = KEPT
     else:
-        past.filling = max(0, past.filling - 1) if shown[-1] <= -FILLED * PERMILLE else 0
+        past.filling = max(0, past.filling - 1) if deviations[-1] <= -FILLED * PERMILLE else 0
     return past.filling > 0
 
 
@@ -208,9 +207,9 @@ def _rounds_needed(past: Past, now: int, full: bool) -> int:
     return usual
 
 
-def _holds(shown: list[int], needed: int, least: int, limit: int, noise: int) -> bool:
+def _holds(deviations: list[int], needed: int, least: int, limit: int, noise: int) -> bool:
     """Whether the rounds asked for show the deviation throughout, and their mean exceeds what noise could make."""
-    rounds = shown[-min(needed, KEPT) :]
+    rounds = deviations[-min(needed, KEPT) :]
     if needed == 1:
         return True
     if needed == 2:

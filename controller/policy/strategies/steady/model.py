@@ -14,7 +14,6 @@ from __future__ import annotations
 from copy import copy
 
 import numpy as np
-from numpy.typing import NDArray
 
 from controller.domain.load import SCORE_UNIT
 from controller.domain.overrides import AVOID
@@ -23,7 +22,7 @@ from controller.policy.placement.rules import pools_of, track_placement
 from controller.policy.strategies.steady.capacity import CPU, Capacity
 from controller.policy.view.costs import Floats
 from controller.policy.view.frame import Ints
-from controller.policy.view.snapshot import Snapshot
+from controller.policy.view.snapshot import Bools, Snapshot
 
 OCCUPIED = 0.25  # of the level: so far above it a base is out of reach
 LEAST_LEVEL = 0.10  # deviations are measured against the level, but a nearly idle cluster's noise is not worth a move
@@ -49,11 +48,11 @@ class Model:
         self.score: Floats = self.used.max(axis=1, initial=0.0)
         cpu = np.flatnonzero(self._counted == CPU)
         self.base: Floats = (weights * known / np.where(known, limit, 1.0))[:, cpu].sum(axis=1) * capacity.base
-        self.takes_part: NDArray[np.bool_]  # [B], and what follows from who does: set by `_share`
-        self.room: Floats
+        self.takes_part: Bools  # [B], and what follows from who does: set by `_share`
+        self.size: Floats
         self.level: float
         self.norm: float
-        self._able: NDArray[np.bool_] = snapshot.eligible & ~capacity.foreign & ~capacity.impossible
+        self._able: Bools = snapshot.eligible & ~capacity.foreign & ~capacity.impossible
         self.totals: Floats = snapshot.totals.copy()
         self.owner: Ints = snapshot.owner.copy()
         self._avoided = _avoided(snapshot)
@@ -61,7 +60,7 @@ class Model:
         self.set_levels()
 
     def set_levels(self) -> None:
-        """Reckon the levels anew: what goes from one pool to another changes both."""
+        """Compute the levels again: what moves from one pool to another changes both."""
         self._share(self._able)
         self.levels: Floats = np.full(len(self.score), self.level)
         self.norms: Floats = np.full(len(self.score), self.norm)
@@ -80,22 +79,22 @@ class Model:
         return self._parts or [self]
 
     @property
-    def occupied(self) -> NDArray[np.bool_]:
+    def occupied(self) -> Bools:
         """[B] whose base alone keeps them above the level."""
         return np.asarray(self._able & ~self.takes_part)
 
-    def _share(self, able: NDArray[np.bool_]) -> None:
+    def _share(self, able: Bools) -> None:
         """Who of them shares the work, and the level that this gives them: less without those that are occupied."""
         self.takes_part = able
         while True:
-            self.level, self.room = self._level(self.takes_part)
+            self.level, self.size = self._level(self.takes_part)
             self.norm = max(self.level, LEAST_LEVEL)
             shares = self.takes_part & (self.base <= self.level + OCCUPIED * self.norm)
             if (shares == self.takes_part).all():
                 return
             self.takes_part = shares
 
-    def _level(self, part: NDArray[np.bool_]) -> tuple[float, Floats]:
+    def _level(self, part: Bools) -> tuple[float, Floats]:
         """The level, and each broker's capacity for the resource that sets it, 1.0 on average."""
         if not part.any() or not len(self._counted):
             return 0.0, np.ones(len(part))
@@ -132,15 +131,15 @@ class Model:
         """[n x t] each target's score with each piece of work."""
         return np.asarray((self.used[targets][None, :, :] + work[:, None, :] * self.rate[targets]).max(axis=-1))
 
-    def avoided(self, bundles: Ints, targets: Ints) -> NDArray[np.bool_]:
+    def avoided(self, bundles: Ints, targets: Ints) -> Bools:
         """[n x t], or [1 x 1] where nothing is: whether an operator said that the bundle should not go there."""
         if not self._avoided:
             return np.zeros((1, 1), bool)
         return np.array([[(b, t) in self._avoided for t in targets.tolist()] for b in bundles.tolist()], bool)
 
-    def forbidden(self, bundles: Ints, targets: Ints, exchange: bool = False) -> Ints | None:
+    def forbidden(self, bundles: Ints, targets: Ints, swap: bool = False) -> Ints | None:
         """[n x t] by which rule of placement the bundle must not go there, else ALLOWED; None: there are no rules."""
-        return None if self.placement_state is None else self.placement_state.codes(bundles, targets, exchange)
+        return None if self.placement_state is None else self.placement_state.codes(bundles, targets, swap)
 
     def move(self, bundle: int, work: Floats, target: int) -> None:
         """Take a bundle and its work [C] from its owner to the target."""

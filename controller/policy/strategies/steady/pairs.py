@@ -2,7 +2,8 @@
 
 The gain of a pair is what it takes off the squared distances from the level, by capacity: so a move that fits the
 source's excess and the target's room counts most, whatever sizes the two brokers have. What it disrupts is taken off.
-Equal gains are told apart by bundle and broker order.
+Equal gains are ordered by bundle, then broker. The bounds of a round follow from the level of the brokers that share
+work.
 """
 
 from __future__ import annotations
@@ -11,18 +12,20 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from controller.domain.decision import Reason
-from controller.domain.settings.policy import BrokerCaps
-from controller.policy.placement.constraints import exceeds_caps
+from controller.domain.settings.policy import BrokerCaps, SteadySettings
+from controller.policy.placement.constraints import pairs_exceed_caps
 from controller.policy.strategies.steady.model import Model, in_units
 from controller.policy.view.costs import Floats
 from controller.policy.view.frame import Ints
 from controller.policy.view.reason_codes import ALLOWED, CODES, REASONS
 
-SHOWN = 20
 DISRUPTION_SHARE = 0.3  # of a gain, that the largest disruption takes off
+STOP_SHARE = 0.8  # of the tolerance: a source that is within it has given enough
+SLACK = 0.04  # of the level: how far below it a source may be left
+FILL_SLACK = 0.15  # the same, when an idle broker is filled
+SMALLEST = 0.1  # of what a move must bring otherwise: the least, off a broker that is far above
 
 
 class Bounds(NamedTuple):
@@ -31,6 +34,39 @@ class Bounds(NamedTuple):
     source_at_least: float
     target_at_most: float
     least_relief: float
+
+
+@dataclass(frozen=True, slots=True)
+class RoundBounds:
+    """Scores. `stop`: a source there has given enough. `loose`: for sources that are far above the level."""
+
+    stop: float
+    strict: Bounds
+    loose: Bounds
+    filling: Bounds
+    tolerance: float
+
+    @classmethod
+    def of(cls, model: Model, steady: SteadySettings) -> RoundBounds:
+        """The bounds for the brokers that take part in the model."""
+        level, norm = model.level, model.norm
+        stop, relief = level + STOP_SHARE * steady.tolerance * norm, steady.least_relief * norm
+        return cls(
+            stop,
+            Bounds(level - SLACK * norm, stop, relief),
+            Bounds(level - 2 * SLACK * norm, level + steady.tolerance * norm, relief),
+            Bounds(level - FILL_SLACK * norm, stop, relief),
+            steady.tolerance,
+        )
+
+    def for_excess(self, excess: float) -> list[Bounds]:
+        """What a move must keep to; `excess` in levels. Far above the level, a little less than the ideal will do.
+
+        A broker far above that has nothing but small bundles is better relieved in small pieces than not at all.
+        """
+        small = float(np.clip(2 * self.tolerance / max(excess, 1e-9), SMALLEST, 1.0))
+        bounds = [self.strict, self.loose] if excess > 2 * self.tolerance else [self.strict]
+        return [b._replace(least_relief=b.least_relief * small) for b in bounds]
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +102,7 @@ class Pairs:
         """The rule by which the pair with the largest gain lost."""
         return REASONS[int(self.rule.flat[int(np.argmax(self.gain))])]
 
-    def shown(self, bundles: tuple[str, ...], brokers: tuple[str, ...], most: int = SHOWN) -> list[dict[str, Any]]:
+    def best_first(self, bundles: tuple[str, ...], brokers: tuple[str, ...], most: int) -> list[dict[str, Any]]:
         """The best pairs in order, allowed ones first, with predicted scores and the rule each lost by."""
         rank = np.where(self.rule == ALLOWED, self.gain + 1e6, self.gain).ravel()
         count = min(most, rank.size)
@@ -96,9 +132,10 @@ def evaluate(model: Model, found: Candidates, targets: Ints, bounds: Bounds, cap
     source_after = model.without(source, found.work)
     target_after = model.with_(targets, found.work)
     relief = before - source_after
+    over_cap = pairs_exceed_caps(model.totals[targets], model.snapshot.fields[found.bundles], caps)
     rules = (
         (model.avoided(found.bundles, targets), Reason.AVOIDED),
-        (_breaks_cap(model, found.bundles, targets, caps), Reason.BROKER_CAP),
+        (over_cap, Reason.BROKER_CAP),
         ((relief < bounds.least_relief * (0.75 + found.disruption))[:, None], Reason.NOT_WORTH_MOVING),
         (target_after > bounds.target_at_most, Reason.TARGET_ABOVE_MEAN),
         ((source_after < bounds.source_at_least)[:, None], Reason.WOULD_NOT_IMPROVE),
@@ -120,12 +157,5 @@ def _gain(model: Model, found: Candidates, targets: Ints, source_after: Floats, 
     level, source = model.level, found.source
     at_source = (model.score[source] - level) ** 2 - (source_after - level) ** 2
     at_target = (model.score[targets] - level)[None, :] ** 2 - (target_after - level) ** 2
-    gain = model.room[source] * at_source[:, None] + model.room[targets][None, :] * at_target
+    gain = model.size[source] * at_source[:, None] + model.size[targets][None, :] * at_target
     return np.asarray(gain - np.abs(gain) * DISRUPTION_SHARE * np.minimum(found.disruption, 1.0)[:, None])
-
-
-def _breaks_cap(model: Model, bundles: Ints, targets: Ints, caps: BrokerCaps) -> NDArray[np.bool_]:
-    if caps.max_topics is None and caps.max_bundle_memory_bytes is None and caps.max_throughput_bytes_per_s is None:
-        return np.zeros((1, 1), bool)
-    fields = model.snapshot.fields[bundles]
-    return exceeds_caps(model.totals[targets][None, :, :] + fields[:, None, :], caps)

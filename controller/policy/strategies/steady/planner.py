@@ -1,37 +1,37 @@
 """One round of `steady`: relieve the sources, then fill the idle; every chosen move changes the model at once.
 
 The highest source comes first. It gives away the pair with the largest gain, and so on until it is well within the
-tolerance. Where no pair fits: an exchange; then a split, so that a part can move; then a skip that says what stood in
-the way. A bundle that fills its broker by itself is seen to before the others are moved for its sake. An idle
-broker is filled to the level from the brokers above it, sources or not; nothing moves between the others for its sake.
+tolerance. Where no pair fits: a swap; then a split, so that a half can move; then a skip that says what stood in the
+way. A bundle that fills its broker by itself is dealt with before others are moved because of it. An idle broker is
+filled to the level from the brokers above it, sources or not; nothing moves between the others for its sake.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numpy.typing import NDArray
 
 from controller.domain.decision import Reason
 from controller.domain.settings.policy import PolicySettings
-from controller.policy.placement.repair import choose_repair_target, repair_placement
-from controller.policy.strategies.steady.advice import Advice
-from controller.policy.strategies.steady.candidates import near, picked, targets_within_rules
+from controller.policy.placement.repair import Repair, repair_placements
+from controller.policy.strategies.decision_log import DecisionLog
+from controller.policy.strategies.steady.candidates import near, select, targets_within_rules
 from controller.policy.strategies.steady.capacity import Capacity
 from controller.policy.strategies.steady.choices import Choices
+from controller.policy.strategies.steady.evidence import NAME, Advice, Evidence
 from controller.policy.strategies.steady.hits import FILLED, Hits
-from controller.policy.strategies.steady.limits import STOP_SHARE, Limits
 from controller.policy.strategies.steady.model import Model
-from controller.policy.strategies.steady.pairs import Bounds, Candidates, Pairs, evaluate
-from controller.policy.strategies.steady.record import Record
+from controller.policy.strategies.steady.pairs import STOP_SHARE, Bounds, Candidates, Pairs, RoundBounds, evaluate
 from controller.policy.strategies.steady.swap import best_swap, least_loaded
 from controller.policy.view.costs import Floats
 from controller.policy.view.frame import Ints
 from controller.policy.view.reason_codes import ALLOWED, count_reasons, most_common_reason
-from controller.policy.view.snapshot import Snapshot
+from controller.policy.view.snapshot import Bools, Snapshot
 
 MIN_BUDGET = 8  # moves a round, however small the cluster
 SWAP_FROM = 0.06  # of the level: a smaller excess is not worth two moves
-MOST_FRUITLESS = 16  # searches for an exchange a round
+MOST_FRUITLESS = 16  # searches for a swap a round
 SPLIT_FROM = 0.25  # nor this one a split
 LARGER = 1.3  # a broker with so many times the capacity suits a bundle that fills its own
 WORTH_IT = 0.1  # of its broker's load: what such a bundle's move must bring
@@ -47,14 +47,18 @@ class Planner:
         self.settings, self.advice = settings, advice
         wanted = int(np.ceil(settings.steady.budget * len(snapshot.brokers)))
         self._enter(model)
-        self.record = Record(snapshot, capacity, model, hits, settings)
-        self.chosen = Choices(snapshot, model, self.record, snapshot.quota.allow(max(MIN_BUDGET, wanted)))
-        self._fruitless = 0  # exchanges looked for and not found
+        self.evidence = Evidence(snapshot, capacity, model, hits, settings)
+        self.log = DecisionLog(snapshot, NAME, self.evidence.first_reason, self.evidence.of_broker)
+        budget = snapshot.quota.allow(max(MIN_BUDGET, wanted))
+        self.chosen = Choices(snapshot, model, self.log, self.evidence, budget)
+        self._fruitless = 0  # swaps looked for and not found
 
     def plan(self) -> None:
         """Choose all moves of the round."""
         whole = self.model
-        repair_placement(self.snapshot, self._send_home)
+        ceiling = max(self.settings.shed.overloaded_threshold, self.bounds.stop)
+        repair = Repair(self.chosen.spent, self._open_targets, ceiling, self.log.deny, self._repair)
+        repair_placements(self.snapshot, whole.placement_state, repair)
         if self.chosen.moves:
             whole.set_levels()
         for part in whole.parts:
@@ -65,31 +69,31 @@ class Planner:
                 self._fill(idle)
 
     def _enter(self, model: Model) -> None:
-        """What is done from now on is about these brokers and their level."""
+        """Plan for these brokers and their level from now on."""
         self.model = model
-        self.limits = Limits.of(model, self.settings.steady)
+        self.bounds = RoundBounds.of(model, self.settings.steady)
         self.usable = model.takes_part & ~self.capacity.slow
 
-    def _relieve_all(self, active: NDArray[np.bool_]) -> None:
+    def _relieve_all(self, active: Bools) -> None:
         while active.any():
             source = int(np.argmax(np.where(active, self.model.score, -1.0)))
-            if self.model.score[source] <= self.limits.stop:
+            if self.model.score[source] <= self.bounds.stop:
                 active[source] = False
             elif self.chosen.spent(source):
-                self.record.deny(source, Reason.BUDGET_SPENT)
+                self.log.deny(source, Reason.BUDGET_SPENT)
                 active[source] = False
             else:
                 active[source] = self._relieve(source, active)
 
-    def _relieve(self, source: int, active: NDArray[np.bool_]) -> bool:
+    def _relieve(self, source: int, active: Bools) -> bool:
         """One step of relief; whether another may follow."""
         found = self._free_of(source)
         if found is None:
             return False
-        idle_only = self.hits.idle if self.record.short[source] else np.ones(len(active), bool)
+        idle_only = self.hits.idle if self.evidence.short[source] else np.ones(len(active), bool)
         targets = targets_within_rules(self.model, self.usable & ~active & idle_only & (self.chosen.left > 0), found)
         if not len(targets):
-            self.record.deny(source, Reason.UNDER_PROVISIONED if self.record.short[source] else Reason.NO_TARGET)
+            self.log.deny(source, Reason.UNDER_PROVISIONED if self.evidence.short[source] else Reason.NO_TARGET)
             return False
         giant = self._giant(source)
         if giant is not None:
@@ -97,20 +101,20 @@ class Planner:
             if done is not None:
                 return done
         excess = float(self.model.score[source] - self.model.level)
-        close = near(found, self._relief(found), excess + self.model.level - self.limits.strict.source_at_least)
-        for bounds in self.limits.for_excess(excess / self.model.norm):
+        close = near(found, self._relief(found), excess + self.model.level - self.bounds.strict.source_at_least)
+        for bounds in self.bounds.for_excess(excess / self.model.norm):
             pairs = evaluate(self.model, close, targets, bounds, self.settings.caps)
             best = pairs.best()
             if best is not None:
-                self.chosen.best_of(pairs, best, self._why(source))
+                self.chosen.move_best(pairs, best, self._why(source))
                 return True
         far = excess / self.model.norm
-        if far > SWAP_FROM and self._exchange_best(source, found, targets, pairs):
+        if far > SWAP_FROM and self._swap_best(source, found, targets, pairs):
             return True
         if far > SPLIT_FROM:
-            self._cut_or_say(source, close, pairs, excess)
+            self._split_or_deny(source, close, pairs, excess)
         else:
-            self.record.deny(source, pairs.obstacle(), self.record.lost(pairs))
+            self.log.deny(source, pairs.obstacle(), self._evidence_of(pairs))
         return False
 
     def _relief(self, found: Candidates) -> Floats:
@@ -119,10 +123,10 @@ class Planner:
     def _giant(self, source: int) -> int | None:
         """The source's largest bundle, free or not, if it alone is more than a broker should carry."""
         largest = self.chosen.held.largest_of(source)
-        return largest[0] if largest is not None and largest[1] > self.limits.stop else None
+        return largest[0] if largest is not None and largest[1] > self.bounds.stop else None
 
     def _relieve_of(self, giant: int, source: int, found: Candidates, targets: Ints) -> bool | None:
-        """A bundle that fills its broker by itself: to a larger broker, or cut, or left alone there.
+        """A bundle that fills its broker by itself: move it to a larger broker, or split it, or leave it there alone.
 
         None: other bundles should leave first, since neither is possible.
         """
@@ -130,52 +134,52 @@ class Planner:
         alone = float(model.alone(np.array([giant]), source)[0])
         row = np.flatnonzero(found.bundles == giant)
         if len(row):
-            only = picked(found, row)
-            fits_better = targets[model.room[targets] >= LARGER * model.room[source]]
-            bounds = Bounds(0.0, (1 - WORTH_IT) * float(model.score[source]), self.limits.strict.least_relief)
+            only = select(found, row)
+            fits_better = targets[model.size[targets] >= LARGER * model.size[source]]
+            bounds = Bounds(0.0, (1 - WORTH_IT) * float(model.score[source]), self.bounds.strict.least_relief)
             if len(fits_better):
                 pairs = evaluate(model, only, fits_better, bounds, self.settings.caps)
                 best = pairs.best()
                 if best is not None:
-                    self.chosen.best_of(pairs, best, self._why(source))
+                    self.chosen.move_best(pairs, best, self._why(source))
                     return True
-            cut = self.advice.split(model, source, only, 0, float(model.score[source]) - model.level)
-            if isinstance(cut, int):
-                self.chosen.split(source, giant, cut, {})
+            boundary = self.advice.split(model, source, only, 0, float(model.score[source]) - model.level)
+            if isinstance(boundary, int):
+                self.chosen.split(source, giant, boundary, {})
                 return False
         if model.score[source] > alone + STOP_SHARE * self.settings.steady.tolerance * model.norm:
             return None
-        told = self.advice.for_bundle(giant, self.advice.obstacle(giant) or Reason.WOULD_NOT_IMPROVE)
-        self.record.deny(source, self.advice.obstacle(giant) or Reason.WOULD_NOT_IMPROVE, told)
+        obstacle = self.advice.obstacle(giant) or Reason.WOULD_NOT_IMPROVE
+        self.log.deny(source, obstacle, self.advice.for_bundle(giant, obstacle))
         return False
 
-    def _exchange_best(self, source: int, found: Candidates, targets: Ints, pairs: Pairs) -> bool:
-        """No single bundle fits: exchange two with one of the least loaded targets, if that helps."""
+    def _swap_best(self, source: int, found: Candidates, targets: Ints, pairs: Pairs) -> bool:
+        """No single bundle fits: swap two with one of the least loaded targets, if that helps."""
         takes = self.usable[source] and self.snapshot.target_block[source] == ALLOWED
         if self.chosen.spent(source, 2) or not takes or self._fruitless >= MOST_FRUITLESS:
             return False
         partners = least_loaded(self.model, targets[self.chosen.left[targets] >= 2])
-        self.record.visited[partners] = True
-        swap = best_swap(self.model, self.chosen.held, found, partners, self.limits.loose)
+        self.log.visited[partners] = True
+        swap = best_swap(self.model, self.chosen.held, found, partners, self.bounds.loose)
         if swap is None:
             self._fruitless += 1
             return False
-        told = {**self.record.seen(source), **self.record.lost(pairs)}
-        self.chosen.exchange(source, swap, self._why(source), told)
+        evidence = {**self.evidence.of_broker(source), **self._evidence_of(pairs)}
+        self.chosen.swap(source, swap, self._why(source), evidence)
         return True
 
-    def _cut_or_say(self, source: int, close: Candidates, pairs: Pairs, excess: float) -> None:
+    def _split_or_deny(self, source: int, close: Candidates, pairs: Pairs, excess: float) -> None:
         """Split the bundle that makes the source hot, or say why nothing can be done."""
-        evidence = self.record.lost(pairs)
+        evidence = self._evidence_of(pairs)
         largest = int(np.argmax(self._relief(close)))
         bundle = int(close.bundles[largest])
-        cut = self.advice.split(self.model, source, close, largest, excess)
-        if isinstance(cut, int):
-            self.chosen.split(source, bundle, cut, evidence)
-        elif cut is not None:
-            self.record.deny(source, cut, {**evidence, **self.advice.for_bundle(bundle, cut)})
+        boundary = self.advice.split(self.model, source, close, largest, excess)
+        if isinstance(boundary, int):
+            self.chosen.split(source, bundle, boundary, evidence)
+        elif boundary is not None:
+            self.log.deny(source, boundary, {**evidence, **self.advice.for_bundle(bundle, boundary)})
         else:
-            self.record.deny(source, pairs.obstacle(), evidence)
+            self.log.deny(source, pairs.obstacle(), evidence)
 
     def _fill(self, idle: int) -> None:
         """Bring an idle broker to the level from the brokers above it, the highest first.
@@ -183,8 +187,8 @@ class Planner:
         Overloaded ones come first and give no more than they must: what one gives beyond that stays with another.
         """
         full = max(self.settings.shed.overloaded_threshold, self.model.level)
-        self._fill_from(full, idle, self.limits.strict)
-        self._fill_from(self.model.level, idle, self.limits.filling)
+        self._fill_from(full, idle, self.bounds.strict)
+        self._fill_from(self.model.level, idle, self.bounds.filling)
 
     def _fill_from(self, above: float, idle: int, bounds: Bounds) -> None:
         """From every broker whose score is above that, until it no longer is."""
@@ -200,7 +204,7 @@ class Planner:
             if pairs is None or best is None:
                 active[source] = False
             else:
-                self.chosen.best_of(pairs, best, Reason.UNDERLOADED)
+                self.chosen.move_best(pairs, best, Reason.UNDERLOADED)
                 active[source] = model.score[source] > above and self.chosen.left[source] > 0
 
     def _fitting(self, source: int, idle: int, bounds: Bounds) -> Pairs | None:
@@ -210,29 +214,27 @@ class Planner:
         close = near(found, self._relief(found), float(self.model.score[source] - bounds.source_at_least))
         return evaluate(self.model, close, np.array([idle]), bounds, self.settings.caps)
 
-    def _send_home(self, bundle: int) -> bool:
-        """A bundle that isolation forbids where it is goes where it may be; False: nowhere, now."""
-        model, source = self.model, int(self.model.owner[bundle])
-        if model.placement_state is None or self.chosen.spent(source):
-            self.record.deny(source, Reason.BUDGET_SPENT)
-            return False
+    def _open_targets(self, bundle: int) -> tuple[Ints, Floats]:
+        """For a bundle that isolation forbids where it is: who may take something, and their scores with it."""
+        model = self.model
         targets = np.flatnonzero(model.takes_part & (self.snapshot.target_block == ALLOWED) & (self.chosen.left > 0))
-        targets = targets[~np.broadcast_to(model.avoided(np.array([bundle]), targets), (1, len(targets)))[0]]
-        work = model.work(np.array([bundle]), source)
-        ceiling = max(self.settings.shed.overloaded_threshold, self.limits.stop)
-        target, why = choose_repair_target(
-            model.placement_state, bundle, targets, model.with_(targets, work)[0], ceiling
-        )
-        if target is None:
-            self.record.deny(source, why)
-            return False
-        policy = {"isolation": model.placement_state.rules.policy_name(bundle)}
-        self.chosen.transfer(bundle, work[0], (source, target), why, {**self.record.seen(source), **policy})
-        return True
+        avoided = np.broadcast_to(model.avoided(np.array([bundle]), targets), (1, len(targets)))[0]
+        targets = targets[~avoided]
+        return targets, model.with_(targets, self._work_of(bundle))[0]
+
+    def _repair(self, bundle: int, source: int, target: int, reason: Reason, evidence: dict[str, str]) -> None:
+        evidence = {**self.evidence.of_broker(source), **evidence}
+        self.chosen.move(bundle, self._work_of(bundle)[0], source, target, reason, evidence)
+
+    def _work_of(self, bundle: int) -> Floats:
+        return self.model.work(np.array([bundle]), int(self.model.owner[bundle]))
+
+    def _evidence_of(self, pairs: Pairs) -> dict[str, Any]:
+        return self.evidence.of_pairs(pairs, pairs.candidates.source in self.log.sources)
 
     def _free_of(self, source: int) -> Candidates | None:
         """The source's bundles that may move; None when there are none, with the reason noted."""
-        self.record.visited[source] = True
+        self.log.visited[source] = True
         found = self.chosen.held.free_of(source)
         if len(found.bundles):
             return found
@@ -241,7 +243,7 @@ class Planner:
         blocked = block[block != ALLOWED]
         why = Reason.IN_FLIGHT if len(held) else Reason.NO_BUNDLES  # all that could move are named in this round
         why = most_common_reason(blocked) if len(blocked) else why
-        self.record.deny(source, why, {"bundles": len(held), "bundles_lost": count_reasons(blocked)})
+        self.log.deny(source, why, {"bundles": len(held), "bundles_lost": count_reasons(blocked)})
         return None
 
     def _why(self, source: int) -> Reason:

@@ -1,4 +1,4 @@
-"""An exchange of two bundles, where no single one fits: the larger leaves the source, the smaller comes back.
+"""A swap of two bundles, where no single one fits: the larger leaves the source, the smaller comes back.
 
 Judged like a move of the difference, but that two bundles are disrupted; both brokers end within their bounds.
 (Pulsar's TransferShedder swaps as well; here source, target and both bundles are chosen together.)
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from controller.domain.decision import Reason
-from controller.policy.strategies.steady.candidates import Held, picked
+from controller.policy.strategies.steady.candidates import Held, select
 from controller.policy.strategies.steady.model import Model, in_units
 from controller.policy.strategies.steady.pairs import Bounds, Candidates
 from controller.policy.view.costs import Floats
@@ -22,7 +22,7 @@ from controller.policy.view.snapshot import NO_GROUP
 
 PARTNERS = 4  # targets that are looked into
 PAYS = 3.0  # times what a single move must bring: two bundles are disturbed for it
-SHOWN = 5  # exchanges in the evidence of either half
+SWAPS_LISTED = 5  # in the evidence of either half
 MOST = 32  # bundles of either side: the largest of the source, the ones of the target by size
 
 
@@ -40,13 +40,13 @@ class Swap(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Judged:
-    """All exchanges of n bundles of the source and m of one target. Scores as fractions."""
+    """All swaps of n bundles of the source and m of one target. Scores as fractions."""
 
     leaving: Candidates
     returning: Candidates
     source_after: Floats  # [n x m]
     target_after: Floats  # [n x m]
-    rule: Ints  # [n x m] ALLOWED, or the index into REASONS of the first rule that the exchange fails
+    rule: Ints  # [n x m] ALLOWED, or the index into REASONS of the first rule that the swap fails
     gain: Floats  # [n x m]
 
     def best(self) -> tuple[float, int, int] | None:
@@ -56,34 +56,34 @@ class _Judged:
         return None if gains[row, column] == -np.inf else (float(gains[row, column]), row, column)
 
     def swap(self, row: int, column: int, names: tuple[str, ...], brokers: tuple[str, ...]) -> Swap:
-        """The exchange of this row and column."""
+        """The swap of this row and column."""
         leaving, returning = self.leaving, self.returning
         gone, back = names[leaving.bundles[row]], names[returning.bundles[column]]
         ends = brokers[leaving.source], brokers[returning.source]
         scores = self.source_after, self.target_after
+        to_target = {"target": ends[1], "in_exchange_for": back}
+        to_source = {"target": ends[0], "in_exchange_for": gone}
         return Swap(
             returning.source,
             int(leaving.bundles[row]),
             leaving.work[row],
             int(returning.bundles[column]),
             returning.work[column],
-            self._shown((slice(None), column), leaving, scores, {"target": ends[1], "in_exchange_for": back}, names),
-            self._shown(
-                (row, slice(None)), returning, scores[::-1], {"target": ends[0], "in_exchange_for": gone}, names
-            ),
+            self._best_first((slice(None), column), leaving, scores, to_target, names),
+            self._best_first((row, slice(None)), returning, scores[::-1], to_source, names),
         )
 
-    def _shown(
-        self, of: tuple[Any, Any], found: Candidates, scores: tuple[Floats, Floats], told: dict[str, Any],
+    def _best_first(
+        self, of: tuple[Any, Any], found: Candidates, scores: tuple[Floats, Floats], ends: dict[str, Any],
         names: tuple[str, ...],
     ) -> list[dict[str, Any]]:  # fmt: skip
-        """One row or column of the exchanges, the best first, with the rule that each lost by."""
+        """One row or column of the swaps, the best first, with the rule that each lost by."""
         rule, gain, (source_after, target_after) = self.rule[of], self.gain[of], (score[of] for score in scores)
-        best_first = np.lexsort((np.arange(len(gain)), -gain, rule != ALLOWED))[:SHOWN]
+        best_first = np.lexsort((np.arange(len(gain)), -gain, rule != ALLOWED))[:SWAPS_LISTED]
         return [
             {
                 "bundle": names[found.bundles[at]],
-                **told,
+                **ends,
                 "source_after": in_units(source_after[at]),
                 "target_after": in_units(target_after[at]),
                 "lost_by": "" if rule[at] == ALLOWED else REASONS[rule[at]].value,
@@ -93,7 +93,7 @@ class _Judged:
 
 
 def best_swap(model: Model, held: Held, found: Candidates, targets: Ints, bounds: Bounds) -> Swap | None:
-    """The best exchange with one of the targets, or None."""
+    """The best swap with one of the targets, or None."""
     best: tuple[float, int, int, _Judged] | None = None
     leaving = _largest(model, found)
     for target in targets.tolist():
@@ -111,7 +111,7 @@ def best_swap(model: Model, held: Held, found: Candidates, targets: Ints, bounds
 
 
 def least_loaded(model: Model, targets: Ints) -> Ints:
-    """The few targets worth an exchange."""
+    """The few targets worth a swap."""
     return np.asarray(targets[np.argsort(model.score[targets], kind="stable")[:PARTNERS]])
 
 
@@ -120,11 +120,11 @@ def _largest(model: Model, found: Candidates) -> Candidates:
         return found
     relief = model.score[found.source] - model.without(found.source, found.work)
     rows = np.argsort(-relief, kind="stable")[:MOST]
-    return picked(found, np.sort(rows))
+    return select(found, np.sort(rows))
 
 
 def _judge(model: Model, leaving: Candidates, returning: Candidates, bounds: Bounds) -> _Judged:
-    """Every exchange of a bundle of the source and one of the target, against the model as it stands."""
+    """Judge every swap of a bundle of the source and one of the target against the model as it stands."""
     source, target = leaving.source, returning.source
     net = leaving.work[:, None, :] - returning.work[None, :, :]  # [n x m x C]
     source_after = (model.used[source] - net * model.rate[source]).max(axis=-1)
@@ -142,14 +142,14 @@ def _judge(model: Model, leaving: Candidates, returning: Candidates, bounds: Bou
     for hit, reason in rules:
         rule = np.where((rule == ALLOWED) & hit, CODES[reason], rule)
     level = model.level
-    gain = model.room[source] * ((before - level) ** 2 - (source_after - level) ** 2)
-    gain = gain + model.room[target] * ((model.score[target] - level) ** 2 - (target_after - level) ** 2)
+    gain = model.size[source] * ((before - level) ** 2 - (source_after - level) ** 2)
+    gain = gain + model.size[target] * ((model.score[target] - level) ** 2 - (target_after - level) ** 2)
     return _Judged(leaving, returning, source_after, target_after, rule, gain)
 
 
 def _ruled_out(model: Model, leaving: Candidates, returning: Candidates, shape: tuple[int, ...]) -> Ints:
     """[n x m] the rule of placement that forbids either to go where the other is. Two bundles of one anti-affinity
-    group are not exchanged: nothing would be gained for the group."""
+    group are not swapped: nothing would be gained for the group."""
     placement_state = model.placement_state
     if placement_state is None:
         return np.full(shape, ALLOWED, np.int64)

@@ -8,7 +8,7 @@ the broker's total:
 | 0.4 | producers and consumers | every one of them reconnects |
 | 0.3 | unacknowledged messages | they may be delivered again |
 | 0.2 | traffic in and out, bytes/s | it pauses while the bundle moves |
-| 0.1 | the limit that the broker exceeds most | how much must go is decided by the limits, so it only parts the like |
+| 0.1 | the limit that the broker exceeds most | the limits decide how much must go, so it only separates equals |
 
 The smallest value goes first; equal ones go by name. Value alone would move many small bundles instead of one, so it
 chooses only among bundles with which the fewest possible moves still suffice, unless `fewest_moves` is off.
@@ -21,9 +21,10 @@ from typing import NamedTuple
 import numpy as np
 
 from controller.domain.load import BUNDLE_FIELDS
-from controller.policy.strategies.weighted.figures import Bools, Figures
+from controller.policy.strategies.weighted.figures import Figures
 from controller.policy.view.costs import Floats
 from controller.policy.view.frame import Ints
+from controller.policy.view.snapshot import Bools
 
 SESSIONS, UNACKED, TRAFFIC, LOAD = 0.4, 0.3, 0.2, 0.1
 UNIT = 1_000_000  # values are compared in millionths

@@ -1,28 +1,44 @@
-"""What all providers say of one snapshot, as arrays, and how moves change it.
+"""The configured providers, found by dotted name, and their figures of one snapshot as arrays that moves change.
 
-Only providers that know a usage and a limit of somebody are kept: P of them. What is unknown of all forbids nobody.
-Loads are conserved: what leaves the source arrives at the target.
+A provider may be an operator's own class: whatever it does wrong is a ConfigError that names it, at the start or in the
+round. Only providers that know a usage and a limit of some broker are kept: P of them. What is unknown of all brokers
+forbids nothing. Loads are conserved: what leaves the source arrives at the target.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from controller.domain.errors import ConfigError
-from controller.domain.settings.weighted import WeightedSettings
-from controller.policy.strategies.weighted.providers import LoadAwarenessProvider
+from controller.domain.settings.weighted import ALL_BUILT_IN, ALL_BUILT_IN_SHORT, WeightedSettings
+from controller.policy.strategies.weighted.providers import BUILT_IN, LoadAwarenessProvider
 from controller.policy.view.costs import Floats
 from controller.policy.view.frame import Ints
-from controller.policy.view.snapshot import Snapshot
+from controller.policy.view.snapshot import Bools, Snapshot
 
-Bools = NDArray[np.bool_]
 SPARE = 0.05  # of a limit on what fluctuates: a target that is filled to the brim would be the next source
 ROUNDING = 1e-9  # sums of a broker's parts may miss its own figure by as much
+_METHODS = ("usage", "limit", "part")
+_ADVICE = f"give a class as in controller/policy/weighted/providers.py, or {ALL_BUILT_IN} for all built-in ones"
+
+
+@lru_cache(maxsize=16)
+def providers_of(names: tuple[str, ...]) -> tuple[LoadAwarenessProvider, ...]:
+    """One of each class, in order; all built-in ones where no name is given. Raises ConfigError for an unusable one."""
+    found: dict[str, LoadAwarenessProvider] = {}
+    for dotted in names or (ALL_BUILT_IN,):
+        for kind in BUILT_IN if dotted in (ALL_BUILT_IN, ALL_BUILT_IN_SHORT) else (_find_class(dotted),):
+            provider = _make(kind, dotted)
+            before = found.setdefault(provider.name, provider)
+            if type(before) is not type(provider):
+                kinds = f"{type(before).__qualname__} and {dotted}"
+                raise ConfigError(f"load awareness providers {kinds} are both called {provider.name!r}: leave one out")
+    return tuple(found.values())
 
 
 class Figures:
@@ -35,9 +51,9 @@ class Figures:
         count = len(snapshot.brokers)
         kept: list[tuple[LoadAwarenessProvider, Floats, Floats]] = []
         for provider in providers:
-            limit = _told(provider, "limit", count, snapshot, settings)
+            limit = _ask(provider, "limit", count, snapshot, settings)
             limit = np.where(limit > 0, limit, np.nan)
-            usage = _told(provider, "usage", count, snapshot)
+            usage = _ask(provider, "usage", count, snapshot)
             if (np.isfinite(limit) & np.isfinite(usage)).any():
                 kept.append((provider, usage, limit))
         self._providers = [provider for provider, _, _ in kept]
@@ -49,9 +65,9 @@ class Figures:
 
     @cached_property
     def part(self) -> Floats:
-        """[N x P] what each bundle adds to its broker's; asked for only when somebody must shed."""
+        """[N x P] what each bundle adds to its broker's; computed only when a broker must shed."""
         count = len(self.snapshot.bundles)
-        parts = [_told(provider, "part", count, self.snapshot) for provider in self._providers]
+        parts = [_ask(provider, "part", count, self.snapshot) for provider in self._providers]
         return np.maximum(np.nan_to_num(_columns(parts, count)), 0.0)
 
     def fullness(self) -> Floats:
@@ -63,19 +79,19 @@ class Figures:
         return np.asarray(np.fmax.reduce(self.usage / self.limit, axis=1, initial=0.0))
 
     def over(self) -> Bools:
-        """[B x P] which limits each broker is over."""
+        """[B x P] the limits that each broker is over."""
         return np.asarray(self.usage > self.limit * (1.0 + ROUNDING))
 
-    def anyhow_over(self) -> Bools:
-        """[B] who is over some limit."""
+    def over_any(self) -> Bools:
+        """[B] whether the broker is over any limit."""
         return np.asarray(self.over().any(axis=1))
 
     def excess(self, broker: int, limits: Ints) -> Floats:
-        """[len(limits)] how much the broker must lose of each of these to be within it."""
+        """[len(limits)] how much the broker must lose to be within each of these limits."""
         return np.asarray(self.usage[broker, limits] - self.limit[broker, limits] * (1.0 + ROUNDING))
 
-    def room(self, brokers: Ints) -> Floats:
-        """[t x P] what each may still take of everything; no limit: as much as there is; below 0 where it is full."""
+    def remaining(self, brokers: Ints) -> Floats:
+        """[t x P] what each broker may still take of everything: inf without a limit, below 0 where it is full."""
         left = self._full[brokers] * (1.0 + ROUNDING) - self.usage[brokers]
         unlimited = np.isnan(self.limit[brokers])
         return np.where(unlimited, np.inf, np.where(np.isnan(left), -np.inf, left))
@@ -86,7 +102,7 @@ class Figures:
         return np.asarray(np.fmax.reduce(share, axis=2, initial=0.0))  # fmax: an unknown one is not larger
 
     def short(self, limits: Ints, brokers: Bools) -> bool:
-        """Whether these brokers together have more of one of these than their limits allow: no move can help all."""
+        """Whether these brokers together use more than one of these limits allows them: no move can help all."""
         known = brokers[:, None] & np.isfinite(self.usage) & np.isfinite(self.limit)
         used, allowed = np.where(known, self.usage, 0.0).sum(axis=0), np.where(known, self.limit, 0.0).sum(axis=0)
         return bool((used[limits] > allowed[limits]).any())
@@ -96,14 +112,39 @@ class Figures:
         self.usage[source] -= self.part[bundle]
         self.usage[target] += self.part[bundle]
 
-    def told(self, broker: int) -> Mapping[str, int]:
+    def permille(self, broker: int) -> Mapping[str, int]:
         """Permille of each known limit that the broker has used up, for evidence."""
         share = 1000 * self.usage[broker] / self.limit[broker]
         return {name: round(s) for name, s in zip(self.names, share.tolist(), strict=True) if s == s}
 
 
-def _told(provider: LoadAwarenessProvider, what: str, count: int, *arguments: Any) -> Floats:
-    """What a method of the provider gives; raises ConfigError that names both where it is not `count` numbers."""
+def _find_class(dotted: str) -> type[Any]:
+    module, _, name = dotted.rpartition(".")
+    if not module:
+        raise ConfigError(f"load awareness provider {dotted!r} is no dotted name of a class: {_ADVICE}")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except Exception as error:  # whatever a module does when it is imported
+        raise ConfigError(f"load awareness provider {dotted!r} cannot be imported ({error}): {_ADVICE}") from None
+    if not isinstance(found, type):
+        raise ConfigError(f"load awareness provider {dotted!r} is no class: {_ADVICE}")
+    return found
+
+
+def _make(kind: type[Any], dotted: str) -> LoadAwarenessProvider:
+    try:
+        provider = kind()
+    except Exception as error:
+        raise ConfigError(f"load awareness provider {dotted!r} cannot be made ({error}): {_ADVICE}") from None
+    lacking = [name for name in _METHODS if not callable(getattr(provider, name, None))]
+    lacking += [n for n, t in (("name", str), ("fluctuates", bool)) if not isinstance(getattr(provider, n, None), t)]
+    if lacking:
+        raise ConfigError(f"load awareness provider {dotted!r} lacks {', '.join(lacking)}: {_ADVICE}")
+    return provider  # type: ignore[no-any-return]  # it has all that the protocol asks for
+
+
+def _ask(provider: LoadAwarenessProvider, what: str, count: int, *arguments: Any) -> Floats:
+    """What a method of the provider returns. Raises ConfigError naming both unless that is `count` numbers."""
     kind = f"load awareness provider {type(provider).__module__}.{type(provider).__qualname__}: {what}"
     try:
         values = getattr(provider, what)(*arguments)

@@ -242,7 +242,7 @@ BUILT_IN = (
 
 
 def latency_ms(snapshot: Snapshot, name: str) -> Floats:
-    """[B] one of LATENCIES, NaN where nobody knows."""
+    """[B] one of LATENCIES, NaN where unknown."""
     if snapshot.frame.latencies is None:
         return np.full(len(snapshot.brokers), np.nan)
     us = snapshot.frame.latencies[:, LATENCIES.index(name)]

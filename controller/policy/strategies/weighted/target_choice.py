@@ -1,9 +1,9 @@
-"""Where a bundle goes: who may take it, and which of those is best.
+"""Where a bundle goes: which brokers may take it, and which of those is best.
 
-A target stays within all its limits with the bundle, and a little below those on what fluctuates; it does not become
-overloaded either, unless somebody is as much so already. Of those who may, the lowest of
+With the bundle a target stays within all its limits, a little below those on what fluctuates, and is not overloaded,
+unless some broker is as overloaded already. Among such targets the lowest sum wins:
 
-| weight | part, 0..1 | |
+| weight | term, 0..1 | |
 | --- | --- | --- |
 | 0.8 | load | fullness of its fullest limit with the bundle: load relative to capacity |
 | 0.1 | metadata latency | ms / (ms + 10): 1 and 2 ms are much the same, 100 ms is not; unknown is the others' median |
@@ -24,14 +24,14 @@ from controller.domain.decision import Reason
 from controller.domain.overrides import AVOID
 from controller.domain.settings.policy import BrokerCaps
 from controller.policy.overrides import match_override
-from controller.policy.placement.constraints import exceeds_caps
+from controller.policy.placement.constraints import pairs_exceed_caps
 from controller.policy.placement.rules import track_placement
-from controller.policy.strategies.weighted.figures import Bools, Figures
+from controller.policy.strategies.weighted.figures import Figures
 from controller.policy.strategies.weighted.providers import latency_ms
 from controller.policy.view.costs import Floats
 from controller.policy.view.frame import NOBODY, Ints, namespaces_of
 from controller.policy.view.reason_codes import ALLOWED, CODES
-from controller.policy.view.snapshot import Snapshot
+from controller.policy.view.snapshot import Bools, Snapshot
 from controller.policy.what_if import Model
 
 LOAD, LATENCY, NEARNESS = 0.8, 0.1, 0.1
@@ -49,7 +49,7 @@ class Target(NamedTuple):
 
 
 class TargetChoice:
-    """Judges pairs as they stand after the moves chosen so far. `witnesses`: [N] bundles that nearness hung on."""
+    """Judges pairs as they stand after the moves chosen so far. `witnesses`: [N] bundles that nearness depended on."""
 
     def __init__(self, model: Model, figures: Figures, caps: BrokerCaps) -> None:
         self.snapshot, self._model, self._figures, self._caps = model.snapshot, model, figures, caps
@@ -59,14 +59,15 @@ class TargetChoice:
         self._groups: dict[str, Ints] = {}
         self.witnesses = np.zeros(len(self.snapshot.bundles), bool)
 
-    def rules(self, bundles: Ints, targets: Ints) -> Ints:
+    def judge(self, bundles: Ints, targets: Ints) -> Ints:
         """[n x t] ALLOWED, or the index into REASONS of the first rule that keeps the bundle away from the target."""
-        room, part = self._figures.room(targets), self._figures.part[bundles]
+        remaining, part = self._figures.remaining(targets), self._figures.part[bundles]
         fits = np.ones((len(bundles), len(targets)), bool)
-        for limit in range(room.shape[1]):
-            fits &= part[:, limit][:, None] <= room[:, limit][None, :]
+        for limit in range(remaining.shape[1]):
+            fits &= part[:, limit][:, None] <= remaining[:, limit][None, :]
+        over_cap = pairs_exceed_caps(self._model.totals[targets], self.snapshot.fields[bundles], self._caps)
         result = np.where(fits, ALLOWED, CODES[Reason.TARGET_OVER_LIMIT])
-        result = np.where(self._breaks_cap(bundles, targets), CODES[Reason.BROKER_CAP], result)
+        result = np.where(over_cap, CODES[Reason.BROKER_CAP], result)
         if self._placement_state is not None:
             codes = self._placement_state.codes(bundles, targets)
             result = np.where(codes != ALLOWED, codes, result)
@@ -88,7 +89,7 @@ class TargetChoice:
         return Target(int(targets[best]), int(rank[best]), bool(serves[best]))
 
     def _serving(self, bundle: int) -> Bools:
-        """[B] who has something of the same topic; one bundle of each is noted as a witness."""
+        """[B] which brokers have something of the same topic; one bundle of each is noted as a witness."""
         result = np.zeros(len(self.snapshot.brokers), bool)
         alike = self._alike(bundle)
         alike = alike[(alike != bundle) & (self._model.owner[alike] != NOBODY)]
@@ -97,13 +98,13 @@ class TargetChoice:
         self.witnesses[alike[first]] = True
         return result
 
-    def moved(self, bundle: int, target: int) -> None:
+    def note_move(self, bundle: int, target: int) -> None:
         """The bundle is its target's from now on."""
         if self._placement_state is not None:
             self._placement_state.move(bundle, target)
 
     def _alike(self, bundle: int) -> Ints:
-        """The bundles of the same partitioned topic, or of the same namespace; this one may be among them."""
+        """The bundles of the same partitioned topic, or of the same namespace, perhaps including this one."""
         names = self.snapshot.bundles
         spaces, of_space = namespaces_of(names)
         topic, partition = PARTITION.subn("", names[bundle])
@@ -118,13 +119,6 @@ class TargetChoice:
             self._groups[key] = group
         return self._groups[key]
 
-    def _breaks_cap(self, bundles: Ints, targets: Ints) -> Bools:
-        caps = self._caps
-        if caps.max_topics is None and caps.max_bundle_memory_bytes is None and caps.max_throughput_bytes_per_s is None:
-            return np.zeros((1, 1), bool)
-        totals = self._model.totals[targets][None, :, :] + self.snapshot.fields[bundles][:, None, :]
-        return exceeds_caps(totals, caps)
-
 
 def _latency_part(snapshot: Snapshot) -> Floats:
     ms = latency_ms(snapshot, "metadata_latency_ms")
@@ -134,7 +128,7 @@ def _latency_part(snapshot: Snapshot) -> Floats:
 
 
 def _avoided(snapshot: Snapshot) -> dict[int, list[int]]:
-    """Bundle -> the brokers that an operator wants it kept away from."""
+    """Bundle -> the brokers that operators want it kept away from."""
     index = {broker: at for at, broker in enumerate(snapshot.brokers)}
     result: dict[int, list[int]] = {}
     for wish in snapshot.frame.overrides:

@@ -1,1 +1,0 @@
-"""Strategy `headroom`: relieve brokers that are full or well above the mean."""
