@@ -18,6 +18,7 @@ from controller.backtest.recording.prepared import Prepared
 from controller.backtest.store import Job, Store, code_digest, load_arrays
 from controller.domain.errors import ConfigError
 from controller.loads.worker import settle
+from controller.process.plugins import use_installed_strategies
 
 
 def run_tasks(context: SparkContext, folder: Path, job: Job, points: Sequence[GridPoint]) -> int:
@@ -33,6 +34,7 @@ def run_tasks(context: SparkContext, folder: Path, job: Job, points: Sequence[Gr
 
 def _run(folder: str, job: Job, points: Iterable[GridPoint]) -> Iterator[int]:
     settle()
+    use_installed_strategies()
     if code_digest() != job.code:
         raise ConfigError("this executor runs other code than the driver: install the same version on every node")
     store = Store(Path(folder))

@@ -18,6 +18,7 @@ from controller.backtest.point.result import PointRun
 from controller.backtest.point.run_point import run_point
 from controller.backtest.recording.prepared import Prepared
 from controller.backtest.store import Job, Store, load_arrays
+from controller.process.plugins import use_installed_strategies
 
 
 class Finished(NamedTuple):
@@ -62,6 +63,7 @@ _worker: list[_Worker] = []  # of this process, set once by `_start`
 
 def _start(folder: str, arrays: str, job: Job) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
+    use_installed_strategies()
     _worker[:] = [_Worker(Store(Path(folder)), job, load_arrays(Path(arrays)))]
 
 

@@ -29,6 +29,7 @@ from controller.backtest.recording.prepared import ARRAYS, Prepared, Replay
 from controller.domain.errors import BadRecord, ConfigError
 from controller.domain.settings.policy import PolicySettings
 from controller.domain.settings.weighted import ALL_BUILT_IN
+from controller.policy.strategies import get
 
 POINTS, REPLAYS, QUARANTINE, RESULTS_CSV, RESULTS_JSON = (
     "points", "replays", "quarantine.jsonl", "results.csv", "results.json",
@@ -47,12 +48,12 @@ _CODE = (
 def code_digest() -> str:
     """SHA-256 of the code that results are computed by: another version's results are not taken for this one's."""
     package = Path(__file__).resolve().parents[1]
-    told = hashlib.sha256()
+    digest = hashlib.sha256()
     for part in _CODE:
         path = package / part
         for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
-            told.update(str(file.relative_to(package)).encode() + b"\0" + file.read_bytes() + b"\0")
-    return told.hexdigest()
+            digest.update(str(file.relative_to(package)).encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()
 
 
 def providers_digest(names: Sequence[str]) -> dict[str, str]:
@@ -64,6 +65,24 @@ def providers_digest(names: Sequence[str]) -> dict[str, str]:
         if spec is not None and spec.origin is not None and Path(spec.origin).is_file():
             found[dotted] = hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
     return found
+
+
+def strategy_digest(name: str) -> dict[str, str]:
+    """Module -> SHA-256 of all modules beside it, for a strategy of another package; {} for Ballast's own."""
+    module = type(get(name)).__module__
+    return {} if module.startswith("controller.") else {module: _package_digest(module)}
+
+
+@lru_cache(maxsize=8)
+def _package_digest(module: str) -> str:
+    spec = importlib.util.find_spec(module)
+    if spec is None or spec.origin is None:
+        return ""
+    digest = hashlib.sha256()
+    file = Path(spec.origin)
+    for path in sorted(file.parent.rglob("*.py")) if spec.parent else [file]:
+        digest.update(str(path.relative_to(file.parent)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +97,10 @@ class Job:
     def key(self, point: GridPoint) -> str:
         """Names the point's file, which points of the same result have in common."""
         point = point.effective()
-        about = {"strategy": point.strategy, "knobs": point.knobs}
+        about: dict[str, Any] = {"strategy": point.strategy, "knobs": point.knobs}
+        code = strategy_digest(point.strategy)
+        if code:
+            about["strategy_code"] = code
         return self._digest({"base": asdict(self.base), **about})
 
     def replay_key(self) -> str:

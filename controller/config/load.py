@@ -18,6 +18,7 @@ from controller.config.settings import DEFINITIONS, Settings
 from controller.config.sources import ENV_CONF, ENV_PROFILE, layer_of_environment, layer_of_overrides, read_yaml
 from controller.domain.errors import ConfigError
 from controller.process.paths import absolute, home
+from controller.process.plugins import use_installed_strategies
 
 DEFAULT_PROFILE = "local"
 
@@ -52,6 +53,7 @@ def load_settings(
     ]
     values, origins, written = _effective(layers)
     settings = Settings.made_of(values, origins, str(name), written, path, by)
+    use_installed_strategies()  # the configuration may name them
     check_all(settings)
     return settings
 

@@ -22,6 +22,7 @@ from controller.ledger.follower import Follower
 from controller.ledger.loads import LoadsProgressWatch, read_panes
 from controller.policy.round import RoundInputs, run_with_challengers
 from controller.process.logs import configure_logs
+from controller.process.plugins import use_installed_strategies
 from controller.service.round_schedule import Progress, Schedule
 
 log = logging.getLogger(__name__)
@@ -50,6 +51,7 @@ def run_worker(pipe: Connection, settings: Settings, every_round: bool) -> None:
         signal.signal(number, signal.SIG_IGN)
     os.nice(NICENESS)
     configure_logs(settings.logging.level, settings.logging.json_lines, cluster=settings.cluster.name, process="rounds")
+    use_installed_strategies()
     rounds = Rounds(settings, every_round)
     said_s = 0.0
     try:

@@ -18,7 +18,10 @@ from controller.process.paths import is_address
 
 def check_job(settings: Settings, checkpoint: str | None = None) -> None:
     """Raises ConfigError where the controller's job cannot start. `checkpoint`: instead of tables.checkpoints."""
+    from controller.policy import strategies  # agents check ports, and decide nothing
+
     check_old_place(settings)
+    strategies.names()  # a name that two packages give theirs is refused now, not when it is first chosen
     check_folder(settings.tables.root, *_named(settings, "tables.root"))
     if checkpoint is None:
         check_folder(settings.tables.checkpoints, *_named(settings, "tables.checkpoints"))

@@ -16,6 +16,7 @@ import typer
 from controller.cli.options import PROBLEM, new_app, told
 from controller.config.sources import ENV_CONF
 from controller.domain.errors import ConfigError
+from controller.process.plugins import use_installed_strategies
 from controller.sim.scenario.file import Result, run_file
 
 app = new_app()
@@ -32,6 +33,7 @@ def sim(files: Files, rewrite: Rewrite = False, strategy: Strategy = None, plots
     """Carry out scenario files (docs/simulator.md); print results, or what differs from those that the files have."""
     if rewrite and strategy is not None:
         raise ConfigError(f"--rewrite would write the results of --strategy {strategy} into files of another strategy")
+    use_installed_strategies()
     problems = 0
     for path in scenario_files(files):
         result = run_file(path.read_text(), str(path), strategy)
