@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from benchmarks.published.clusters import MESSAGES_A_POINT, ClusterBuilder, cluster, loads, moves, splits
-from controller.domain.balanced_boundary import even_cut
+from controller.domain.balanced_boundary import balanced_boundary
 from controller.domain.decision import Decision, DecisionKind, Label, Reason, RoundResult
 from controller.domain.ids import Bundle
 from controller.domain.load import BUNDLE_FIELDS
@@ -330,10 +330,10 @@ def _v22(played: Played) -> str | None:
     big = Bundle.parse(str(played.built.bundles[-1]["bundle"]))
     third = (big.upper - big.lower) // 3
     two_as_good = [big.lower + third, big.upper - third]
-    picked = even_cut(big, dict.fromkeys([big.lower, *two_as_good], 1.0))  # where its owner would cut it
+    chosen = balanced_boundary(big, dict.fromkeys([big.lower, *two_as_good], 1.0))  # as its owner would
     inside = all(s.boundary is not None and big.lower < s.boundary < big.upper for s in played.splits)
     return _all(
-        (bool(played.splits), "no split"), (inside, "no single boundary"), (picked in two_as_good, "none taken")
+        (bool(played.splits), "no split"), (inside, "no single boundary"), (chosen in two_as_good, "none taken")
     )
 
 

@@ -1,6 +1,6 @@
-"""Where to cut a bundle so that its topics' load is parted most evenly: one boundary, whatever the loads.
+"""Chooses the split boundary that divides the load of a bundle's topics most evenly.
 
-Who owns a bundle knows its topics; so the owner places the cut, by this rule, in agents and in the simulator alike.
+Only a bundle's owner knows its topics, so the owner chooses the boundary: agents and simulated brokers by this rule.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from itertools import pairwise
 from controller.domain.ids import Bundle
 
 
-def even_cut(bundle: Bundle, load_by_hash: Mapping[int, float]) -> int | None:
-    """The first hash of the upper part, strictly inside the bundle; None where no boundary parts the topics.
+def balanced_boundary(bundle: Bundle, load_by_hash: Mapping[int, float]) -> int | None:
+    """The first hash of the upper half, strictly inside the bundle; None if no boundary separates two topics.
 
-    `load_by_hash`: of topics inside the bundle, those of one hash added up; below 0 counts as 0. Of boundaries that are
-    as good, the lowest.
+    `load_by_hash`: load of the bundle's topics, summed by hash; negative loads count as 0. Ties go to the lowest hash.
     """
     total = sum(max(load, 0.0) for load in load_by_hash.values())
     best: tuple[float, int] | None = None

@@ -85,34 +85,34 @@ def boundary(name: str, case: Case) -> Mapping[str, Any]:
     request = _request(rows, knobs_of(case))
     try:
         forced = name == specified_positions_divide.__name__ and bool(rows.get("force", False))
-        cuts = specified_positions_divide(request, force=True) if forced else ALGORITHMS[name](request)
+        found = specified_positions_divide(request, force=True) if forced else ALGORITHMS[name](request)
     except BadRecord:
         refusal = "IllegalArgumentException"  # Pulsar's way to refuse
         return {"boundaries": Either((None, refusal)), **dict.fromkeys(("error", "exception", "throws"), refusal)}
-    answer: dict[str, Any] = {"boundaries": cuts, "boundary_count": len(cuts or ())}
-    if cuts is None or len(cuts) == 1:
-        answer["boundary"] = cuts[0] if cuts else None
+    answer: dict[str, Any] = {"boundaries": found, "boundary_count": len(found or ())}
+    if found is None or len(found) == 1:
+        answer["boundary"] = found[0] if found else None
     if name == flow_or_qps_equally_divide.__name__:
-        answer["property"] = _parts_within_limits(request, cuts or [])
+        answer["property"] = _parts_within_limits(request, found or [])
     return answer
 
 
 def split_ranges(case: Case) -> Mapping[str, Any]:
-    """A chain of bundles halved again and again, or one bundle cut into equal parts."""
+    """A chain of bundles halved repeatedly, or one bundle split into equal parts."""
     rows = case["bundles"]
     if "chain" in rows:
         return _halved(rows["chain"])
     lower, upper = _range(rows["bundle"])
-    cuts = _said_cuts(rows)
-    parts = equal_parts(lower, upper, int(rows["parts"])) if cuts is None else children_at(lower, upper, cuts)
+    given = _given_boundaries(rows)
+    parts = equal_parts(lower, upper, int(rows["parts"])) if given is None else children_at(lower, upper, given)
     children = [_text(*part) for part in parts]
     # of a namespace that had this bundle alone, unless the case says how many there were
     before = int(first(rows, "total_bundles", "numBundles", default=1))
     return {"children": children, "total_bundles_after": before - 1 + len(children)}
 
 
-def _said_cuts(rows: Mapping[str, Any]) -> Sequence[int] | None:
-    """Where a case says that its bundle is cut: numbers or hexadecimal texts, one or more."""
+def _given_boundaries(rows: Mapping[str, Any]) -> Sequence[int] | None:
+    """The split boundaries that a case gives: one or more, as numbers or hexadecimal texts."""
     names = ("positions", "boundaries", "boundary", "splitBoundary", "splitBoundaries", "fixBoundary")
     found = first(rows, *names)
     if found is None:
@@ -147,7 +147,7 @@ def _split(decision: split_strategy.SplitDecision) -> dict[str, Any]:
 
 
 def _surroundings(case: Case, broker: str, stats: Mapping[str, NamespaceBundleStats]) -> Surroundings:
-    cut_at = dict(case.get("split_boundaries") or {})
+    given = dict(case.get("split_boundaries") or {})
     knobs = knobs_of(case)
     owner = case.get("owner", broker)
     owners = dict(owner) if isinstance(owner, Mapping) else {}
@@ -157,9 +157,9 @@ def _surroundings(case: Case, broker: str, stats: Mapping[str, NamespaceBundleSt
             return bool(owners.get(bundle, broker) == broker)
         return not (owner is None or re.match(r"(none|nobody|no owner)\b", str(owner)))
 
-    def cuts(bundle: str) -> Sequence[int] | None:
-        if bundle in cut_at:
-            found: Sequence[int] | None = cut_at[bundle]
+    def boundaries(bundle: str) -> Sequence[int] | None:
+        if bundle in given:
+            found: Sequence[int] | None = given[bundle]
             return found
         parsed = Bundle.parse(bundle)
         algorithm = ALGORITHMS.get(knobs.default_namespace_bundle_split_algorithm, ALGORITHMS["range_equally_divide"])
@@ -169,7 +169,7 @@ def _surroundings(case: Case, broker: str, stats: Mapping[str, NamespaceBundleSt
     named = {bundle: one.get("state") if isinstance(one, Mapping) else one for bundle, one in states.items()}
     splitting = [bundle for bundle, state in named.items() if state == "Splitting"]
     splitting += case.get("splitting") or []
-    return Surroundings(broker, is_owner, namespace_bundles(case, stats), cuts, splitting)
+    return Surroundings(broker, is_owner, namespace_bundles(case, stats), boundaries, splitting)
 
 
 def namespace_bundles(case: Case, known: Mapping[str, object]) -> Namespaces:
@@ -234,9 +234,9 @@ def _generated(text: str) -> dict[str, TopicLoad]:
     return loads
 
 
-def _parts_within_limits(request: SplitRequest, cuts: Sequence[int]) -> Sentence:
-    """How much the heaviest part of the bundle has, of each."""
-    bounds = [request.lower, *cuts, request.upper + 1]
+def _parts_within_limits(request: SplitRequest, boundaries: Sequence[int]) -> Sentence:
+    """The load of the heaviest part of the bundle, by rate and by throughput."""
+    bounds = [request.lower, *boundaries, request.upper + 1]
     rates, throughputs = [0.0], [0.0]
     for lower, upper in pairwise(bounds):
         inside = [load for topic, load in request.loads.items() if lower <= topic_hash(topic) < upper]

@@ -1,6 +1,6 @@
-"""Where a bundle is cut: Pulsar's four NamespaceBundleSplitAlgorithms, and its way to cut a range into equal parts.
+"""Chooses split boundaries as Pulsar does: its four NamespaceBundleSplitAlgorithms, and ranges of equal size.
 
-All positions are hashes on the ring. None means that the algorithm finds no place to cut.
+All positions are hashes on the ring. An algorithm returns None if it finds no boundary.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class TopicLoad(NamedTuple):
 
 
 class SplitRequest(NamedTuple):
-    """What an algorithm may look at. `loads` by topic name; a topic without one counts as unknown and is left out.
+    """The input of an algorithm. `loads`: by topic name; topics without a load are ignored.
 
-    `hashes`: of the topics, where they are known without the names.
+    `hashes`: hashes of the topics, if they are known without the names.
     """
 
     lower: int
@@ -48,10 +48,10 @@ def range_equally_divide(request: SplitRequest) -> list[int] | None:
 
 
 def topic_count_equally_divide(request: SplitRequest) -> list[int] | None:
-    """The middle between the two topics in the middle, by hash.
+    """The midpoint between the two median topics, by hash.
 
-    Surprise: where the two are neighbours on the ring the boundary is the lower one's own hash, and since lower bounds
-    are inclusive that topic goes to the right.
+    Surprise: if the two are neighbours on the ring, the boundary is the lower one's own hash; since lower bounds are
+    inclusive, that topic goes to the right.
     """
     hashes = sorted(request.hashes or _hashes(request.topics).tolist())
     if len(hashes) <= 1:
@@ -61,7 +61,7 @@ def topic_count_equally_divide(request: SplitRequest) -> list[int] | None:
 
 
 def specified_positions_divide(request: SplitRequest, force: bool = False) -> list[int] | None:
-    """Those of the asked positions that lie strictly inside; without `force` two topics are needed as well."""
+    """The requested positions that lie strictly inside the range; without `force`, at least two topics are required."""
     if not request.positions:
         raise BadRecord("split_positions", "no positions given: specified_positions_divide needs at least one")
     if not force and max(len(request.topics), len(request.hashes)) <= 1:
@@ -71,10 +71,10 @@ def specified_positions_divide(request: SplitRequest, force: bool = False) -> li
 
 
 def flow_or_qps_equally_divide(request: SplitRequest) -> list[int] | None:
-    """Cuts along the ring so that no part is above a limit; None unless the bundle is above one by the difference.
+    """Boundaries that keep every part below the limits; None unless the bundle exceeds a limit by the difference.
 
     Surprise: topics with the same hash collapse into one (the later one's load counts twice, the earlier one's not at
-    all), while the bundle's totals, which open the gate, count both.
+    all), while the bundle's totals, which decide whether to split at all, count both.
     """
     if len(request.topics) <= 1:
         return None
@@ -88,21 +88,23 @@ def flow_or_qps_equally_divide(request: SplitRequest) -> list[int] | None:
     if len(by_hash) < 2 or (rate < request.max_msg_rate * slack and throughput < max_bytes * slack):
         return None
     hashes = np.sort(_hashes(active)).tolist()  # with the doubles, as in Pulsar
-    return _cuts(hashes, [by_hash[at] for at in hashes], request.max_msg_rate, max_bytes)
+    return _boundaries_below(hashes, [by_hash[at] for at in hashes], request.max_msg_rate, max_bytes)
 
 
-def _cuts(hashes: Sequence[int], loads: Sequence[TopicLoad], max_rate: float, max_bytes: float) -> list[int]:
-    cuts: list[int] = []
+def _boundaries_below(
+    hashes: Sequence[int], loads: Sequence[TopicLoad], max_rate: float, max_bytes: float
+) -> list[int]:
+    found: list[int] = []
     rate, throughput = loads[0]
     for at in range(1, len(hashes)):
         load = loads[at]
         full = rate > max_rate or throughput > max_bytes
         if full or rate + load.msg_rate > max_rate or throughput + load.throughput > max_bytes:
-            cuts.append(hashes[at - 1] + (hashes[at] - hashes[at - 1]) // 2 + 1)
+            found.append(hashes[at - 1] + (hashes[at] - hashes[at - 1]) // 2 + 1)
             rate, throughput = load
         else:
             rate, throughput = rate + load.msg_rate, throughput + load.throughput
-    return cuts
+    return found
 
 
 ALGORITHMS: Mapping[str, Callable[[SplitRequest], list[int] | None]] = {
@@ -114,13 +116,13 @@ ALGORITHMS: Mapping[str, Callable[[SplitRequest], list[int] | None]] = {
 
 
 def boundaries(name: str, request: SplitRequest, default: str = DEFAULT_ALGORITHM) -> list[int] | None:
-    """What the named algorithm says; an unknown name falls back to the default, then to range_equally_divide."""
+    """The boundaries of the named algorithm; unknown names fall back to the default, then to range_equally_divide."""
     algorithm = ALGORITHMS.get(name) or ALGORITHMS.get(default) or range_equally_divide
     return algorithm(request)
 
 
 def equal_parts(lower: int, upper: int, parts: int) -> list[tuple[int, int]]:
-    """The range in so many parts of (upper - lower) / parts; the remainder goes to the last. Raises ConfigError."""
+    """`parts` ranges of (upper - lower) / parts hashes each; the last takes the remainder. Raises ConfigError."""
     if parts < 2 or upper - lower < parts:
         raise ConfigError(f"0x{lower:08x}_0x{upper:08x} cannot be cut into {parts} parts")
     step = (upper - lower) // parts
@@ -128,9 +130,9 @@ def equal_parts(lower: int, upper: int, parts: int) -> list[tuple[int, int]]:
     return list(pairwise(bounds))
 
 
-def children_at(lower: int, upper: int, cuts: Sequence[int]) -> list[tuple[int, int]]:
-    """The parts of a range that is cut at these positions."""
-    bounds = [lower, *cuts, upper]
+def children_at(lower: int, upper: int, boundaries: Sequence[int]) -> list[tuple[int, int]]:
+    """The parts of a range that is split at these boundaries."""
+    bounds = [lower, *boundaries, upper]
     return list(pairwise(bounds))
 
 

@@ -1,6 +1,6 @@
-"""Which of its own bundles a broker of the extensible manager splits: DefaultNamespaceBundleSplitStrategyImpl.
+"""Selects the bundles that a broker of the extensible manager splits: DefaultNamespaceBundleSplitStrategyImpl.
 
-It judges by instant rates, and only what was too big in more cycles running than the threshold is split.
+The strategy uses instant rates and splits a bundle once it was too big in more consecutive cycles than the threshold.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from controller.pulsar.reasons import SplitReason
 
 
 class SplitDecision(NamedTuple):
-    """The two children stay with the parent's broker; Pulsar's auto-unload knob is ignored here."""
+    """One split. Both children stay on the parent's broker; Pulsar's auto-unload knob is ignored."""
 
     bundle: str
     broker: str
@@ -28,7 +28,7 @@ class SplitDecision(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SplitOutcome:
-    """`hits`: bundle -> cycles running in which it was too big; goes into the next cycle. `failures`: counted ones."""
+    """`hits`: bundle -> consecutive cycles in which it was too big, for the next cycle. `failures`: how many."""
 
     decisions: tuple[SplitDecision, ...]
     hits: Mapping[str, int]
@@ -36,7 +36,7 @@ class SplitOutcome:
 
 
 class Surroundings(NamedTuple):
-    """What the strategy asks of its broker. Each callable raises a BallastError where Pulsar's lookup would fail."""
+    """What the strategy asks its broker. The callables raise BallastError where Pulsar's lookup would fail."""
 
     broker: str
     is_owner: Callable[[str], bool]
@@ -46,7 +46,7 @@ class Surroundings(NamedTuple):
 
 
 def too_big(stats: NamespaceBundleStats, knobs: PulsarKnobs) -> SplitReason | None:
-    """The first condition that is exceeded, in Pulsar's order."""
+    """The first limit that the bundle exceeds, in Pulsar's order."""
     max_sessions = knobs.load_balancer_namespace_bundle_max_sessions
     if stats.topics > knobs.load_balancer_namespace_bundle_max_topics:
         return SplitReason.TOPICS
@@ -62,11 +62,11 @@ def too_big(stats: NamespaceBundleStats, knobs: PulsarKnobs) -> SplitReason | No
 def find_bundles_to_split(
     stats: Mapping[str, NamespaceBundleStats], hits: Mapping[str, int], knobs: PulsarKnobs, around: Surroundings
 ) -> SplitOutcome:
-    """One cycle over the broker's bundles, in the order in which it holds them."""
+    """Run one cycle over the broker's bundles, in the broker's own order."""
     cycle = _Cycle(hits={b: n for b, n in hits.items() if b in stats}, knobs=knobs, around=around)
     for bundle, one in stats.items():
         cycle.judge(bundle, one)
-        # Surprise: what comes behind a full cycle is not even counted, so it needs longer
+        # Surprise: bundles behind a full cycle are not even counted, so they take longer to split
         if len(cycle.decisions) == knobs.load_balancer_max_number_of_bundles_to_split_per_cycle:
             break
     return SplitOutcome(tuple(cycle.decisions), cycle.hits, cycle.failures)
@@ -80,7 +80,7 @@ class _Cycle:
         self.failures = 0
 
     def judge(self, name: str, stats: NamespaceBundleStats) -> None:
-        """Count this bundle's hit; decide when there are enough of them."""
+        """Count a hit of this bundle and decide on a split once there are enough."""
         if stats.topics < 2 or not self.around.is_owner(name):
             return
         try:
@@ -96,7 +96,7 @@ class _Cycle:
             self.hits.pop(name, None)
             return
         self.hits[name] = self.hits.get(name, 0) + 1
-        # Surprise: the counter is reset by a split alone; a bundle that is held back below stays armed
+        # Surprise: only a split resets the counter; a bundle that _decide holds back stays armed
         if self.hits[name] > self.knobs.load_balancer_namespace_bundle_split_condition_hit_count_threshold:
             self._decide(name, bundle, reason)
 
@@ -106,23 +106,23 @@ class _Cycle:
             count = self.around.namespace_bundles(namespace) + self.planned.get(namespace, 0)
             if count >= self.knobs.load_balancer_namespace_maximum_bundles or self._sibling_splits(bundle):
                 return
-            cuts = self.around.boundaries(name)
+            boundaries = self.around.boundaries(name)
         except BallastError:
             self.failures += 1
             return
-        # Surprise: flow_or_qps_equally_divide with two or more cuts can never be used by the automatic split
-        if cuts is None or len(cuts) != 1 or not bundle.lower < cuts[0] < bundle.upper:
+        # Surprise: the automatic split can never use flow_or_qps_equally_divide with two or more boundaries
+        if boundaries is None or len(boundaries) != 1 or not bundle.lower < boundaries[0] < bundle.upper:
             self.failures += 1
             return
-        lower, upper = (str(child).rpartition("/")[2] for child in bundle.split_at(cuts[0]))
+        lower, upper = (str(child).rpartition("/")[2] for child in bundle.split_at(boundaries[0]))
         self.decisions.append(SplitDecision(name, self.around.broker, (lower, upper), reason))
         self.planned[namespace] = self.planned.get(namespace, 0) + 1
         del self.hits[name]
 
     def _sibling_splits(self, bundle: Bundle) -> bool:
-        """Whether a neighbour is being split: one of the namespace that shares this bundle's lower or upper bound.
+        """Whether a bundle of the namespace that shares this bundle's lower or upper bound is being split.
 
-        Surprise: Pulsar finds the namespace by a string's beginning, so `t/ns10` holds back `t/ns1`.
+        Surprise: Pulsar compares namespaces by prefix, so a split in `t/ns10` holds back `t/ns1`.
         """
         for other in self.around.splitting:
             if not other.startswith(bundle.namespace):

@@ -1,6 +1,6 @@
-"""Which bundles the modular manager's leader splits: BundleSplitterTask.
+"""Selects the bundles that the leader of the modular manager splits: BundleSplitterTask.
 
-It judges by long-term averages, without hysteresis and without a limit a cycle.
+The task uses long-term averages. It has no hysteresis and no limit per cycle.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class LongTerm:
 
 
 def checks_splits(knobs: PulsarKnobs, brokers: int) -> bool:
-    """Whether the modular manager looks for splits at all: switched on, and more than one broker known."""
+    """Whether the modular manager looks for splits at all: enabled, and more than one broker known."""
     return knobs.load_balancer_auto_bundle_split_enabled and brokers > 1
 
 
@@ -36,14 +36,14 @@ def find_bundles_to_split(
 ) -> dict[str, str]:
     """Bundle -> its broker, in the order found.
 
-    `last_stats`: (broker, its bundles). `namespace_bundles` raises a BallastError where Pulsar's lookup would fail; the
-    bundle is then left alone.
+    `last_stats`: (broker, its bundles). `namespace_bundles` raises BallastError where Pulsar's lookup would fail; such
+    a bundle is not split.
     """
     found: dict[str, str] = {}
     planned: dict[str, int] = {}
     for broker, bundles in last_stats:
         for bundle, stats in bundles.items():
-            # rates of a bundle without long-term data count as 0, whatever its last report said
+            # without long-term data the rates count as 0, whatever the last report contained
             if stats.topics < 2 or not _too_big(stats, long_term.get(bundle, LongTerm()), knobs):
                 continue
             namespace = namespace_of_bundle_name(bundle)
