@@ -1,7 +1,7 @@
-"""The Spark job of `ballast backtest --spark`: which points are missing, a task each, an exit code.
+"""The Spark job of `ballast backtest --spark`: runs every missing point as a task and returns an exit code.
 
-The command has read the recording and left the prepared arrays in the folder; it waits for the points' files, makes
-the tables and the report. So this job needs no report, no table and no terminal.
+The command has read the recording and written the prepared arrays to the folder. It waits for the points' files and
+makes the tables and the report itself, so this job needs neither reports, tables nor a terminal.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EXIT_CONFIG = 2
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run what is missing; the exit code. What Spark raises ends the process with its traceback."""
+    """Run the missing points; return the exit code. Errors of Spark end the process with a traceback."""
     given = _arguments(argv)
     try:
         settings = load_settings(given.conf, given.profile, given.set)

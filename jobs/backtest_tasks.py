@@ -1,7 +1,8 @@
-"""One point of a backtest, one Spark task: arrays by memory map from the shared folder, the result into that folder.
+"""Runs each point of a backtest as a Spark task.
 
-The task calls what the local run calls and stores its result the same way, so results are equal to the last byte, and
-either run takes what the other one has finished. Nothing but a count goes back to the driver.
+A task maps the prepared arrays from the shared folder into memory and writes its result to that folder. It calls the
+code of the local run and stores results the same way, so the results are equal to the last byte and either run can
+continue the other. The driver only receives a count.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from controller.process.plugins import use_installed_strategies
 
 
 def run_tasks(context: SparkContext, folder: Path, job: Job, points: Sequence[GridPoint]) -> int:
-    """Run and store the points; how many. The folder is the same path for driver and executors.
+    """Run and store the points; return how many. Driver and executors must see the folder at the same path.
 
-    A task that fails ends the job after Spark's usual attempts; what others have finished stays.
+    A failing task ends the job after Spark's usual attempts; finished points stay.
     """
     if not points:
         return 0
@@ -45,5 +46,5 @@ def _run(folder: str, job: Job, points: Iterable[GridPoint]) -> Iterator[int]:
 
 @lru_cache(maxsize=1)
 def _prepared(folder: str) -> Prepared:
-    """Once a worker process, which runs many tasks."""
+    """Load the arrays once per worker process, which runs many tasks."""
     return load_arrays(Path(folder))

@@ -1,6 +1,6 @@
 """`spark-submit jobs/balance.py --conf FILE`: the Spark job of Ballast. See `--help` and docs/architecture.md.
 
-Kept free of imports: the round worker's process imports its parent's main file again, and needs no Spark.
+This file imports nothing at the top: the round worker's process imports its parent's main file and needs no Spark.
 """
 
 from __future__ import annotations

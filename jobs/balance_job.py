@@ -1,6 +1,6 @@
-"""The job from start to end: settings, session, the claim of the journal, the queries, a clean stop, an exit code.
+"""The balancing job: loads the settings, builds the session, runs the queries, stops cleanly, returns an exit code.
 
-A failed query ends the process: whoever supervises it starts it again, and it goes on where the journal ends.
+A failed query ends the process. A supervisor restarts it, and it continues where the journal ends.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from controller.process.metrics import new_registry
 from controller.service.arguments import CONTROL, LOADS, Arguments, parse_arguments
 from controller.service.health import HealthServer
 from controller.service.start_checks import check_job
-from jobs.control_part import ControlPart
+from jobs.control_runner import ControlRunner
 from jobs.quiet import quieten
 from jobs.session import build_session
 from jobs.signals import stop_on_jvm_signals, stop_on_signals
@@ -35,24 +35,24 @@ EXIT_FAILED, EXIT_CONFIG, EXIT_ANOTHER, EXIT_REPLACED = 1, 2, 3, 4
 WATCH_S = 0.2
 
 
-class Part(Protocol):
-    """One query with all that belongs to it."""
+class QueryRunner(Protocol):
+    """Runs one streaming query together with everything it needs."""
 
     def start(self, spark: SparkSession) -> None:
-        """Begin; raises BallastError when it must not."""
+        """Start the query. Raises BallastError if it must not run."""
 
     def failure(self) -> BaseException | None:
-        """Why it ended by itself, or None while it runs."""
+        """Why the query ended by itself; None while it runs."""
 
     def troubles(self) -> list[str]:
-        """Why it is not healthy; empty when it is."""
+        """Why the query is not healthy; empty if it is."""
 
     def stop(self, clean: bool) -> None:
-        """End what was started, all or some of it; `clean`: finish the batch in hand, write what a stop writes."""
+        """Stop whatever was started. `clean`: let the running batch finish and record the stop."""
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run until SIGTERM, SIGINT or a failure; the exit code (see `--help`)."""
+    """Run until SIGTERM, SIGINT or a failure; return the exit code (see `--help`)."""
     arguments = parse_arguments(argv)
     stop = threading.Event()
     stop_on_signals(stop)
@@ -72,7 +72,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def exit_code(error: BaseException) -> int:
-    """The process's exit code for what ended it."""
+    """The exit code of a process that ended with this error."""
     if isinstance(error, ConfigError):
         return EXIT_CONFIG
     if isinstance(error, AnotherController):
@@ -82,63 +82,65 @@ def exit_code(error: BaseException) -> int:
 
 def _run(settings: Settings, arguments: Arguments, stop: threading.Event) -> int:
     registry = new_registry()
-    parts = _parts(settings, arguments, registry, stop)
+    runners = _make_runners(settings, arguments, registry, stop)
     spark = build_session(f"ballast-{settings.cluster.name}")
-    stop_on_signals(stop)  # again: the session put a handler of its own on SIGINT
+    stop_on_signals(stop)  # again: the session has installed its own SIGINT handler
     stop_on_jvm_signals(spark.sparkContext, stop)
     quieten(spark)
     http = settings.http
     server = HealthServer(
-        http.bind_host, http.job_port, registry, lambda: [t for part in parts for t in part.troubles()]
+        http.bind_host, http.job_port, registry, lambda: [t for runner in runners for t in runner.troubles()]
     )
     pid_file = _write_pid(arguments.pid_file)
     clean = False
     try:
         server.start()
-        for part in parts:
+        for runner in runners:
             if not stop.is_set():
-                part.start(spark)
+                runner.start(spark)
         log.info("running: pid %d takes SIGTERM; health and metrics at %s", os.getpid(), server.url)
-        _watch(parts, stop)
+        _watch(runners, stop)
         clean = True
         log.info("stopping")
         return 0
     finally:
-        for part in reversed(parts):
-            _stop(part, clean)
+        for runner in reversed(runners):
+            _stop(runner, clean)
         server.stop()
         spark.stop()
         if pid_file is not None:
             pid_file.unlink(missing_ok=True)
 
 
-def _parts(settings: Settings, arguments: Arguments, registry: CollectorRegistry, stop: threading.Event) -> list[Part]:
-    parts: list[Part] = []
+def _make_runners(
+    settings: Settings, arguments: Arguments, registry: CollectorRegistry, stop: threading.Event
+) -> list[QueryRunner]:
+    runners: list[QueryRunner] = []
     if arguments.runs(CONTROL):
-        parts.append(ControlPart(settings, arguments, registry, stop))
+        runners.append(ControlRunner(settings, arguments, registry, stop))
     if arguments.runs(LOADS):
-        from jobs.loads_part import LoadsPart
+        from jobs.loads_runner import LoadsRunner
 
-        parts.append(LoadsPart(settings, arguments, registry))
-    return parts
+        runners.append(LoadsRunner(settings, arguments, registry))
+    return runners
 
 
-def _watch(parts: Sequence[Part], stop: threading.Event) -> None:
-    """Return on request; raise what ended a part."""
+def _watch(runners: Sequence[QueryRunner], stop: threading.Event) -> None:
+    """Return when a stop is requested; raise the error that ended a query."""
     while not stop.wait(WATCH_S):
-        for part in parts:
-            failure = part.failure()
+        for runner in runners:
+            failure = runner.failure()
             if failure is not None:
                 raise failure
 
 
-def _stop(part: Part, clean: bool) -> None:
+def _stop(runner: QueryRunner, clean: bool) -> None:
     try:
-        part.stop(clean)
+        runner.stop(clean)
     except BallastError as error:
-        log.error("stopping %s: %s", type(part).__name__, error)
-    except Exception as error:  # the other part must still be stopped
-        log.error("stopping %s failed", type(part).__name__, exc_info=error)
+        log.error("stopping %s: %s", type(runner).__name__, error)
+    except Exception as error:  # the other query must still be stopped
+        log.error("stopping %s failed", type(runner).__name__, exc_info=error)
 
 
 def _write_pid(path: Path | None) -> Path | None:

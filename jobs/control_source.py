@@ -1,7 +1,7 @@
-"""The control query's Kafka source: four topics in one, no rate limit, from the journaled offsets on.
+"""The Kafka source of the control query: four topics, no rate limit, starting at the journaled offsets.
 
-Without a rate limit a batch's planned end is its input's end: whatever was appended before the batch was planned is
-read in it. The judgement of leases depends on that ("Time" in the design).
+Without a rate limit a batch reads everything that was appended before it was planned. The expiry of leases depends on
+that (docs/ownership.md).
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from controller.service.records import Row
 
 
 def read_stream(spark: SparkSession, source: SourceSettings, starting: str) -> DataFrame:
-    """The streaming frame; `starting` is JSON, topic -> partition -> offset. It counts for a new checkpoint only.
+    """The streaming frame. `starting` is JSON, topic -> partition -> offset; it only applies to a new checkpoint.
 
-    `fetch.max.wait.ms`: an offset look-up of an idle partition otherwise waits half a second, in each batch.
-    `failOnDataLoss` is off, because heartbeats older than their retention must not stop a start; records that are
-    really missing are found by their offsets (`controller.service.records`) and reported.
+    Without `fetch.max.wait.ms`, the offset look-up of an idle partition waits half a second in each batch.
+    `failOnDataLoss` is off because heartbeats beyond their retention must not prevent a start; records that are really
+    missing are detected by their offsets (`controller.service.records`) and reported.
     """
     options = {
         "kafka.bootstrap.servers": source.bootstrap,
@@ -35,7 +35,7 @@ def read_stream(spark: SparkSession, source: SourceSettings, starting: str) -> D
 
 
 def collect(frame: DataFrame) -> list[Row]:
-    """The batch's rows. One task reads all partitions: a small batch spends its time on starting tasks."""
+    """Collect the rows of a batch. One task reads all partitions, because starting tasks dominates small batches."""
     return [
         Row(topic, partition, offset, ms, None if value is None else bytes(value), key)
         for topic, partition, offset, ms, value, key in frame.coalesce(1).collect()

@@ -1,11 +1,11 @@
-"""One micro-batch of the loads query: records to panes, rolling averages, tables.
+"""One micro-batch of the loads query: turns records into panes and rolling averages, and writes the tables.
 
-The tasks parse, judge and sum (`loads_task`); what comes back is partial panes. A small batch is collected whole with
-one Spark job, averaged and written by this process; a large one stays with Spark.
+The tasks (`controller.loads.task`) parse, validate and sum; they return partial panes. A small batch is collected with
+one Spark job, averaged and written by this process; a large one stays in Spark.
 
-A batch is run again after a crash with the same records. Each table then skips what it already has, so every table's
-rows must not depend on what the first run wrote: all that is read back from the tables excludes this batch's own rows.
-`broker_panes` is written last: whoever sees the batch there finds all of it in the other tables.
+After a crash a batch is run again with the same records. Each table then skips rows it already has, so the rows must
+not depend on what the first run wrote: everything read back from the tables excludes this batch's own rows.
+`broker_panes` is written last: once a batch appears there, all its rows are in the other tables.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from controller.loads.rules import Limits
 from controller.loads.seen import Seen
 from controller.loads.settings import LoadsSettings
 from controller.loads.task import BAD, BROKERS, BUNDLES, SEEN, Order
-from jobs.loads_parse import bundle_rows, packed, tables_of
+from jobs.loads_parse import bundle_rows, partial_panes, tables_of
 from jobs.loads_rolling_spark import rolling_rows
 from jobs.loads_writers import DriverWriter, Marker, SparkWriter
 
 log = logging.getLogger(__name__)
 QUARANTINE = "quarantine"
-ROWS_PER_PARTITION = 250_000  # of bundles, for the averages in Spark: some hundred MB with what came before
+ROWS_PER_PARTITION = 250_000  # bundle rows, for the averages in Spark: some hundred MB with earlier rows
 NO_BATCH = -1
 
 
 @dataclass(frozen=True)
 class BatchReport:
-    """What a batch did, for metrics and logs. Event times are ms since the epoch, None without a good report."""
+    """The outcome of a batch, for metrics and logs. Event times are ms since the epoch, None without a valid report."""
 
     batch_id: int
     reports: int
@@ -57,18 +57,18 @@ class BatchReport:
 
 @dataclass(frozen=True)
 class Overview:
-    """What the tasks of a batch answered. `bundles` is None where it was too much to collect."""
+    """The answers of a batch's tasks. `bundles` is None if there were too many rows to collect."""
 
-    brokers: pa.Table | None  # None without a good report
+    brokers: pa.Table | None  # None without a valid report
     bundles: list[pa.Table] | None
     bundle_rows: int
     bad: pa.Table | None
 
     @property
     def rows(self) -> int:
-        """Rows to be written; what the choice of the writer goes by."""
-        counts = (table.num_rows for table in (self.brokers, self.bad) if table is not None)
-        return sum(counts) + self.bundle_rows
+        """Rows to write; they determine the writer."""
+        few = sum(int(table.num_rows) for table in (self.brokers, self.bad) if table is not None)
+        return few + self.bundle_rows
 
     @property
     def bad_by_rule(self) -> dict[str, int]:
@@ -78,7 +78,7 @@ class Overview:
         return {pair["values"]: pair["counts"] for pair in pc.value_counts(self.bad["rule"]).to_pylist()}
 
     def event_ms(self) -> tuple[int | None, int | None]:
-        """Of the first and the last good report."""
+        """The event times of the first and the last valid report."""
         if self.brokers is None:
             return None, None
         return pc.min(self.brokers["first_event_ms"]).as_py(), pc.max(self.brokers["last_event_ms"]).as_py()
@@ -91,24 +91,24 @@ class LoadsBatch:
     settings: LoadsSettings
     root: TableRoot
     wall_ms: Callable[[], int]
-    next_batch: int = field(init=False, default=NO_BATCH)  # the batch that the state in memory fits to
+    next_batch: int = field(init=False, default=NO_BATCH)  # the batch that the state in memory is valid for
     newest_ms: int = field(init=False, default=0)  # newest pane end of all earlier batches
     seen: Seen = field(init=False, default_factory=Seen)
     rolling: dict[str, Rolling] = field(init=False, default_factory=dict)
 
     def process(self, records: DataFrame, batch_id: int, query_id: str) -> BatchReport:
-        """Run one batch of `prepared` records; whatever raises here ends the query, and the batch is run again."""
+        """Process the records of one batch. An exception ends the query; the batch is then run again."""
         clock = _Clock()
         if self.next_batch != batch_id:
             self._recover(query_id, batch_id)
         self.next_batch = NO_BATCH  # until this one is done
-        answers = packed(records, self._order())
+        answers = partial_panes(records, self._order())
         keep = self.settings.writer != "delta_rs"
         if keep:
             answers = answers.persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            overview = self._collected(answers, clock)
-            driver = self._by_driver(overview)
+            overview = self._collect(answers, clock)
+            driver = self._driver_writes(overview)
             first_ms, last_ms = overview.event_ms()
             marker = Marker(query_id, batch_id, _metadata(first_ms, last_ms))
             self._write(answers, overview, marker, driver, clock)
@@ -139,8 +139,8 @@ class LoadsBatch:
             seen=self.seen,
         )
 
-    def _collected(self, answers: DataFrame, clock: _Clock) -> Overview:
-        """Run the batch's tasks. A task's bundle rows come along unless they alone may be too many for this process."""
+    def _collect(self, answers: DataFrame, clock: _Clock) -> Overview:
+        """Run the batch's tasks. Bundle rows of a task that alone may be too many for this process stay in Spark."""
         inline = self.settings.writer_threshold_rows if self.settings.writer == "auto" else 0
         if self.settings.writer == "delta_rs":
             rows = answers.toArrow()
@@ -160,13 +160,13 @@ class LoadsBatch:
             bad=pa.concat_tables(bad) if bad else None,
         )
 
-    def _by_driver(self, overview: Overview) -> bool:
+    def _driver_writes(self, overview: Overview) -> bool:
         if self.settings.writer == "auto":
             return overview.bundles is not None and overview.rows < self.settings.writer_threshold_rows
         return self.settings.writer == "delta_rs"
 
     def _write(self, answers: DataFrame, overview: Overview, marker: Marker, driver: bool, clock: _Clock) -> None:
-        """Quarantine, averages, panes. Brokers and bad records are few: this process always does theirs."""
+        """Write quarantine, averages and panes. Rows of brokers and bad records are few: the driver writes them."""
         by_driver = DriverWriter(self.root)
         if overview.bad is not None:
             found: dict[str, str | int] = {
@@ -188,7 +188,7 @@ class LoadsBatch:
         clock.lap("brokers")
 
     def _bundles_by_driver(self, parts: list[pa.Table], marker: Marker, writer: DriverWriter, clock: _Clock) -> None:
-        """The panes are written while the averages are computed: delta-rs works outside Python's lock."""
+        """Write the panes while the averages are computed: delta-rs releases Python's lock."""
         if not parts:
             return
         panes = pa.concat_tables(parts)
@@ -203,19 +203,19 @@ class LoadsBatch:
     def _bundles_by_spark(
         self, panes: DataFrame, rows: int, marker: Marker, writer: SparkWriter, clock: _Clock
     ) -> None:
-        self.rolling.pop(BUNDLE.load, None)  # no longer fits; the next small batch recovers it from the tables
+        self.rolling.pop(BUNDLE.load, None)  # outdated from here on; the next small batch reads it from the tables
         panes = panes.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             session = panes.sparkSession
             earlier = f"NOT (writer = '{marker.writer}' AND batch_id >= {marker.batch_id})"
-            cut, since = self._cuts()
+            panes_after_ms, load_after_ms = self._relevant_after_ms()
             panes_before = session.read.format("delta").load(self.root.uri(BUNDLE.panes))
             load_before = session.read.format("delta").load(self.root.uri(BUNDLE.load))
             load = rolling_rows(
                 BUNDLE,
                 panes,
-                panes_before.where(f"pane_end_ms > {cut} AND {earlier}"),
-                load_before.where(f"as_of_ms > {since} AND {earlier}"),
+                panes_before.where(f"pane_end_ms > {panes_after_ms} AND {earlier}"),
+                load_before.where(f"as_of_ms > {load_after_ms} AND {earlier}"),
                 partial(Rolling, BUNDLE, self.settings.short_horizon_ms, self.settings.long_half_life_ms),
                 self.newest_ms,
                 max(1, rows // ROWS_PER_PARTITION),
@@ -228,35 +228,35 @@ class LoadsBatch:
             panes.unpersist()
 
     def _rolling(self, layout: Layout, marker: Marker) -> Rolling:
-        """The averages in memory, or recovered from what earlier batches wrote."""
+        """The averages in memory, or those recovered from the rows of earlier batches."""
         if layout.load in self.rolling:
             return self.rolling[layout.load]
         settings = self.settings
         rolling = Rolling(layout, settings.short_horizon_ms, settings.long_half_life_ms, settings.recover_ms)
-        cut, since = self._cuts()
+        panes_after_ms, load_after_ms = self._relevant_after_ms()
         named, longs = [*layout.keys, *layout.carried], [column for _, column in layout.longs]
         panes = self.root.open(layout.panes).to_pyarrow_dataset()
         load = self.root.open(layout.load).to_pyarrow_dataset()
         rolling.recover(
             panes.to_table(
                 columns=["pane_end_ms", *named, *layout.sums],
-                filter=(pc.field("pane_end_ms") > cut) & _not_this(marker),
+                filter=(pc.field("pane_end_ms") > panes_after_ms) & _not_this(marker),
             ),
             load.to_table(
                 columns=["as_of_ms", "batch_id", *named, *longs],
-                filter=(pc.field("as_of_ms") > since) & _not_this(marker),
+                filter=(pc.field("as_of_ms") > load_after_ms) & _not_this(marker),
             ),
         )
         self.rolling[layout.load] = rolling
         return rolling
 
-    def _cuts(self) -> tuple[int, int]:
-        """Oldest pane end and as_of (both exclusive) that can still matter to a new row."""
+    def _relevant_after_ms(self) -> tuple[int, int]:
+        """The oldest pane end and the oldest as_of, both exclusive, that can still affect a new row."""
         horizon = self.settings.short_horizon_ms
         return self.newest_ms - lag_ms(horizon) - horizon, self.newest_ms - self.settings.recover_ms
 
     def _recover(self, query_id: str, batch_id: int) -> None:
-        """After a start or a failed batch: what earlier batches wrote is all there is."""
+        """Restore the state from the tables, after a start or a failed batch."""
         self.rolling, self.seen, self.newest_ms = {}, Seen(), 0
         panes = self.root.open(BROKER.panes).to_pyarrow_dataset()
         marker = Marker(query_id, batch_id, {})
@@ -264,7 +264,7 @@ class LoadsBatch:
         if newest is None:
             return
         self.newest_ms = newest
-        # Sequences are this query's own: one with a new checkpoint reads the topic again, as it was asked to.
+        # Sequences belong to this query: a query with a new checkpoint reads the topic again, as intended.
         own = (pc.field("writer") == marker.writer) & (pc.field("batch_id") < batch_id)
         columns = ["broker", "incarnation", "last_sequence", "reports"]
         recent = own & (pc.field("pane_end_ms") > newest - self.settings.recover_ms)
@@ -273,7 +273,7 @@ class LoadsBatch:
 
 
 class _Clock:
-    """Seconds since the lap before, by name."""
+    """Measures the seconds of each stage."""
 
     def __init__(self) -> None:
         self.laps: dict[str, float] = {}

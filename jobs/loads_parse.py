@@ -1,8 +1,8 @@
-"""The Spark side of reading reports: Kafka rows into tasks (`loads_task`), packed answers out of them.
+"""The Spark side of reading reports: passes Kafka rows to the tasks and unpacks what they return.
 
-What reaches a task is Arrow: key, value and where the record lay. Values larger than any report may be are cut to the
-head that quarantine keeps, so no record can make an Arrow batch as large as it likes; and a batch holds few records,
-since ten thousand reports of a thousand bundles, Spark's default, would be 3 GB.
+The tasks themselves are in `controller.loads.task` and work on Arrow batches. Values larger than any valid report are
+truncated to the head that quarantine keeps, so that no record can blow up an Arrow batch. Batches hold few records:
+Spark's default of ten thousand reports of a thousand bundles would take 3 GB.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _BUNDLE_FIELDS = [f for f in TABLES["bundle_panes"] if f.name not in _MARKER]
 BUNDLES_DDL = ", ".join(f"{f.name} {ddl_type(f.type)}" for f in _BUNDLE_FIELDS)
 
 
-def prepared(records: DataFrame, settings: LoadsSettings) -> DataFrame:
-    """Kafka rows (key, value, topic, partition, offset, timestamp) as `Record` wants them. Made once, not a batch."""
+def select_columns(records: DataFrame, settings: LoadsSettings) -> DataFrame:
+    """The columns of `Record` from Kafka rows (key, value, topic, partition, offset, timestamp). Once per query."""
     return records.selectExpr(
         "key",
         f"if(octet_length(value) <= {settings.max_report_bytes}, value, "
@@ -43,26 +43,26 @@ def prepared(records: DataFrame, settings: LoadsSettings) -> DataFrame:
     )
 
 
-def packed(records: DataFrame, order: Order) -> DataFrame:
-    """The prepared records of one batch, judged and made into partial panes: rows of (kind, rows, payload)."""
+def partial_panes(records: DataFrame, order: Order) -> DataFrame:
+    """Validate the records of one batch and sum them to partial panes: rows of (kind, rows, payload)."""
     conf = records.sparkSession.conf
     for name, value in ARROW_CONF.items():
         if conf.get(name, None) != value:
             conf.set(name, value)
-    return records.mapInArrow(partial(_judge, order), PACKED_DDL)
+    return records.mapInArrow(partial(_run_task, order), PACKED_DDL)
 
 
-def bundle_rows(packed_rows: DataFrame) -> DataFrame:
-    """The partial panes of bundles as rows of Spark's own, for batches that Spark writes."""
-    return packed_rows.where(f"kind = '{BUNDLES}'").mapInArrow(_unpack, BUNDLES_DDL)
+def bundle_rows(answers: DataFrame) -> DataFrame:
+    """Unpack the partial panes of bundles into Spark rows, for batches that Spark writes."""
+    return answers.where(f"kind = '{BUNDLES}'").mapInArrow(_unpack, BUNDLES_DDL)
 
 
-def _judge(order: Order, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _run_task(order: Order, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     settle()
-    yield from run_task(order, batches)
+    yield from run_task(order, iter(batches))
 
 
-def _unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     names = [f.name for f in _BUNDLE_FIELDS]
     for batch in batches:
         for payload in batch.column("payload").to_pylist():
@@ -70,7 +70,7 @@ def _unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def tables_of(rows: pa.Table) -> dict[str, list[pa.Table]]:
-    """The payloads of collected rows by kind; rows whose payload was left behind are passed over."""
+    """The payloads of collected rows, by kind; rows that were collected without their payload are skipped."""
     found: dict[str, list[pa.Table]] = {}
     kinds: Iterable[str] = rows["kind"].to_pylist()
     for kind, payload in zip(kinds, rows["payload"].to_pylist(), strict=True):

@@ -1,8 +1,8 @@
-"""The loads query: Kafka `load-reports` to panes, rolling averages and quarantine, one micro-batch after the other.
+"""The loads query: turns `load-reports` from Kafka into panes, rolling averages and quarantine, batch by batch.
 
-Event time is the Kafka record's timestamp. The frame of a batch arrives as `loads_parse.prepared` says, `LoadsBatch`
-does the rest. `failOnDataLoss` is off: load reports are stale within seconds, so records that Kafka removed unread must
-not stop the query; they are counted from the progress reports and logged as an error.
+Event time is the timestamp of the Kafka record. `loads_parse.select_columns` defines the frame of a batch,
+`LoadsBatch` processes it. `failOnDataLoss` is off: load reports are stale within seconds, so records that Kafka removed
+unread must not stop the query; they are counted from the progress reports and logged as an error.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from controller.bus.security import revealed
 from controller.domain.errors import BallastError
@@ -23,23 +23,24 @@ from controller.ledger.tables import TableRoot
 from controller.loads.settings import LoadsSettings
 from controller.process.clock import wall_ms
 from jobs.loads_batch import BatchReport, LoadsBatch
-from jobs.loads_parse import prepared
+from jobs.loads_parse import select_columns
+from jobs.spark_context import scheduler_pool
 
 log = logging.getLogger(__name__)
 
 QUERY_NAME = "loads"
 POOL = "loads"
-FETCH_BYTES = 8 * 2**20  # of a partition at once; Kafka's default of 1 MB is three reports of a thousand bundles
-NOTE_BATCH_S = 10.0  # writing the batch's commit file takes some ms, on a loaded disk longer
+FETCH_BYTES = 8 * 2**20  # per partition and fetch; Kafka's default of 1 MB holds three reports of a thousand bundles
+COMMIT_WAIT_S = 10.0  # writing the batch's commit file takes some ms, on a loaded disk longer
 
 
 class Stopping(BallastError):
-    """Raised in a batch that comes after the stop: it must fail, or its records would count as read."""
+    """Raised in batches after the stop: they must fail, or their records would count as read."""
 
 
 @dataclass
 class LoadsQuery:
-    """A running loads query. `query` is Spark's handle; `failure` is what ended it, if anything did."""
+    """A running loads query. `query` is Spark's handle; `failure` is the error that ended it, if any."""
 
     batch: LoadsBatch
     on_batch: Callable[[BatchReport], None] | None = None
@@ -51,48 +52,48 @@ class LoadsQuery:
     _checked_batch: int = field(init=False, default=-1)
 
     def process(self, frame: DataFrame, batch_id: int) -> None:
-        """Called by Spark with each micro-batch."""
+        """Process one micro-batch; called by Spark."""
         with self._lock:
             if self._stopped:
                 raise Stopping("the loads query has stopped")
             try:
-                query_id = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+                query_id = str(frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId"))
                 report = self.batch.process(frame, batch_id, query_id)
             except BaseException as error:
                 self.failure = error
                 raise
-            self._say(report)
+            self._publish(report)
 
     def stop(self) -> None:
-        """Let the batch in hand finish, then end the query. A batch that starts meanwhile fails; it is run again."""
+        """Let the running batch finish, then stop the query. A batch that starts meanwhile fails and is run again."""
         with self._lock:
             self._stopped = True
         try:
-            self._let_spark_note_the_batch()
+            self._wait_for_commit()
             self.query.stop()
-        except Exception as error:  # stopping reports the interruption as a failure now and then; the tables are whole
+        except Exception as error:  # an interrupted stop sometimes counts as a failure; the tables are complete
             log.warning("the loads query's stop: %s", str(error).splitlines()[0] if str(error) else error)
 
-    def _let_spark_note_the_batch(self) -> None:
-        # A stop in between interrupts the checkpoint's commit: the batch would be run again, though to no effect.
-        deadline = time.monotonic() + NOTE_BATCH_S
+    def _wait_for_commit(self) -> None:
+        # A stop before the checkpoint's commit would make Spark run the batch again, though without effect.
+        deadline = time.monotonic() + COMMIT_WAIT_S
         while self.query.isActive and self.query.status["isTriggerActive"] and time.monotonic() < deadline:
             time.sleep(0.02)
 
     def check_lost(self) -> int:
-        """Compare records read with the offsets passed in the newest progress; returns all records lost so far."""
+        """Compare the records read with the offsets advanced in the newest progress; return all records lost so far."""
         progress = self.query.lastProgress
         if progress is None or progress["batchId"] == self._checked_batch:
             return self.lost_records
         self._checked_batch = progress["batchId"]
-        passed = sum(_passed(source) for source in progress["sources"])
-        missing = passed - progress["numInputRows"]
+        advanced = sum(_offsets_advanced(source) for source in progress["sources"])
+        missing = advanced - progress["numInputRows"]
         if missing > 0:
             self.lost_records += missing
             log.error("load reports: Kafka removed %d records before they were read", missing)
         return self.lost_records
 
-    def _say(self, report: BatchReport) -> None:
+    def _publish(self, report: BatchReport) -> None:
         if report.quarantined:
             log.warning("loads batch %d: quarantined %s", report.batch_id, report.quarantined)
         if self.on_batch is not None:
@@ -107,29 +108,26 @@ def start_loads(
     available_now: bool = False,
     clock: Callable[[], int] = wall_ms,
 ) -> LoadsQuery:
-    """Start the query; its jobs run in the scheduler pool `loads`. `available_now` ends it with the input's end.
+    """Start the query; its jobs run in the scheduler pool `loads`. `available_now`: stop at the end of the input.
 
-    The tables must exist. `on_batch` is called after each batch by the query's thread and must be quick.
+    The tables must exist. `on_batch` is called after each batch on the query's thread and must return quickly.
     """
     root = TableRoot(settings.tables_root, settings.storage_options)
     loads = LoadsQuery(LoadsBatch(settings, root, clock), on_batch)
-    frame = prepared(read_stream(spark, settings), settings)
+    frame = select_columns(read_stream(spark, settings), settings)
     writer = frame.writeStream.queryName(QUERY_NAME).foreachBatch(loads.process)
     writer = writer.option("checkpointLocation", settings.checkpoint)
     if available_now:
         writer = writer.trigger(availableNow=True)
     else:
         writer = writer.trigger(processingTime=f"{settings.trigger_ms} milliseconds")
-    spark.sparkContext.setLocalProperty("spark.scheduler.pool", POOL)
-    try:
+    with scheduler_pool(spark.sparkContext, POOL):
         loads.query = writer.start()
-    finally:
-        spark.sparkContext.setLocalProperty("spark.scheduler.pool", None)
     return loads
 
 
 def read_stream(spark: SparkSession, settings: LoadsSettings) -> DataFrame:
-    """The source. `fetch.max.wait.ms`: a fetch at the end of a partition otherwise waits half a second."""
+    """The Kafka source. Without `fetch.max.wait.ms`, a fetch at the end of a partition waits half a second."""
     options = {
         "kafka.bootstrap.servers": settings.bootstrap_servers,
         "subscribe": settings.topic,
@@ -145,13 +143,13 @@ def read_stream(spark: SparkSession, settings: LoadsSettings) -> DataFrame:
     return spark.readStream.format("kafka").options(**revealed(options)).load()
 
 
-def _passed(source: dict[str, object]) -> int:
-    start, end = (_offsets(source.get(name)) for name in ("startOffset", "endOffset"))
+def _offsets_advanced(source: dict[str, object]) -> int:
+    start, end = (_parse_offsets(source.get(name)) for name in ("startOffset", "endOffset"))
     return sum(offset - start.get(place, offset) for place, offset in end.items())
 
 
-def _offsets(given: object) -> dict[tuple[str, str], int]:
-    # the first progress of a query has no start: Spark writes it as the word None
+def _parse_offsets(given: object) -> dict[tuple[str, str], int]:
+    # the first progress of a query has no start offsets: Spark writes the word None
     found = json.loads(given) if isinstance(given, str) and given.startswith("{") else given
     if not isinstance(found, dict):
         return {}

@@ -1,13 +1,15 @@
-"""Rolling averages in Spark, from the panes table, for batches too large for one process: the code of `loads_rolling`,
-once a partition of keys. Nothing is kept between batches; what came before is read from the tables.
+"""Computes rolling averages in Spark, for batches too large for one process.
 
-Written as SQL (joins of touched keys, panes and earlier averages) the same computation took 19 shuffles, and Spark
-spent 30 s a batch on optimising and compiling it. Here it is one shuffle by key and vectorised Arrow.
+The code is that of `controller.loads.rolling`, run once per partition of keys. No state is kept between batches:
+earlier panes and averages are read from the tables.
+
+Written as SQL (joins of touched keys, panes and earlier averages), the same computation took 19 shuffles, and Spark
+spent 30 s a batch on optimising and compiling it. This version needs one shuffle by key and vectorised Arrow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,24 +36,29 @@ def rolling_rows(
 ) -> DataFrame:
     """Rows of the load table, without writer and batch.
 
-    `panes_before` and `load_before` are the tables without the rows of this batch (a re-run finds some there).
-    `rolling` makes an empty one; `newest_before_ms` is as in `Rolling.fold`; a partition must fit into memory.
+    `panes_before` and `load_before` must exclude rows of this batch, which a re-run finds in the tables. `rolling`
+    creates an empty Rolling; `newest_before_ms` is that of `Rolling.fold`. A partition must fit into memory.
     """
     longs = [name for _, name in layout.longs]
     sources = ((PANE, panes_before, "pane_end_ms"), (LOAD, load_before, "as_of_ms"), (PARTIAL, partials, "pane_end_ms"))
-    parts = []
+    parts: list[DataFrame] = []
     for kind, frame, moment in sources:
-        columns = [F.lit(kind).alias("kind"), *layout.keys, *layout.carried, F.col(moment).alias("moment")]
+        columns: list[Column | str] = [
+            F.lit(kind).alias("kind"),
+            *layout.keys,
+            *layout.carried,
+            F.col(moment).alias("moment"),
+        ]
         columns.append((F.col("batch_id") if kind == LOAD else F.lit(0)).cast("long").alias("batch_id"))
-        columns += [_given(name, kind != LOAD) for name in layout.sums]
-        columns += [_given(name, kind == LOAD) for name in longs]
+        columns += [_double_column(name, kind != LOAD) for name in layout.sums]
+        columns += [_double_column(name, kind == LOAD) for name in longs]
         parts.append(frame.select(*columns))
     together = parts[0].unionByName(parts[1]).unionByName(parts[2])
     record = TABLES[layout.load]
     schema = ", ".join(f"{f.name} {ddl_type(f.type)}" for f in record if f.name not in _MARKER)
     names = [f.name for f in record if f.name not in _MARKER]
 
-    def fold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def fold(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         given = list(batches)
         if given:
             rows = _fold(pa.Table.from_batches(given), rolling(), newest_before_ms)
@@ -67,5 +74,5 @@ def _fold(given: pa.Table, rolling: Rolling, newest_before_ms: int) -> pa.Table:
     return rolling.fold(kinds[PARTIAL].rename_columns(as_panes), newest_before_ms)
 
 
-def _given(name: str, there: bool) -> Column:
-    return (F.col(name) if there else F.lit(None)).cast("double").alias(name)
+def _double_column(name: str, exists: bool) -> Column:
+    return (F.col(name) if exists else F.lit(None)).cast("double").alias(name)

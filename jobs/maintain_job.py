@@ -1,6 +1,6 @@
-"""The maintenance job from start to end: settings, session, table by table, an exit code.
+"""The maintenance job: loads the settings, builds the session, maintains table after table, returns an exit code.
 
-One table that fails does not keep the others waiting: the exit code is 1 then, and the next run makes up for it.
+A table that fails does not hold up the others: the exit code is 1 then, and the next run catches up.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EXIT_FAILED, EXIT_CONFIG = 1, 2
 
 
 def main(argv: Sequence[str]) -> int:
-    """Tend the tables once; the exit code."""
+    """Maintain the tables once; return the exit code."""
     given = _arguments(argv)
     try:
         settings = load_settings(given.conf, given.profile, given.set)
@@ -41,19 +41,19 @@ def main(argv: Sequence[str]) -> int:
     spark = build_session(f"ballast-maintain-{settings.cluster.name}")
     try:
         tables = TableRoot(settings.tables.root)
-        done = tend_all(tables, SparkEngine(spark, tables), settings, given.table or BULK)
+        done = maintain_all(tables, SparkEngine(spark, tables), settings, given.table or BULK)
     finally:
         spark.stop()
     return 0 if all(each is not None for each in done) else EXIT_FAILED
 
 
-def tend_all(tables: TableRoot, engine: Engine, settings: Settings, names: Sequence[str]) -> list[Tended | None]:
-    """Every table once; None for one that failed, which is logged."""
+def maintain_all(tables: TableRoot, engine: Engine, settings: Settings, names: Sequence[str]) -> list[Tended | None]:
+    """Maintain every table once; None for a table that failed, which is logged."""
     done: list[Tended | None] = []
     for name in names:
         try:
             found = maintain(tables, engine, kept_ms(settings), wall_ms(), name)
-        except Exception as error:  # Spark's, delta-rs's or the store's: the other tables are still to be tended
+        except Exception as error:  # of Spark, delta-rs or the storage: the other tables still need maintenance
             log.error("%s: %s: %s", name, type(error).__name__, str(error).splitlines()[0])
             done.append(None)
             continue

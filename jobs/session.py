@@ -1,10 +1,11 @@
-"""The Spark session of every job and Spark test: one place for JARs, Delta, Python and loopback binding.
+"""Builds the Spark session of every job and Spark test: JARs, Delta, Python and loopback binding.
 
-Started by spark-submit, a job keeps whatever that gave (master, name, JARs, `--properties-file`, `--conf`) and only
-what is missing is filled in: the JVM is asked, which is there before Python. Started by plain `python` (notebooks,
-benchmarks), the same defaults and the JARs of the project's cache apply; the JVM reads them from a file of this user
-alone, for the list of processes shows a command line to everybody.
-Spark's settings live in `conf/spark/*.conf`, each with its why; here is only what the code cannot work without.
+A job started by spark-submit keeps what that gave (master, name, JARs, `--properties-file`, `--conf`); only missing
+settings are filled in, from the JVM's point of view, which starts before Python. Under plain `python` (notebooks,
+benchmarks) the same defaults and the JARs of the project's cache apply. The JVM then reads them from a file that only
+this user can read, because everybody can see a command line in the list of processes.
+
+Spark's settings live in `conf/spark/*.conf`, each with its reason; this module only has those the code depends on.
 """
 
 from __future__ import annotations
@@ -25,39 +26,39 @@ ROOT = Path(__file__).resolve().parents[1]
 JAR_FOLDER = ROOT / ".cache" / "jars" / "spark"
 LOCAL_CONF = ROOT / "conf" / "spark" / "local.conf"
 
-GATEWAY = "PYSPARK_GATEWAY_PORT"  # in the environment of whom spark-submit started
+GATEWAY = "PYSPARK_GATEWAY_PORT"  # spark-submit sets it in the environment of the driver
 SUBMIT_ARGS = "PYSPARK_SUBMIT_ARGS"
 
 EXTENSIONS, DELTA = "spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension"
-# Without these nothing works: Delta's catalog; UTC, because panes are cut from the epoch.
+# Required settings: Delta's catalog; UTC, because panes are aligned to the epoch.
 REQUIRED = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
 SECRETS = "(?i)secret|passw|token|credential|jaas|(access|account|private|api)[._-]?key|sas[._-]?key"
-# In plans, which tell a Kafka source's options as `name -> value, `, and in JAAS as `password="value"`.
+# Plans show the options of a Kafka source as `name -> value, `, JAAS has `password="value"`.
 SECRETS_IN_TEXT = (
     r'(?i)(passw|secret|token)[^\s=]*\s*=\s*"(?:[^"\\]|\\.)*"|(password|key|token|secret) -> .*?(?=, [a-z]+\.|\),|$)'
 )
-# Used where neither spark-submit nor the configuration file nor `extra` says otherwise.
+# Used unless spark-submit, the configuration file or `extra` sets them.
 FALLBACK = {
     "spark.master": "local[2]",
     "spark.ui.enabled": "false",
-    # What Spark blanks out wherever it shows settings or options; its own pattern knows no JAAS and no account keys.
+    # What Spark redacts wherever it shows settings or options; its default pattern misses JAAS and account keys.
     "spark.redaction.regex": SECRETS,
     "spark.sql.redaction.options.regex": f"{SECRETS}|url",
     "spark.redaction.string.regex": SECRETS_IN_TEXT,
 }
-# The same, where driver and executors are one process. Executors elsewhere could not reach a driver at this address.
+# Used if driver and executors are one process. Remote executors could not reach a driver at this address.
 LOOPBACK = {
-    "spark.driver.bindAddress": "127.0.0.1",  # a look-up of the host's own name can take seconds
+    "spark.driver.bindAddress": "127.0.0.1",  # resolving the host's own name can take seconds
     "spark.driver.host": "127.0.0.1",
 }
 
 
 def read_conf(path: Path) -> dict[str, str]:
-    """A Spark properties file (`key value` or `key=value`). Raises ConfigError on a line without value."""
+    """Read a Spark properties file (`key value` or `key=value`). Raises ConfigError on a line without a value."""
     found: dict[str, str] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         text = line.strip()
@@ -75,23 +76,23 @@ def build_session(
     conf_file: Path | None = None,
     extra: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """A session with Delta and the Kafka source; an existing session of this process is returned as it is.
+    """A session with Delta and the Kafka source; an active session of this process is returned unchanged.
 
-    Precedence: what spark-submit gave, then `extra`, then `conf_file` (default `conf/spark/local.conf` when the job was
-    not submitted), then the fallbacks. Raises ConfigError when the JARs are missing.
+    Precedence: spark-submit, then `extra`, then `conf_file` (by default `conf/spark/local.conf`, unless the job was
+    submitted), then the fallbacks. Raises ConfigError if the JARs are missing.
     """
     existing = SparkSession.getActiveSession()
     if existing is not None:
         return existing
-    # Without this, Python workers take the system's python and miss pyarrow and pandas.
+    # Otherwise Python workers use the system's python and miss pyarrow and pandas.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if GATEWAY in os.environ or SparkContext._gateway is not None:
-        SparkContext._ensure_initialized()  # or the settings asked for are those of this process: none
+        SparkContext._ensure_initialized()  # before SparkConf(), which otherwise does not see the JVM's settings
         conf = SparkConf()
         _complete(conf, conf_file, extra)
     else:
-        conf = _launched(conf_file, extra)
-    if conf.get("spark.app.name", "") in ("", "pyspark-shell", Path(sys.argv[0]).name):  # nobody gave a name
+        conf = _launch_jvm(conf_file, extra)
+    if conf.get("spark.app.name", "") in ("", "pyspark-shell", Path(sys.argv[0]).name):  # a default name
         conf.setAppName(app_name)
     session = SparkSession.builder.config(conf=conf).getOrCreate()
     session.sparkContext.setLogLevel(conf.get("spark.log.level", "WARN"))
@@ -99,7 +100,7 @@ def build_session(
 
 
 def fill_in(conf: SparkConf, conf_file: Path | None = None, extra: Mapping[str, str] | None = None) -> None:
-    """Set what `conf` does not say yet, by `build_session`'s precedence, and what nobody may change."""
+    """Set what `conf` does not set yet, with the precedence of `build_session`, and the required settings."""
     submitted = conf.contains("spark.submit.deployMode")
     path = conf_file or (LOCAL_CONF if not submitted and LOCAL_CONF.exists() else None)
     for wanted in (extra or {}, read_conf(path) if path is not None else {}, FALLBACK):
@@ -121,13 +122,13 @@ def _complete(conf: SparkConf, conf_file: Path | None, extra: Mapping[str, str] 
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 
-def _launched(conf_file: Path | None, extra: Mapping[str, str] | None) -> SparkConf:
-    """Start the JVM; its settings. What PYSPARK_SUBMIT_ARGS says comes first, as on spark-submit's command line."""
+def _launch_jvm(conf_file: Path | None, extra: Mapping[str, str] | None) -> SparkConf:
+    """Start the JVM and return its settings. PYSPARK_SUBMIT_ARGS takes precedence, as spark-submit's options do."""
     wanted = SparkConf(loadDefaults=False)
     _complete(wanted, conf_file, extra)
     before = os.environ.get(SUBMIT_ARGS)
     with tempfile.NamedTemporaryFile("w", prefix="ballast-spark-", suffix=".conf", encoding="utf-8") as file:
-        file.writelines(f"{key} {_escaped(value)}\n" for key, value in wanted.getAll())
+        file.writelines(f"{key} {_escape(value)}\n" for key, value in wanted.getAll())
         file.flush()
         os.environ[SUBMIT_ARGS] = f"--properties-file {shlex.quote(file.name)} {before or 'pyspark-shell'}"
         try:
@@ -142,8 +143,8 @@ def _launched(conf_file: Path | None, extra: Mapping[str, str] | None) -> SparkC
     return conf
 
 
-def _escaped(value: str) -> str:
-    """As a file of Java properties has it."""
+def _escape(value: str) -> str:
+    """Escape a value for a Java properties file."""
     return value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
 
 

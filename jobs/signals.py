@@ -1,8 +1,8 @@
-"""SIGTERM and SIGINT of a Spark application that is two processes: a JVM and its Python driver.
+"""Handles SIGTERM and SIGINT in both processes of a Spark application: the JVM and its Python driver.
 
-`spark-submit` is the JVM, the Python driver its child (started by plain `python` it is the other way round). The JVM's
-own answer to SIGTERM tears Spark down under the running batch. So both processes are told to only ask for a stop;
-whoever signals either of them, or their process group, gets the clean one.
+With `spark-submit` the Python driver is a child of the JVM; with plain `python` it is the other way round. By default
+the JVM reacts to SIGTERM by shutting Spark down under the running batch. Here a signal to either process, or to their
+process group, only requests a stop, so the running batch can finish.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.java_gateway import ensure_callback_server_started
 
+from jobs.spark_context import gateway_of
+
 log = logging.getLogger(__name__)
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def stop_on_signals(stop: threading.Event) -> None:
-    """Make SIGTERM and SIGINT of this process set `stop`. Call from the main thread."""
+    """Set `stop` on SIGTERM and SIGINT of this process. Call from the main thread."""
 
     def handle(number: int, frame: FrameType | None) -> None:
         stop.set()
@@ -32,9 +34,9 @@ def stop_on_signals(stop: threading.Event) -> None:
 
 
 def stop_on_jvm_signals(context: SparkContext, stop: threading.Event) -> None:
-    """Make SIGTERM and SIGINT of the JVM set `stop` too, instead of ending it."""
-    gateway = context._gateway
-    ensure_callback_server_started(gateway)
+    """Set `stop` on SIGTERM and SIGINT of the JVM, instead of ending it."""
+    gateway = gateway_of(context)
+    ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]  # py4j has no types
     jvm_signal = gateway.jvm.sun.misc.Signal
     handler = _JvmHandler(stop)
     for name in ("TERM", "INT"):
@@ -42,7 +44,7 @@ def stop_on_jvm_signals(context: SparkContext, stop: threading.Event) -> None:
 
 
 class _JvmHandler:
-    """`sun.misc.SignalHandler`, called by the JVM through the gateway."""
+    """A `sun.misc.SignalHandler` that the JVM calls through the gateway."""
 
     def __init__(self, stop: threading.Event) -> None:
         self._stop = stop

@@ -76,12 +76,13 @@ def parse(raw: Any) -> Coverage:
 
 
 def _row(raw: Mapping[str, Any], documents: Mapping[str, Any]) -> Row:
-    given = {**raw, "documents": tuple(raw.get("documents", ()))}
+    given: dict[str, Any] = {**raw, "documents": tuple(raw.get("documents", ()))}
     known = {field.name for field in fields(Row)}
     name = given.get("id")
     if unknown := sorted(given.keys() - known):
         raise BadRows(f"row {name!r} has {', '.join(unknown)}; a row has {', '.join(sorted(known))}, no other field")
-    row = Row(**{key: value.strip() if isinstance(value, str) else value for key, value in given.items()})
+    values: dict[str, Any] = {k: value.strip() if isinstance(value, str) else value for k, value in given.items()}
+    row = Row(**values)
     complaint = _complaint(row, documents)
     if complaint:
         raise BadRows(f"row {row.id!r}: {complaint}")

@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 
 from benchmarks.measure.figures import RESULTS
 from benchmarks.pages.generated import table, with_parts, write_or_check
-from benchmarks.published.cases import CASES, Case, play
+from benchmarks.published.case import Case, play
+from benchmarks.published.cases import CASES
 from controller.policy.strategies import STRATEGIES
 from controller.process.paths import ROOT
 

@@ -1,9 +1,9 @@
-"""Clusters in words: `cluster().broker("b1", cpu=90).bundle("b1", cpu=30).round()`.
+"""A builder of small clusters: `cluster().broker("b1", cpu=90).bundle("b1", cpu=30).round()`.
 
-Unless a test names another strategy, `headroom` decides: its rules are few enough to say beforehand what it does.
-Percentages are of the broker's CPU limit (100 % of one core by default). A bundle's load is given in the same
-percentages of the default broker and becomes messages and bytes (1 point = 100 messages/s and 100 kB/s); what a
-broker's bundles do not account for is carried by its tail, so that totals stay true.
+Unless a test names another strategy, `headroom` decides, because its few rules make the outcome easy to predict.
+Percentages refer to the broker's CPU limit (100 % of one core by default). The load of a bundle is given in
+percentage points of the default broker and converted to traffic (1 point = 100 messages/s and 100 kB/s); load that a
+broker's bundles do not account for goes to its tail, so that totals stay true.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MESSAGES_A_POINT, BYTES_A_POINT = 100.0, 100_000.0
 
 @dataclass
 class ClusterBuilder:
-    """Grows a cluster; `round()` decides on it and remembers what the journal would."""
+    """Builds a cluster; `round()` runs a round on it and keeps the memory that the journal would keep."""
 
     settings: PolicySettings = field(default_factory=lambda: PolicySettings(strategy="headroom"))
     state: ClusterState = field(default_factory=lambda: ClusterState(seq=7, mode=LIVE))
@@ -44,7 +44,7 @@ class ClusterBuilder:
         drained: bool = False, leaving: bool = False, registered: bool = True, reports: int = 12, age_ms: int = 1_000,
         **columns: float,
     ) -> ClusterBuilder:  # fmt: skip
-        """A broker with so many percent of its cores in use. `columns` set further columns, as `memory_usage=…`."""
+        """Add a broker that uses `cpu` percent of its cores. `columns` set further columns, as in `memory_usage=…`."""
         session = Session(name, incarnation, "n", 1)
         if registered:
             self.state.brokers[name] = Broker(name, session, drained=drained, leaving=leaving)
@@ -58,7 +58,7 @@ class ClusterBuilder:
         return self
 
     def silent(self, name: str) -> ClusterBuilder:
-        """A registered, living broker that sends no reports."""
+        """Add a registered, living broker that sends no reports."""
         self.broker(name)
         del self.brokers[name]
         return self
@@ -68,7 +68,7 @@ class ClusterBuilder:
         owner: str | None = "", state: State = State.OWNED, to: str | None = None, epoch: int = 3,
         moved_at_ms: int = 0, reports: int = 12, journaled: bool = True, **columns: float,
     ) -> ClusterBuilder:  # fmt: skip
-        """A bundle that `broker` reports, worth so many points of the default broker; by default it owns it too."""
+        """Add a bundle that `broker` reports, with `cpu` points of load; by default `broker` also owns it."""
         name = name or bundle_name(len(self.bundles), namespace)
         row: dict[str, Any] = dict.fromkeys(BUNDLE_FIELDS, 0.0) | {"topics": 10.0} | _traffic(cpu) | columns
         row |= {"bundle": name, "namespace": name.rpartition("/")[0], "broker": broker, "reports": reports}
@@ -83,17 +83,17 @@ class ClusterBuilder:
         return self
 
     def with_settings(self, **parts: Mapping[str, Any]) -> ClusterBuilder:
-        """`with_settings(shed={"enabled": False})`: replace fields of one part of the settings."""
+        """Replace fields in parts of the settings: `with_settings(shed={"enabled": False})`."""
         for part, values in parts.items():
             self.settings = replace(self.settings, **{part: replace(getattr(self.settings, part), **values)})
         return self
 
     def snapshot(self) -> Snapshot:
-        """The arrays before sufficiency and constraints."""
+        """The snapshot before sufficiency checks and constraints."""
         return build(self.state, *self.columns(), self.at_ms, self.settings, self.lagging)
 
     def columns(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """broker_load and bundle_load as columns."""
+        """The columns of broker_load and bundle_load."""
         measured = [f"{r}_{what}" for r in RESOURCES for what in ("usage", "limit")]
         brokers = _columns(list(self.brokers.values()), ["broker"], ["incarnation", "reports", "last_event_ms"],
                            [*measured, *BUNDLE_FIELDS])  # fmt: skip
@@ -101,7 +101,7 @@ class ClusterBuilder:
         return brokers, bundles
 
     def inputs(self) -> RoundInputs:
-        """What a round would be told now."""
+        """The inputs of a round at this moment."""
         brokers, bundles = self.columns()
         return RoundInputs(
             f"r{self.rounds:04d}", self.at_ms, self.state, brokers, bundles, self.settings, "conf-1", "code-1",
@@ -109,21 +109,21 @@ class ClusterBuilder:
         )  # fmt: skip
 
     def round(self) -> RoundResult:
-        """Decide once; the memory is kept as the journal would keep it, nothing is carried out."""
+        """Run one round. Its memory is kept as the journal would keep it; its decisions are not carried out."""
         result = run_round(self.inputs())
         self.state.round_memory, self.state.round_at_ms = dict(result.memory), self.at_ms
         self.rounds += 1
         return result
 
     def later(self, ms: int = 60_000) -> ClusterBuilder:
-        """Let time pass; every broker goes on reporting the same."""
+        """Let time pass; every broker keeps reporting the same load."""
         self.at_ms += ms
         for row in self.brokers.values():
             row["last_event_ms"] += ms
         return self
 
     def second_round(self) -> RoundResult:
-        """The round in which what was hot twice running is a source."""
+        """Run two rounds and return the second, in which brokers that stayed overloaded are sources."""
         self.round()
         return self.later().round()
 
@@ -137,7 +137,7 @@ def cluster(**settings: Any) -> ClusterBuilder:
 
 
 def loads(*percents: float, parts: int = 10) -> ClusterBuilder:
-    """Brokers b0, b1, … with these CPU percentages, each in so many equal bundles."""
+    """Brokers b0, b1, … with these CPU percentages, each split over `parts` equal bundles."""
     built = cluster()
     for at, percent in enumerate(percents):
         built.broker(f"b{at}", cpu=percent)
@@ -147,22 +147,22 @@ def loads(*percents: float, parts: int = 10) -> ClusterBuilder:
 
 
 def bundle_name(number: int, namespace: str = "t/ns") -> str:
-    """A bundle's name, in order of its number."""
+    """The name of a bundle; names sort by number."""
     return f"{namespace}/0x{number * 65536:08x}_0x{(number + 1) * 65536:08x}"
 
 
 def moves(result: RoundResult) -> list[Decision]:
-    """What the round wants moved."""
+    """The transfers that a round decided on."""
     return [d for d in result.decisions if d.kind is DecisionKind.TRANSFER]
 
 
 def splits(result: RoundResult) -> list[Decision]:
-    """What the round wants split."""
+    """The splits that a round decided on."""
     return [d for d in result.decisions if d.kind is DecisionKind.SPLIT]
 
 
 def reason_of(result: RoundResult, broker: str) -> Reason:
-    """Why this broker gave nothing away; the round must say so exactly once."""
+    """Why this broker gave nothing away; the round must have exactly one such skip."""
     (found,) = [
         d.reason for d in result.decisions if d.source == broker and d.kind is DecisionKind.SKIP and not d.bundle
     ]
@@ -170,7 +170,7 @@ def reason_of(result: RoundResult, broker: str) -> Reason:
 
 
 def sources(result: RoundResult) -> list[str]:
-    """The brokers that the round named as sources."""
+    """The brokers that a round named as sources."""
     return [row["broker"] for row in result.scores if row["source"]]
 
 

@@ -106,7 +106,7 @@ def run_controller(pipe: Connection, start: Start) -> None:
 
 
 class Controller:
-    """One instance, as `ControlPart` puts it together, without Spark and Kafka."""
+    """One instance, as `ControlRunner` puts it together, without Spark and Kafka."""
 
     def __init__(self, start: Start, pipe: Connection) -> None:
         self.now_ms = start.now_ms

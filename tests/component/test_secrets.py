@@ -30,7 +30,7 @@ from controller.service.metrics import ControlMetrics
 from controller.service.round_process import run_worker
 from controller.service.tables import ControlTables
 from jobs import backtest_job, balance_job, maintain_job
-from jobs.loads_part import loads_settings
+from jobs.loads_runner import loads_settings
 from tests.short_run import ShortRun, play
 
 MARK = "mark-4f1c9a"

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.published.cases import CASES, Case, outcome, play
+from benchmarks.published.case import Case, outcome, play
+from benchmarks.published.cases import CASES
 from benchmarks.published.clusters import moves
 from controller.domain.decision import Decision, DecisionKind, Label, Reason, RoundResult
 from controller.domain.ids import Bundle

@@ -1,6 +1,6 @@
 """A controller on real tables without Spark and Kafka: its records are made here, its clock is turned by hand.
 
-It is `ControlLoop` with `ControlTables` and the projector, as `jobs.control_part` puts them together.
+It is `ControlLoop` with `ControlTables` and the projector, as `jobs.control_runner` puts them together.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from controller.domain.state import ClusterState
 from controller.ledger.journal_rows import entries_since
 from controller.ledger.tables import TableRoot
 from controller.service.arguments import parse_arguments
-from jobs.control_part import ControlPart
+from jobs.control_runner import ControlRunner
 
 TIMEOUT_S = 120.0  # only a hang takes so long
 
@@ -127,11 +127,11 @@ class Journal:
 
 
 class Controller:
-    """A `ControlPart` with the settings of a test."""
+    """A `ControlRunner` with the settings of a test."""
 
     def __init__(self, settings: Settings, spark: SparkSession, *arguments: str) -> None:
         self.registry = CollectorRegistry()
-        self.part = ControlPart(settings, parse_arguments(arguments), self.registry, threading.Event())
+        self.part = ControlRunner(settings, parse_arguments(arguments), self.registry, threading.Event())
         self._spark = spark
 
     def __enter__(self) -> Controller:

@@ -15,7 +15,7 @@ from controller.ledger.maintenance import BULK, DAY_MS, Tended, maintain
 from controller.ledger.tables import TableRoot
 from controller.ledger.writer import append
 from jobs.loads_writers import Marker, SparkWriter
-from jobs.maintain_job import tend_all
+from jobs.maintain_job import maintain_all
 from jobs.maintain_spark import SparkEngine
 from schemas.arrow import arrow_table
 from schemas.catalog import TABLES
@@ -101,5 +101,5 @@ def test_dead_files_are_removed(spark: Any, root: TableRoot) -> None:
 def test_one_broken_table_does_not_keep_the_others_waiting(spark: Any, root: TableRoot) -> None:
     (Path(root.uri("quarantine")) / "_delta_log" / f"{1:020d}.json").write_text("{")
     settings = Settings(tables=Tables(root=root.root))
-    done = dict(zip(BULK, tend_all(root, SparkEngine(spark, root), settings, BULK), strict=True))
+    done = dict(zip(BULK, maintain_all(root, SparkEngine(spark, root), settings, BULK), strict=True))
     assert [name for name, tended in done.items() if tended is None] == ["quarantine"]

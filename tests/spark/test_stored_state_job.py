@@ -21,7 +21,7 @@ from controller.ledger.snapshots import load_state
 from controller.ledger.tables import TableRoot
 from controller.service.arguments import parse_arguments
 from controller.testbed.kafka import EmbeddedKafka
-from jobs.loads_part import LoadsPart
+from jobs.loads_runner import LoadsRunner
 from schemas.catalog import TABLES
 from tests.e2e.waiting import wait_until
 from tests.spark.control_bench import Agents, Controller, Journal
@@ -68,7 +68,7 @@ def test_the_job_goes_on_where_an_older_version_ended(
         batch = newest_batch(run)
         assert loads_before is not None
         journal, agents = Journal(settings), Agents(kafka.bootstrap, names)
-        loads = LoadsPart(settings, parse_arguments([]), CollectorRegistry())
+        loads = LoadsRunner(settings, parse_arguments([]), CollectorRegistry())
         try:
             with Controller(settings, spark) as controller:
                 loads.start(spark)

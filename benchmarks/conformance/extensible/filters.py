@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from random import Random
 from typing import Any
 
 from benchmarks.conformance.layout import knobs_of, names_of, rows_of, usages_of
@@ -154,7 +155,7 @@ def place(case: Case) -> Mapping[str, Any]:
         everyone = list(dict.fromkeys([*rows, *loads]))
         candidates = first(step, "candidates", "available_brokers", default=everyone if of_case is None else of_case)
         averages = {broker: data.weighted_max_ema for broker, data in loads.items()}
-        choice = select(names_of(candidates), averages, knobs, SEED)
+        choice = select(names_of(candidates), averages, knobs, Random(SEED).randrange)
         picks.append(Pick(choice.broker, choice.among))
     return {
         "per_step": picks,

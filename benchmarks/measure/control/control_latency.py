@@ -127,8 +127,10 @@ def ask(cluster: LocalCluster, plan: Plan, chains: Chains | None = None) -> list
             producer.send(names.commands, record, key=identity)
         _wait_for(ear, sent_at_s)
     producer.close()
-    for identity in sent_at_s if chains is not None else ():
-        chains.event(identity).heard, chains.event(identity).applied = ear.moments[identity]
+    if chains is not None:
+        for identity in sent_at_s:
+            event = chains.event(identity)
+            event.heard, event.applied = ear.moments[identity]
     return [ear.applied_at_s[identity] - at_s for identity, at_s in sent_at_s.items()]
 
 

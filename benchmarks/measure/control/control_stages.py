@@ -222,16 +222,16 @@ def _job(cluster: LocalCluster, loads: bool, stages: Stages) -> Iterator[None]:
     """The job's parts in this process, as `jobs.balance_job` starts them."""
     os.environ.update(spark_environment(os.environ))
     from controller.service.arguments import parse_arguments
-    from jobs.control_part import ControlPart
-    from jobs.loads_part import LoadsPart
+    from jobs.control_runner import ControlRunner
+    from jobs.loads_runner import LoadsRunner
     from jobs.quiet import quieten
     from jobs.session import build_session
 
     spark = build_session("ballast-bench")
     quieten(spark)
     arguments, registry, stop = parse_arguments([]), CollectorRegistry(), threading.Event()
-    parts: list[Any] = [ControlPart(cluster.settings, arguments, registry, stop)]
-    parts += [LoadsPart(cluster.settings, arguments, registry)] if loads else []
+    parts: list[Any] = [ControlRunner(cluster.settings, arguments, registry, stop)]
+    parts += [LoadsRunner(cluster.settings, arguments, registry)] if loads else []
     watcher = threading.Thread(target=_watch, args=(spark, stages, stop), name="bench-progress", daemon=True)
     try:
         for part in parts:

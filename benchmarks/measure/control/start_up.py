@@ -116,7 +116,7 @@ def fold_everything(root: str) -> Callable[[], int]:
 
 
 def start_controller(root: str) -> Callable[[], int]:
-    """What `ControlPart.start` does with the tables, then a batch with one heartbeat; afterwards it stops cleanly."""
+    """What `ControlRunner.start` does with the tables, then a batch with one heartbeat; afterwards it stops cleanly."""
     settings = Settings(tables=Tables(root=root))
     metrics, control = ControlMetrics(CollectorRegistry()), control_settings(settings)
     instance = f"bench-{wall_ms()}"

@@ -94,7 +94,7 @@ class Day:
 
     def _fields(self, messages: Floats, size: Floats, sessions: Floats) -> NDArray[np.float32]:
         result = np.zeros((len(messages), len(BUNDLE_FIELDS)))
-        columns = {
+        columns: dict[str, Floats | float] = {
             "msg_rate_in": messages / 3, "msg_rate_out": messages * 2 / 3,
             "throughput_in": messages * size / 3, "throughput_out": messages * size * 2 / 3,
             "topics": 12.0, "producers": sessions // 2, "consumers": sessions - sessions // 2, "sessions": sessions,

@@ -1,32 +1,34 @@
-"""Where the extensible manager puts a bundle: LeastResourceUsageWithWeight of the extensions.
+"""Placement strategy of the extensible manager: LeastResourceUsageWithWeight of the extensions.
 
-Unlike its namesake of the modular manager it keeps no history of its own: the brokers report the average themselves.
+Unlike its namesake in the modular manager it keeps no history: the brokers themselves report an average.
 """
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from controller.domain.settings.pulsar import PulsarKnobs
 
 
 class Choice(NamedTuple):
-    """`broker` None: no candidate. `among`: those it was drawn from, sorted."""
+    """`broker`: None without candidates. `among`: the brokers it was drawn from, sorted."""
 
     broker: str | None
     among: tuple[str, ...]
 
 
-def select(candidates: Iterable[str], loads: Mapping[str, float], knobs: PulsarKnobs, seed: int) -> Choice:
-    """One of the brokers at least the difference threshold below the mean, drawn with the seed.
+def select(
+    candidates: Iterable[str], loads: Mapping[str, float], knobs: PulsarKnobs, draw_below: Callable[[int], int]
+) -> Choice:
+    """Draw one of the brokers that are at least the difference threshold below the mean.
 
-    `loads`: weightedMaxEMA by broker, fractions; a broker without load data is not in it.
+    `loads`: weightedMaxEMA by broker, as fractions, without brokers that have no load data. `draw_below(n)` returns a
+    number from 0 to n - 1.
 
-    Surprise: where no broker is that far below the mean one of *all* candidates is drawn, those without load data and
-    those above the overload threshold included (an overloaded one costs a line in the log, no more). Nothing counts
-    what was just placed, so many lookups within one report go to the same few brokers.
+    Surprise: if no broker is that far below the mean, Pulsar draws from *all* candidates, including those without load
+    data and those above the overload threshold (which are only logged). Bundles placed just now are not counted, so
+    many lookups between two reports go to the same few brokers.
     """
     everyone = sorted(set(candidates))
     known = [broker for broker in everyone if broker in loads]
@@ -38,4 +40,4 @@ def select(candidates: Iterable[str], loads: Mapping[str, float], knobs: PulsarK
     among = tuple(best or everyone)
     if not among:
         return Choice(None, ())
-    return Choice(among[random.Random(seed).randrange(len(among))], among)
+    return Choice(among[draw_below(len(among))], among)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -21,7 +23,7 @@ from controller.pulsar.load.extensible import BrokerLoadData, BrokerSample, clea
 from controller.pulsar.load.load_data import NamespaceBundleStats, ResourceUsage
 from controller.pulsar.load.report_trigger import Reported, clears_load, may_tombstone, needs_report, percent_change
 from controller.pulsar.load.topk import names, partition_sort, top_bundles, written_bundles
-from controller.pulsar.placement.extensible import select
+from controller.pulsar.placement import extensible as placement
 
 CASES = json.loads((Path(__file__).parents[2] / "data" / "pulsar_cases.json").read_text())
 EXTENSIBLE = [case for case in CASES if find_adapter(withhold(case)[0], conformance_extensible.ADAPTERS) is not None]
@@ -164,6 +166,10 @@ def test_the_leader_writes_the_top_k_for_each_broker_or_all() -> None:
 # placement ------------------------------------------------------------------------------------------------------------
 
 LOADS = {"1": 0.1, "2": 0.3, "3": 0.6}
+
+
+def select(candidates: Iterable[str], loads: Mapping[str, float], knobs: PulsarKnobs, seed: int) -> placement.Choice:
+    return placement.select(candidates, loads, knobs, Random(seed).randrange)
 
 
 def test_only_brokers_far_enough_below_the_mean_are_drawn_from() -> None:

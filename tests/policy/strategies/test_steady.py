@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.published.cases import CASES, Case, carry_out, play, set_cpu
+from benchmarks.published.case import Case, carry_out, play, set_cpu
+from benchmarks.published.cases import CASES
 from benchmarks.published.clusters import ClusterBuilder, cluster, loads, moves, reason_of, sources, splits
 from controller.domain.decision import DecisionKind, Reason
 from controller.domain.ids import Bundle

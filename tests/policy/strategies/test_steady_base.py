@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.published.cases import carry_out
+from benchmarks.published.case import carry_out
 from benchmarks.published.clusters import ClusterBuilder, cluster, moves
 from controller.domain.decision import Reason, RoundResult
 from controller.policy.strategies.steady.capacity import learn

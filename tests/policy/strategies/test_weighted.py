@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.published.cases import carry_out, set_cpu
+from benchmarks.published.case import carry_out, set_cpu
 from benchmarks.published.clusters import ClusterBuilder, bundle_name, moves, reason_of
 from controller.decide.line import parse_line
 from controller.decide.session import DecideSession

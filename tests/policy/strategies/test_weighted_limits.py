@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.published.cases import set_cpu
+from benchmarks.published.case import set_cpu
 from benchmarks.published.clusters import ClusterBuilder, bundle_name, moves, reason_of, sources
 from controller.domain.decision import Reason
 from controller.domain.errors import ConfigError

@@ -1,7 +1,8 @@
-"""The control query with all that belongs to it, in the order that "One controller" demands.
+"""Runs the control query: claims the journal, starts feed, round worker and query, and stops them in order.
 
-Up: Kafka and topics checked, journal read, nobody else heard, `controller_started` committed; then ticks, round
-worker, query. Down: batch in hand finished, worker ended, `controller_stopped` committed, projections written.
+The order keeps a single controller in charge. Start: check Kafka and topics, read the journal, listen for another
+controller, commit `controller_started`; then start ticks, round worker and query. Stop: finish the running batch, stop
+the worker, commit `controller_stopped`, write the projections.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from controller.bus.owner import Owner
 from controller.bus.producer import JsonProducer
@@ -47,11 +48,11 @@ from jobs.control_query import control_checkpoint, remove_old_checkpoints, start
 
 log = logging.getLogger(__name__)
 
-SILENT_MS = 30_000  # no batch for so long is unhealthy; ticks come twice a second
+SILENT_MS = 30_000  # without a batch for this long, the query is unhealthy; ticks come twice a second
 
 
-class ControlPart:
-    """One controller instance."""
+class ControlRunner:
+    """Runs one controller instance; a `QueryRunner`."""
 
     def __init__(
         self, settings: Settings, arguments: Arguments, registry: CollectorRegistry, stop: threading.Event
@@ -72,7 +73,7 @@ class ControlPart:
         self.worker: RoundWorker | None = None
 
     def start(self, spark: SparkSession) -> None:
-        """Claim the journal, then run. Raises AnotherController, ForeignCommit, ConfigError."""
+        """Claim the journal, then start. Raises AnotherController, ForeignCommit, ConfigError."""
         settings, client = control_settings(self._settings), self._settings.kafka.client
         bootstrap = self._settings.kafka.bootstrap_servers
         specs = [spec for spec in live_topics(self._names) if spec.name in self._control_topics()]
@@ -103,7 +104,7 @@ class ControlPart:
         self._query = self._start_query(spark, loop, source, prepare.reach)
 
     def _claim_topics(self, tables: ControlTables, state: ClusterState, replaced: Owner | None) -> None:
-        """Who loses them to another journal takes back that it started."""
+        """Claim the topics; if another journal holds them, record the stop and raise AnotherController."""
         try:
             self._claimant.claim(state, replaced)
         except AnotherController:
@@ -124,7 +125,7 @@ class ControlPart:
         return start_control(spark, loop, source, starting, checkpoint, self._settings.control.trigger_ms)
 
     def failure(self) -> BaseException | None:
-        """What the batch raised, or what Spark says."""
+        """The error that the batch or Spark raised; None while the query runs."""
         if self._loop is not None and self._loop.failure is not None:
             return self._loop.failure
         if self._query is not None and not self._query.isActive:
@@ -133,7 +134,7 @@ class ControlPart:
         return None
 
     def troubles(self) -> list[str]:
-        """Why this part is not healthy; empty when it is."""
+        """Why the controller is not healthy; empty if it is."""
         loop = self._loop
         if loop is None:
             return ["control: starting"]
@@ -146,19 +147,19 @@ class ControlPart:
         return found + (self.worker.troubles() if self.worker is not None else [])
 
     def stop(self, clean: bool) -> None:
-        """`clean` says that this instance still holds the journal and everything went well."""
+        """Stop the query, the worker and the feed. `clean`: this instance still holds the journal and did not fail."""
         if self._query is not None and self._loop is not None:
             stop_control(self._query, self._loop)
         if self.worker is not None:
             self.worker.stop()
         if self._loop is not None and self._tables is not None:
-            clean = clean and self._loop.failure is None and self._say_goodbye(self._loop, self._tables)
+            clean = clean and self._loop.failure is None and self._commit_stop(self._loop, self._tables)
             self._tables.stop_projecting(self._loop.state if clean else None)
         if self._feed is not None:
             self._feed.stop()
 
-    def _say_goodbye(self, loop: ControlLoop, tables: ControlTables) -> bool:
-        """Whether it could be said: a controller that was replaced meanwhile has nothing to say."""
+    def _commit_stop(self, loop: ControlLoop, tables: ControlTables) -> bool:
+        """Commit `controller_stopped`; False if another controller has replaced this one."""
         batch = loop.last_batch_id + 1
         entries = last_entries(loop.state, self.instance, batch, wall_ms(), loop.unjournaled, self._kafka)
         try:

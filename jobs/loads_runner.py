@@ -1,4 +1,4 @@
-"""The loads query with all that belongs to it, as one part of the job."""
+"""Runs the loads query: creates topics and tables, starts the query, watches it, exports its metrics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class LoadsMetrics:
-    """What the loads query counts."""
+    """The metrics of the loads query."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         r = registry
@@ -38,8 +38,8 @@ class LoadsMetrics:
         self.lost = Gauge("ballast_loads_lost_records", "Reports that Kafka removed unread", registry=r)
 
 
-class LoadsPart:
-    """The running loads query."""
+class LoadsRunner:
+    """Runs the loads query; a `QueryRunner`."""
 
     def __init__(self, settings: Settings, arguments: Arguments, registry: CollectorRegistry) -> None:
         self._settings = settings
@@ -49,7 +49,7 @@ class LoadsPart:
         self._lost_checked_ms = 0
 
     def start(self, spark: SparkSession) -> None:
-        """Create what is missing, start the query."""
+        """Create missing topics, tables and columns, then start the query."""
         kafka = self._settings.kafka
         names = TopicNames(kafka.topic_prefix)
         specs = (replay_topics if self._arguments.every_round else live_topics)(names)
@@ -62,7 +62,7 @@ class LoadsPart:
         self._loads = start_loads(spark, loads_settings(self._settings, self._arguments.checkpoint), self._on_batch)
 
     def failure(self) -> BaseException | None:
-        """What ended the query, or None while it runs."""
+        """The error that ended the query; None while it runs."""
         if self._loads is None:
             return None
         if self._loads.failure is not None:
@@ -76,13 +76,13 @@ class LoadsPart:
         return None
 
     def troubles(self) -> list[str]:
-        """Why this part is not healthy. A quiet topic is healthy: brokers may have nothing to say."""
+        """Why the query is not healthy. A quiet topic is healthy: brokers may have nothing to report."""
         if self._loads is None:
             return ["loads: starting"]
         return [f"loads: {self._loads.failure}"] if self._loads.failure is not None else []
 
     def stop(self, clean: bool) -> None:
-        """Finish the batch in hand and end the query."""
+        """Let the running batch finish and stop the query."""
         if self._loads is not None:
             self._loads.stop()
 
@@ -98,7 +98,7 @@ class LoadsPart:
 
 
 def loads_settings(settings: Settings, checkpoints: str | None = None) -> LoadsSettings:
-    """The query's settings from the configuration; `checkpoints` instead of `tables.checkpoints`."""
+    """The settings of the query from the configuration; `checkpoints` overrides `tables.checkpoints`."""
     given, kafka = settings.loads, settings.kafka
     root = checkpoints or settings.tables.checkpoints
     return LoadsSettings(
@@ -119,5 +119,5 @@ def loads_settings(settings: Settings, checkpoints: str | None = None) -> LoadsS
 
 
 def _partitions(shipped: int, configured: int) -> int:
-    """A replay's single partition stays single; otherwise the configuration says."""
+    """The single partition of a replay stays single; otherwise the configuration decides."""
     return shipped if shipped == 1 else configured
