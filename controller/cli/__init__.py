@@ -1,5 +1,5 @@
-"""The command line `ballast`. One module a command, grouped by what it is for.
+"""The command line `ballast`: one module per command, grouped by purpose.
 
-In: what was typed. Out: text or one JSON document on stdout, refusals in one line on stderr. May import everything in
-`controller`; commands import their heavy parts only when they are called.
+In: what the user typed. Out: text or one JSON document on stdout, errors as one line on stderr. May import everything
+in `controller`; a command's heavy imports happen only when it runs.
 """

@@ -1,4 +1,4 @@
-"""The scoreboard in the terminal: one row a point, in their order."""
+"""Prints the scoreboard of a backtest: one row per point."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from controller.backtest.point.grid import Value
 from controller.backtest.point.result import PointResult, table_columns
 from controller.cli.show import emit_table
 
-# figure -> its head and digits; what is left out is in results.csv
-SHOWN = {
+# figure -> column head and digits; all other figures are in results.csv
+COLUMNS = {
     "max_best_mean": ("max/best", 3), "max_best_end": ("at end", 3), "max_best_worst": ("worst", 2),
     "cv_mean": ("CV", 3), "thrash_pct": ("thrash %", 1), "moves_addition": ("added", 0),
     "moves_removal": ("removed", 0), "moves_balance": ("balance", 0), "splits": ("splits", 0),
@@ -21,18 +21,22 @@ SHOWN = {
 def emit_scoreboard(
     results: Sequence[PointResult], keys: Mapping[str, str], words: Mapping[tuple[str, Value], str]
 ) -> None:
-    """Print it; knobs that any of the results has come after the strategy, named and valued as they were given."""
+    """Print the scoreboard; the knobs of any result follow the strategy, with names and values as they were given."""
     knobs = [name for name in table_columns(results) if any(name in result.knobs for result in results)]
-    heads = ["strategy", *(f"{keys.get(name, name)} >" for name in knobs), *(f"{head} >" for head, _ in SHOWN.values())]
+    heads = [
+        "strategy",
+        *(f"{keys.get(name, name)} >" for name in knobs),
+        *(f"{head} >" for head, _ in COLUMNS.values()),
+    ]
     emit_table(heads, [_row(result, knobs, words) for result in results], empty="no finished point")
 
 
 def _row(result: PointResult, knobs: Sequence[str], words: Mapping[tuple[str, Value], str]) -> list[object]:
-    figures = [_text(getattr(result, name), digits) for name, (_, digits) in SHOWN.items()]
-    return [result.strategy, *(_given(result, name, words) for name in knobs), *figures]
+    figures = [_text(getattr(result, name), digits) for name, (_, digits) in COLUMNS.items()]
+    return [result.strategy, *(_knob_text(result, name, words) for name in knobs), *figures]
 
 
-def _given(result: PointResult, name: str, words: Mapping[tuple[str, Value], str]) -> object:
+def _knob_text(result: PointResult, name: str, words: Mapping[tuple[str, Value], str]) -> object:
     value = result.knobs.get(name)
     return words.get((name, value), value) if name in result.knobs else None
 

@@ -1,8 +1,7 @@
-"""Evidence of decisions as text: what was seen, which candidates there were, and the rule each lost by.
+"""Prints the evidence of decisions: what was seen, the candidates, and the rule that each candidate lost by.
 
-Reason codes come in words and with their band: normal (nothing to do), throttled (later), config (an operator's
-choice), hard (it cannot be done as things are). Scores in evidence are whole numbers in 1 / SCORE_UNIT; they are shown
-as percentages.
+Reason codes are printed with words and band: normal (nothing to do), throttled (later), config (an operator's choice),
+hard (impossible as things are). Scores in evidence are whole numbers in 1 / SCORE_UNIT, printed as percentages.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ Row = Mapping[str, Any]
 
 
 def reason_text(code: str | None, evidence: Row | None = None) -> str:
-    """`405_would_not_improve (hard): would not improve the balance`; a code of another version as it is."""
+    """`405_would_not_improve (hard): would not improve the balance`; codes of other versions stay as they are."""
     return _text_of(code, reason_words(code, evidence))
 
 
 def why_text(decision: Row) -> str:
-    """The reason of a decision, in words with the figures of its evidence."""
+    """The reason of a decision, in words and with figures from its evidence."""
     return _text_of(decision["reason"], decision_words(decision))
 
 
@@ -37,17 +36,17 @@ def _text_of(code: str | None, words: str) -> str:
 
 
 def kind_text(decision: Row) -> str:
-    """The kind; a transfer that is half of an exchange says so."""
+    """The kind of a decision; marks a transfer that is half of a swap."""
     return f"{decision['kind']} (swap)" if decision["evidence"].get("swapped_with") else str(decision["kind"])
 
 
 def evidence_lines(evidence: Mapping[str, Any]) -> list[str]:
-    """All but the candidates, one figure a line."""
+    """All evidence except the candidates, one figure per line."""
     return [f"{name}: {_text(name, value)}" for name, value in evidence.items() if name not in CANDIDATES]
 
 
 def print_evidence(decision: Row) -> None:
-    """Everything the decision hung on."""
+    """Print all evidence of a decision."""
     typer.echo("\nevidence")
     for line in evidence_lines(decision["evidence"]):
         emit_text(f"  {line}")
@@ -55,7 +54,7 @@ def print_evidence(decision: Row) -> None:
 
 
 def print_candidates(decision: Row) -> None:
-    """What was weighed up, best first, each with what came of it: chosen, allowed, or the rule it lost by."""
+    """Print the candidates, best first, each with its result: chosen, allowed, or the rule that it lost by."""
     rows = candidates_of(decision)
     if not rows:
         return
@@ -73,17 +72,17 @@ def print_candidates(decision: Row) -> None:
 
 
 def print_round_candidates(decisions: Iterable[Row]) -> None:
-    """The candidates of every source that a round considered, once each."""
-    shown: set[tuple[str, str]] = set()
+    """Print the candidates of every source in a round, once each."""
+    printed: set[tuple[str, str]] = set()
     for decision in decisions:
         of = (str(decision["source"]), str(decision["strategy"]))
-        if decision["source"] and of not in shown and candidates_of(decision):
-            shown.add(of)
+        if decision["source"] and of not in printed and candidates_of(decision):
+            printed.add(of)
             print_candidates(decision)
 
 
 def print_as_target(rows: Sequence[Row]) -> None:
-    """Pairs of other brokers' evidence that this one was the target of."""
+    """Print the pairs that have this broker as the target."""
     if rows:
         typer.echo("")
         emit_table(
@@ -94,7 +93,7 @@ def print_as_target(rows: Sequence[Row]) -> None:
 
 
 def _candidates_text(decision: Row, paired: bool) -> str:
-    """What the candidates are; a placement is about one bundle and compares brokers."""
+    """What the candidates are: brokers for a placement, else pairs or bundles."""
     if decision["strategy"] == PLACEMENT:
         return f"brokers for it, by {decision['evidence'].get('placed_by')}"
     return f"{'pairs' if paired else 'bundles'} of {giver_of(decision)}"
@@ -112,12 +111,12 @@ def _candidate(row: Row, scores: Sequence[str], swapped: bool, chosen: bool) -> 
 
 
 def scores_text(row: Row) -> tuple[str, str]:
-    """What a pair would make of both brokers; empty where the strategy judges no pairs."""
+    """The predicted scores of source and target; empty for strategies that do not evaluate pairs."""
     return _score(row.get("source_after")), _score(row.get("target_after"))
 
 
 def lost_text(row: Row) -> str:
-    """The rule that a candidate lost by, or that nothing forbade it."""
+    """The rule that a candidate lost by; `allowed` if there is none."""
     return reason_text(row["lost_by"]) if row.get("lost_by") else "allowed" if row.get("target") else ""
 
 

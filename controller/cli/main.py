@@ -1,7 +1,7 @@
-"""`ballast`: a table of commands. A command's module is imported only when that command is called, so help is fast.
+"""`ballast`: the table of commands. A command's module is only imported when that command runs, so help is fast.
 
-Every command is a typer app of its own, in the room of its kind (`look`, `act`, `run`, `tryout`). What Ballast refuses
-ends in one line on stderr and exit code 2, mistyped options as well; a traceback means a bug.
+Every command is a typer app of its own, in a folder by purpose (`look`, `act`, `run`, `tryout`). Errors, including
+mistyped options, end in one line on stderr and exit code 2; a traceback means a bug.
 """
 
 from __future__ import annotations
@@ -16,58 +16,58 @@ import typer
 import controller
 from controller.domain.errors import BallastError
 
-# what the parser of the command line raises; typer exports only a leaf of it
+# the base of what the command line parser raises; typer exports only a subclass
 UsageError = cast("type[Exception]", typer.BadParameter.__mro__[1])
 
 
 class Command(NamedTuple):
-    """Where a command's typer app is, and its line in the help."""
+    """The location of a command's typer app, and its line in the help."""
 
     module: str
     help: str
-    app: str = "app"  # the typer app's name in the module
+    app: str = "app"  # name of the typer app in the module
 
 
 COMMANDS: Mapping[str, Command] = {
     "demo": Command(
-        "controller.cli.tryout.demo", "a whole cluster on this machine, skewed, split, shot at and audited"
+        "controller.cli.tryout.demo", "run a cluster on this machine: skew, split, kill, check every topic"
     ),
     "replay-reports": Command(
-        "controller.cli.tryout.replay_reports", "what would have been decided on recorded load reports"
+        "controller.cli.tryout.replay_reports", "show what would have been decided on recorded load reports"
     ),
-    "decide": Command("controller.cli.tryout.decide", "a strategy as a filter: loads in, decisions out, a line each"),
-    "backtest": Command("controller.cli.tryout.backtest", "strategies and knobs over recorded load: a scoreboard"),
-    "sim": Command("controller.cli.tryout.sim", "scenario files in the load simulator: balance, thrash, moves"),
+    "decide": Command("controller.cli.tryout.decide", "run a strategy as a filter: loads in, decisions out, by line"),
+    "backtest": Command("controller.cli.tryout.backtest", "score strategies and settings on recorded load"),
+    "sim": Command("controller.cli.tryout.sim", "run scenario files in the load simulator: balance, thrash, moves"),
     "kafka": Command("controller.cli.run.kafka", "start and stop a local Kafka: up, down, status"),
-    "run": Command("controller.cli.run.job", "the Spark job: loads query and control query"),
-    "agent": Command("controller.cli.run.agent", "the agent of one broker"),
-    "store": Command("controller.cli.run.store", "the segment store of the reference brokers"),
-    "status": Command("controller.cli.look.status", "how things stand"),
-    "brokers": Command("controller.cli.look.brokers", "brokers with what they own and how loaded they are"),
-    "bundles": Command("controller.cli.look.bundles", "bundles with owner, state and load"),
-    "rounds": Command("controller.cli.look.rounds", "evaluations of the cluster"),
-    "decisions": Command("controller.cli.look.decisions", "what rounds decided, and what became of it"),
+    "run": Command("controller.cli.run.job", "run the Spark job: loads query and control query"),
+    "agent": Command("controller.cli.run.agent", "run the agent of one broker"),
+    "store": Command("controller.cli.run.store", "run the segment store of the reference brokers"),
+    "status": Command("controller.cli.look.status", "show the state of the cluster, and what needs attention"),
+    "brokers": Command("controller.cli.look.brokers", "list brokers with their bundles and their load"),
+    "bundles": Command("controller.cli.look.bundles", "list bundles with owner, state and load"),
+    "rounds": Command("controller.cli.look.rounds", "list rounds"),
+    "decisions": Command("controller.cli.look.decisions", "list what rounds decided, and the outcome"),
     "replay": Command("controller.cli.look.replay", "decide stored rounds again: is it the same plan?"),
-    "explain": Command("controller.cli.look.explain", "the evidence behind a decision, round, broker or bundle"),
-    "journal": Command("controller.cli.look.journal", "everything decided and everything that happened"),
+    "explain": Command("controller.cli.look.explain", "show the evidence behind a decision, round, broker or bundle"),
+    "journal": Command("controller.cli.look.journal", "list everything decided and everything that happened"),
     "namespace": Command("controller.cli.act.namespace", "create, list"),
     "topic": Command("controller.cli.act.topic", "create, unload, lookup"),
     "unload": Command("controller.cli.act.unload", "move a bundle or a namespace off its owners"),
-    "split": Command("controller.cli.act.split", "cut a bundle in two"),
+    "split": Command("controller.cli.act.split", "split a bundle in two"),
     "drain": Command("controller.cli.act.drain", "empty a broker and keep it empty"),
     "undrain": Command("controller.cli.act.drain", "let a drained broker take bundles again", "undrain_app"),
     "mode": Command("controller.cli.act.mode", "print or set the mode: shadow, live, paused"),
     "strategy": Command("controller.cli.act.strategy", "print or set the strategy that decides, and its challengers"),
     "override": Command("controller.cli.act.override", "pin, avoid, freeze, exclude-namespace; list, end"),
-    "round-now": Command("controller.cli.act.round_now", "evaluate the cluster now"),
+    "round-now": Command("controller.cli.act.round_now", "run a round now"),
     "thaw": Command("controller.cli.act.round_now", "overrule the mass-failure guard", "thaw_app"),
-    "maintain": Command("controller.cli.run.maintain", "expire, merge and clean up the load and evidence tables"),
+    "maintain": Command("controller.cli.run.maintain", "expire rows and merge files of the load and evidence tables"),
     "config": Command("controller.cli.look.config", "show and check the configuration"),
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The entry point of the installed script; always ends in SystemExit."""
+    """The entry point of the installed script; always raises SystemExit."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if not given or given[0] in ("--help", "-h", "help"):
         print(overview())
@@ -88,13 +88,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except UsageError as error:
         print(_usage_text(error, given[0]), file=sys.stderr)
         raise SystemExit(2) from None
-    except KeyboardInterrupt:  # while modules are imported; from then on typer does the same
+    except KeyboardInterrupt:  # during the import of modules; afterwards typer does the same
         raise SystemExit(130) from None
     raise SystemExit(code or 0)
 
 
 def _usage_text(error: BaseException, command: str) -> str:
-    """One line for a mistyped option or argument; the help of a group that was called without a sub-command."""
+    """One line for a mistyped option or argument, or the help of a group called without a sub-command."""
     text: str = error.format_message()  # type: ignore[attr-defined]
     if "\n" in text:
         return text
@@ -104,7 +104,7 @@ def _usage_text(error: BaseException, command: str) -> str:
 
 
 def overview() -> str:
-    """The list of commands as text."""
+    """The list of commands."""
     width = max(map(len, COMMANDS))
     lines = [f"  {name:{width}}  {command.help}" for name, command in COMMANDS.items()]
     return "\n".join(["usage: ballast COMMAND …   (`ballast COMMAND --help` tells more)", "", *lines])

@@ -1,7 +1,7 @@
-"""Options that every command shares, and how a command ends.
+"""Options that all commands share, and how commands end.
 
-Exit codes: 0 done, 1 rejected or a problem found, 2 a usage or configuration error. Whatever Ballast refuses is one
-line on stderr; stdout carries the answer only.
+Exit codes: 0 done, 1 rejected or a problem found, 2 usage or configuration error. Errors are one line on stderr;
+stdout only carries the answer.
 """
 
 from __future__ import annotations
@@ -25,15 +25,17 @@ from controller.domain.errors import BadRecord, BallastError, ConfigError
 OK, PROBLEM, USAGE = 0, 1, 2
 CHATTY = ("kafka", "httpx", "controller.bus.producer")
 
-Conf = Annotated[Path | None, typer.Option("--conf", help=f"Configuration file; else ${ENV_CONF}.", show_default=False)]
+Conf = Annotated[
+    Path | None, typer.Option("--conf", help=f"Configuration file; by default ${ENV_CONF}.", show_default=False)
+]
 Profile = Annotated[str | None, typer.Option("--profile", help="Configuration profile.", show_default=False)]
 Sets = Annotated[
-    list[str] | None, typer.Option("--set", help="section.key=value over everything else.", show_default=False)
+    list[str] | None, typer.Option("--set", help="Override a value: section.key=value; repeatable.", show_default=False)
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")]
-Why = Annotated[str, typer.Option("--why", help="The reason, kept in the journal.", show_default=False)]
+Why = Annotated[str, typer.Option("--why", help="The reason, stored in the journal.", show_default=False)]
 Timeout = Annotated[float, typer.Option("--timeout", help="Seconds to wait for the journal's answer.", min=0.1)]
-Limit = Annotated[int, typer.Option("--limit", help="At most so many rows.", min=1)]
+Limit = Annotated[int, typer.Option("--limit", help="Maximum number of rows.", min=1)]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -44,33 +46,33 @@ def settings_of(conf: Path | None, profile: str | None, sets: list[str] | None) 
     return load_settings(conf, profile, sets or [])
 
 
-def told(command: Callable[_P, _R]) -> Callable[_P, _R]:
-    """A command whose refusals become one line on stderr and an exit code."""
+def exit_on_error(command: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Make errors of a command end in one line on stderr and an exit code."""
 
     @functools.wraps(command)
     def wrapped(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         for library in CHATTY:
-            logging.getLogger(library).setLevel(logging.CRITICAL)  # what failed is said once, by the command
+            logging.getLogger(library).setLevel(logging.CRITICAL)  # the command itself reports errors, once
         try:
             return command(*args, **kwargs)
         except BrokenPipeError:
-            raise  # whoever read our output has enough (`| head`): the end, and nothing to tell
+            raise  # the reader of our output has closed it (`| head`): nothing to report
         except (BallastError, DeltaError, OSError) as error:
-            raise refused(error) from None
+            raise exit_for(error) from None
 
     return wrapped
 
 
-def refused(error: Exception) -> typer.Exit:
-    """Say what was refused; returns the exit to raise."""
+def exit_for(error: Exception) -> typer.Exit:
+    """Print the error as one line; return the exit to raise."""
     text = error.text if isinstance(error, BadRecord) else str(error)
     typer.echo(f"ballast: {' '.join(text.split())}", err=True)
     return typer.Exit(USAGE if isinstance(error, ConfigError | BadRecord) else PROBLEM)
 
 
 @contextmanager
-def terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM ends a command as Ctrl-C does: with the processes that it has started, and keeping what is finished."""
+def interrupt_on_sigterm() -> Iterator[None]:
+    """Let SIGTERM act like Ctrl-C: it also ends the processes that the command started, and keeps finished results."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
@@ -79,12 +81,12 @@ def terminated_as_interrupted() -> Iterator[None]:
 
 
 def new_app(help_text: str = "") -> typer.Typer:
-    """An app without shell-completion options: they would hide the few that matter."""
+    """An app without shell-completion options, which would hide the few that matter."""
     return _plain(help_text or None)
 
 
 def _plain(help_text: str | None, no_args_is_help: bool = False) -> typer.Typer:
-    """Tracebacks are Python's own: typer's can show the values of variables, passwords among them."""
+    """An app with Python's own tracebacks: typer's can show values of variables, including passwords."""
     return typer.Typer(
         add_completion=False,
         help=help_text,
@@ -96,7 +98,7 @@ def _plain(help_text: str | None, no_args_is_help: bool = False) -> typer.Typer:
 
 
 def new_group(help_text: str) -> typer.Typer:
-    """An app of several sub-commands, as in `ballast topic create`."""
+    """An app with sub-commands, as in `ballast topic create`."""
     app = _plain(help_text, no_args_is_help=True)
 
     @app.callback()

@@ -1,7 +1,7 @@
-"""How commands print: one JSON document, or tables that can be read and copied from.
+"""Prints the output of commands: one JSON document, or tables that are easy to read and to copy from.
 
-Ids are never cut: on a terminal that is too narrow for a table, each row becomes some lines of named values, and what
-is piped is as wide as it needs to be. Times are UTC, durations and rates have units.
+Ids are never truncated: on a terminal that is too narrow for a table, each row becomes lines of named values; piped
+output is as wide as necessary. Times are UTC; durations and rates have units.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from rich.table import Table
 from rich.text import Text
 
 _WIDE = 100_000
-_WRAPPED = 100  # characters of a column that wraps, however wide the table may be
+_WRAPPED = 100  # characters of a column that wraps, however wide the terminal
 RIGHT = "right"
 
 
 def emit_json(document: Any) -> None:
-    """The document on stdout, one line. Values JSON lacks become text, NaN becomes null."""
-    typer.echo(json.dumps(_plain(document), default=str, allow_nan=False, ensure_ascii=False))
+    """Print a document as one line. Values that JSON lacks become text, NaN becomes null."""
+    typer.echo(json.dumps(_json_value(document), default=str, allow_nan=False, ensure_ascii=False))
 
 
 def emit_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str = "", empty: str = "") -> None:
-    """A table without lines. A column whose name ends in ` >` is right-aligned, one that ends in ` …` wraps."""
+    """Print a table without lines. Columns named `… >` are right-aligned, columns that end in ` …` wrap."""
     table = Table(box=None, title=title or None, title_justify="left", title_style="bold", pad_edge=False)
     given = list(rows)
     for number, column in enumerate(columns):
@@ -43,7 +43,7 @@ def emit_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str
             overflow="fold",
             justify="right" if right else "left",
             header_style="bold",
-            # rich would squeeze a column that does not wrap down to its longest word, and cut what is behind it
+            # otherwise rich shrinks columns that do not wrap to their longest word and truncates the rest
             min_width=None if wraps else max([cell_len(name), *(cell_len(_cell(row[number])) for row in given)]),
             max_width=_WRAPPED if wraps else None,
         )
@@ -59,7 +59,7 @@ def emit_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str
         return
     if console.is_terminal:
         names = [str(column.header) for column in table.columns]
-        typer.echo("\n".join([*_folded(title, console.width), *packed(names, given, console.width)]))
+        typer.echo("\n".join([*_wrap(title, console.width), *pack_rows(names, given, console.width)]))
         return
     text = io.StringIO()
     Console(width=measured.maximum, file=text).print(table, crop=False)
@@ -67,8 +67,8 @@ def emit_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str
         typer.echo(line.rstrip())
 
 
-def packed(names: Sequence[str], rows: Iterable[Sequence[Any]], width: int) -> Iterator[str]:
-    """A table for a narrow terminal: of each row the first value, then below it `name value`, as many a line as fit."""
+def pack_rows(names: Sequence[str], rows: Iterable[Sequence[Any]], width: int) -> Iterator[str]:
+    """Lines of a table for a narrow terminal: the first value of each row, below it `name value` pairs that fit."""
     for first, *others in rows:
         yield _cell(first)
         line = ""
@@ -81,20 +81,20 @@ def packed(names: Sequence[str], rows: Iterable[Sequence[Any]], width: int) -> I
                 line = ""
             line += piece
             if len(line) > width:
-                yield from _folded(line, width, "    ")
+                yield from _wrap(line, width, "    ")
                 line = ""
         if line:
             yield line
 
 
 def emit_text(text: str) -> None:
-    """A sentence; on a terminal it goes on below, between words."""
+    """Print a sentence, wrapped between words on a terminal."""
     console = Console()
-    typer.echo("\n".join(_folded(text, console.width) if console.is_terminal else [text]))
+    typer.echo("\n".join(_wrap(text, console.width) if console.is_terminal else [text]))
 
 
-def _folded(text: str, width: int, indent: str = "") -> list[str]:
-    """Cut between words only: ids stay whole."""
+def _wrap(text: str, width: int, indent: str = "") -> list[str]:
+    """Wrap between words only, so that ids stay whole."""
     return textwrap.wrap(text, max(width, 20), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
@@ -107,14 +107,14 @@ def _blank(value: Any) -> bool:
 
 
 def emit_facts(facts: Iterable[tuple[str, Any]]) -> None:
-    """Names and values, one a line, values below each other; on a terminal long values go on below, between words."""
+    """Print names and values, one pair per line, values aligned; on a terminal long values are wrapped."""
     pairs = [(name, str(value)) for name, value in facts if value is not None]
     width = max(len(name) for name, _ in pairs)
     console = Console()
     for name, value in pairs:
         room = console.width - width - 2 if console.is_terminal else _WIDE
         typer.echo(
-            f"{name:<{width}}  " + f"\n{'':{width}}  ".join(_folded(value, room) if len(value) > room else [value])
+            f"{name:<{width}}  " + f"\n{'':{width}}  ".join(_wrap(value, room) if len(value) > room else [value])
         )
 
 
@@ -144,7 +144,7 @@ def duration_text(ms: float | None) -> str:
 
 
 def rate_text(per_s: float | None, unit: str = "") -> str:
-    """`1.2 k`, `350`, with `unit` behind: powers of 1,000."""
+    """`1.2 k`, `350`, followed by `unit`; prefixes are powers of 1,000."""
     if per_s is None or math.isnan(per_s):
         return ""
     for size, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
@@ -154,15 +154,15 @@ def rate_text(per_s: float | None, unit: str = "") -> str:
 
 
 def percent_text(fraction: float | None) -> str:
-    """`82.3 %` of a fraction; empty when unknown."""
+    """A fraction as `82.3 %`; empty if unknown."""
     return "" if fraction is None or math.isnan(fraction) else f"{100 * fraction:.1f} %"
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {str(name): _plain(inner) for name, inner in value.items()}
+        return {str(name): _json_value(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(inner) for inner in value]
+        return [_json_value(inner) for inner in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

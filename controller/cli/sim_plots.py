@@ -1,4 +1,4 @@
-"""Pictures of simulated runs: brokers' load, balance and moves over time. Imports matplotlib: import it when needed."""
+"""Plots of simulated runs: load of the brokers, balance and moves over time. Imports matplotlib: import it lazily."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _GREY = "#999999"
 
 
 def draw(outcome: Outcome, file: Path) -> Path:
-    """Three charts, one above the other, written as PNG; returns the file."""
+    """Write three stacked charts as PNG; return the file."""
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 

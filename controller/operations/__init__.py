@@ -1,4 +1,4 @@
-"""What the command line and the pages ask of a cluster: overview, explanations, evidence, commands, liveness.
+"""What the command line asks of a cluster: overview, explanations, evidence, commands, liveness.
 
-In: the Delta tables and Kafka. Out: values; printing is the command line's.
+In: the Delta tables and Kafka. Out: plain values; `cli` prints them.
 """

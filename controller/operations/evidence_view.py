@@ -1,7 +1,7 @@
-"""Rounds, decisions and scores as operators read them: only rows whose attempt a journal entry names.
+"""Reads the evidence that counts: rounds, decisions and scores whose attempt a journal entry names.
 
 Evidence is written before the journal, so a row that no entry names belongs to a round or batch that never counted. A
-decision without a row of `rounds` is one that the control step made by itself.
+decision without a row in `rounds` was made by the control step itself.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from controller.operations.reading import Reader
 from controller.policy.round import FIRST_RULES
 from schemas.evidence_tables import BROKER_SCORES, DECISIONS, ROUNDS
 
-CANDIDATES = ("pairs", "candidates")  # keys of evidence
+CANDIDATES = ("pairs", "candidates")  # evidence keys
 JSON_COLUMNS = ("evidence_json", "before_json", "after_json")
 Row = dict[str, Any]
 
 
 class EvidenceView:
-    """One look at the evidence; what was read is kept for the life of the object."""
+    """A view of the evidence at one time; rows are read once and kept."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
@@ -33,7 +33,7 @@ class EvidenceView:
         self._named: dict[str, int] | None = None
 
     def rounds(self) -> list[Row]:
-        """All rounds that count, newest first, without their inputs; `seq` is the journal's entry."""
+        """All rounds that count, newest first, without their inputs; `seq` is that of the journal entry."""
         if self._rounds is None:
             columns = [name for name in ROUNDS.names if name != "inputs_json"]
             rows = self._reader.rows("rounds", "wall_ms", columns=columns).to_pylist()
@@ -51,7 +51,7 @@ class EvidenceView:
         return next((row for row in self.rounds() if not row["challenger"]), None)
 
     def inputs(self, attempt_ids: Iterable[str]) -> dict[str, Row]:
-        """What rounds have stored of what they read, by attempt."""
+        """The stored inputs of rounds, by attempt."""
         rows = self._reader.rows("rounds", "wall_ms", columns=["attempt_id", "inputs_json"])
         wanted = pa.array(list(attempt_ids), pa.string())
         chosen = rows.filter(pc.is_in(rows["attempt_id"].cast(pa.string()), value_set=wanted)).to_pylist()
@@ -66,12 +66,14 @@ class EvidenceView:
         skips: bool = True,
         limit: int | None = None,
     ) -> list[Row]:
-        """Decisions that count and match, newest first, those of one time by round or batch; JSON columns are parsed.
+        """Matching decisions that count, newest first, ordered by round or batch within a time; JSON is parsed.
 
-        Evidence, which is nearly all of the table, is read for the rows that are returned only.
+        Evidence makes up nearly all of the table, so it is only read for the rows that are returned.
         """
         order = self._attempts()
-        table = self._counted("decisions", order, [name for name in DECISIONS.names if name not in JSON_COLUMNS])
+        table = self._rows_that_count(
+            "decisions", order, [name for name in DECISIONS.names if name not in JSON_COLUMNS]
+        )
         for column, wanted in (("round_id", round_id), ("bundle", bundle), ("decision_id", decision_id)):
             if wanted is not None:
                 table = table.filter(pc.equal(table[column], wanted))
@@ -85,9 +87,10 @@ class EvidenceView:
         if not found:
             return []
         times = [row["at_ms"] for row in found]
-        told = self._counted("decisions", {row["attempt_id"] for row in found}, DECISIONS.names, min(times), max(times))
-        by_id = {(row["attempt_id"], row["decision_id"]): row for row in told.to_pylist()}
-        return [_parsed(by_id[row["attempt_id"], row["decision_id"]]) for row in found]
+        attempts = {row["attempt_id"] for row in found}
+        whole = self._rows_that_count("decisions", attempts, DECISIONS.names, min(times), max(times))
+        by_id = {(row["attempt_id"], row["decision_id"]): row for row in whole.to_pylist()}
+        return [_parse(by_id[row["attempt_id"], row["decision_id"]]) for row in found]
 
     def naming(self, bundle: str, rounds: Sequence[Row]) -> list[Row]:
         """Decisions of these rounds whose evidence names the bundle, newest round first."""
@@ -95,27 +98,28 @@ class EvidenceView:
             return []
         order = {row["attempt_id"]: number for number, row in enumerate(rounds)}
         times = [row["at_ms"] for row in rounds]
-        table = self._counted("decisions", order, DECISIONS.names, min(times), max(times))
+        table = self._rows_that_count("decisions", order, DECISIONS.names, min(times), max(times))
         table = table.filter(pc.match_substring(table["evidence_json"], json.dumps(bundle)))
         rows = sorted(table.to_pylist(), key=lambda row: (order[row["attempt_id"]], row["decision_id"]))
-        return [_parsed(row) for row in rows]
+        return [_parse(row) for row in rows]
 
     def scores(self, of_round: Row) -> list[Row]:
         """The scores of one round, highest first, each with its reason in words."""
         at_ms, attempt_id = of_round["at_ms"], of_round["attempt_id"]
-        rows: list[Row] = self._counted("broker_scores", {attempt_id}, BROKER_SCORES.names, at_ms, at_ms).to_pylist()
-        told = self._counted("decisions", {attempt_id}, DECISIONS.names, at_ms, at_ms).to_pylist()
-        evidence = {(row["source"], row["reason"]): _parsed(row)["evidence"] for row in reversed(told)}
+        table = self._rows_that_count("broker_scores", {attempt_id}, BROKER_SCORES.names, at_ms, at_ms)
+        rows: list[Row] = table.to_pylist()
+        decisions = self._rows_that_count("decisions", {attempt_id}, DECISIONS.names, at_ms, at_ms).to_pylist()
+        evidence = {(row["source"], row["reason"]): _parse(row)["evidence"] for row in reversed(decisions)}
         for row in rows:
             seen = evidence.get((row["broker"], row["reason"]), {})
-            # a round's decisions tell of scores after the moves before them; the row has those it began with
+            # decisions have the scores after the moves before them; the row has those at the round's start
             began = {
                 name: row[name] * SCORE_UNIT for name in ("score", "mean") if name in seen and row[name] is not None
             }
             row["reason_words"] = reason_words(row["reason"], {**seen, **began}) or None
         return sorted(rows, key=lambda row: (-(row["score"] if row["score"] is not None else -1.0), row["broker"]))
 
-    def _counted(
+    def _rows_that_count(
         self, name: str, attempts: Iterable[str], columns: Sequence[str], from_ms: int = 0, up_to_ms: int | None = None
     ) -> pa.Table:
         rows = self._reader.rows(name, "at_ms", above=from_ms - 1, up_to=up_to_ms, columns=columns)
@@ -123,7 +127,7 @@ class EvidenceView:
         return rows.filter(pc.is_in(rows["attempt_id"].cast(pa.string()), value_set=wanted))
 
     def _attempts(self) -> dict[str, int]:
-        """Attempt id -> seq of the first entry of the journal that names it."""
+        """Attempt id -> seq of the first journal entry that names it."""
         if self._named is None:
             entries = self._reader.rows("journal", "seq", columns=["seq", "attempt_id"])
             named = entries.filter(pc.is_valid(entries["attempt_id"])).sort_by([("seq", "descending")])
@@ -131,16 +135,16 @@ class EvidenceView:
         return self._named
 
 
-def _parsed(row: Mapping[str, Any]) -> Row:
+def _parse(row: Mapping[str, Any]) -> Row:
     result = {name: value for name, value in row.items() if name not in JSON_COLUMNS}
     result |= {name.removesuffix("_json"): json.loads(row[name]) if row[name] else {} for name in JSON_COLUMNS}
     return result | {"reason_words": decision_words(result), "outcome_words": reason_words(row["outcome"]) or None}
 
 
 def candidates_of(decision: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The bundle-target pairs; of a strategy that does not judge pairs, the bundles; of a placement, the brokers.
+    """The candidates of a decision, best first.
 
-    The best first.
+    These are pairs of bundle and target; bundles, for strategies that do not evaluate pairs; brokers, for a placement.
     """
     rows: list[Mapping[str, Any]] = next(
         (decision["evidence"][name] for name in CANDIDATES if decision["evidence"].get(name)), []
@@ -149,9 +153,9 @@ def candidates_of(decision: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def giver_of(decision: Mapping[str, Any]) -> str | None:
-    """The broker whose bundles the candidates are.
+    """The broker that owns the candidates.
 
-    Exchanges of version 0.1.0 have those of the fuller broker with both halves.
+    In swaps of version 0.1.0 both halves have the candidates of the more loaded broker.
     """
     pairs = candidates_of(decision)
     others = bool(decision["evidence"].get("swapped_with")) and any(

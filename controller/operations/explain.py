@@ -1,6 +1,7 @@
-"""Why: the evidence behind a decision, a round, a broker's standing, or a bundle's history and why it stayed.
+"""Documents of `ballast explain`: the evidence behind a decision, a round, a broker, a bundle or a reason code.
 
-Part of every answer is what the journal says happened after, so that "decided" and "done" are never confused.
+The document about a bundle says why rounds moved it, and why they left it where it is. Documents include what the
+journal says happened afterwards, so that "decided" and "done" are never confused.
 """
 
 from __future__ import annotations
@@ -10,16 +11,20 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from controller.config.settings import Settings
+from controller.domain.decision import Reason
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import BallastError
 from controller.domain.ownership import State
-from controller.operations.considered import LOOK_BACK, considered
-from controller.operations.evidence_view import EvidenceView, candidates_of
+from controller.domain.reason_table import REASON_TABLE
+from controller.domain.reason_words import reason_words
+from controller.operations.evidence_view import EvidenceView, candidates_of, giver_of
 from controller.operations.overview import ownership_row
-from controller.operations.reading import Reader
+from controller.operations.reading import NoTables, Reader
 from schemas.journal import JOURNAL
 
-HISTORY = 50  # entries and decisions of a bundle or broker that are told
+HISTORY = 50  # entries and decisions of a bundle or broker that a document contains
+LOOK_BACK = 20  # rounds that are searched for a bundle as a candidate
 Row = dict[str, Any]
 
 
@@ -30,7 +35,7 @@ class NothingNamed(BallastError):
 def explain(reader: Reader, name: str, look_back: int = LOOK_BACK) -> Row:
     """The document about whatever has this name; its `about` says what that is. Raises NothingNamed.
 
-    `look_back`: rounds that are searched for a bundle as a candidate.
+    `look_back`: rounds of the strategy in charge that are searched for a bundle as a candidate.
     """
     view = EvidenceView(reader)
     found = view.decisions(decision_id=name)
@@ -43,19 +48,7 @@ def explain(reader: Reader, name: str, look_back: int = LOOK_BACK) -> Row:
     if name in state.brokers:
         return _broker(view, name)
     if name in state.bundles:
-        now = ownership_row(state.bundles[name])
-        origin = _origin(reader, name)
-        cause = origin[0]["decision_id"] if origin else None
-        return {
-            "about": "bundle",
-            "now": now,
-            "decisions": [
-                *view.decisions(bundle=name, limit=HISTORY),
-                *(view.decisions(decision_id=cause) if cause else []),
-            ],
-            "candidate": considered(view, name, now["owner"], look_back),
-            "journal": [*origin, *_journal(reader, bundle=name)],
-        }
+        return _bundle(reader, view, ownership_row(state.bundles[name]), look_back)
     of_batch = view.decisions(round_id=name)
     if of_batch:
         return {"about": "batch", "decisions": of_batch}
@@ -65,6 +58,35 @@ def explain(reader: Reader, name: str, look_back: int = LOOK_BACK) -> Row:
     )
 
 
+def reason_document(settings: Settings, reason: Reason) -> Row:
+    """The document about a reason code: what it means, what to do, the keys that change it. Needs no tables."""
+    entry = REASON_TABLE[reason]
+    return {
+        "about": "reason",
+        "code": reason.value,
+        "band": reason.band,
+        "words": reason_words(reason.value),
+        "meaning": entry.meaning,
+        "act": entry.act,
+        "keys": {key: _setting(settings, key) for key in entry.keys},
+        "pulsar": entry.pulsar or None,
+    }
+
+
+def is_broker(settings: Settings, name: str) -> bool:
+    """Whether a broker has this name; it may look like a reason code."""
+    try:
+        return name in Reader(settings).state().brokers
+    except NoTables:
+        return False
+
+
+def _setting(settings: Settings, key: str) -> Any:
+    section, _, name = key.partition(".")
+    value = getattr(getattr(settings, section), name)
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
 def _decision(reader: Reader, view: EvidenceView, decision: Row) -> Row:
     rounds = [row for row in view.rounds() if row["attempt_id"] == decision["attempt_id"]]
     caused = _consequences(reader, decision["decision_id"])
@@ -72,7 +94,7 @@ def _decision(reader: Reader, view: EvidenceView, decision: Row) -> Row:
 
 
 def _consequences(reader: Reader, decision_id: str) -> list[Row]:
-    """What a decision set off: the entries that name it, and those of its bundle until somebody owns it again."""
+    """The journal entries that a decision caused: those that name it, then its bundle's until it is owned again."""
     caused = _journal(reader, decision_id=decision_id)
     if not caused or caused[-1]["kind"] != Kind.OWNERSHIP.value:
         return caused
@@ -84,8 +106,69 @@ def _consequences(reader: Reader, decision_id: str) -> list[Row]:
     return caused
 
 
+def _bundle(reader: Reader, view: EvidenceView, now: Row, look_back: int) -> Row:
+    name = now["bundle"]
+    origin = _origin(reader, name)
+    cause = origin[0]["decision_id"] if origin else None
+    return {
+        "about": "bundle",
+        "now": now,
+        "decisions": [
+            *view.decisions(bundle=name, limit=HISTORY),
+            *(view.decisions(decision_id=cause) if cause else []),
+        ],
+        "candidate": _why_it_stayed(view, name, now["owner"], look_back),
+        "journal": [*origin, *_journal(reader, bundle=name)],
+    }
+
+
+def _why_it_stayed(view: EvidenceView, bundle: str, owner: str | None, look_back: int) -> Row:
+    """`times`: a row for each round in which the bundle was a candidate and stayed, newest first, with its best pair.
+
+    Without such a round, `why_not` is what the last round says of the owner. Only evidence that names the bundle is
+    parsed.
+    """
+    rounds = [row for row in view.rounds() if not row["challenger"]][:look_back]
+    times = _rounds_that_left(bundle, view.naming(bundle, rounds))
+    searched: Row = {"rounds": len(rounds), "since_ms": rounds[-1]["at_ms"] if rounds else None, "times": times}
+    return searched if times else {**searched, "why_not": _why_not(view, rounds, owner)}
+
+
+def _rounds_that_left(bundle: str, decisions: list[Row]) -> list[Row]:
+    """For each round that left the bundle where it was: its best pair, and what the round chose instead."""
+    moved = {(d["attempt_id"], d["bundle"]) for d in decisions if d["kind"] != "skip"}
+    found: dict[str, Row] = {}
+    for decision in decisions:
+        if (decision["attempt_id"], bundle) in moved or decision["attempt_id"] in found:
+            continue
+        pairs = [pair for pair in candidates_of(decision) if pair["bundle"] == bundle]
+        if pairs:
+            found[decision["attempt_id"]] = {
+                **{name: decision[name] for name in ("at_ms", "round_id", "decision_id", "strategy")},
+                "source": giver_of(decision),
+                "pairs": len(pairs),
+                **pairs[0],
+                "won": None if decision["kind"] == "skip" else {n: decision[n] for n in ("bundle", "target")},
+            }
+    return list(found.values())
+
+
+def _why_not(view: EvidenceView, rounds: list[Row], owner: str | None) -> Row | None:
+    """What the last round says of the owner; None without a round, or if the round did not know the owner."""
+    if not rounds or owner is None:
+        return None
+    score = next((row for row in view.scores(rounds[0]) if row["broker"] == owner), None)
+    if score is None:
+        return None
+    of_score = ("broker", "score", "mean", "hits", "is_source", "reason", "reason_words")
+    last = {name: rounds[0][name] for name in ("round_id", "at_ms")}
+    own = (d for d in view.decisions(round_id=last["round_id"], broker=owner) if d["source"] == owner)
+    lost: Row = next((d["evidence"]["bundles_lost"] for d in own if d["evidence"].get("bundles_lost")), {})
+    return {**last, **{name: score[name] for name in of_score}, "bundles_lost": lost}
+
+
 def _origin(reader: Reader, bundle: str) -> list[Row]:
-    """The entry by which the bundle became one: the split of its parent; none for a namespace's first bundles."""
+    """The entry that created the bundle: the split of its parent; none for a namespace's initial bundles."""
     rows = reader.rows("journal", "seq", columns=JOURNAL.names)
     splits = rows.filter(pc.equal(rows["kind"], Kind.SPLIT.value))
     named = splits.filter(pc.match_substring(splits["data"], json.dumps(bundle))).sort_by("seq")
@@ -110,20 +193,20 @@ def _broker(view: EvidenceView, name: str) -> Row:
         "broker": name,
         "last_round": last,
         "score": scores[0] if scores else None,
-        "considered": _considered(of_round, name),
+        "considered": _first_about(of_round, name),
         "as_target": _as_target(of_round, name),
         "decisions": view.decisions(broker=name, limit=HISTORY),
     }
 
 
-def _considered(decisions: list[Row], broker: str) -> Row | None:
-    """The decision of a round that tells what the broker was judged by: its first one about giving something away."""
+def _first_about(decisions: list[Row], broker: str) -> Row | None:
+    """The decision of a round whose evidence shows how the broker was evaluated: its first one as a source."""
     own = [d for d in decisions if d["source"] == broker]
     return next((d for d in own if candidates_of(d)), own[0] if own else None)
 
 
 def _as_target(decisions: list[Row], broker: str) -> list[Row]:
-    """Pairs of a round's evidence with this broker as the target, in the round's order."""
+    """The pairs in a round's evidence that have this broker as the target, in the round's order."""
     return [
         {**pair, "source": decision["source"], "decision_id": decision["decision_id"]}
         for decision in decisions

@@ -1,6 +1,6 @@
-"""Is a controller alive? It repeats its newest seq on the journal feed every second; the last record there tells.
+"""Tells whether a controller is alive, from the last record of the journal feed: it repeats its seq every second.
 
-The journal alone cannot: a controller that was killed says nothing.
+The journal cannot tell: a killed controller leaves no entry.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from controller.bus.scan import read_newest
 from controller.bus.topics import TopicNames
 
 SILENT_AFTER_MS = 5_000
-OFFLINE = "--offline"  # instead of what went wrong with Kafka, where it was not asked
+OFFLINE = "--offline"  # stands in for Kafka's error if Kafka was not asked
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """The newest word of a controller: who, how long ago by Kafka's clock against ours, and of which journal (None: an
-    older version does not say)."""
+    """The last sign of a controller: who, when by Kafka's clock, and of which journal (None for older versions)."""
 
     instance: str
     at_ms: int
@@ -27,7 +26,7 @@ class Heard:
 
 
 def last_word(bootstrap: str, client: Mapping[str, object], names: TopicNames, timeout_ms: int = 3_000) -> Heard | None:
-    """The feed's last record, None when the topic is missing or empty. Raises KafkaUnavailable."""
+    """The last record of the feed; None if the topic is missing or empty. Raises KafkaUnavailable."""
     newest = read_newest(bootstrap, names.journal_feed, client, timeout_ms=timeout_ms)
     if newest is None:
         return None

@@ -1,7 +1,7 @@
-"""An operator's side: send a command to Kafka, wait until the journal has answered. No JVM.
+"""Sends an operator's command to Kafka and waits for the journal's answer. No JVM.
 
-The answer is read from the journal table, not from the process that happens to run the controller: what is journaled
-is what happens.
+The answer is read from the journal table rather than from a controller process, because only what is journaled
+happens.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from controller.ledger.follower import Follower
 from controller.process.clock import wall_ms
 
 POLL_S = 0.1
-TAKEN_S = 30.0
+CONFIRM_S = 30.0
 
 
 class NoAnswer(BallastError):
-    """Raised when the journal says nothing about a command in time: is the controller running?"""
+    """Raised when the journal has no answer to a command in time: is the controller running?"""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a command."""
+    """The outcome of a command."""
 
     command_id: str
     accepted: bool
@@ -66,15 +66,15 @@ class Operator:
             self._producer.close()
 
     def poll(self) -> list[Entry]:
-        """What the journal has got since the last look."""
+        """The journal entries since the last call."""
         fresh = self.follower.catch_up()
         self.seen += fresh
         return fresh
 
     def send(self, kind: str, args: Mapping[str, Any], why: str = "", command_id: str | None = None) -> str:
-        """Put the command into Kafka; returns its id. The same id twice happens once.
+        """Send the command to Kafka and return its id. A command sent twice with the same id is executed once.
 
-        Raises KafkaUnavailable when Kafka does not confirm it.
+        Raises KafkaUnavailable if Kafka does not confirm it.
         """
         if self._producer is None:
             kafka = self._settings.kafka
@@ -85,7 +85,7 @@ class Operator:
         record |= {"sent_ms": wall_ms(), "journal_id": meant_for}
         sent = self._producer.send(self._names.commands, record, key=identity)
         self._producer.flush()
-        if error := sent.exception(TAKEN_S):
+        if error := sent.exception(CONFIRM_S):
             raise KafkaUnavailable(
                 f"Kafka did not confirm command {identity} on topic {self._names.commands} ({error}): is "
                 "kafka.topic_prefix right, and has `ballast run` created the topic? (`ballast journal` tells whether "
@@ -94,7 +94,7 @@ class Operator:
         return identity
 
     def wait(self, command_id: str, timeout_s: float = 30.0) -> Outcome:
-        """The journal's answer; raises NoAnswer."""
+        """Wait for the journal's answer. Raises NoAnswer."""
         deadline = time.monotonic() + timeout_s
         while True:
             for entry in self.poll():
@@ -109,7 +109,7 @@ class Operator:
             time.sleep(POLL_S)
 
     def run(self, kind: str, args: Mapping[str, Any], why: str = "", timeout_s: float = 30.0) -> Outcome:
-        """Send and wait. Arguments that are None are left out."""
+        """Send a command and wait for the answer. Arguments that are None are omitted."""
         given = {name: value for name, value in args.items() if value is not None}
         return self.wait(self.send(kind, given, why), timeout_s)
 

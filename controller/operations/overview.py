@@ -1,6 +1,6 @@
-"""The documents behind `ballast status`, `brokers` and `bundles`: plain values made of the state and a few tables.
+"""Builds the documents of `ballast status`, `brokers` and `bundles` from the state and a few tables.
 
-Times in a document are ms since the epoch or ms of duration, as their names say; text forms are made when printed.
+Times in a document are ms since the epoch or durations in ms, as their names say; printing formats them.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from controller.operations.liveness import OFFLINE, SILENT_AFTER_MS, Heard
 from controller.operations.reading import Reader
 
 HOUR_MS = 3_600_000
-LOOK_BACK_MS = 600_000  # a bundle without a report for so long has no current load
+LOOK_BACK_MS = 600_000  # a bundle without a report for this long has no current load
 Row = dict[str, Any]
 
 
 def status(reader: Reader, now_ms: int, heard: Heard | None, kafka_error: str | None) -> Row:
-    """Everything that `ballast status` tells. `problems` lists what needs somebody's attention now."""
+    """The document of `ballast status`. `problems` lists what needs attention now."""
     state = reader.state()
     recent = [Entry.from_row(r) for r in reader.rows("journal", "at_ms", above=now_ms - HOUR_MS).to_pylist()]
     progress = loads_progress(reader.root)
@@ -56,20 +56,19 @@ def status(reader: Reader, now_ms: int, heard: Heard | None, kafka_error: str | 
 
 
 def in_flight(reader: Reader, state: ClusterState, now_ms: int) -> list[Row]:
-    """Bundles between two owners, oldest first, with the time since the journal said so."""
+    """Bundles between two owners, oldest first, with the time since their journal entry."""
     moving = sorted((r for r in state.bundles.values() if r.state in IN_FLIGHT), key=lambda r: r.seq)
     if not moving:
         return []
     entries = reader.rows("journal", "seq", above=moving[0].seq - 1, columns=["seq", "at_ms"])
-    said_ms = dict(zip(entries["seq"].to_pylist(), entries["at_ms"].to_pylist(), strict=True))
+    at_ms = dict(zip(entries["seq"].to_pylist(), entries["at_ms"].to_pylist(), strict=True))
     return [
-        {**ownership_row(r), "since_ms": said_ms.get(r.seq), "age_ms": now_ms - said_ms.get(r.seq, now_ms)}
-        for r in moving
+        {**ownership_row(r), "since_ms": at_ms.get(r.seq), "age_ms": now_ms - at_ms.get(r.seq, now_ms)} for r in moving
     ]
 
 
 def ownership_row(record: Ownership) -> Row:
-    """One bundle as the journal's newest word has it."""
+    """One bundle as of its newest journal entry."""
     return {
         "bundle": str(record.bundle),
         "state": record.state.value,
@@ -83,15 +82,15 @@ def ownership_row(record: Ownership) -> Row:
 
 
 def alarm_row(entry: Entry) -> Row:
-    """An alarm as status lists it."""
+    """An alarm as `ballast status` lists it."""
     named = {"bundle": entry.bundle, "broker": entry.broker}
     words = reason_words(entry.reason) or None
-    told = {"reason": entry.reason, "reason_words": words, **named, "data": dict(entry.data)}
-    return {"seq": entry.seq, "at_ms": entry.at_ms, **told}
+    about = {"reason": entry.reason, "reason_words": words, **named, "data": dict(entry.data)}
+    return {"seq": entry.seq, "at_ms": entry.at_ms, **about}
 
 
 def broker_rows(reader: Reader) -> list[Row]:
-    """Every registered broker with what it owns and its row in the last round's scores."""
+    """Every registered broker with its bundles and its score in the last round."""
     state = reader.state()
     evidence = EvidenceView(reader)
     last = evidence.last_round()
@@ -130,9 +129,9 @@ def broker_rows(reader: Reader) -> list[Row]:
 def bundle_rows(
     reader: Reader, namespace: str | None, broker: str | None, ownership_state: str | None
 ) -> tuple[list[Row], int]:
-    """Bundles that match, busiest first, with their short averages. Without a state: all but retired ones.
+    """Matching bundles, busiest first, with their short averages. Without a state: all except retired ones.
 
-    Returns the rows and the journal seq they stand at.
+    Returns the rows and the journal seq they are from.
     """
     state = reader.state()
     chosen = [
@@ -148,7 +147,7 @@ def bundle_rows(
 
 
 def namespace_rows(state: ClusterState) -> list[Row]:
-    """Every namespace with its living bundles and who holds them."""
+    """Every namespace with its live bundles and their owners."""
     rows = []
     for namespace, bundles in sorted(state.namespaces.items()):
         records = [state.bundles[str(b)] for b in bundles]
@@ -171,7 +170,7 @@ def _in_namespace(topic: str, namespace: str) -> bool:
 
 
 def _loads(reader: Reader) -> dict[str, Row]:
-    """The newest short averages by bundle; of one that has moved, those of its newest reporter."""
+    """The newest short averages by bundle; after a move, those of the newest reporter."""
     rows = reader.newest_by("bundle_load", "as_of_ms", ("bundle",), LOOK_BACK_MS)
     return {str(row["bundle"]): row for row in rows}
 
@@ -232,7 +231,7 @@ def _quarantined(reader: Reader, since_ms: int) -> Row:
 
 
 def _strays(document: Mapping[str, Any]) -> list[str]:
-    """Whoever of another journal spoke on these topics: the controller heard last, and what was alarmed."""
+    """Controllers, agents and commands of another journal that were seen on these topics."""
     found = []
     heard = document["controller"]["heard_of_another_journal"]
     if heard:
@@ -248,10 +247,10 @@ def _strays(document: Mapping[str, Any]) -> list[str]:
                 f"topics, which are this journal's, {document['journal_id']}: end it (docs/recovery.md)"
             )
         elif alarm["reason"] == STRAY_COMMAND:
-            said = alarm["data"]
+            stray = alarm["data"]
             found.append(
-                f"stray command: {said['who'] or 'somebody'} sent {said['kind']} for journal {said['journal_id']} to "
-                f"these topics, which are this journal's, {document['journal_id']}: it was ignored (docs/recovery.md)"
+                f"stray command: {stray['who'] or 'somebody'} sent {stray['kind']} for journal {stray['journal_id']} "
+                f"to these topics, which are this journal's, {document['journal_id']}: it was ignored (docs/recovery.md)"
             )
     return found
 

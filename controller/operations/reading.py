@@ -1,4 +1,4 @@
-"""What commands read from the tables: the state, rows of a range, newest rows. No JVM, no Kafka, nothing is written."""
+"""Reads the tables for commands: the state, rows of a range, newest rows. No JVM, no Kafka, no writes."""
 
 from __future__ import annotations
 
@@ -20,20 +20,22 @@ from schemas.catalog import TABLES
 
 
 class NoTables(BallastError):
-    """Raised when there is no journal where the configuration says that the tables are."""
+    """Raised when there is no journal at the configured place of the tables."""
 
 
 def no_tables(root: str, file: Path | None = None) -> NoTables:
-    """What to raise where no tables are, with the next step. `file`: the configuration that says so."""
+    """The error for a root without tables, with the next step. `file`: the configuration file that names the root."""
     return NoTables(
         f"no tables at {root}: start a controller (`ballast run` or `make demo`), "
-        f"or say where they are with --conf FILE or --set tables.root=PATH{_found_nearby(file)}"
+        f"or say where they are with --conf FILE or --set tables.root=PATH{_hint_at_runs(file)}"
     )
 
 
 class Reader:
-    """The tables of one cluster, read at their newest versions. Raises NoTables when there are none,
-    ConfigError when they are where 0.1.0 would have looked."""
+    """Reads the tables of one cluster at their newest versions.
+
+    Raises NoTables if there are none, ConfigError if they are where version 0.1.0 would have looked.
+    """
 
     def __init__(self, settings: Settings) -> None:
         check_old_place(settings)
@@ -42,13 +44,13 @@ class Reader:
             raise no_tables(self.root.root, settings.file)
 
     def state(self) -> ClusterState:
-        """The cluster as the journal tells it now."""
+        """The cluster's state according to the journal."""
         return load_state(self.root)
 
     def rows(
         self, name: str, column: str, above: int = -1, up_to: int | None = None, columns: Sequence[str] | None = None
     ) -> pa.Table:
-        """Rows with above < column <= up_to; empty for a table that has not been created."""
+        """Rows with above < column <= up_to; empty if the table does not exist yet."""
         record = TABLES[name]
 
         def read() -> pa.Table:
@@ -60,7 +62,7 @@ class Reader:
         return surviving_vacuum(read)
 
     def newest(self, name: str, column: str) -> int | None:
-        """The largest value of a column that has file statistics (one of a table's first 32)."""
+        """The largest value of a column; it must have file statistics (one of a table's first 32)."""
         if not self.root.exists(name):
             return None
         actions = pa.table(self.root.open(name).get_add_actions(flatten=True))
@@ -70,7 +72,7 @@ class Reader:
         return found
 
     def newest_by(self, name: str, column: str, key: Sequence[str], within: int) -> list[dict[str, object]]:
-        """Of each key the row with the largest `column`, looking back `within` from the newest row of all."""
+        """The row with the largest `column` for each key, among rows at most `within` below the largest of all."""
         newest = self.newest(name, column)
         if newest is None:
             return []
@@ -80,8 +82,8 @@ class Reader:
         return list(found.values())
 
 
-def _found_nearby(but: Path | None) -> str:
-    """Configuration files that local runs have left; the likeliest reason is a forgotten --conf."""
+def _hint_at_runs(but: Path | None) -> str:
+    """A hint at configuration files of local runs, because most likely --conf was forgotten."""
     runs = [place for place in RUN.glob("*/ballast.yaml") if (place.parent / "tables" / "journal").is_dir()]
     newest_first = sorted(runs, reverse=True)  # their names say when
     known = [place for place in (Path("ballast.yaml"), RUN / "ballast.yaml", *newest_first) if place.is_file()]

@@ -1,4 +1,4 @@
-"""`ballast status` where the controller has stopped: when that was, and what can still be done."""
+"""`ballast status` of a stopped controller: when it stopped, and what can still be done."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Row = dict[str, Any]
 
 
 def with_stop(reader: Reader, document: Row, profile: str, now_ms: int) -> Row:
-    """The document of `status`, told that it is about the past when the journal's last word is a controller's stop.
+    """Add to the document of `status` that, and when, the controller has stopped.
 
-    A demo is over when its Kafka, which ends with it, does not answer either.
+    A demo is over once its Kafka, which stops with it, does not answer either.
     """
     controller = document["controller"]
     if controller["journal_says_running"] or not controller["instance"]:
@@ -37,7 +37,7 @@ def with_stop(reader: Reader, document: Row, profile: str, now_ms: int) -> Row:
 
 
 def _stopped_at_ms(reader: Reader, seq: int) -> int | None:
-    """When the last controller said that it stops: the journal's last entry, or one soon before."""
+    """When the last controller stopped: its entry is the journal's last, or one of the last hundred."""
     rows = reader.rows("journal", "seq", above=seq - 100, columns=["seq", "kind", "at_ms"]).to_pylist()
     stops = [row for row in rows if row["kind"] == Kind.CONTROLLER_STOPPED.value]
     return max(stops, key=lambda row: int(row["seq"]))["at_ms"] if stops else None

@@ -15,7 +15,7 @@ from controller.bus.cluster import KafkaUnavailable
 from controller.bus.owner import KEY, RUNNING, Owner, OwnerTopic
 from controller.bus.producer import JsonProducer
 from controller.bus.topics import TopicNames
-from controller.cli.commanding import NotTheirs, answer_to
+from controller.cli.send_command import ForeignTopics, send_and_wait
 from controller.config.load import load_settings
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import AnotherController, ForeignCommit
@@ -149,8 +149,8 @@ def test_a_command_from_the_folder_of_another_journal_is_not_sent(
         ],
         env={},
     )
-    with pytest.raises(NotTheirs) as caught:
-        answer_to(settings, "mode", "", 1.0, {"mode": "paused"})
+    with pytest.raises(ForeignTopics) as caught:
+        send_and_wait(settings, "mode", "", 1.0, {"mode": "paused"})
     assert "journal journal-of-other (tables /other/tables;" in str(caught.value)
     assert f"the tables at {root.root} are journal journal-of-me" in str(caught.value)
     partition = TopicPartition(topics.commands, 0)
@@ -159,7 +159,7 @@ def test_a_command_from_the_folder_of_another_journal_is_not_sent(
     mine = Owner("journal-of-me", "me", root.root, RUNNING, 1)
     topic.write(mine, topic.read(), lambda seen: seen != mine)
     with pytest.raises(NoAnswer):  # it was sent; nobody is there to answer
-        answer_to(settings, "mode", "", 0.3, {"mode": "paused"})
+        send_and_wait(settings, "mode", "", 0.3, {"mode": "paused"})
     consumer.assign([partition])
     consumer.seek_to_beginning(partition)
     (record,) = next(iter(consumer.poll(timeout_ms=5_000).values()))

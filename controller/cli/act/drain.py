@@ -1,7 +1,7 @@
 """`ballast drain` and `ballast undrain`: empty a broker and keep it empty, or let it take bundles again.
 
-`drain --wait` ends when the broker owns nothing and nothing is on its way to it. Exit code 1 when that takes too long:
-the drain goes on.
+`drain --wait` returns once the broker owns nothing and nothing is on its way to it. If that takes too long, the exit
+code is 1 and the drain goes on.
 """
 
 from __future__ import annotations
@@ -12,8 +12,19 @@ from typing import Annotated
 
 import typer
 
-from controller.cli.commanding import ANSWER_S, answer_to, carry_out, tell
-from controller.cli.options import PROBLEM, AsJson, Conf, Profile, Sets, Timeout, Why, new_app, settings_of, told
+from controller.cli.options import (
+    PROBLEM,
+    AsJson,
+    Conf,
+    Profile,
+    Sets,
+    Timeout,
+    Why,
+    exit_on_error,
+    new_app,
+    settings_of,
+)
+from controller.cli.send_command import ANSWER_S, carry_out, print_outcome, send_and_wait
 from controller.cli.show import duration_text
 from controller.config.settings import Settings
 from controller.domain.errors import BallastError
@@ -25,34 +36,36 @@ app = new_app()
 undrain_app = new_app()
 BrokerId = Annotated[str, typer.Argument(metavar="BROKER")]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until the broker owns nothing.")]
-WaitTimeout = Annotated[float, typer.Option("--wait-timeout", help="Most seconds that --wait waits.", min=0.1)]
+WaitTimeout = Annotated[float, typer.Option("--wait-timeout", help="Seconds that --wait waits at most.", min=0.1)]
 WAIT_S = 600.0
 
 
 class NotEmpty(BallastError):
-    """Raised when a broker that is waited for will not become empty."""
+    """Raised when the broker will never become empty."""
 
 
 @app.command()
-@told
+@exit_on_error
 def drain(
     broker: BrokerId,
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
     why: Why = "", timeout: Timeout = ANSWER_S, wait: Wait = False, wait_timeout: WaitTimeout = WAIT_S,
 ) -> None:  # fmt: skip
-    """Hand everything the broker owns to others; it gets nothing until undrained, also after a restart."""
+    """Move all bundles of the broker to others; it gets none until undrained, even after a restart."""
     settings = settings_of(conf, profile, sets)
-    outcome = answer_to(settings, "drain", why, timeout, {"broker": broker})
+    outcome = send_and_wait(settings, "drain", why, timeout, {"broker": broker})
     if not wait or not outcome.accepted:
-        tell(outcome, "drain", as_json)
+        print_outcome(outcome, "drain", as_json)
         return
     if not as_json:
-        tell(outcome, "drain", as_json)
+        print_outcome(outcome, "drain", as_json)
     began_s = time.monotonic()
-    left = wait_until_empty(settings, broker, wait_timeout, lambda left: _progress(broker, left), _nobody)
+    left = wait_until_empty(
+        settings, broker, wait_timeout, lambda left: _print_progress(broker, left), _print_no_target
+    )
     took_ms = round(1000 * (time.monotonic() - began_s))
     if as_json:
-        tell(outcome, "drain", as_json, {"bundles_left": left, "waited_ms": took_ms})
+        print_outcome(outcome, "drain", as_json, {"bundles_left": left, "waited_ms": took_ms})
     elif not left:
         typer.echo(f"{broker} owns nothing, after {duration_text(took_ms)}")
     if left:
@@ -65,13 +78,13 @@ def wait_until_empty(
     settings: Settings,
     broker: str,
     timeout_s: float,
-    told: Callable[[int], None],
-    nobody: Callable[[], None] = lambda: None,
+    on_progress: Callable[[int], None],
+    on_no_target: Callable[[], None] = lambda: None,
 ) -> int:
-    """How many bundles the broker has left, 0 unless the time is up; `told` hears each number above 0 once, `nobody`
-    is called once when there is no other broker to take them.
+    """Wait until the broker has no bundles left; return how many it has when the time is up, else 0.
 
-    Raises NotEmpty when somebody has undrained the broker.
+    `on_progress` is called with every new number above 0, `on_no_target` once if no other broker can take them. Raises
+    NotEmpty if somebody has undrained the broker.
     """
     follower = Follower(settings.tables.root)
     state = follower.bootstrap()
@@ -82,10 +95,10 @@ def wait_until_empty(
         if left and known is not None and not known.drained:
             raise NotEmpty(f"{broker} is not drained (any more): it keeps its {left} bundles")
         if left not in (0, last):
-            told(left)
+            on_progress(left)
         if left and not alone and not any(_takes(other) for other in state.live_brokers() if other.id != broker):
             alone = True
-            nobody()
+            on_no_target()
         if not left or time.monotonic() > deadline_s:
             return left
         last = left
@@ -98,16 +111,16 @@ def _takes(other: Broker) -> bool:
     return not (other.drained or other.leaving)
 
 
-def _nobody() -> None:
+def _print_no_target() -> None:
     typer.echo("no other broker is there to take them: start one or undrain one; still waiting", err=True)
 
 
-def _progress(broker: str, left: int) -> None:
+def _print_progress(broker: str, left: int) -> None:
     typer.echo(f"{broker}: {left} bundles left", err=True)
 
 
 @undrain_app.command()
-@told
+@exit_on_error
 def undrain(
     broker: BrokerId,
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,

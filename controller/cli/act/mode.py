@@ -1,4 +1,4 @@
-"""`ballast mode`: print or set whether rounds only watch (shadow), act (live) or do nothing (paused)."""
+"""`ballast mode`: print or set whether rounds only decide (shadow), act (live) or are off (paused)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from controller.cli.commanding import ANSWER_S, carry_out
-from controller.cli.options import AsJson, Conf, Profile, Sets, Timeout, Why, new_app, settings_of, told
+from controller.cli.options import AsJson, Conf, Profile, Sets, Timeout, Why, exit_on_error, new_app, settings_of
+from controller.cli.send_command import ANSWER_S, carry_out
 from controller.cli.show import emit_json
 from controller.domain.errors import BadRecord
 from controller.domain.state import MODES
@@ -17,7 +17,7 @@ app = new_app()
 
 
 @app.command()
-@told
+@exit_on_error
 def mode(
     to: Annotated[str | None, typer.Argument(metavar="shadow|live|paused", show_default=False)] = None,
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from controller.cli.commanding import ANSWER_S, carry_out
-from controller.cli.options import AsJson, Conf, Profile, Sets, Timeout, Why, new_group, settings_of, told
+from controller.cli.options import AsJson, Conf, Profile, Sets, Timeout, Why, exit_on_error, new_group, settings_of
+from controller.cli.send_command import ANSWER_S, carry_out
 from controller.cli.show import emit_json, emit_table
 from controller.operations.overview import namespace_rows
 from controller.operations.reading import Reader
@@ -16,11 +16,11 @@ app = new_group("Namespaces: create one, list them.")
 
 
 @app.command()
-@told
+@exit_on_error
 def create(
     namespace: Annotated[str, typer.Argument(help="tenant/namespace")],
     bundles: Annotated[
-        int | None, typer.Option("--bundles", help="Bundles to begin with; without it the configured number.", min=1)
+        int | None, typer.Option("--bundles", help="Initial bundles; by default the configured number.", min=1)
     ] = None,
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
     why: Why = "", timeout: Timeout = ANSWER_S,
@@ -31,9 +31,9 @@ def create(
 
 
 @app.command("list")
-@told
+@exit_on_error
 def list_(conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False) -> None:
-    """Namespaces with their bundles and who holds them."""
+    """List namespaces with their bundles and owners."""
     rows = namespace_rows(Reader(settings_of(conf, profile, sets)).state())
     if as_json:
         emit_json(rows)

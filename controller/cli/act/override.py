@@ -1,4 +1,4 @@
-"""`ballast override pin|avoid|freeze|exclude-namespace|list|end`: wishes that rounds and assignments keep to."""
+"""`ballast override pin|avoid|freeze|exclude-namespace|list|end`: rules of operators for single bundles."""
 
 from __future__ import annotations
 
@@ -7,48 +7,48 @@ from typing import Annotated
 
 import typer
 
-from controller.cli.commanding import ANSWER_S, carry_out
-from controller.cli.options import AsJson, Conf, Profile, Sets, Timeout, Why, new_group, settings_of, told
+from controller.cli.options import AsJson, Conf, Profile, Sets, Timeout, Why, exit_on_error, new_group, settings_of
+from controller.cli.send_command import ANSWER_S, carry_out
 from controller.cli.show import emit_json, emit_table, time_text
 from controller.domain.overrides import AVOID, EXCLUDE_NAMESPACE, FREEZE, PIN
 from controller.ledger.projections import override_rows
 from controller.operations.reading import Reader
 from controller.process.clock import wall_ms
 
-app = new_group("What operators want of single bundles: pin, avoid, freeze, exclude a namespace.")
+app = new_group("Rules for single bundles, kept by rounds and assignments: pin, avoid, freeze, exclude a namespace.")
 
 Bundle = Annotated[str, typer.Argument(metavar="BUNDLE")]
 Broker = Annotated[str, typer.Argument(metavar="BROKER")]
 Minutes = Annotated[
-    float | None, typer.Option("--minutes", help="Let it end by itself after so long.", min=0.01, show_default=False)
+    float | None, typer.Option("--minutes", help="End the override after this time.", min=0.01, show_default=False)
 ]
 
 
 @app.command()
-@told
+@exit_on_error
 def pin(
     bundle: Bundle, broker: Broker,
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
     why: Why = "", timeout: Timeout = ANSWER_S, minutes: Minutes = None,
 ) -> None:  # fmt: skip
-    """Rounds bring the bundle to the broker and leave it there; an orphan is assigned there."""
+    """Rounds move the bundle to the broker and keep it there; an orphan is assigned there."""
     _send(PIN, conf, profile, sets, as_json, why, timeout, minutes, bundle=bundle, broker=broker)
 
 
 @app.command()
-@told
+@exit_on_error
 def avoid(
     what: Annotated[str, typer.Argument(metavar="BUNDLE|NAMESPACE")], broker: Broker,
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
     why: Why = "", timeout: Timeout = ANSWER_S, minutes: Minutes = None,
 ) -> None:  # fmt: skip
-    """Nothing of it is sent to the broker, and what is there is moved away."""
+    """Bundles are not sent to the broker, and those that it owns are moved away."""
     of = {"namespace": what} if what.count("/") == 1 else {"bundle": what}
     _send(AVOID, conf, profile, sets, as_json, why, timeout, minutes, broker=broker, **of)
 
 
 @app.command()
-@told
+@exit_on_error
 def freeze(
     bundle: Bundle,
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
@@ -59,7 +59,7 @@ def freeze(
 
 
 @app.command("exclude-namespace")
-@told
+@exit_on_error
 def exclude_namespace(
     namespace: Annotated[str, typer.Argument(metavar="NAMESPACE")],
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
@@ -70,20 +70,20 @@ def exclude_namespace(
 
 
 @app.command()
-@told
+@exit_on_error
 def end(
     override: Annotated[str, typer.Argument(metavar="ID", help="As `ballast override list` prints it.")],
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
     why: Why = "", timeout: Timeout = ANSWER_S,
 ) -> None:  # fmt: skip
-    """Let it hold no longer."""
+    """End an override."""
     carry_out(conf, profile, sets, as_json, "end_override", why, timeout, {"id": override})
 
 
 @app.command("list")
-@told
+@exit_on_error
 def list_(conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False) -> None:
-    """Those that hold, oldest first."""
+    """List the overrides in force, oldest first."""
     state = Reader(settings_of(conf, profile, sets)).state()
     rows = sorted(override_rows(state), key=lambda row: row["entry_seq"])
     if as_json:

@@ -1,26 +1,26 @@
-"""`ballast round-now` and `ballast thaw`: two nudges that need no argument."""
+"""`ballast round-now` and `ballast thaw`: two commands without arguments."""
 
 from __future__ import annotations
 
-from controller.cli.commanding import ANSWER_S, carry_out
-from controller.cli.options import AsJson, Conf, Profile, Sets, Timeout, Why, new_app, told
+from controller.cli.options import AsJson, Conf, Profile, Sets, Timeout, Why, exit_on_error, new_app
+from controller.cli.send_command import ANSWER_S, carry_out
 
 app = new_app()
 thaw_app = new_app()
 
 
 @app.command("round-now")
-@told
+@exit_on_error
 def round_now(
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
     why: Why = "", timeout: Timeout = ANSWER_S,
 ) -> None:  # fmt: skip
-    """Evaluate the cluster now instead of at the next interval; see `ballast rounds` for what came of it."""
+    """Run a round now instead of at the next interval; `ballast rounds` shows its outcome."""
     carry_out(conf, profile, sets, as_json, "round_now", why, timeout, {})
 
 
 @thaw_app.command()
-@told
+@exit_on_error
 def thaw(
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
     why: Why = "", timeout: Timeout = ANSWER_S,

@@ -1,4 +1,4 @@
-"""`ballast split`: cut a bundle in two."""
+"""`ballast split`: split a bundle in two."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from controller.cli.commanding import ANSWER_S, carry_out
-from controller.cli.options import AsJson, Conf, Profile, Sets, Timeout, Why, new_app, told
+from controller.cli.options import AsJson, Conf, Profile, Sets, Timeout, Why, exit_on_error, new_app
+from controller.cli.send_command import ANSWER_S, carry_out
 from controller.domain.errors import BadRecord
 from controller.domain.ids import Bundle
 
@@ -15,11 +15,11 @@ app = new_app()
 
 
 @app.command()
-@told
+@exit_on_error
 def split(
     bundle: Annotated[str, typer.Argument(metavar="BUNDLE")],
-    boundary: Annotated[str | None, typer.Option("--boundary", help="Hash, 0x…; without it the middle.")] = None,
-    unload: Annotated[bool, typer.Option("--unload", help="Send the quieter half on at once.")] = False,
+    boundary: Annotated[str | None, typer.Option("--boundary", help="Hash, 0x…; by default the middle.")] = None,
+    unload: Annotated[bool, typer.Option("--unload", help="Move the quieter half to another broker at once.")] = False,
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
     why: Why = "", timeout: Timeout = ANSWER_S,
 ) -> None:  # fmt: skip
@@ -30,7 +30,7 @@ def split(
 
 
 def hash_of(text: str | None) -> int | None:
-    """A hash written as 0x… or as a decimal number. Raises BadRecord."""
+    """Parse a hash, 0x… or decimal. Raises BadRecord."""
     if text is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""`ballast strategy`: print or set the strategy that decides, and the challengers that decide beside it in shadow."""
+"""`ballast strategy`: print or set the strategy in charge, and the challengers that decide in shadow beside it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from controller.cli.commanding import ANSWER_S, carry_out
-from controller.cli.options import AsJson, Conf, Profile, Sets, Timeout, Why, new_app, settings_of, told
+from controller.cli.options import AsJson, Conf, Profile, Sets, Timeout, Why, exit_on_error, new_app, settings_of
+from controller.cli.send_command import ANSWER_S, carry_out
 from controller.cli.show import emit_facts, emit_json
 from controller.config.policy_values import policy_settings
 from controller.control.policy_commands import CONFIGURED
@@ -24,14 +24,14 @@ Challengers = Annotated[
 
 
 @app.command()
-@told
+@exit_on_error
 def strategy(
     to: Annotated[str | None, typer.Argument(metavar=f"[NAME|{CONFIGURED}]", show_default=False)] = None,
     challengers: Challengers = None,
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
     why: Why = "", timeout: Timeout = ANSWER_S,
 ) -> None:  # fmt: skip
-    """Print the strategy in charge, or set it from the next round on; it stays over restarts until it is set again."""
+    """Print the strategy in charge, or set it from the next round on; the choice survives restarts."""
     if to is None and challengers is None:
         _print(conf, profile, sets, as_json)
         return

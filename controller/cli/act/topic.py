@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import httpx
 import typer
 
-from controller.cli.commanding import ANSWER_S, carry_out
-from controller.cli.options import AsJson, Conf, Profile, Sets, Timeout, Why, new_group, settings_of, told
+from controller.cli.options import AsJson, Conf, Profile, Sets, Timeout, Why, exit_on_error, new_group, settings_of
+from controller.cli.send_command import ANSWER_S, carry_out
 from controller.cli.show import emit_facts, emit_json
 from controller.domain.errors import BallastError
 from controller.domain.ids import namespace_of
@@ -17,45 +17,45 @@ from controller.operations.reading import Reader
 
 app = new_group("Topics: create, unload (close and reopen), look up.")
 LOOKUP_S = 10.0
-Topic = Annotated[str, typer.Argument(help="persistent://tenant/namespace/topic; a bare tenant/namespace/topic too")]
+Topic = Annotated[str, typer.Argument(help="persistent://tenant/namespace/topic, or just tenant/namespace/topic")]
 
 
 class LookupFailed(BallastError):
-    """Raised when no agent could say who serves a topic."""
+    """Raised when no agent knows who serves a topic."""
 
 
 @app.command()
-@told
+@exit_on_error
 def create(
     topic: Topic,
     partitions: Annotated[int, typer.Option("--partitions", help="0: not partitioned.", min=0)] = 0,
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
     why: Why = "", timeout: Timeout = ANSWER_S,
 ) -> None:  # fmt: skip
-    """Create a topic; with partitions, each is hashed and placed for itself."""
+    """Create a topic; each of its partitions is hashed and placed separately."""
     args = {"topic": full_name(topic), "partitions": partitions}
     carry_out(conf, profile, sets, as_json, "create_topic", why, timeout, args)
 
 
 @app.command()
-@told
+@exit_on_error
 def unload(
     topic: Topic,
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
     why: Why = "", timeout: Timeout = ANSWER_S,
 ) -> None:  # fmt: skip
-    """Let the owner close and reopen the topic; owner and epoch stay."""
+    """Make the owner close and reopen the topic; owner and epoch stay the same."""
     carry_out(conf, profile, sets, as_json, "unload_topic", why, timeout, {"topic": full_name(topic)})
 
 
 @app.command()
-@told
+@exit_on_error
 def lookup(
     topic: Topic,
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
     timeout: Timeout = LOOKUP_S,
 ) -> None:  # fmt: skip
-    """Ask the agents who serves a topic; an unowned bundle gets assigned by it."""
+    """Ask the agents who serves a topic; this assigns its bundle if nobody owns it."""
     name = full_name(topic)
     state = Reader(settings_of(conf, profile, sets)).state()
     urls = [str(b.info["lookup_url"]) for b in state.live_brokers() if b.info.get("lookup_url")]
@@ -70,26 +70,26 @@ _ANSWER = ("broker", "address", "lookup_url", "bundle", "epoch", "seq")
 
 
 def ask(urls: Iterable[str], topic: str, timeout_s: float) -> dict[str, Any]:
-    """The first agent's answer; the next one is asked when an agent is unreachable or not sure.
+    """Ask agent after agent until one answers; skip agents that are unreachable or unsure.
 
-    Raises LookupFailed with the last agent's words.
+    Raises LookupFailed with the last agent's message.
     """
-    said = "no living broker has told where it answers lookups"
+    refusal = "no living broker has told where it answers lookups"
     for url in urls:
         try:
             answer = httpx.get(f"{url.rstrip('/')}/lookup", params={"topic": topic}, timeout=timeout_s, trust_env=False)
         except httpx.HTTPError as error:
-            said = f"{url}: {type(error).__name__}: {error}"
+            refusal = f"{url}: {type(error).__name__}: {error}"
             continue
         if answer.status_code == 200:
             return dict(answer.json())
-        said = _refusal(url, answer)
+        refusal = _refusal_text(url, answer)
         if answer.status_code < 500:
             break
-    raise LookupFailed(f"no agent found {topic}: {said}")
+    raise LookupFailed(f"no agent found {topic}: {refusal}")
 
 
-def _refusal(url: str, answer: httpx.Response) -> str:
+def _refusal_text(url: str, answer: httpx.Response) -> str:
     try:
         return str(answer.json()["text"])
     except (ValueError, KeyError, TypeError):
@@ -97,7 +97,7 @@ def _refusal(url: str, answer: httpx.Response) -> str:
 
 
 def full_name(topic: str) -> str:
-    """The name with its domain, `persistent` unless given. Raises BadRecord for what is no topic name."""
+    """The name with its domain, by default `persistent`. Raises BadRecord if it is no topic name."""
     name = topic if "://" in topic else f"persistent://{topic}"
     namespace_of(name)
     return name

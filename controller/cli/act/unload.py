@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from controller.cli.commanding import ANSWER_S, carry_out
-from controller.cli.options import AsJson, Conf, Profile, Sets, Timeout, Why, new_app, told
+from controller.cli.options import AsJson, Conf, Profile, Sets, Timeout, Why, exit_on_error, new_app
+from controller.cli.send_command import ANSWER_S, carry_out
 from controller.domain.errors import BadRecord
 from controller.domain.ids import Bundle
 
@@ -15,21 +15,21 @@ app = new_app()
 
 
 @app.command()
-@told
+@exit_on_error
 def unload(
     what: Annotated[str, typer.Argument(metavar="BUNDLE|NAMESPACE")],
-    to: Annotated[str | None, typer.Option("--to", help="The broker to get it; without it placement chooses.")] = None,
+    to: Annotated[str | None, typer.Option("--to", help="The target broker; by default placement chooses.")] = None,
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
     why: Why = "", timeout: Timeout = ANSWER_S,
 ) -> None:  # fmt: skip
     """Move a bundle, or every owned bundle of a namespace, to another broker."""
-    kind, name = named(what)
+    kind, name = command_for(what)
     args = {name: what, "to": to}
     carry_out(conf, profile, sets, as_json, kind, why, timeout, args)
 
 
-def named(what: str) -> tuple[str, str]:
-    """The command's kind and the name of its argument. Raises BadRecord for neither a bundle nor a namespace."""
+def command_for(what: str) -> tuple[str, str]:
+    """The kind of the command and the name of its argument. Raises BadRecord if `what` is neither of the two."""
     if what.count("/") == 1 and all(what.split("/")):
         return "unload_namespace", "namespace"
     try:

@@ -1,11 +1,11 @@
-"""`ballast brokers`: the registry, and how loaded the last round found each broker."""
+"""`ballast brokers`: the registered brokers, and their load in the last round."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from controller.cli.options import AsJson, Conf, Profile, Sets, new_app, settings_of, told
+from controller.cli.options import AsJson, Conf, Profile, Sets, exit_on_error, new_app, settings_of
 from controller.cli.show import emit_json, emit_table, percent_text
 from controller.domain.load import RESOURCES
 from controller.operations.overview import broker_rows
@@ -15,9 +15,9 @@ app = new_app()
 
 
 @app.command()
-@told
+@exit_on_error
 def brokers(conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False) -> None:
-    """Every broker: session, state, bundles, score and utilisations of the last round, addresses."""
+    """List every broker: state, bundles, score and utilisation in the last round, addresses."""
     rows = broker_rows(Reader(settings_of(conf, profile, sets)))
     if as_json:
         emit_json(rows)
@@ -34,7 +34,7 @@ def brokers(conf: Conf = None, profile: Profile = None, sets: Sets = None, as_js
                 row["bundles"],
                 percent_text(row["score"]),
                 *(percent_text(row["utilisations"].get(r)) for r in known),
-                _last_word(row),
+                _round_text(row),
                 row["lookup_url"],
                 row["data_address"],
             )
@@ -44,7 +44,7 @@ def brokers(conf: Conf = None, profile: Profile = None, sets: Sets = None, as_js
     )
 
 
-def _last_word(row: Mapping[str, Any]) -> str:
+def _round_text(row: Mapping[str, Any]) -> str:
     if not row["reason"]:
         return ""
     words = f": {row['reason_words']}" if row["reason_words"] else ""
@@ -52,6 +52,6 @@ def _last_word(row: Mapping[str, Any]) -> str:
 
 
 def _state_text(row: Mapping[str, Any]) -> str:
-    """What a broker was about to do is of no interest when it is gone."""
+    """The state; for a broker that is gone, `drained` and `leaving` do not matter any more."""
     words = [row["state"], *(w for w in ("drained", "leaving") if row[w] and row["state"] != "gone")]
     return ", ".join(words)

@@ -1,4 +1,4 @@
-"""`ballast bundles`: who owns what, busiest first."""
+"""`ballast bundles`: bundles and their owners, busiest first."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from controller.cli.options import AsJson, Conf, Limit, Profile, Sets, new_app, settings_of, told
+from controller.cli.options import AsJson, Conf, Limit, Profile, Sets, exit_on_error, new_app, settings_of
 from controller.cli.show import emit_json, emit_table, rate_text, time_text
 from controller.domain.errors import BadRecord
 from controller.domain.ownership import State
@@ -14,18 +14,20 @@ from controller.operations.overview import bundle_rows
 from controller.operations.reading import Reader
 
 app = new_app()
-Namespace = Annotated[str | None, typer.Option("--namespace", help="Only of this tenant/namespace.")]
-Broker = Annotated[str | None, typer.Option("--broker", help="Only what this broker owns or is to get.")]
-OfState = Annotated[str | None, typer.Option("--state", help="Only in this state (retired ones only so).")]
+Namespace = Annotated[str | None, typer.Option("--namespace", help="Only bundles of this tenant/namespace.")]
+Broker = Annotated[str | None, typer.Option("--broker", help="Only bundles that this broker owns or will get.")]
+OfState = Annotated[
+    str | None, typer.Option("--state", help="Only bundles in this state. Retired bundles are not shown otherwise.")
+]
 
 
 @app.command()
-@told
+@exit_on_error
 def bundles(
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
     namespace: Namespace = None, broker: Broker = None, state: OfState = None, limit: Limit = 50,
 ) -> None:  # fmt: skip
-    """Bundles with owner, state and load, busiest first."""
+    """List bundles with owner, state and load, busiest first."""
     known = [s.value for s in State]
     if state is not None and state not in known:
         raise BadRecord("state", f"--state {state} is none of {', '.join(known)}")

@@ -6,19 +6,19 @@ from typing import Annotated
 
 import typer
 
-from controller.cli.options import AsJson, Conf, Profile, Sets, new_group, settings_of, told
+from controller.cli.options import AsJson, Conf, Profile, Sets, exit_on_error, new_group, settings_of
 from controller.cli.show import emit_json, emit_table
 
 app = new_group("Configuration: show the effective values, check a file.")
 
 
 @app.command()
-@told
+@exit_on_error
 def show(
-    changed: Annotated[bool, typer.Option("--changed", help="Only what differs from the defaults.")] = False,
+    changed: Annotated[bool, typer.Option("--changed", help="Only values that differ from the defaults.")] = False,
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
 ) -> None:  # fmt: skip
-    """Every key with its value and origin; secrets are hidden."""
+    """Show every key with its value and origin; secrets are hidden."""
     settings = settings_of(conf, profile, sets)
     keys = {k: v for k, v in settings.dump().items() if not changed or v["origin"] != "default"}
     if as_json:
@@ -29,9 +29,9 @@ def show(
 
 
 @app.command()
-@told
+@exit_on_error
 def check(conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False) -> None:
-    """Say whether every process would start with this configuration; exit code 2 if not."""
+    """Check whether every process would start with this configuration; exit code 2 if not."""
     settings = settings_of(conf, profile, sets)
     if as_json:
         emit_json({"ok": True, "profile": settings.profile, "version": settings.version})

@@ -1,4 +1,4 @@
-"""`ballast decisions`: what rounds decided, why, what was predicted, what became of it."""
+"""`ballast decisions`: what rounds decided and why, what they predicted, and the outcome."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import Annotated, Any
 import typer
 
 from controller.cli.evidence_text import kind_text, why_text
-from controller.cli.options import AsJson, Conf, Limit, Profile, Sets, new_app, settings_of, told
+from controller.cli.options import AsJson, Conf, Limit, Profile, Sets, exit_on_error, new_app, settings_of
 from controller.cli.show import emit_json, emit_table, percent_text, time_text
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.reading import Reader
 
 app = new_app()
-OfRound = Annotated[str | None, typer.Option("--round", help="Only of this round.")]
-OfBroker = Annotated[str | None, typer.Option("--broker", help="Only with this broker as source or target.")]
-OfBundle = Annotated[str | None, typer.Option("--bundle", help="Only about this bundle.")]
+OfRound = Annotated[str | None, typer.Option("--round", help="Only decisions of this round.")]
+OfBroker = Annotated[str | None, typer.Option("--broker", help="Only decisions with this broker as source or target.")]
+OfBundle = Annotated[str | None, typer.Option("--bundle", help="Only decisions about this bundle.")]
 Skips = Annotated[bool, typer.Option("--skips", help="Also what was decided against, with the reason.")]
 
 
 @app.command()
-@told
+@exit_on_error
 def decisions(
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
     round_id: OfRound = None, broker: OfBroker = None, bundle: OfBundle = None, limit: Limit = 50, skips: Skips = False,
 ) -> None:  # fmt: skip
-    """Decisions that the journal knows, of rounds and of the control step itself, newest first."""
+    """List decisions in the journal, of rounds and of the control step itself, newest first."""
     view = EvidenceView(Reader(settings_of(conf, profile, sets)))
     rows = view.decisions(round_id, broker, bundle, skips=skips)
     if as_json:
@@ -41,7 +41,7 @@ NO_MATCH = "no decision matches (`--skips` shows what was decided against)"
 
 
 def print_decisions(rows: list[dict[str, Any]], empty: str = NO_MATCH) -> None:
-    """The table that `explain` prints as well; `empty`: what is said where there is no row."""
+    """Print a table of decisions, also for `explain`; `empty`: the text without rows."""
     compared = any(row["challenger"] for row in rows)
     emit_table(
         [
@@ -78,7 +78,7 @@ def print_decisions(rows: list[dict[str, Any]], empty: str = NO_MATCH) -> None:
 
 
 def predicted_text(row: Mapping[str, Any], broker: str | None) -> str:
-    """The broker's score before and the predicted one after, `91.0 % → 80.2 %`."""
+    """The score of a broker before, and the predicted one after: `91.0 % → 80.2 %`."""
     before, after = row["before"].get(broker), row["after"].get(broker)
     if before is None:
         return ""

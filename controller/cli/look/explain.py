@@ -1,4 +1,7 @@
-"""`ballast explain ID`: the evidence behind a decision, a round, a broker or a bundle; what a reason code means."""
+"""`ballast explain ID`: prints why: the evidence behind a decision, a round, a broker or a bundle, or a reason code.
+
+About a bundle it prints when rounds moved it, and when and why they left it where it is.
+"""
 
 from __future__ import annotations
 
@@ -20,32 +23,33 @@ from controller.cli.evidence_text import (
 )
 from controller.cli.look.decisions import predicted_text, print_decisions
 from controller.cli.look.journal import print_entries
-from controller.cli.options import AsJson, Conf, Profile, Sets, new_app, settings_of, told
+from controller.cli.options import AsJson, Conf, Profile, Sets, exit_on_error, new_app, settings_of
 from controller.cli.show import emit_facts, emit_json, emit_table, emit_text, percent_text, time_text
 from controller.domain.decision import OF_STEP
 from controller.domain.entries import Entry
 from controller.domain.load import RESOURCES
 from controller.domain.reason_words import reason_named
-from controller.operations.considered import LOOK_BACK
+from controller.operations.explain import LOOK_BACK, is_broker, reason_document
 from controller.operations.explain import explain as explain_document
-from controller.operations.explain_reason import is_broker, reason_document
 from controller.operations.reading import Reader
 
 app = new_app()
 Name = Annotated[
     str,
-    typer.Argument(metavar="DECISION|ROUND|BROKER|BUNDLE|REASON", help="An id as other commands print it, or a code."),
+    typer.Argument(
+        metavar="DECISION|ROUND|BROKER|BUNDLE|REASON", help="An id as other commands print it, or a reason code."
+    ),
 ]
-Rounds = Annotated[int, typer.Option("--rounds", help="Of a bundle: rounds searched for it as a candidate.", min=1)]
+Rounds = Annotated[int, typer.Option("--rounds", help="For a bundle: rounds searched for it as a candidate.", min=1)]
 
 
 @app.command()
-@told
+@exit_on_error
 def explain(
     name: Name, conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
     rounds: Rounds = LOOK_BACK,
 ) -> None:  # fmt: skip
-    """Why: what was seen, which rule fired, what was predicted and what the journal says happened."""
+    """Explain why: what was seen, which rule applied, what was predicted, what the journal says happened."""
     settings, note = settings_of(conf, profile, sets), ""
     reason = reason_named(name)
     if reason is not None and is_broker(settings, name):
@@ -82,13 +86,13 @@ def _print_decision(document: Mapping[str, Any]) -> None:
 
 
 def _strategy_text(decision: Mapping[str, Any], of_round: Mapping[str, Any]) -> str:
-    """Who decided, and by which of its rules."""
+    """The strategy that decided, and the version of its rules."""
     words = [decision["strategy"], f"by rules {of_round['rules']}" if of_round else ""]
     return " ".join([*filter(None, words), *(["(challenger)"] if decision["challenger"] else [])])
 
 
 def _round_text(decision: Mapping[str, Any], of_round: Mapping[str, Any]) -> str:
-    """When it was decided; the control step's own decisions are of no round and the same in every mode."""
+    """When it was decided. Decisions of the control step belong to no round and are the same in every mode."""
     when = f"{decision['round_id']} at {time_text(decision['at_ms'])}"
     if str(decision["round_id"]).startswith(OF_STEP):
         return f"{when}, a batch of the control step"
@@ -105,7 +109,7 @@ def _print_journal(rows: Sequence[Mapping[str, Any]], decisions: Sequence[Mappin
 
 
 def _end_text(decision: Mapping[str, Any], broker: str | None) -> str | None:
-    """One end of a move with what it should become: `b1:8080  47.0 % → 36.2 %`."""
+    """One broker of a move with its predicted score: `b1:8080  47.0 % → 36.2 %`."""
     return f"{broker}  {predicted_text(decision, broker)}".rstrip() if broker else None
 
 
@@ -153,12 +157,13 @@ def _print_bundle(document: Mapping[str, Any]) -> None:
     typer.echo("")
     print_decisions(document["decisions"], "nothing was decided about it")
     typer.echo("")
-    _print_considered(document["candidate"], now["owner"])
+    _print_not_moved(document["candidate"], now["owner"])
     typer.echo("")
     _print_journal(document["journal"], document["decisions"])
 
 
-def _print_considered(found: Mapping[str, Any], owner: str | None) -> None:
+def _print_not_moved(found: Mapping[str, Any], owner: str | None) -> None:
+    """Print when rounds considered the bundle and left it, and why; else why none considered it."""
     rounds = f"the last {found['rounds']} rounds (since {time_text(found['since_ms'])}; --rounds N looks further back)"
     none = f"none of {rounds} considered it and left it"
     if found["times"]:
@@ -181,24 +186,22 @@ def _print_considered(found: Mapping[str, Any], owner: str | None) -> None:
 
 
 def _stayed_text(row: Mapping[str, Any]) -> str:
-    """The rule that the bundle lost by; one that nothing forbade lost to what was chosen."""
+    """The rule that kept the bundle where it is; if none did, the move that was better."""
     won = row["won"]
     return f"{won['bundle']} to {won['target']} was better" if won and not row.get("lost_by") else lost_text(row)
 
 
-def _why_not_text(told: Mapping[str, Any]) -> str:
-    """What the last round said of the bundle's broker."""
-    what = "was a source, without this bundle among its best" if told["is_source"] else "was no source"
-    score, mean = percent_text(told["score"]) or "unknown", percent_text(told["mean"]) or "unknown"
-    lost = "".join(
-        f"; {line}" for line in evidence_lines({"bundles_lost": told["bundles_lost"]}) if told["bundles_lost"]
-    )
-    said = f"in round {told['round_id']} its broker {told['broker']} {what}: {_in_words(told)}"
-    return f"{said} (score {score}, mean {mean}, hits {told['hits']}){lost}"
+def _why_not_text(row: Mapping[str, Any]) -> str:
+    """Why the last round did not consider the bundle: how it saw the bundle's broker."""
+    what = "was a source, without this bundle among its best" if row["is_source"] else "was no source"
+    score, mean = percent_text(row["score"]) or "unknown", percent_text(row["mean"]) or "unknown"
+    lost = "".join(f"; {line}" for line in evidence_lines({"bundles_lost": row["bundles_lost"]}) if row["bundles_lost"])
+    broker = f"in round {row['round_id']} its broker {row['broker']} {what}: {_in_words(row)}"
+    return f"{broker} (score {score}, mean {mean}, hits {row['hits']}){lost}"
 
 
 def _in_words(row: Mapping[str, Any]) -> str:
-    """The reason of a broker's score, with the words that its document has."""
+    """The reason of a broker's score, as code and in words."""
     return f"{row['reason']}: {row['reason_words']}" if row["reason_words"] else str(row["reason"] or "")
 
 

@@ -1,4 +1,4 @@
-"""`ballast journal`: the truth, entry by entry."""
+"""`ballast journal`: the journal, entry by entry."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import typer
 
 from controller.cli.evidence_text import reason_text
-from controller.cli.options import AsJson, Conf, Limit, Profile, Sets, new_app, settings_of, told
+from controller.cli.options import AsJson, Conf, Limit, Profile, Sets, exit_on_error, new_app, settings_of
 from controller.cli.show import emit_json, emit_table, time_text
 from controller.config.settings import Settings
 from controller.domain.entries import Entry, Kind
@@ -23,21 +23,25 @@ from schemas.journal import JOURNAL
 
 app = new_app()
 POLL_S = 0.25
-Since = Annotated[int | None, typer.Option("--since", help="Entries above this seq; without it the newest.", min=0)]
-Follow = Annotated[bool, typer.Option("--follow", help="Go on with what comes, one line an entry, until Ctrl-C.")]
+Since = Annotated[
+    int | None, typer.Option("--since", help="Entries above this seq; by default the newest ones.", min=0)
+]
+Follow = Annotated[bool, typer.Option("--follow", help="Keep printing new entries, one per line, until Ctrl-C.")]
 OfKind = Annotated[str | None, typer.Option("--kind", help="Only entries of this kind.")]
-Offsets = Annotated[bool, typer.Option("--offsets", help="Also `offsets`: how far Kafka was read. --json has them.")]
+Offsets = Annotated[
+    bool, typer.Option("--offsets", help="Also entries `offsets`: how far Kafka was read. --json has them.")
+]
 OfBundle = Annotated[str | None, typer.Option("--bundle", help="Only entries about this bundle.")]
 
 
 @app.command()
-@told
+@exit_on_error
 def journal(
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
     since: Since = None, limit: Limit = 50, follow: Follow = False, kind: OfKind = None, bundle: OfBundle = None,
     offsets: Offsets = False,
 ) -> None:  # fmt: skip
-    """Entries in order. --since takes the first ones above a seq, otherwise the newest are shown."""
+    """List entries in order: the newest ones, or with --since the first ones above a seq."""
     kinds = [k.value for k in Kind]
     if kind is not None and kind not in kinds:
         raise BadRecord("kind", f"--kind {kind} is none of {', '.join(kinds)}")
@@ -54,27 +58,27 @@ def journal(
     chosen = rows.slice(0, limit) if since is not None else rows.slice(max(0, rows.num_rows - limit))
     entries = [Entry.from_row(row) for row in chosen.to_pylist()]
     if follow:
-        _follow(settings, entries, lambda e: _wanted(e, kind, bundle, hidden), as_json)
+        _follow(settings, entries, lambda e: _matches(e, kind, bundle, hidden), as_json)
     elif as_json:
         emit_json([_document(entry) for entry in entries])
     else:
         print_entries(entries)
 
 
-def _wanted(entry: Entry, kind: str | None, bundle: str | None, hidden: Collection[str]) -> bool:
+def _matches(entry: Entry, kind: str | None, bundle: str | None, hidden: Collection[str]) -> bool:
     found = entry.kind.value
     return kind in (None, found) and bundle in (None, entry.bundle) and found not in hidden
 
 
-def _follow(settings: Settings, shown: Sequence[Entry], wanted: Callable[[Entry], bool], as_json: bool) -> None:
-    """The chosen entries, then every wanted one that comes: a line each, JSON objects with --json."""
+def _follow(settings: Settings, first: Sequence[Entry], wanted: Callable[[Entry], bool], as_json: bool) -> None:
+    """Print the first entries, then every wanted entry as it arrives: one line each, JSON objects with --json."""
     follower = Follower(settings.tables.root)
     follower.bootstrap()
-    last = shown[-1].seq if shown else follower.seq
+    last = first[-1].seq if first else follower.seq
     try:
-        for entry in shown:
+        for entry in first:
             _line(entry, as_json)
-        if follower.seq > last:  # journaled between the two reads
+        if follower.seq > last:  # committed between the two reads
             missed = Reader(settings).rows("journal", "seq", above=last, up_to=follower.seq).sort_by("seq")
             _lines((Entry.from_row(row) for row in missed.to_pylist()), wanted, as_json)
         while True:
@@ -98,13 +102,13 @@ def _line(entry: Entry, as_json: bool) -> None:
 
 
 def print_entries(entries: Sequence[Entry], title: str = "", words: Mapping[str, str] | None = None) -> None:
-    """The table that `explain` prints as well; `words`: the reasons of decisions, which know more than a code."""
+    """Print a table of entries, also for `explain`. `words`: the reasons of decisions, with their figures."""
     columns = ["seq >", "at (UTC)", "kind", "about", "what …", "reason", "cause"]
     emit_table(columns, [_cells(entry, words or {}) for entry in entries], title, empty="no entry matches")
 
 
 def _cells(entry: Entry, words: Mapping[str, str] = MappingProxyType({})) -> tuple[object, ...]:
-    about = entry.bundle or entry.broker or entry.session or _named(entry)
+    about = entry.bundle or entry.broker or entry.session or _subject(entry)
     cause = entry.decision_id or entry.command_id or entry.attempt_id
     return entry.seq, time_text(entry.at_ms), entry.kind.value, about, _what(entry), _why(entry, words), cause
 
@@ -114,12 +118,12 @@ def _why(entry: Entry, words: Mapping[str, str]) -> str:
     return known or reason_text(entry.reason)
 
 
-def _named(entry: Entry) -> str:
+def _subject(entry: Entry) -> str:
     return str(entry.data.get("namespace") or entry.data.get("topic") or entry.data.get("round_id") or "")
 
 
 def _what(entry: Entry) -> str:
-    """The rest of the entry in a few words."""
+    """The rest of an entry in a few words."""
     if entry.kind is Kind.OWNERSHIP:
         parties = [party.rpartition("#")[0] for party in (entry.by, entry.to) if party]
         marks = [word for word in ("released", "fence") if entry.data.get(word)]

@@ -1,7 +1,7 @@
-"""`ballast replay`: rounds decided again from what they stored; each must come to the plan it was stored with.
+"""`ballast replay`: decides stored rounds again and compares the plans.
 
-A round that was decided by other rules of its strategy than this version's is said to be so, and is no problem. Exit
-code 1 when a round comes to another plan, or cannot be read.
+A round decided by other rules of its strategy than those of this version is marked and is not a problem. Exit code 1
+if a round results in another plan or cannot be read.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from controller.cli.options import PROBLEM, AsJson, Conf, Limit, Profile, Sets, new_app, settings_of, told
+from controller.cli.options import PROBLEM, AsJson, Conf, Limit, Profile, Sets, exit_on_error, new_app, settings_of
 from controller.cli.show import emit_json, emit_table, time_text
 from controller.domain.errors import BallastError
 from controller.operations.evidence_view import EvidenceView
@@ -19,22 +19,22 @@ from controller.policy.replay import BROKEN, judge
 
 app = new_app()
 Round = Annotated[
-    str | None, typer.Argument(metavar="ROUND", help="A round's id; without it the newest rounds.", show_default=False)
+    str | None, typer.Argument(metavar="ROUND", help="Id of a round; by default the newest rounds.", show_default=False)
 ]
 
 
 @app.command()
-@told
+@exit_on_error
 def replay(
     name: Round = None, conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
     limit: Limit = 20,
 ) -> None:  # fmt: skip
-    """Decide stored rounds again, newest first, challengers too, and compare the plans."""
+    """Decide stored rounds again, newest first, including challengers, and compare the plans."""
     view = EvidenceView(Reader(settings_of(conf, profile, sets)))
     rounds = [row for row in view.rounds() if name in (None, row["round_id"])]
     if name is not None and not rounds:
         raise BallastError(f"no round is named {name}: `ballast rounds` lists those that are kept")
-    rows = _replayed(view, rounds if name else rounds[:limit])
+    rows = _replay_rounds(view, rounds if name else rounds[:limit])
     if as_json:
         emit_json(rows)
     else:
@@ -56,8 +56,8 @@ def replay(
         raise typer.Exit(PROBLEM)
 
 
-def _replayed(view: EvidenceView, rounds: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What became of each: the row's own facts, `verdict` and `text`."""
+def _replay_rounds(view: EvidenceView, rounds: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A row for each round: its own columns, `verdict` and `text`."""
     kept = ("round_id", "at_ms", "strategy", "challenger", "code_version", "plan_hash")
     inputs = view.inputs(row["attempt_id"] for row in rounds)
     rows = []

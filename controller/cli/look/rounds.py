@@ -1,8 +1,8 @@
-"""`ballast rounds`: one line an evaluation of the cluster, newest first."""
+"""`ballast rounds`: one line per round, newest first."""
 
 from __future__ import annotations
 
-from controller.cli.options import AsJson, Conf, Limit, Profile, Sets, new_app, settings_of, told
+from controller.cli.options import AsJson, Conf, Limit, Profile, Sets, exit_on_error, new_app, settings_of
 from controller.cli.show import duration_text, emit_json, emit_table, percent_text, time_text
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.reading import Reader
@@ -11,11 +11,11 @@ app = new_app()
 
 
 @app.command()
-@told
+@exit_on_error
 def rounds(
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False, limit: Limit = 20
 ) -> None:
-    """Rounds that the journal knows, newest first."""
+    """List the rounds in the journal, newest first."""
     rows = EvidenceView(Reader(settings_of(conf, profile, sets))).rounds()[:limit]
     if as_json:
         emit_json(rows)

@@ -1,4 +1,4 @@
-"""`ballast status`: how things stand, on one page. Exit code 1 when something needs attention."""
+"""`ballast status`: the state of the cluster on one page. Exit code 1 if something needs attention."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from controller.bus.topics import TopicNames
 from controller.cli.evidence_text import reason_text
-from controller.cli.options import PROBLEM, AsJson, Conf, Profile, Sets, new_app, settings_of, told
+from controller.cli.options import PROBLEM, AsJson, Conf, Profile, Sets, exit_on_error, new_app, settings_of
 from controller.cli.show import (
     duration_text,
     emit_facts,
@@ -32,11 +32,11 @@ Offline = Annotated[bool, typer.Option("--offline", help="Do not ask Kafka wheth
 
 
 @app.command()
-@told
+@exit_on_error
 def status(
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False, offline: Offline = False
 ) -> None:
-    """How things stand: controller, brokers, bundles, last round, load data, alarms."""
+    """Show the state of the cluster: controller, brokers, bundles, last round, load data, alarms."""
     settings = settings_of(conf, profile, sets)
     reader = Reader(settings)
     heard, kafka_error = (None, OFFLINE) if offline else _ask_kafka(settings)

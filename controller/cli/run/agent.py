@@ -1,7 +1,7 @@
-"""`ballast agent`: one broker's agent, with the reference broker in the same process.
+"""`ballast agent`: runs the agent of one broker, with the reference broker in the same process.
 
-Exit codes: 0 left (SIGTERM or SIGINT hands everything over first), 2 bad configuration, 3 another process is this
-broker, 4 an invariant broke. A second signal ends it at once, like a crash.
+Exit codes: 0 left (on SIGTERM or SIGINT it hands all bundles over first), 2 bad configuration, 3 another process runs
+this broker, 4 an invariant broke. A second signal ends the process at once, like a crash.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ app = new_app()
 log = structlog.get_logger(__name__)
 
 WILDCARDS = ("0.0.0.0", "::")
-TRY_AGAIN_S, SAY_AGAIN_S = 1.0, 30.0  # while no Kafka answers
-URGENT_BLOCK_MS = 200  # the event loop is never held longer by a Kafka that takes nothing
+TRY_AGAIN_S, SAY_AGAIN_S = 1.0, 30.0  # while Kafka does not answer
+URGENT_BLOCK_MS = 200  # a Kafka that accepts nothing never blocks the event loop for longer
 
 
 @app.command()
@@ -66,9 +66,9 @@ def agent(
         list[str] | None, typer.Option(help="Capacity of the reference broker, such as cpu_pct=150; repeatable.")
     ] = None,
     data_port: Annotated[int, typer.Option(help="Port for clients; 0 takes a free one.", min=0, max=65_535)] = 0,
-    leave_timeout_s: Annotated[float, typer.Option(help="Longest wait for a graceful leave.")] = 30.0,
+    leave_timeout_s: Annotated[float, typer.Option(help="Maximum time for a graceful leave.")] = 30.0,
     take_over: Annotated[
-        bool, typer.Option("--take-over", help="Do not listen for a living process of this broker: replace it.")
+        bool, typer.Option("--take-over", help="Replace a living process of this broker instead of waiting for it.")
     ] = False,
 ) -> None:
     """Report load, hold the lease, follow the journal, hand bundles over, answer lookups."""
@@ -96,7 +96,7 @@ def agent(
 
 
 def options_of(settings: Settings) -> AgentOptions:
-    """The agent's part of the configuration."""
+    """The agent's options from the configuration."""
     nic = settings.agent.override_broker_nic_speed_gbps
     return AgentOptions(
         lease_ms=settings.control.lease_ms,
@@ -107,24 +107,24 @@ def options_of(settings: Settings) -> AgentOptions:
         lookup_wait_ms=settings.agent.lookup_wait_ms,
         top_k_bundles=settings.loads.top_k_bundles,
         message_throughput_as_bandwidth=settings.agent.message_throughput_as_bandwidth,
-        # the host's figures know the card's override themselves, times the number of cards
+        # host figures apply the override themselves, times the number of network cards
         nic_bytes_per_s=None if nic is None or settings.agent.host_figures else nic * GBIT_BYTES,
     )
 
 
 def host_of(settings: Settings) -> HostLoad | None:
-    """The machine's figures, where the broker stands for the whole machine."""
+    """The source of host figures, if the broker represents the whole machine."""
     return HostLoad(settings.agent.override_broker_nic_speed_gbps) if settings.agent.host_figures else None
 
 
 def advertised_host(settings: Settings) -> str:
-    """What clients are told to connect to: never a wildcard, which names every machine and so none."""
+    """The host that clients connect to. Never a wildcard, which no client can connect to."""
     host = settings.agent.advertised_host or settings.agent.bind_host
     return socket.getfqdn() if host in WILDCARDS else host
 
 
 def capacity_of(settings: Settings) -> Capacity:
-    """The reference broker's capacity as configured."""
+    """The configured capacity of the reference broker."""
     given = settings.reference
     return Capacity(
         cpu_pct=given.cpu_pct,
@@ -137,7 +137,7 @@ def capacity_of(settings: Settings) -> Capacity:
 
 
 def parse_capacity(pairs: Sequence[str], base: Capacity | None = None) -> Capacity:
-    """`name=value` pairs over a capacity; raises ConfigError."""
+    """Apply `name=value` pairs to a capacity. Raises ConfigError."""
     known = [field.name for field in dataclasses.fields(Capacity)]
     values: dict[str, float] = {}
     for pair in pairs:
@@ -151,8 +151,8 @@ def parse_capacity(pairs: Sequence[str], base: Capacity | None = None) -> Capaci
     return dataclasses.replace(base or Capacity(), **values)
 
 
-def split_watch(settings: Settings) -> SplitWatch | None:
-    """Looks for bundles beyond the configured limits; None where splits are switched off."""
+def make_split_watch(settings: Settings) -> SplitWatch | None:
+    """A watch for bundles beyond the configured limits; None if splits are disabled."""
     limits = split_settings(settings)
     if not limits.enabled:
         return None
@@ -183,7 +183,7 @@ async def _run(settings: Settings, broker: str, options: AgentOptions, capacity:
     )
     http = HttpServer(host, settings.http.agent_port)
     metrics = AgentMetrics(new_registry())
-    await _kafka_answers(settings)
+    await _wait_for_kafka(settings)
     urgent = await _producer(settings, broker, options.lease_ms, "urgent")
     bulk = await _producer(settings, broker, options.lease_ms, "bulk")
     names = TopicNames(settings.kafka.topic_prefix)
@@ -197,7 +197,7 @@ async def _run(settings: Settings, broker: str, options: AgentOptions, capacity:
         lookup_url=f"http://{advertised}:{http.port}",
         capacity=dataclasses.asdict(capacity),
         host=host_of(settings),
-        splits=split_watch(settings),
+        splits=make_split_watch(settings),
         metrics=metrics,
         process={"host": socket.gethostname(), "pid": os.getpid(), "started_ms": wall_ms()},
         on_begin=lambda: print(f"ballast-agent {broker} listening {http.url}", flush=True),
@@ -213,7 +213,7 @@ async def _run(settings: Settings, broker: str, options: AgentOptions, capacity:
 
 
 async def _producer(settings: Settings, broker: str, lease_ms: int, part: str) -> JsonProducer:
-    """A heartbeat older than a lease is worth nothing, a load report neither: nothing is queued longer."""
+    """A producer that queues nothing for longer than a lease, as older heartbeats and load reports are useless."""
 
     def make() -> JsonProducer:
         return JsonProducer(
@@ -228,14 +228,14 @@ async def _producer(settings: Settings, broker: str, lease_ms: int, part: str) -
     while True:
         try:
             return await asyncio.get_running_loop().run_in_executor(None, make)
-        except KafkaUnavailable as error:  # it answered a moment ago; the message says why
+        except KafkaUnavailable as error:  # it answered a moment ago
             log.warning("no Kafka yet, trying again", reason=str(error))
             await asyncio.sleep(TRY_AGAIN_S)
-            await _kafka_answers(settings)
+            await _wait_for_kafka(settings)
 
 
-async def _kafka_answers(settings: Settings) -> None:
-    """Wait until a Kafka that takes these settings answers; one line at once and one every half minute until then."""
+async def _wait_for_kafka(settings: Settings) -> None:
+    """Wait until a Kafka that accepts these settings answers; log at once, then every half minute."""
     kafka = settings.kafka
     loop = asyncio.get_running_loop()
     say_at = loop.time()
@@ -264,7 +264,7 @@ def _reader(settings: Settings, broker: str) -> Callable[..., TopicReader]:
 
 
 def _on_signals(found: Agent) -> None:
-    """The first SIGTERM or SIGINT leaves gracefully, the second ends the process as a crash would."""
+    """Leave gracefully on the first SIGTERM or SIGINT; a second one ends the process like a crash."""
     loop = asyncio.get_running_loop()
 
     def first() -> None:

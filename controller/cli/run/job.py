@@ -1,7 +1,7 @@
-"""`ballast run`: the Spark job by spark-submit.
+"""`ballast run`: runs the Spark job with spark-submit.
 
-What the configuration gets wrong is said before a JVM starts. The command becomes spark-submit (exec): the pid that was
-started is the pid that takes SIGTERM, and the job's exit code is the command's.
+Configuration errors are reported before a JVM starts. The command replaces itself by spark-submit (exec), so its pid
+takes SIGTERM, and the job's exit code is that of the command.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 import typer
 
 from controller.bus.cluster import KafkaUnavailable, check_answers
-from controller.cli.options import new_app, refused
+from controller.cli.options import exit_for, new_app
 from controller.config.load import load_settings
 from controller.process.spark_submit import LOCAL_SPARK_CONF, spark_environment, spark_submit_command
 from controller.service.arguments import parse_arguments
@@ -28,19 +28,19 @@ def run(
     context: typer.Context,
     spark_conf: Path = typer.Option(LOCAL_SPARK_CONF, "--spark-conf", help="Spark properties file."),
 ) -> None:
-    """Start the job; all other options go to it: --conf, --profile, --set, --only, --take-over, --accept-new-kafka,
+    """Run the job. It takes all other options: --conf, --profile, --set, --only, --take-over, --accept-new-kafka,
     --new-journal, --checkpoint, --every-round, --pid-file."""
     try:
         check_before(context.args)
     except KafkaUnavailable as error:
-        raise refused(error) from None
+        raise exit_for(error) from None
     command = spark_submit_command(context.args, spark_conf)
     sys.stdout.flush()
     os.execve(command[0], command, spark_environment(os.environ, spark_conf))
 
 
 def check_before(job_arguments: Sequence[str]) -> None:
-    """Raises ConfigError and KafkaUnavailable for what the job would find only after its JVM has started."""
+    """Raise ConfigError or KafkaUnavailable for errors that the job would only find after its JVM has started."""
     given = parse_arguments(job_arguments, "ballast run")
     settings = load_settings(given.conf, given.profile, given.overrides)
     check_job(settings, given.checkpoint)

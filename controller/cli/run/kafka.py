@@ -1,4 +1,4 @@
-"""`ballast kafka up|down|status`: the embedded Kafka as a server that outlives the command."""
+"""`ballast kafka up|down|status`: a local Kafka that outlives the command."""
 
 from __future__ import annotations
 
@@ -24,34 +24,34 @@ DEFAULT_FOLDER = RUN / "kafka"
 def up(
     folder: Folder = DEFAULT_FOLDER,
     port: Annotated[
-        int, typer.Option(help="Listener port; 0 takes a free one at the first start.", min=0, max=65_535)
+        int, typer.Option(help="Listener port; 0 chooses a free one at the first start.", min=0, max=65_535)
     ] = 0,
-    prefix: Annotated[str, typer.Option(help="Prefix of the topics' names.")] = "",
+    prefix: Annotated[str, typer.Option(help="Prefix of the topic names.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Start Kafka (if it is not up already) and create the topics."""
+    """Start Kafka, unless it runs already, and create the topics."""
     kafka = EmbeddedKafka(folder, port=port)
     kafka.start()
     ensure_topics(kafka.bootstrap, live_topics(TopicNames(prefix)))
-    _tell(kafka, as_json)
+    _print_facts(kafka, as_json)
 
 
 @app.command()
 def down(folder: Folder = DEFAULT_FOLDER) -> None:
-    """Stop Kafka; its data stay."""
+    """Stop Kafka; its data is kept."""
     typer.echo("stopped" if EmbeddedKafka(folder).stop() else "was not running")
 
 
 @app.command()
 def status(folder: Folder = DEFAULT_FOLDER, as_json: AsJson = False) -> None:
-    """Tell whether Kafka is up and where; exit code 1 if it is not."""
+    """Show whether and where Kafka runs; exit code 1 if it does not."""
     kafka = EmbeddedKafka(folder)
-    _tell(kafka, as_json)
+    _print_facts(kafka, as_json)
     if kafka.pid is None:
         raise typer.Exit(1)
 
 
-def _tell(kafka: EmbeddedKafka, as_json: bool) -> None:
+def _print_facts(kafka: EmbeddedKafka, as_json: bool) -> None:
     facts = {"up": False, "dir": str(kafka.folder)}
     if kafka.pid is not None:
         facts |= {

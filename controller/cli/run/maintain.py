@@ -1,7 +1,7 @@
-"""`ballast maintain`: expired rows, small files and dead files of the bulk tables; safe beside a running job.
+"""`ballast maintain`: expires rows, merges small files and removes dead ones; safe beside a running job.
 
-Without `--spark` in this process, with delta-rs and no JVM: what one machine writes, one machine merges. With it by
-`spark-submit jobs/maintain.py`, where merging is distributed. The control tables are the controller's own business.
+It covers the load and evidence tables; the controller maintains the control tables itself. By default it runs in this
+process with delta-rs and no JVM; with `--spark` it runs `spark-submit jobs/maintain.py`, which distributes the work.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from controller.cli.options import AsJson, Conf, Profile, Sets, new_app, settings_of, told
+from controller.cli.options import AsJson, Conf, Profile, Sets, exit_on_error, new_app, settings_of
 from controller.cli.show import emit_json, emit_table
 from controller.config.places import check_old_place
 from controller.config.retention import kept_ms
@@ -33,15 +33,15 @@ Tables = Annotated[list[str] | None, typer.Option("--table", help="Only this tab
 
 
 @app.command()
-@told
+@exit_on_error
 def run(
     table: Tables = None,
-    spark: Annotated[bool, typer.Option("--spark", help="By spark-submit, distributed.")] = False,
+    spark: Annotated[bool, typer.Option("--spark", help="Distribute the work with spark-submit.")] = False,
     spark_conf: Annotated[Path, typer.Option("--spark-conf", help="Spark properties file.")] = LOCAL_SPARK_CONF,
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
 ) -> None:  # fmt: skip
-    """Delete what is older than the configuration's section `retention` says, merge small files, remove dead ones."""
-    names = chosen(table)
+    """Delete rows older than the section `retention` of the configuration allows; merge and remove files."""
+    names = tables_to_maintain(table)
     if spark:
         command = spark_submit_command(job_arguments(names, conf, profile, sets or []), spark_conf, JOB)
         sys.stdout.flush()
@@ -49,14 +49,14 @@ def run(
     settings = settings_of(conf, profile, sets)
     check_old_place(settings)
     tables = TableRoot(settings.tables.root)
-    if not any(tables.exists(name) for name in BULK):  # a mistyped address must not look like work done
+    if not any(tables.exists(name) for name in BULK):  # a mistyped address must not look like a success
         raise no_tables(tables.root, settings.file)
     engine, kept, now_ms = DeltaRsEngine(tables), kept_ms(settings), wall_ms()
     show([maintain(tables, engine, kept, now_ms, name) for name in names], as_json)
 
 
-def chosen(tables: Sequence[str] | None) -> list[str]:
-    """The tables to tend. Raises ConfigError for a name that is none of them."""
+def tables_to_maintain(tables: Sequence[str] | None) -> list[str]:
+    """The names of the tables to maintain. Raises ConfigError for other names."""
     unknown = sorted(set(tables or ()) - set(BULK))
     if unknown:
         raise ConfigError(
@@ -66,7 +66,7 @@ def chosen(tables: Sequence[str] | None) -> list[str]:
 
 
 def job_arguments(names: Sequence[str], conf: Path | None, profile: str | None, sets: Sequence[str]) -> list[str]:
-    """The command line of jobs/maintain.py."""
+    """The arguments of jobs/maintain.py."""
     words = [word for name in names for word in ("--table", name)]
     words += ["--conf", str(conf)] if conf else []
     words += ["--profile", profile] if profile else []
@@ -74,7 +74,7 @@ def job_arguments(names: Sequence[str], conf: Path | None, profile: str | None, 
 
 
 def show(done: Sequence[Tended], as_json: bool) -> None:
-    """What was done, a line a table."""
+    """Print what was done, one line per table."""
     rows = [(each.table, each.expired_rows, each.merged_files, each.removed_files) for each in done]
     names = ("table", "expired_rows", "merged_files", "removed_files")
     if as_json:

@@ -1,4 +1,4 @@
-"""`ballast store`: the segment store as a process, listening where the configuration says."""
+"""`ballast store`: runs the segment store of the reference brokers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from controller.brokers.reference.store.server import main as serve
-from controller.cli.options import Conf, Profile, Sets, new_app, settings_of, told
+from controller.cli.options import Conf, Profile, Sets, exit_on_error, new_app, settings_of
 from controller.process.logs import configure_logs
 from controller.service.start_checks import check_folder, check_listening
 
@@ -16,19 +16,19 @@ app = new_app()
 
 
 @app.command()
-@told
+@exit_on_error
 def store(
-    data_dir: Annotated[Path, typer.Option("--data-dir", help="Folder of the segments; created when missing.")],
+    data_dir: Annotated[Path, typer.Option("--data-dir", help="Folder of the segments; created if missing.")],
     host: Annotated[str | None, typer.Option("--host", help="Instead of store.address.", show_default=False)] = None,
     port: Annotated[
-        int | None, typer.Option("--port", help="Instead of store.address; 0 takes a free one.", min=0, max=65_535)
+        int | None, typer.Option("--port", help="Instead of store.address; 0 chooses a free one.", min=0, max=65_535)
     ] = None,
     fsync: Annotated[
         bool | None, typer.Option("--fsync/--no-fsync", help="Instead of store.fsync.", show_default=False)
     ] = None,
     conf: Conf = None, profile: Profile = None, sets: Sets = None,
 ) -> None:  # fmt: skip
-    """Run the shared durable store of the reference brokers until SIGTERM; prints where it listens."""
+    """Run the shared durable store of the reference brokers until SIGTERM; print its address."""
     settings = settings_of(conf, profile, sets)
     configure_logs(settings.logging.level, settings.logging.json_lines, process="store")
     given_host, _, given_port = settings.store.address.rpartition(":")

@@ -1,1 +1,1 @@
-"""Commands that try something out without a cluster of one's own: demo, simulator, backtest, decide, replay."""
+"""Commands that need no cluster: demo, simulator, backtest, decide, replay of recorded reports."""

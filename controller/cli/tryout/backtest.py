@@ -1,7 +1,7 @@
-"""`ballast backtest`: strategies with their knobs over recorded load; which would have served this cluster best.
+"""`ballast backtest`: runs strategies and settings on recorded load to find out which serves the cluster best.
 
-Finished points are kept: an interrupted run goes on where it was, a second run only prints. docs/backtests.md says what
-the figures mean.
+Finished points are kept: an interrupted run continues where it stopped, a second run only prints. docs/backtests.md
+explains the figures.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from controller.backtest.run import Finished, run_points
 from controller.backtest.spark import job_arguments, spark_points
 from controller.backtest.store import QUARANTINE, RESULTS_CSV, Job, Store
 from controller.cli.backtest_table import emit_scoreboard
-from controller.cli.options import Conf, Profile, Sets, new_app, settings_of, terminated_as_interrupted, told
+from controller.cli.options import Conf, Profile, Sets, exit_on_error, interrupt_on_sigterm, new_app, settings_of
 from controller.config.policy_values import policy_settings
 from controller.config.settings import Settings
 from controller.loads.recorded import Overrides
@@ -37,7 +37,7 @@ from controller.process.paths import RUN
 from controller.process.spark_submit import LOCAL_SPARK_CONF
 
 app = new_app()
-INTERRUPTED = 130  # as shells have it
+INTERRUPTED = 130  # the exit code that shells use
 
 Reports = Annotated[
     str, typer.Option("--reports", help="JSON lines of load reports, or the root of the tables.", show_default=False)
@@ -46,28 +46,31 @@ Strategies = Annotated[
     str, typer.Option("--strategies", help="Comma-separated, in the order of the table.", show_default=False)
 ]
 Grid = Annotated[
-    list[str] | None, typer.Option("--grid", help="knob=value,value; all combinations run.", show_default=False)
+    list[str] | None,
+    typer.Option("--grid", help="knob=value,value; repeatable, all combinations run.", show_default=False),
 ]
 Out = Annotated[Path, typer.Option("--out", help="Folder for results; finished points in it are not run again.")]
-Spark = Annotated[bool, typer.Option("--spark", help="Points as Spark tasks, by spark-submit.")]
+Spark = Annotated[bool, typer.Option("--spark", help="Run the points as Spark tasks with spark-submit.")]
 SparkConf = Annotated[Path, typer.Option("--spark-conf", help="Spark properties file.")]
-Jobs = Annotated[int, typer.Option("--jobs", help="Processes; 0: one a core.", min=0)]
+Jobs = Annotated[int, typer.Option("--jobs", help="Number of processes; 0: one per core.", min=0)]
 Step = Annotated[
-    int | None, typer.Option("--step-ms", help="One step of the replay; else as often as brokers report.", min=1)
+    int | None, typer.Option("--step-ms", help="Step of the replay; by default the brokers' report interval.", min=1)
 ]
-Gap = Annotated[int, typer.Option("--gap-ms", help="How long nobody serves a bundle that changes its owner.", min=0)]
-Missed = Annotated[int, typer.Option("--missed-steps", help="Silent for so many steps, a broker is gone.", min=1)]
+Gap = Annotated[int, typer.Option("--gap-ms", help="How long a bundle is not served when it moves.", min=0)]
+Missed = Annotated[
+    int, typer.Option("--missed-steps", help="A broker is gone after this many steps without a report.", min=1)
+]
 
 
 @app.command()
-@told
+@exit_on_error
 def backtest(
     reports: Reports, strategies: Strategies, grid: Grid = None, out: Out = RUN / "backtest", jobs: Jobs = 0,
     step_ms: Step = None, gap_ms: Gap = 1_000, missed_steps: Missed = 3,
     spark: Spark = False, spark_conf: SparkConf = LOCAL_SPARK_CONF,
     conf: Conf = None, profile: Profile = None, sets: Sets = None,
 ) -> None:  # fmt: skip
-    """Run strategies and knobs over recorded load and print the scoreboard."""
+    """Run strategies and settings on recorded load and print the scoreboard."""
     settings = settings_of(conf, profile, sets)
     base = policy_settings(settings)
     names = [name.strip() for name in strategies.split(",") if name.strip()]
@@ -95,13 +98,13 @@ def backtest(
         else:
             ended = run_points(store, job, missing, jobs or os.cpu_count() or 1)
         stopped = _run(progress, missing, runs, ended)
-    # what a worker finished just before an interrupt, and points that come to the same as one that ran
+    # adds points that a worker finished just before an interrupt, and points equal to one that ran
     runs = {point: run or store.finished(job, point) for point, run in runs.items()}
     finished = [run for run in runs.values() if run is not None]
     store.write_tables(finished, about)
     recommendation = write_report(out, finished, base, about)
-    _tell(about, finished, kept, out, named)
-    _recommend(recommendation, out)
+    _print_results(about, finished, kept, out, named)
+    _print_recommendation(recommendation, out)
     if stopped:
         typer.echo(f"ballast: stopped; {len(finished)} of {len(points)} points are kept in {out}", err=True)
         raise typer.Exit(INTERRUPTED)
@@ -121,10 +124,10 @@ def _run(
     progress: Progress, missing: Sequence[GridPoint], runs: dict[GridPoint, PointRun | None],
     ended: Generator[Finished, None, None],
 ) -> bool:  # fmt: skip
-    """Fill in what is missing; whether it was interrupted."""
+    """Run the missing points; return whether the run was interrupted."""
     task = progress.add_task("points", total=len(missing))
     try:
-        with terminated_as_interrupted(), closing(ended):  # whatever happens, nothing goes on running
+        with interrupt_on_sigterm(), closing(ended):  # whatever happens, no process keeps running
             for finished in ended:
                 runs[finished.point] = finished.run
                 progress.advance(task)
@@ -134,7 +137,7 @@ def _run(
 
 
 def _about(reports: str, configuration: str, found: Input, job: Job) -> dict[str, Any]:
-    """What was run, as results.json and the report tell it."""
+    """What was run, for results.json and the report."""
     recording, replay = found.recording, job.replay
     return {
         "reports": reports,
@@ -154,17 +157,17 @@ def _about(reports: str, configuration: str, found: Input, job: Job) -> dict[str
     }
 
 
-def _tell(about: dict[str, Any], finished: Sequence[PointRun], kept: int, out: Path, named: Named) -> None:
+def _print_results(about: dict[str, Any], finished: Sequence[PointRun], kept: int, out: Path, named: Named) -> None:
     if about["refused"]:
-        told_rules = ", ".join(f"{rule}: {count}" for rule, count in about["refused"].items())
-        typer.echo(f"ballast: lines refused: {told_rules}; see {out / QUARANTINE}", err=True)
+        rules = ", ".join(f"{rule}: {count}" for rule, count in about["refused"].items())
+        typer.echo(f"ballast: lines refused: {rules}; see {out / QUARANTINE}", err=True)
     emit_scoreboard([run.point for run in finished], named.keys, named.words)
     typer.echo(f"{len(finished)} points ({kept} kept from before), {about['steps']} steps: {out / RESULTS_CSV}")
     typer.echo(f"configuration: {about['configuration']}")
 
 
-def _recommend(found: Recommendation, out: Path) -> None:
-    """What the points speak for, how sure that is, and the reasons, as the report has it."""
+def _print_recommendation(found: Recommendation, out: Path) -> None:
+    """Print the recommendation with its confidence and reasons, as in the report."""
     learned = ", ".join(f"{name} {value}" for name, value in found.settings.items() if name not in found.kept)
     read = reads(get(found.strategy), "steady") if found.strategy else False
     kept = ", ".join(
@@ -172,9 +175,9 @@ def _recommend(found: Recommendation, out: Path) -> None:
         for name, value in found.settings.items()
         if name in found.kept and (read or not name.startswith("steady."))
     )
-    told_kept = f"; as configured: {kept}" if kept else ""
+    unchanged = f"; as configured: {kept}" if kept else ""
     typer.echo(f"recommended strategy: {found.strategy or 'none'}, {found.confidence}")
-    typer.echo(f"settings: {learned or 'none to change'}{told_kept}: {out / CONF}")
+    typer.echo(f"settings: {learned or 'none to change'}{unchanged}: {out / CONF}")
     for sentence in (*found.reasons, *found.advice):
         typer.echo(f"- {sentence}")
     typer.echo(f"plots: {out / REPORT}")

@@ -1,7 +1,7 @@
-"""`ballast decide`: a strategy as a filter, one JSON object a line in, one out. For any language, without a cluster.
+"""`ballast decide`: runs a strategy as a filter, one JSON object per line in and out. No cluster needed.
 
-One line is one round. The answer to a line that cannot be read is `{"error": …}`; the stream and what was kept of the
-lines before go on. The three times of an answer add up to all that was spent on its line but for printing it.
+One line is one round. The answer to an invalid line is `{"error": …}`; the stream and the state from earlier lines
+continue. The three times of an answer add up to the time spent on its line, except for printing it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Annotated, Any, BinaryIO, TextIO
 
 import typer
 
-from controller.cli.options import Conf, Profile, Sets, new_app, settings_of, told
+from controller.cli.options import Conf, Profile, Sets, exit_on_error, new_app, settings_of
 from controller.config.policy_values import policy_settings
 from controller.decide.line import parse_line
 from controller.decide.session import DecideSession
@@ -25,34 +25,34 @@ from controller.domain.errors import BadRecord, BallastError
 from controller.domain.reason_words import words_of
 
 app = new_app()
-YOUNG_OBJECTS = 500_000  # a line of 20,000 bundles makes 20,000 lists: the collector need not look at each of them
+YOUNG_OBJECTS = 500_000  # a line of 20,000 bundles makes 20,000 lists, which the collector need not scan
 
-Strategy = Annotated[str | None, typer.Option("--strategy", help="The one that decides; else rounds.strategy.")]
-NoSplit = Annotated[bool, typer.Option("--no-split", help="Split nothing.")]
+Strategy = Annotated[str | None, typer.Option("--strategy", help="The strategy in charge; by default rounds.strategy.")]
+NoSplit = Annotated[bool, typer.Option("--no-split", help="Do not split bundles.")]
 
 
 @app.command()
-@told
+@exit_on_error
 def decide(
     strategy: Strategy = None, conf: Conf = None, profile: Profile = None, sets: Sets = None, no_split: NoSplit = False
 ) -> None:
-    """Read one JSON object a line from standard input, write one line of decisions for each."""
+    """Read one JSON object per line from standard input; write one line of decisions for each."""
     loaded = settings_of(conf, profile, sets)
     settings = policy_settings(loaded)
     if no_split:
         settings = replace(settings, split=replace(settings.split, enabled=False))
     session = DecideSession(strategy or settings.strategy, settings)
-    typer.echo(f"ballast decide: configuration: {loaded.told}", err=True)  # stdout is the answers' alone
+    typer.echo(f"ballast decide: configuration: {loaded.told}", err=True)  # stdout only carries answers
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS, 20, 20)
     try:
         answer_lines(session, sys.stdin.buffer, sys.stdout, time.perf_counter)
-    except BrokenPipeError:  # nobody reads any more
-        sys.stdout = None  # or its last flush would complain
+    except BrokenPipeError:  # the reader has gone
+        sys.stdout = None  # otherwise its last flush fails
 
 
 def answer_lines(session: DecideSession, lines: BinaryIO, out: TextIO, clock_s: Callable[[], float]) -> None:
-    """Answer every line as it comes, in order."""
+    """Answer every line in order, as it arrives."""
     for raw in iter(lines.readline, b""):
         began_s = clock_s()
         out.write(json.dumps(answer(session, raw, began_s, clock_s), allow_nan=False) + "\n")
@@ -60,7 +60,7 @@ def answer_lines(session: DecideSession, lines: BinaryIO, out: TextIO, clock_s: 
 
 
 def answer(session: DecideSession, raw: bytes, began_s: float, clock_s: Callable[[], float]) -> dict[str, Any]:
-    """The answer to one line. Whatever Ballast refuses about it is the line's error."""
+    """The answer to one line; an invalid line gets an error."""
     try:
         line = parse_line(raw)
         parsed_s = clock_s()
@@ -69,9 +69,9 @@ def answer(session: DecideSession, raw: bytes, began_s: float, clock_s: Callable
         decisions = session.decide(snapshot)
     except BallastError as error:
         return {"error": error.text if isinstance(error, BadRecord) else str(error)}
-    except Exception as error:  # a fault of Ballast's own costs its line, not the stream
+    except Exception as error:  # a bug in Ballast costs this line, not the stream
         return {"error": f"{type(error).__name__}: {error}: this is a fault of ballast decide; please report the line"}
-    document = told_decisions(decisions)
+    document = decision_rows(decisions)
     ended_s = clock_s()
     return {
         **document,
@@ -81,8 +81,8 @@ def answer(session: DecideSession, raw: bytes, began_s: float, clock_s: Callable
     }
 
 
-def told_decisions(decisions: Sequence[Decision]) -> dict[str, list[dict[str, Any]]]:
-    """What is to be done, in order, and what was decided against and why."""
+def decision_rows(decisions: Sequence[Decision]) -> dict[str, list[dict[str, Any]]]:
+    """The decisions to carry out, in order, and the skips."""
     done = [d for d in decisions if d.kind is not DecisionKind.SKIP]
     skips = [d for d in decisions if d.kind is DecisionKind.SKIP]
     return {"decisions": [_row(d) for d in done], "skips": [_row(d) for d in skips]}

@@ -1,4 +1,4 @@
-"""`ballast demo`: a whole cluster on this machine that is skewed, split, extended and shot at, and audited."""
+"""`ballast demo`: runs a whole cluster on this machine: skew, split, new broker, killed broker, a final check."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from controller.cli.options import PROBLEM, USAGE, new_app, terminated_as_interrupted
+from controller.cli.options import PROBLEM, USAGE, interrupt_on_sigterm, new_app
 from controller.domain.errors import BallastError, ConfigError
 from controller.operations.reading import Reader
 from controller.process.clock import wall_ms
@@ -25,27 +25,29 @@ from controller.testbed.demo.screen.view import LiveView
 from controller.testbed.local_cluster import LocalCluster
 
 app = new_app()
-MINUTES = "Each act waits up to a quarter of it, or 45 s. It goes on until the balancer is calm, so it may take longer."
+MINUTES = "Each act waits at most a quarter of it, at least 45 s. The demo ends once the balancer is calm: maybe later."
 
 
 @app.command()
 def demo(
-    brokers: Annotated[int, typer.Option(help="Reference brokers to start with.", min=2, max=50)] = 4,
+    brokers: Annotated[int, typer.Option(help="Number of reference brokers at the start.", min=2, max=50)] = 4,
     minutes: Annotated[float, typer.Option(help=MINUTES, min=1)] = 5.0,
     headless: Annotated[bool, typer.Option("--headless", help="Lines of text instead of the live view.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The summary as one last JSON line.")] = False,
-    folder: Annotated[Path | None, typer.Option("--dir", help="Where everything goes; new for each run.")] = None,
-    sets: Annotated[list[str] | None, typer.Option("--set", help="section.key=value over the demo profile.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as one last JSON line.")] = False,
+    folder: Annotated[Path | None, typer.Option("--dir", help="Folder for all data; by default a new one.")] = None,
+    sets: Annotated[
+        list[str] | None, typer.Option("--set", help="Override a value of the demo profile: section.key=value.")
+    ] = None,
 ) -> None:
-    """Run the main job on embedded defaults and show what it does."""
+    """Run the job with a local Kafka and reference brokers, and show what it does."""
     typed_ms, typed_s = wall_ms(), time.monotonic()
     where = folder or RUN / f"demo-{time.strftime('%Y%m%d-%H%M%S')}"
     console = Console(stderr=as_json)
     drawn = console.is_terminal and not console.is_dumb_terminal and not headless
     screen: Watching = LiveView(console) if drawn else PlainLines(console)
     try:
-        # the screen is closed before anything else is said: the live view would be drawn over it
-        with terminated_as_interrupted(), screen:
+        # the screen closes before anything else is printed, or the live view would overwrite it
+        with interrupt_on_sigterm(), screen:
             figures, asked = _run(where, brokers, minutes, sets or [], screen, typed_ms)
     except (BallastError, OSError) as error:
         usage = isinstance(error, ConfigError)

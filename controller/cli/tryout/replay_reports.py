@@ -1,4 +1,4 @@
-"""`ballast replay-reports FILE`: what would Ballast have decided on this recording?"""
+"""`ballast replay-reports FILE`: shows what Ballast would have decided on a recording."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 
 from controller.cli.evidence_text import kind_text, why_text
 from controller.cli.look.decisions import predicted_text
-from controller.cli.options import PROBLEM, USAGE, new_app, terminated_as_interrupted
+from controller.cli.options import PROBLEM, USAGE, interrupt_on_sigterm, new_app
 from controller.cli.show import emit_table, time_text
 from controller.domain.errors import BallastError, ConfigError
 from controller.process.paths import RUN
@@ -26,16 +26,20 @@ app = new_app()
 @app.command()
 def replay_reports(
     file: Annotated[Path, typer.Argument(help="Recorded load reports of Pulsar brokers, JSON lines.", exists=True)],
-    speed: Annotated[float, typer.Option(help="1 is as recorded; speed changes no decision.", min=0.01)] = 50.0,
-    as_json: Annotated[bool, typer.Option("--json", help="One line a decision, the summary last.")] = False,
+    speed: Annotated[float, typer.Option(help="1: as recorded. The speed does not change decisions.", min=0.01)] = 50.0,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON line per decision, the summary last.")
+    ] = False,
     profile: Annotated[str, typer.Option(help="Configuration profile.")] = "recording",
-    sets: Annotated[list[str] | None, typer.Option("--set", help="section.key=value over the profile.")] = None,
+    sets: Annotated[
+        list[str] | None, typer.Option("--set", help="Override a value of the profile: section.key=value.")
+    ] = None,
     keep: Annotated[Path | None, typer.Option(help="Keep Kafka, tables and logs in this folder.")] = None,
 ) -> None:
-    """Send recorded load reports through Kafka and the whole pipeline, in shadow mode, by record time."""
+    """Send recorded load reports through Kafka and the whole pipeline, in shadow mode and by record time."""
     folder = keep or Path(tempfile.mkdtemp(prefix="replay-", dir=_run_folder()))
     try:
-        result = _replayed(file, folder, profile, sets or [], speed)
+        result = _replay_file(file, folder, profile, sets or [], speed)
     except (BallastError, OSError) as error:
         typer.echo(f"ballast replay-reports: {error}", err=True)
         raise typer.Exit(USAGE if isinstance(error, ConfigError) else PROBLEM) from None
@@ -45,10 +49,10 @@ def replay_reports(
     _print(result, as_json)
 
 
-def _replayed(file: Path, folder: Path, profile: str, sets: list[str], speed: float) -> ReplayResult:
+def _replay_file(file: Path, folder: Path, profile: str, sets: list[str], speed: float) -> ReplayResult:
     records = read_recording(file)
     with (
-        terminated_as_interrupted(),
+        interrupt_on_sigterm(),
         ReplayProgress() as progress,
         LocalCluster(folder, profile=profile, overrides=sets, replay=True, tell=progress.doing) as cluster,
     ):

@@ -1,7 +1,7 @@
-"""`ballast sim FILE…`: carry out scenario files in the load simulator; what differs from them is printed.
+"""`ballast sim FILE…`: runs scenario files in the load simulator and prints differences from their results.
 
-No cluster, no Kafka, no tables: the real step and the real strategies on simulated brokers. Results that a file does
-not have yet are printed. Exit code 1 when an assertion fails or a result is not what its file says.
+No cluster, no Kafka, no tables: the real step and the real strategies run on simulated brokers. Results that a file
+does not contain yet are printed. Exit code 1 if an assertion fails or a result differs from that in the file.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from controller.cli.options import PROBLEM, new_app, told
+from controller.cli.options import PROBLEM, exit_on_error, new_app
 from controller.config.sources import ENV_CONF
 from controller.domain.errors import ConfigError
 from controller.process.plugins import use_installed_strategies
@@ -22,15 +22,15 @@ from controller.sim.scenario.file import Result, run_file
 app = new_app()
 
 Files = Annotated[list[Path], typer.Argument(help="Scenario files, or folders of them (*.txt).", show_default=False)]
-Rewrite = Annotated[bool, typer.Option("--rewrite", help="Write the results into the files in place of the old ones.")]
-Strategy = Annotated[str | None, typer.Option("--strategy", help="In place of the strategies that the files name.")]
-Plots = Annotated[Path | None, typer.Option("--plots", help="Folder for pictures of every run.", show_default=False)]
+Rewrite = Annotated[bool, typer.Option("--rewrite", help="Replace the results in the files.")]
+Strategy = Annotated[str | None, typer.Option("--strategy", help="Use this strategy instead of those in the files.")]
+Plots = Annotated[Path | None, typer.Option("--plots", help="Folder for plots of every run.", show_default=False)]
 
 
 @app.command()
-@told
+@exit_on_error
 def sim(files: Files, rewrite: Rewrite = False, strategy: Strategy = None, plots: Plots = None) -> None:
-    """Carry out scenario files (docs/simulator.md); print results, or what differs from those that the files have."""
+    """Run scenario files (docs/simulator.md); print results that are new or differ from those in the files."""
     if rewrite and strategy is not None:
         raise ConfigError(f"--rewrite would write the results of --strategy {strategy} into files of another strategy")
     use_installed_strategies()
@@ -41,7 +41,7 @@ def sim(files: Files, rewrite: Rewrite = False, strategy: Strategy = None, plots
             _draw(result, path, plots)
         if rewrite:
             path.write_text(result.text)
-        problems += _told(result, rewrite, strategy)
+        problems += _print_result(result, rewrite, strategy)
     unread = f" ({ENV_CONF} is not read)" if os.environ.get(ENV_CONF) else ""
     typer.echo(f"ballast sim: configuration: defaults, and what each file says{unread}", err=True)
     if problems:
@@ -49,7 +49,7 @@ def sim(files: Files, rewrite: Rewrite = False, strategy: Strategy = None, plots
 
 
 def scenario_files(paths: Sequence[Path]) -> list[Path]:
-    """The files, and those of folders by name. Raises ConfigError for a path that is not there or holds none."""
+    """The files, and those in folders, sorted by name. Raises ConfigError for a missing path or an empty folder."""
     found: list[Path] = []
     for path in paths:
         if path.is_dir():
@@ -64,12 +64,12 @@ def scenario_files(paths: Sequence[Path]) -> list[Path]:
     return found
 
 
-def _told(result: Result, rewrite: bool, strategy: str | None) -> int:
-    """Print what came of a file; returns how many problems it has."""
+def _print_result(result: Result, rewrite: bool, strategy: str | None) -> int:
+    """Print the result of a file; return how many problems it has."""
     if not result.outcomes:
         typer.echo(f"{result.name}: nothing was carried out: it has no eval")
         return 1
-    if strategy is not None:  # another strategy gives other figures: they are the answer
+    if strategy is not None:  # another strategy gives other figures, which are the answer
         typer.echo(result.text, nl=False)
         return len(result.failures)
     differences = () if rewrite else result.differences

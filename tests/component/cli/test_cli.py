@@ -27,7 +27,7 @@ from controller.cli.evidence_text import evidence_lines, kind_text, reason_text
 from controller.cli.look.brokers import _state_text
 from controller.cli.look.status import round_text
 from controller.cli.main import COMMANDS, main
-from controller.cli.show import duration_text, packed, percent_text, rate_text, time_text
+from controller.cli.show import duration_text, pack_rows, percent_text, rate_text, time_text
 from controller.domain.decision import Reason
 from controller.domain.entries import Kind
 from controller.domain.events import BrokerEvent
@@ -411,7 +411,7 @@ def test_a_narrow_terminal_gets_rows_of_named_values() -> None:
     names = ("bundle", "state", "owner", "to", "messages")
     bundle = "shop/orders/0x00000000_0x20000000"
     rows = [(bundle, "owned", "broker-1.example:8080", None, "12 /s"), (bundle, "free", None, "", None)]
-    assert list(packed(names, rows, 40)) == [
+    assert list(pack_rows(names, rows, 40)) == [
         bundle,
         "  state owned",
         "  owner broker-1.example:8080",
@@ -419,7 +419,7 @@ def test_a_narrow_terminal_gets_rows_of_named_values() -> None:
         bundle,
         "  state free",
     ]
-    assert list(packed(names, rows[:1], 80))[1:] == ["  state owned  owner broker-1.example:8080  messages 12 /s"]
+    assert list(pack_rows(names, rows[:1], 80))[1:] == ["  state owned  owner broker-1.example:8080  messages 12 /s"]
 
 
 @pytest.mark.parametrize(

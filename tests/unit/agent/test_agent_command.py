@@ -23,13 +23,13 @@ from controller.bus.consumer import Record
 from controller.cli.main import main
 from controller.cli.run import agent as cmd_agent
 from controller.cli.run.agent import (
-    _kafka_answers,
+    _wait_for_kafka,
     advertised_host,
     capacity_of,
     host_of,
+    make_split_watch,
     options_of,
     parse_capacity,
-    split_watch,
 )
 from controller.config.load import load_settings
 from controller.config.settings import Settings
@@ -65,8 +65,8 @@ def test_clients_are_never_told_a_wildcard_address() -> None:
 
 @pytest.mark.covers("split-switch")
 def test_splits_are_proposed_only_when_switched_on() -> None:
-    assert split_watch(settings()) is not None
-    assert split_watch(settings("loadBalancerAutoBundleSplitEnabled=false")) is None
+    assert make_split_watch(settings()) is not None
+    assert make_split_watch(settings("loadBalancerAutoBundleSplitEnabled=false")) is None
 
 
 def test_capacity_comes_from_the_configuration_and_options_win() -> None:
@@ -118,7 +118,7 @@ def test_without_a_kafka_one_line_says_so_until_it_answers(monkeypatch: pytest.M
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{listener.getsockname()[1]}"
-        asyncio.run(_kafka_answers(settings(f"kafka.bootstrap_servers={address}")))
+        asyncio.run(_wait_for_kafka(settings(f"kafka.bootstrap_servers={address}")))
     (line,) = said
     assert line.startswith(f"waiting for Kafka: no Kafka answers at {address}")
     assert tried == 60

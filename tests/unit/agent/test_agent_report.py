@@ -23,7 +23,7 @@ from controller.agent.reports.split_proposals import AGAIN_AFTER, SplitWatch, bo
 from controller.brokers.host_load import HostLoad, cpu_limit_pct, nic_limit_bytes_per_s
 from controller.brokers.memory import MemoryFences, MemoryRuntime
 from controller.brokers.runtime import BundleStats, LoadSample
-from controller.cli.run.agent import options_of, parse_capacity, split_watch
+from controller.cli.run.agent import make_split_watch, options_of, parse_capacity
 from controller.config.load import load_settings
 from controller.domain.decision import Reason
 from controller.domain.errors import ConfigError
@@ -213,12 +213,12 @@ def test_configuration_reaches_the_agent() -> None:
 @pytest.mark.parametrize("enabled", [True, False])
 def test_split_switch(enabled: bool) -> None:
     settings = load_settings(None, "local", [f"split.enabled={str(enabled).lower()}"], {})
-    assert (split_watch(settings) is not None) is enabled
+    assert (make_split_watch(settings) is not None) is enabled
 
 
 @pytest.mark.covers("split-max-msg-rate")
 def test_split_limits_of_the_configuration_are_used() -> None:
-    watch = split_watch(load_settings(None, "local", (), {}))
+    watch = make_split_watch(load_settings(None, "local", (), {}))
     assert watch is not None
     busy = {WHOLE: BundleStats(msg_rate_in=20_000, msg_rate_out=20_000, topics=4)}
     assert watch.observe(busy) == []

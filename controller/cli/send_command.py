@@ -1,4 +1,4 @@
-"""Sending one operator's command and telling what the journal answered. Exit code 1 when it was rejected."""
+"""Sends an operator's command and prints the journal's answer. Exit code 1 if the command was rejected."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from controller.operations.operator import Operator, Outcome
 from controller.operations.reading import Reader
 
 ANSWER_S = 30.0
-READ_MS = 10_000  # of the record that says whose topics these are
+READ_MS = 10_000  # longest wait for the record that says whose topics these are
 
 
-class NotTheirs(BallastError):
-    """Raised for a command to topics that another journal has."""
+class ForeignTopics(BallastError):
+    """Raised for a command to topics that belong to another journal."""
 
 
 def carry_out(
@@ -37,13 +37,13 @@ def carry_out(
     timeout_s: float,
     args: Mapping[str, Any],
 ) -> None:
-    """Send the command, wait for the answer, print it. Raises KafkaUnavailable, NoAnswer, typer.Exit on a rejection."""
-    tell(answer_to(settings_of(conf, profile, sets), kind, why, timeout_s, args), kind, as_json)
+    """Send a command, wait for the answer, print it. Raises KafkaUnavailable, NoAnswer; typer.Exit if rejected."""
+    print_outcome(send_and_wait(settings_of(conf, profile, sets), kind, why, timeout_s, args), kind, as_json)
 
 
-def answer_to(settings: Settings, kind: str, why: str, timeout_s: float, args: Mapping[str, Any]) -> Outcome:
-    """Send the command, wait for the answer. Raises KafkaUnavailable, NotTheirs, NoAnswer."""
-    Reader(settings)  # without tables nobody could answer: say that first
+def send_and_wait(settings: Settings, kind: str, why: str, timeout_s: float, args: Mapping[str, Any]) -> Outcome:
+    """Send a command and wait for the answer. Raises KafkaUnavailable, ForeignTopics, NoAnswer."""
+    Reader(settings)  # fails early without tables, as nothing could answer
     check_reachable(settings.kafka.bootstrap_servers)
     with Operator(settings) as operator:
         refuse_if_foreign(settings, operator.follower.state.journal_id)
@@ -51,13 +51,15 @@ def answer_to(settings: Settings, kind: str, why: str, timeout_s: float, args: M
 
 
 def refuse_if_foreign(settings: Settings, ours: str | None) -> None:
-    """Raise NotTheirs when the topics are another journal's, by what their owner's record says: whoever reads
-    commands there would ignore this one, and nobody else may."""
+    """Raise ForeignTopics if the topics belong to another journal, according to the record of their owner.
+
+    That journal's controller would ignore the command, and no other controller may read it.
+    """
     kafka = settings.kafka
     topic = TopicNames(kafka.topic_prefix).owner
     owner = newest_owner(kafka.bootstrap_servers, topic, kafka.client, READ_MS)
     if owner is not None and is_foreign(ours, owner.journal_id):
-        raise NotTheirs(
+        raise ForeignTopics(
             f"nothing was sent: the topics{kafka.topic_prefix and f' {kafka.topic_prefix}*'} at "
             f"{kafka.bootstrap_servers} are those of {owner.text}, the tables at {settings.tables.root} are journal "
             f"{ours}: name the tables that are meant with --conf FILE or --set tables.root=PATH, or another "
@@ -65,8 +67,8 @@ def refuse_if_foreign(settings: Settings, ours: str | None) -> None:
         )
 
 
-def tell(outcome: Outcome, kind: str, as_json: bool, more: Mapping[str, Any] | None = None) -> None:
-    """Print an outcome; ends with exit code 1 when the command was rejected. `more` is added to the JSON document."""
+def print_outcome(outcome: Outcome, kind: str, as_json: bool, more: Mapping[str, Any] | None = None) -> None:
+    """Print an outcome; exit with code 1 if the command was rejected. `more` is added to the JSON document."""
     if as_json:
         emit_json(
             {
