@@ -1,4 +1,4 @@
-"""Measuring Ballast, and the pages that are made of what was measured. `python -m benchmarks [NAME…]`
+"""Benchmarks of Ballast, and the pages generated from their results. `python -m benchmarks [NAME…]`
 
-In: a built project. Out: files in `benchmarks/results/`, tables in `docs/`. May import everything but tests.
+In: a built project. Out: files in `benchmarks/results/`, tables in `docs/`. May import everything except tests.
 """

@@ -1,7 +1,7 @@
-"""`python -m benchmarks [NAME…]`: run all or the named benchmarks, print their figures, write benchmarks/results/.
+"""`python -m benchmarks [NAME…]`: runs all or the named benchmarks, prints their figures, writes benchmarks/results/.
 
-Exit code 1 when a run broke an invariant or could not be made; with `--strict` also when a target was missed.
-`--quick` runs a small version to see that everything works; its figures are printed and not kept.
+Exit code 1 if a run broke an invariant or failed; with `--strict` also if it missed a target. `--quick` runs a small
+version to check that everything works; it prints its figures but does not store them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from controller.process.paths import RUN
 
 
 def _round(folder: Path, quick: bool) -> Result:
-    """The round's own program measures and grows; here it gets its place among the others."""
+    """Measure rounds by size, as the program `benchmarks.measure.policy.round` does."""
     rows = [round_bench.measure(*size) for size in (round_bench.SIZES[:1] if quick else round_bench.SIZES)]
     for before, row in zip([None, *rows], rows, strict=False):
         row["growth"] = round(row["moving_ms"] / before["moving_ms"], 2) if before else None
@@ -54,9 +54,9 @@ BENCHMARKS: dict[str, Callable[[Path, bool], Result]] = {
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run, one after the other; the exit code."""
+    """Run the benchmarks one after another; return the exit code."""
     given = _arguments(argv)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the cluster's processes are ended on the way out
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # unwinding stops the cluster's processes
     worst = 0
     for name in given.names or BENCHMARKS:
         folder = (given.dir or RUN) / f"bench-{name}-{time.strftime('%Y%m%d-%H%M%S')}"
@@ -84,11 +84,11 @@ def _show(result: Result, quick: bool) -> None:
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure Ballast on this machine.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}; none: all")
-    parser.add_argument("--quick", action="store_true", help="small sanity runs; figures are not kept")
-    parser.add_argument("--strict", action="store_true", help="exit code 1 when a target is missed")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of {', '.join(BENCHMARKS)}; default: all")
+    parser.add_argument("--quick", action="store_true", help="small sanity runs; figures are not stored")
+    parser.add_argument("--strict", action="store_true", help="exit code 1 if a target is missed")
     parser.add_argument("--keep", action="store_true", help="keep the run's folder: tables, logs, store")
-    parser.add_argument("--dir", type=Path, help=f"where runs go (default {RUN})")
+    parser.add_argument("--dir", type=Path, help=f"parent folder of the runs (default {RUN})")
     given = parser.parse_args(argv)
     unknown = sorted(set(given.names) - set(BENCHMARKS))
     if unknown:

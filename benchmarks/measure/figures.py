@@ -1,6 +1,6 @@
-"""Where benchmark figures go: one JSON file a benchmark in benchmarks/results/, with what they were measured on.
+"""Stores benchmark figures: one JSON file per benchmark in benchmarks/results/, with the machine they were taken on.
 
-Percentiles are nearest-rank. A file holds the newest run only; history is the repository's.
+Percentiles are nearest-rank. A file only holds the newest run; the repository keeps the history.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PACKAGES = ("numpy", "pyarrow", "deltalake", "pyspark", "kafka-python")
 
 
 def machine() -> dict[str, Any]:
-    """What the figures depend on: cores, memory, system, versions. No host name."""
+    """What figures depend on: cores, memory, system, versions. No host name."""
     return {
         "cpu": _cpu_model(),
         "cores": psutil.cpu_count(logical=False),
@@ -38,7 +38,7 @@ def machine() -> dict[str, Any]:
 
 
 def write(name: str, figures: Mapping[str, Any], directory: Path = RESULTS) -> Path:
-    """Write `<name>.json`: the figures, the machine, the time of the run. Returns the path."""
+    """Write `<name>.json` with the figures, the machine and the time; return the path."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{name}.json"
     taken_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
@@ -50,7 +50,7 @@ def write(name: str, figures: Mapping[str, Any], directory: Path = RESULTS) -> P
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The smallest value that at least `percent` of all do not exceed; raises ValueError without values."""
+    """The smallest value that at least `percent` of the values do not exceed. Raises ValueError without values."""
     if not values:
         raise ValueError("no values to take a percentile of: did the benchmark measure anything?")
     ordered = sorted(values)
@@ -59,8 +59,8 @@ def percentile(values: Sequence[float], percent: float) -> float:
 
 def summary(values: Sequence[float], digits: int = 3) -> dict[str, float]:
     """count, min, p50, p90, p99 and max."""
-    shown = {"min": min(values), "max": max(values)} | {f"p{p}": percentile(values, p) for p in (50, 90, 99)}
-    return {"count": len(values)} | {name: round(value, digits) for name, value in sorted(shown.items())}
+    figures = {"min": min(values), "max": max(values)} | {f"p{p}": percentile(values, p) for p in (50, 90, 99)}
+    return {"count": len(values)} | {name: round(value, digits) for name, value in sorted(figures.items())}
 
 
 def _version(package: str) -> str | None:

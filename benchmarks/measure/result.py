@@ -1,7 +1,7 @@
-"""What a benchmark returns: figures, the targets they are held against, and what must not have happened.
+"""The result of a benchmark: figures, their targets, and broken invariants.
 
-A missed target is said and stored; a broken invariant (lost, doubled or reordered messages) makes the run worthless,
-whatever its times were.
+A missed target is reported and stored. A broken invariant (lost, duplicated or reordered messages) invalidates the run,
+however good its times are.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from controller.domain.errors import BallastError
 
 
 class NotMeasured(BallastError):
-    """Raised when a benchmark did not see what it was to measure."""
+    """Raised when a benchmark could not observe what it measures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Target:
     unit: str
 
     def measured(self, figures: Mapping[str, Any]) -> float | None:
-        """The figure, None when the run did not get to see it; raises KeyError when it is not among the figures."""
+        """The figure; None if the run did not observe it. Raises KeyError if there is no such figure."""
         value: Any = figures
         for part in self.path.split("."):
             if not isinstance(value, Mapping) or part not in value:
@@ -35,14 +35,14 @@ class Target:
         return None if value is None else float(value)
 
     def reached(self, figures: Mapping[str, Any]) -> bool:
-        """Whether the figure was seen and is at most the limit."""
+        """Whether the figure was observed and does not exceed the limit."""
         value = self.measured(figures)
         return value is not None and value <= self.limit
 
 
 @dataclass(slots=True)
 class Result:
-    """One benchmark's outcome. `broken` lists what makes its times worthless."""
+    """The result of one benchmark. `broken` lists what invalidates its times."""
 
     name: str
     figures: dict[str, Any]
@@ -51,11 +51,11 @@ class Result:
 
     @property
     def reached(self) -> bool:
-        """Whether every target was reached by a run that counts."""
+        """Whether a valid run reached every target."""
         return not self.broken and all(t.reached(self.figures) for t in self.targets)
 
     def document(self) -> dict[str, Any]:
-        """The figures as stored, with targets and verdicts beside them."""
+        """The document to store: figures, targets and verdicts."""
         return {
             **self.figures,
             "targets": [
@@ -72,21 +72,21 @@ class Result:
         }
 
     def lines(self) -> list[str]:
-        """For the terminal: every figure, then every target."""
-        shown = [f"{self.name}: {path} = {value}" for path, value in flattened(self.figures)]
+        """Lines for the terminal: every figure, then every target."""
+        lines = [f"{self.name}: {path} = {value}" for path, value in flatten(self.figures)]
         for t in self.targets:
             verdict = "reached" if t.reached(self.figures) else "MISSED"
-            shown.append(f"{self.name}: {t.path} {t.measured(self.figures)} {t.unit}, limit {t.limit:g}: {verdict}")
-        return shown + [f"{self.name}: BROKEN: {text}" for text in self.broken]
+            lines.append(f"{self.name}: {t.path} {t.measured(self.figures)} {t.unit}, limit {t.limit:g}: {verdict}")
+        return lines + [f"{self.name}: BROKEN: {text}" for text in self.broken]
 
 
-def flattened(figures: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    """Leaves by dotted path. Groups of plain numbers stay on one line."""
+def flatten(figures: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """The leaves, by dotted path. Groups of plain numbers stay on one line."""
     rows: list[tuple[str, Any]] = []
     for name, value in figures.items():
         path = f"{prefix}{name}"
         if isinstance(value, Mapping) and any(isinstance(v, Mapping | list) for v in value.values()):
-            rows += flattened(value, f"{path}.")
+            rows += flatten(value, f"{path}.")
         elif isinstance(value, Mapping):
             rows.append((path, " ".join(f"{k}={v}" for k, v in value.items())))
         else:

@@ -1,9 +1,9 @@
-"""One run: load, reports, rounds and ownership together, tick by tick, from a seed.
+"""Simulates one run: load, reports, rounds and ownership together, tick by tick, from a seed.
 
-A tick is the time between two load reports. In each: faults that are due begin or end; the ownership simulation runs
-as long as anything is under way; the topics' load falls on whoever serves them; brokers report; when a round is due,
-the real round decides on what was reported, and its result goes to the real step, as the round worker's would. The
-invariants of `invariants.py` and `round_invariants.py` hold in every run, or it raises InvariantBroken.
+A tick is the time between two load reports. In each tick, faults begin and end; the ownership simulation runs while
+anything is in progress; brokers carry the load of their topics and report it; when a round is due, the real round
+decides on the reports, and the real step processes its result. The invariants of `invariants.py` and
+`round_invariants.py` hold in every run; a violation raises InvariantBroken.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from controller.domain.settings.policy import ControlSettings, PolicySettings
 from controller.domain.state import LIVE
 from controller.policy.round import RoundInputs, run_with_challengers
 from controller.policy.strategies import get
+from controller.sim.fault_injection import FaultInjector
 from controller.sim.figures import Figures, Track, figures_of
 from controller.sim.load.move_cost import Arrival, ReconnectStorms
 from controller.sim.load.reports import Reports
@@ -30,17 +31,15 @@ from controller.sim.load.world import NOBODY, LoadWorld, Moment
 from controller.sim.ownership.load_cluster import AXIS_MS, LoadCluster
 from controller.sim.placement_check import check_placement, domain_gap, misplaced
 from controller.sim.round_invariants import check_grace, check_replay, check_round
-from controller.sim.scenario import faults
-from controller.sim.scenario.faults import Fault, Turn, timeline
 from controller.sim.scenario.scenario import Scenario, check
 
-PATIENCE_MS = 300_000  # for the cluster to come up
-REPLAYED_EVERY = 10  # rounds without moves whose replay is checked; those with moves all are
+PATIENCE_MS = 300_000  # until the cluster is up
+REPLAYED_EVERY = 10  # of rounds without moves, every tenth is replayed; rounds with moves all are
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """What a run gave: the figures, and the series behind them."""
+    """The result of a run: its figures, and the series behind them."""
 
     scenario: Scenario
     seed: int
@@ -50,12 +49,12 @@ class Outcome:
 
 
 def simulate(scenario: Scenario, seed: int) -> Outcome:
-    """Run the scenario. Raises InvariantBroken, and ConfigError for a scenario that contradicts itself."""
+    """Run the scenario. Raises InvariantBroken, or ConfigError if the scenario contradicts itself."""
     return Simulation(scenario, seed).run()
 
 
 class Simulation:
-    """A run in the making."""
+    """One run of a scenario."""
 
     def __init__(self, scenario: Scenario, seed: int) -> None:
         check(scenario)
@@ -81,19 +80,18 @@ class Simulation:
         self.track = Track(self.tick_ms)
         self.time_ms = 0
         self.rounds = 0
-        self._silent: set[str] = set()
-        self._turns: list[Turn] = timeline(scenario.faults)
+        self.faults = FaultInjector(scenario, self.cluster, self.world)
         self._orders = sorted(scenario.orders, key=lambda order: order.at_ms)
         self._ring: TopicMap | None = None
         self._owner: tuple[int, Ints] | None = None  # (cluster.changes, [N])
 
     def run(self) -> Outcome:
-        """The whole run, from the first broker's start to the settled end."""
+        """Run from the start of the first broker until everything has settled."""
         self._begin()
         for time_ms in range(0, self.scenario.duration_ms + 1, self.tick_ms):
             self.time_ms = time_ms
             self._tick()
-        # whoever was still moving arrives; faults end, and all must be served again (I6, I4)
+        # moves complete, faults end, and every bundle must be served again (I6, I4)
         self.cluster.settle()
         check_grace(self.track.moves, self.scenario.policy.shed.grace_period_ms)
         return Outcome(self.scenario, self.seed, self._figures(), self.track, tuple(self.world.brokers))
@@ -103,7 +101,7 @@ class Simulation:
     def _begin(self) -> None:
         cluster, spec = self.cluster, self.scenario.cluster
         for number in range(spec.brokers):
-            self._join(f"b{number + 1}", *spec.machine(number))
+            self.faults.join(f"b{number + 1}", *spec.machine(number))
         self._wait(lambda: len(cluster.state.sessions) == spec.brokers, "brokers to register")
         for namespace, count in namespaces_of(self.scenario.load).items():
             cluster.command("create_namespace", namespace=namespace, bundles=count)
@@ -117,12 +115,8 @@ class Simulation:
         self._place()
         cluster.begin_metering()
 
-    def _join(self, broker: str, cores: float, nic_bytes_per_s: float) -> None:
-        self.world.add(broker, cores, nic_bytes_per_s)
-        self.cluster.start(broker)
-
     def _place(self) -> None:
-        """Bring the bundles where the scenario wants them to begin, by operators' commands."""
+        """Move the bundles to their initial brokers, by operators' commands."""
         spec = self.scenario.cluster
         if spec.place == "spread":
             return
@@ -150,8 +144,7 @@ class Simulation:
     # ------------------------------------------------------------ a tick
 
     def _tick(self) -> None:
-        while self._turns and self._turns[0].at_ms <= self.time_ms:
-            self._turn(self._turns.pop(0))
+        self.faults.advance(self.time_ms)
         while self._orders and self._orders[0].at_ms <= self.time_ms:
             order = self._orders.pop(0)
             self.cluster.command(order.kind, **order.arguments)
@@ -166,7 +159,7 @@ class Simulation:
             self._round()
 
     def _carry(self) -> tuple[Moment, TopicMap]:
-        """The load of this tick on whoever serves it."""
+        """Put the load of this tick on the brokers that serve it."""
         rings = self.cluster.state.namespaces
         if self._ring is None or not self._ring.still_holds(rings):
             self._ring, self._owner = TopicMap(self.workload.topics, rings), None
@@ -188,27 +181,27 @@ class Simulation:
         return self.world.carry(self.workload.at(self.time_ms), ring, self._owner[1], greeting), ring
 
     def _halves(self, bundle: Bundle, boundary: int) -> dict[str, float]:
-        """What the broker that splits the bundle would say of it now."""
+        """What the owner of the bundle would measure of its halves now."""
         return halves_of(self.workload.topics, self.workload.at(self.time_ms).msg_in, bundle, boundary)
 
     def _members(self) -> np.ndarray:
-        """[B] living brokers that are not leaving."""
+        """[B] whether the broker is alive and not leaving or drained."""
         state = self.cluster.state
         members = {b.id for b in state.live_brokers() if not b.leaving and not b.drained}
         return np.array([b in members and self.cluster.process_of(b) is not None for b in self.world.brokers])
 
     def _reporters(self) -> Ints:
-        """[B] the incarnation of the process that reports now, 0 for none."""
+        """[B] the incarnation of the process that reports now, 0 if none does."""
         result = np.zeros(len(self.world.brokers), np.int64)
         for at, broker in enumerate(self.world.brokers):
             agent = self.cluster.process_of(broker)
             able = agent is not None and agent.registered and not self.cluster.kafka_cut(broker)
-            if agent is not None and able and broker not in self._silent:
+            if agent is not None and able and broker not in self.faults.silent:
                 result[at] = agent.session.incarnation
         return result
 
     def _round(self) -> None:
-        """Decide on what was reported and hand the result to the step."""
+        """Run a round on the reports and pass its result to the step."""
         at_ms = AXIS_MS + self.time_ms
         state = self.cluster.state
         brokers, bundles = self.reports.rolling(at_ms, self.world.brokers)
@@ -223,58 +216,6 @@ class Simulation:
                 check_replay(result)
             self.cluster.pending.append(RoundFinished(result))
         self.rounds += 1
-
-    # ------------------------------------------------------------ faults
-
-    def _turn(self, turn: Turn) -> None:
-        fault = turn.fault
-        begin = {
-            faults.CRASH: self._crash,
-            faults.LEAVE: self._leave,
-            faults.JOIN: self._newcomer,
-            faults.SLOW: lambda fault: self._slow(fault.broker, fault.factor),
-            faults.SILENT: lambda fault: self._silent.add(fault.broker),
-            faults.LAG: lambda fault: self._lag(fault, True),
-            faults.CUT: lambda fault: self.cluster.cut.update({fault.broker: self.cluster.now_ms + fault.for_ms}),
-            faults.RESTART: lambda fault: self.cluster.restart_controller(),
-        }
-        end: dict[str, Callable[[Fault], object]] = {
-            faults.CRASH: lambda fault: self.cluster.start(fault.broker),
-            faults.LEAVE: lambda fault: self.cluster.start(fault.broker),
-            faults.JOIN: self._leave,
-            faults.SLOW: lambda fault: self._slow(fault.broker, 1.0),
-            faults.SILENT: lambda fault: self._silent.discard(fault.broker),
-            faults.LAG: lambda fault: self._lag(fault, False),
-        }
-        action = (begin if turn.begins else end).get(fault.kind)
-        if action is not None:
-            action(fault)
-
-    def _newcomer(self, fault: Fault) -> None:
-        """With cores of its own it gets as much more bandwidth; else it is like the first broker."""
-        cores, nic_bytes_per_s = self.scenario.cluster.machine(0)
-        grown = (fault.cores or cores) / cores
-        self._join(fault.broker, cores * grown, nic_bytes_per_s * grown)
-
-    def _crash(self, fault: Fault) -> None:
-        agent = self.cluster.process_of(fault.broker)
-        if agent is None:
-            raise ConfigError(f"fault crash of {fault.broker} at {fault.at_ms} ms: it does not run then")
-        agent.crash()
-
-    def _leave(self, fault: Fault) -> None:
-        agent = self.cluster.process_of(fault.broker)
-        if agent is None:
-            raise ConfigError(f"fault leave of {fault.broker} at {fault.at_ms} ms: it does not run then")
-        agent.leave()
-
-    def _lag(self, fault: Fault, begins: bool) -> None:
-        agent = self.cluster.process_of(fault.broker)
-        if agent is not None:  # else it died meanwhile
-            agent.reads_journal = not begins
-
-    def _slow(self, broker: str, factor: float) -> None:
-        self.world.slow[self.world.brokers.index(broker)] = factor
 
     # ------------------------------------------------------------ the end
 
@@ -299,5 +240,5 @@ class Simulation:
 
 
 def _most_moves(settings: PolicySettings, brokers: int) -> int:
-    """The budget of a round: of all that there are, the largest (a strategy may bring its own)."""
+    """The largest budget that any strategy gives a round."""
     return max(settings.shed.max_moves_per_round, math.ceil(settings.steady.budget * brokers))

@@ -11,10 +11,10 @@ from benchmarks.__main__ import BENCHMARKS, main
 from benchmarks.measure.clients.clients import one_topic_a_bundle
 from benchmarks.measure.clients.failover import Kill, times_of
 from benchmarks.measure.clients.handover import Mover, steps_of
-from benchmarks.measure.clients.skew_to_relief import broken, parse
+from benchmarks.measure.clients.skew_to_relief import parse, problems
 from benchmarks.measure.control.control_stages import Stages, table
 from benchmarks.measure.control.latency_chain import Batch, Chains, profile
-from benchmarks.measure.result import NotMeasured, Result, Target, flattened
+from benchmarks.measure.result import NotMeasured, Result, Target, flatten
 from controller.domain.entries import Entry, Kind
 from controller.domain.ids import Session, topic_hash
 from controller.domain.ownership import Ownership, State
@@ -130,7 +130,7 @@ def test_a_broken_run_reaches_nothing() -> None:
 
 def test_figures_are_flattened_to_groups_of_numbers() -> None:
     figures = {"a": {"b": {"p50": 1, "p99": 2}, "n": 3}, "c": 4}
-    assert flattened(figures) == [("a.b", "p50=1 p99=2"), ("a.n", 3), ("c", 4)]
+    assert flatten(figures) == [("a.b", "p50=1 p99=2"), ("a.n", 3), ("c", 4)]
 
 
 def test_stages_add_up_to_the_trigger() -> None:
@@ -147,7 +147,7 @@ def test_stages_add_up_to_the_trigger() -> None:
 
 def test_stage_clocks_belong_to_the_batch_in_hand() -> None:
     stages = Stages()
-    commit = stages.timed("commit", lambda: None)
+    commit = stages.time_call("commit", lambda: None)
 
     def process(loop: object, collect: object, batch_id: int) -> None:
         assert callable(collect)
@@ -166,8 +166,8 @@ def test_stage_clocks_belong_to_the_batch_in_hand() -> None:
 def test_the_demos_summary_is_its_last_line() -> None:
     figures = parse('noise\n{"skew_to_relief_s": null, "first_transfer_s": 9.5, "invariants": "ok"}\n', "")
     assert figures["first_transfer_s"] == 9.5
-    assert broken(figures, 0) == ["the demo did not see skew_to_relief_s"]
-    assert broken({"skew_to_relief_s": 50, "first_transfer_s": 9.5, "invariants": "I5"}, 1) == [
+    assert problems(figures, 0) == ["the demo did not see skew_to_relief_s"]
+    assert problems({"skew_to_relief_s": 50, "first_transfer_s": 9.5, "invariants": "I5"}, 1) == [
         "the demo ended with 1: I5"
     ]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from controller.process.children import Child
-from controller.testbed.checker.checker import AuditReport, audit
+from controller.testbed.checker.checker import CheckReport, check_store
 from controller.testbed.checker.logs import ClientRecords, Delivery, read_logs, unread
 from controller.testbed.demo.workload import CONSUMER, PRODUCER
 from controller.testbed.local_cluster import LocalCluster
@@ -75,7 +75,7 @@ class Clients:
         consumptions = [c for each in self.records(name).consumed.values() for c in each]
         return sum(e.high - e.low for c in consumptions for e in c.events if isinstance(e, Delivery))
 
-    def finish(self) -> AuditReport:
+    def finish(self) -> CheckReport:
         """Producers stop and get their acknowledgements, readers read the rest, the auditor judges all of it."""
         for child in self.producers:
             assert child.stop(60) == 0, child.last_words()
@@ -84,7 +84,7 @@ class Clients:
             child.terminate()
         for child in self.readers:
             assert child.wait(30) == 0, child.last_words()
-        return audit(self.cluster.folder / "store", self.logs.values(), drained=True)
+        return check_store(self.cluster.folder / "store", self.logs.values(), drained=True)
 
     def _producer_names(self) -> list[str]:
         return [f"producer{number}" for number in range(len(self.producers))]
@@ -102,7 +102,7 @@ def set_rates(producer: Child, rates: Mapping[str, float]) -> None:
         producer.tell(json.dumps({"topic": topic, "rate": rate}))
 
 
-def assert_nothing_lost(report: AuditReport) -> None:
+def assert_nothing_lost(report: CheckReport) -> None:
     """I1 and I5, and that the audit had something to judge."""
     assert report.ok, report.findings
     assert report.messages_written > 0

@@ -20,8 +20,8 @@ from controller.ledger.journal import Journal
 from controller.operations.reading import Reader
 from controller.process.paths import ROOT
 from controller.testbed.demo.figures import rounds_of
-from controller.testbed.demo.screen.events import exchanges_in
-from controller.testbed.demo.screen.summary import worth_asking
+from controller.testbed.demo.screen.events import swaps_in
+from controller.testbed.demo.screen.summary import choose_questions
 from tests.e2e.programs import BALLAST, ballast
 from tests.e2e.waiting import wait_until
 
@@ -87,7 +87,7 @@ def test_its_end_says_what_to_look_at(demo: tuple[dict[str, Any], Path]) -> None
     """`explain` finds what the end of a run suggests, and `status` knows that the run is over."""
     figures, folder = demo
     entries = Journal(figures["tables"]).read_since(0)
-    asked = worth_asking(entries, "", "", exchanges_in(lambda: Reader(load_settings(folder / "ballast.yaml"))))
+    asked = choose_questions(entries, "", "", swaps_in(lambda: Reader(load_settings(folder / "ballast.yaml"))))
     assert asked
     for name, _ in asked:
         told = ballast("explain", name, "--conf", str(folder / "ballast.yaml"))

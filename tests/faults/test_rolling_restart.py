@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.measure.clients.rolling_restart import Plan, measure
+from benchmarks.measure.clients.rolling_restart import Options, measure
 
 pytestmark = [pytest.mark.faults, pytest.mark.e2e, pytest.mark.timeout(900)]
 
 
 def test_a_roll_moves_no_bundle_more_than_twice_and_loses_nothing(tmp_path: Path) -> None:
-    figures, broken = measure(tmp_path, Plan(brokers=4, bundles=12, rolls=1, warm_up_s=3.0, pause_s=1.0))
+    figures, broken = measure(tmp_path, Options(brokers=4, bundles=12, rolls=1, warm_up_s=3.0, pause_s=1.0))
     assert broken == []
     assert figures["moves_a_bundle"]["most"] <= 2
     assert figures["moves"] >= 12 - 3, "every broker that owned something was emptied"

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from benchmarks.measure.control.start_up import measured
+from benchmarks.measure.control.start_up import measure_start
 from benchmarks.measure.figures import write
 from controller.ledger.tables import TableRoot
 from controller.testbed.local_cluster import LocalCluster
@@ -87,7 +87,7 @@ def watch(cluster: LocalCluster, samples: Samples, seconds: float) -> None:
             starts.pop(0)
             root = TableRoot(cluster.settings.tables.root)
             for name in ("agent", "fold"):
-                found = measured(root, name)
+                found = measure_start(root, name)
                 samples.add(f"start_{name}_s", seq, found["seconds"])
         time.sleep(SAMPLE_S)
 

@@ -17,7 +17,7 @@ from controller.bus.topics import TopicNames
 from controller.domain.entries import Kind
 from controller.domain.ownership import State
 from controller.domain.state import ClusterState
-from controller.testbed.demo.workload import HOT_SHARE, TOPICS, Workload, bundle_of, heated, topics_of
+from controller.testbed.demo.workload import HOT_SHARE, TOPICS, Workload, bundle_of, heat_rates, topics_of
 from controller.testbed.local_cluster import LocalCluster
 
 BROKERS = ("broker-1", "broker-2", "broker-3")
@@ -85,7 +85,7 @@ def _skew(cluster: LocalCluster, workload: Workload) -> None:
     reference = cluster.settings.reference
     operations_per_s = HOT_SHARE * reference.cpu_pct / 100 * 1e6 / max(1.0, reference.cpu_us_per_message)
     before = _moved_by_rounds(cluster)
-    workload.set_rates(heated(held, workload.rates, operations_per_s))
+    workload.set_rates(heat_rates(held, workload.rates, operations_per_s))
     cluster.wait_until(lambda _: _moved_by_rounds(cluster) > before, 240, "a move by a round", needs="job")
     workload.set_rates(dict.fromkeys(TOPICS, RATE_PER_S))
 

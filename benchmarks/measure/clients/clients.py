@@ -1,6 +1,6 @@
-"""Clients of the measured topics: one producer process, one reader process, both writing their logs for the auditor.
+"""Clients of the measured topics: one producer process and one reader process, with logs for the checker.
 
-One topic a bundle, so that a bundle's hand-over is one gap in the producer's log.
+There is one topic per bundle, so that the hand-over of a bundle is one gap in the producer's log.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from controller.domain.ids import Bundle, topic_hash
 from controller.domain.ring import initial_bundles, locate
 from controller.process.children import Child
-from controller.testbed.checker.checker import AuditReport, audit
+from controller.testbed.checker.checker import CheckReport, check_store
 from controller.testbed.checker.logs import read_logs, wait_until_read
 from controller.testbed.demo.workload import CONSUMER, PRODUCER
 from controller.testbed.local_cluster import LocalCluster
@@ -21,7 +21,7 @@ PAYLOAD_BYTES = 200
 
 
 def topic_in(bundle: Bundle, ring: tuple[Bundle, ...]) -> str:
-    """A topic whose hash lies in the bundle: the first of `t-0`, `t-1`, … that does."""
+    """The first of the topics `t-0`, `t-1`, … whose hash is in the bundle."""
     for number in range(1_000_000):
         topic = f"persistent://{bundle.namespace}/t-{number}"
         if locate(ring, topic_hash(topic)) == bundle:
@@ -30,13 +30,13 @@ def topic_in(bundle: Bundle, ring: tuple[Bundle, ...]) -> str:
 
 
 def one_topic_a_bundle(namespace: str, bundles: int) -> dict[str, Bundle]:
-    """Topic -> bundle, for a namespace created with that many bundles."""
+    """Topic -> bundle, for a namespace created with `bundles` bundles."""
     ring = tuple(initial_bundles(namespace, bundles))
     return {topic_in(bundle, ring): bundle for bundle in ring}
 
 
 class Clients:
-    """Producer and reader of some topics. Use `start`, `stop`, then `audited`."""
+    """A producer and a reader of some topics. Call `start`, `stop`, then `check`."""
 
     def __init__(self, cluster: LocalCluster, topics: Iterable[str], rate_per_s: float) -> None:
         self.cluster = cluster
@@ -48,7 +48,7 @@ class Clients:
         self._reader: Child | None = None
 
     def start(self) -> None:
-        """The reader first, so that nothing is sent before its subscription exists."""
+        """Start the reader, then the producer, so that nothing is sent before the subscription exists."""
         topics = [word for topic in self.topics for word in ("--topic", topic)]
         named = ["--name", "bench-reader", "--subscription", "audit"]
         self._reader = self._client("reader", CONSUMER, [*named, *topics], self.reader_log)
@@ -56,7 +56,10 @@ class Clients:
         self._producer = self._client("producer", PRODUCER, [*named, *topics], self.producer_log)
 
     def stop(self, drain_s: float = 120.0) -> dict[str, Any]:
-        """The producer waits for its acknowledgements, the reader reads the rest; returns the producer's summary."""
+        """Stop the producer once everything is acknowledged, the reader once it has read everything.
+
+        Return the producer's summary.
+        """
         assert self._producer is not None
         assert self._reader is not None
         self._producer.stop(60)
@@ -66,20 +69,20 @@ class Clients:
         return dict(summaries[-1]) if summaries else {}
 
     def gaps(self) -> list[Mapping[str, Any]]:
-        """Every change of owner as the producer saw it: topic, from, to, cause, gap_ms, at (boot clock, ms)."""
+        """Every change of owner that the producer saw: topic, from, to, cause, gap_ms, at (boot clock, ms)."""
         return list(read_logs([self.producer_log]).gaps)
 
-    def audited(self) -> AuditReport:
-        """What the auditor finds in the store and in the clients' logs. After `stop`."""
-        return audit(self.cluster.folder / "store", [self.producer_log, self.reader_log], drained=True)
+    def check(self) -> CheckReport:
+        """Check the store against the clients' logs. Call after `stop`."""
+        return check_store(self.cluster.folder / "store", [self.producer_log, self.reader_log], drained=True)
 
     def _client(self, name: str, program: tuple[str, ...], more: list[str], log: Path) -> Child:
         lookups = [word for url in self.cluster.lookup_urls() for word in ("--lookup", url)]
         return self.cluster.start(name, [*program, *lookups, *more, "--log", str(log)], stdin=True)
 
 
-def audit_figures(report: AuditReport) -> dict[str, int]:
-    """What of an audit belongs beside a time."""
+def check_figures(report: CheckReport) -> dict[str, int]:
+    """The counts of a check that are stored with the times."""
     return {
         "written": report.messages_written,
         "read": report.messages_read,
@@ -91,6 +94,6 @@ def audit_figures(report: AuditReport) -> dict[str, int]:
     }
 
 
-def broken_by(report: AuditReport) -> list[str]:
-    """Findings that make the run worthless; empty when the invariants held."""
-    return [] if report.ok else (report.findings[:10] or ["the audit failed without a finding"])
+def problems_of(report: CheckReport) -> list[str]:
+    """Findings that invalidate the run; empty if the invariants held."""
+    return [] if report.ok else (report.findings[:10] or ["the check failed without a finding"])

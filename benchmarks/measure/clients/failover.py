@@ -1,8 +1,8 @@
-"""How long a killed broker's bundles are not served. `python -m benchmarks failover`
+"""Measures how long the bundles of a killed broker are not served. `python -m benchmarks failover`
 
-An agent is ended by SIGKILL, again and again (a new one of the same id joins after each); measured from the kill until
-the journal says that every bundle it had is owned elsewhere, and, by the producer, until every topic's next message is
-acknowledged. What a kill may cost: the lease (6 s), the controller's margin (at most 1 s), and 2 s of work.
+Agents are killed with SIGKILL one after another; each is replaced by a new one with the same id. Measured is the time
+from the kill until every bundle is owned elsewhere according to the journal, and until the producer's next message on
+every topic is acknowledged. The limit is the lease (6 s) plus the controller's margin (1 s) plus 2 s of work.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure.clients.clients import Clients, audit_figures, broken_by, one_topic_a_bundle
+from benchmarks.measure.clients.clients import Clients, check_figures, one_topic_a_bundle, problems_of
 from benchmarks.measure.figures import summary
 from benchmarks.measure.result import Result, Target
 from controller.domain.entries import Kind
@@ -30,7 +30,7 @@ TARGETS = [Target("journal_s.max", LIMIT_S, "s"), Target("clients_s.max", LIMIT_
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Options:
     """The size of a run."""
 
     brokers: int = 4
@@ -42,7 +42,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """One SIGKILL: whom, when (boot clock), what it had, when the journal had all of that owned again."""
+    """One SIGKILL: the broker, the time (boot clock), its bundles, and when all of them were owned again."""
 
     broker: str
     at_ms: int
@@ -51,36 +51,36 @@ class Kill:
 
 
 def run(folder: Path, quick: bool = False) -> Result:
-    """Kill and measure, with the whole job running."""
-    plan = Plan(kills=1, warm_up_s=3.0) if quick else Plan()
-    topics = one_topic_a_bundle(NAMESPACE, plan.bundles)
-    names = [f"bench-{i + 1}" for i in range(plan.brokers)]
+    """Measure with the whole job running."""
+    options = Options(kills=1, warm_up_s=3.0) if quick else Options()
+    topics = one_topic_a_bundle(NAMESPACE, options.bundles)
+    names = [f"bench-{i + 1}" for i in range(options.brokers)]
     with LocalCluster(folder, profile="local", overrides=("rounds.mode=shadow",)) as cluster:
         cluster.up(names)
-        cluster.command("create_namespace", namespace=NAMESPACE, bundles=plan.bundles)
-        clients = Clients(cluster, topics, plan.rate_per_s)
+        cluster.command("create_namespace", namespace=NAMESPACE, bundles=options.bundles)
+        clients = Clients(cluster, topics, options.rate_per_s)
         clients.start()
         bundles = [str(b) for b in topics.values()]
         cluster.wait_until(lambda s: all(s.bundles[b].state is State.OWNED for b in bundles), 30, "every bundle served")
-        time.sleep(plan.warm_up_s)
-        kills = [_kill_one(cluster, bundles, plan.warm_up_s) for _ in range(plan.kills)]
+        time.sleep(options.warm_up_s)
+        kills = [_kill_one(cluster, bundles, options.warm_up_s) for _ in range(options.kills)]
         sent = clients.stop()
-        report, gaps = clients.audited(), clients.gaps()
+        report, gaps = clients.check(), clients.gaps()
         ended = [e.reason for e in cluster.entries if e.kind is Kind.SESSION_ENDED]
     journal, seen, unseen = times_of(kills, gaps, {str(bundle): topic for topic, bundle in topics.items()})
     figures = {
-        "brokers": plan.brokers,
-        "bundles": plan.bundles,
-        "messages_per_s_a_topic": plan.rate_per_s,
+        "brokers": options.brokers,
+        "bundles": options.bundles,
+        "messages_per_s_a_topic": options.rate_per_s,
         "kills": len(kills),
         "bundles_a_kill": [len(k.bundles) for k in kills],
         "journal_s": summary(journal, 2),
         "clients_s": summary(seen, 2),
         "sessions_ended_by": dict(Counter(map(str, ended))),
         "unacknowledged": sent.get("unacked"),
-        "audit": audit_figures(report),
+        "audit": check_figures(report),
     }
-    broken = broken_by(report)
+    broken = problems_of(report)
     broken += [f"{topic} was never acknowledged after the kill of its broker" for topic in unseen]
     return Result("failover", figures, TARGETS, broken)
 
@@ -88,10 +88,10 @@ def run(folder: Path, quick: bool = False) -> Result:
 def times_of(
     kills: Iterable[Kill], gaps: Iterable[Mapping[str, Any]], topics: Mapping[str, str]
 ) -> tuple[list[float], list[float], list[str]]:
-    """Seconds from each kill until the journal and, by topic, the producer had it served again; topics never seen.
+    """Seconds from each kill until the bundles are served again: by the journal, by the producer; topics never served.
 
-    `topics`: bundle -> topic. A gap belongs to the kill if it ended after it: its end is counted from the kill, not
-    from the last acknowledgement before it, which is at most one message's interval earlier.
+    `topics`: bundle -> topic. A gap belongs to a kill if it ended after it. It is measured from the kill, not from the
+    last acknowledgement before it, which is at most one sending interval earlier.
     """
     found = sorted(gaps, key=lambda gap: float(gap["at"]))
     journal, seen, unseen = [], [], []

@@ -1,9 +1,8 @@
-"""How long a topic is without an owner when its bundle moves, as its producer sees it. `python -m benchmarks handover`
+"""Measures how long a producer cannot send to a topic while its bundle moves. `python -m benchmarks handover`
 
-Bundles are transferred by command, several at a time, while a producer sends 200 messages/s to each topic and a reader
-reads them; the gap is the time from the last acknowledgement by the old owner to the first by the new one. It is
-measured with the whole job running and with the control query alone, and audited: a run that loses, doubles or
-reorders a message counts for nothing.
+Commands transfer bundles, several at a time, while a producer sends 200 messages/s to each topic and a reader reads
+them. The gap is the time from the old owner's last acknowledgement to the new owner's first. It is measured with the
+whole job and with the control query alone. A run that loses, duplicates or reorders a message is invalid.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure.clients.clients import Clients, audit_figures, broken_by, one_topic_a_bundle
+from benchmarks.measure.clients.clients import Clients, check_figures, one_topic_a_bundle, problems_of
 from benchmarks.measure.figures import summary
 from benchmarks.measure.result import Result, Target
 from controller.domain.entries import Entry, Kind
@@ -32,11 +31,11 @@ TARGETS = [
     Target("control_alone.gap_ms.p50", 25, "ms"),
     Target("control_alone.gap_ms.p99", 150, "ms"),
 ]
-STALLED_S = 60.0  # no transfer ended for so long: something is broken
+STALLED_S = 60.0  # without a finished transfer for this long, something is broken
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Options:
     """The size of a run. `only`: the part of the job that runs, None for all."""
 
     brokers: int = 3
@@ -45,7 +44,7 @@ class Plan:
     transfers: int = 210
     in_flight: int = 2
     pause_s: tuple[float, float] = (0.2, 0.6)  # between two commands
-    rest_s: float = 1.0  # a bundle stays where it is at least so long
+    rest_s: float = 1.0  # minimum time between two moves of a bundle
     warm_up_s: float = 10.0
     only: str | None = None
     seed: int = 11
@@ -53,7 +52,7 @@ class Plan:
 
 @dataclass(slots=True)
 class Mover:
-    """Chooses the next transfer: a bundle that rests, to any other living broker. Pure but for what it is told."""
+    """Chooses the next transfer: a resting bundle, to any other living broker."""
 
     bundles: Sequence[str]
     rest_s: float
@@ -63,12 +62,12 @@ class Mover:
     rested_since_s: dict[str, float] = field(default_factory=dict)
 
     def next(self, state: ClusterState, now_s: float) -> tuple[str, str] | None:
-        """Bundle and target, or None when nothing may be moved now."""
+        """The bundle and its target; None if nothing can be moved now."""
         resting = []
         for name in self.bundles:
             record = state.bundles[name]
             epoch, asked_at_s = self.asked.get(name, (record.epoch, now_s))
-            # A whole transfer may lie between two looks: its epoch tells.
+            # A whole transfer may happen between two calls: the epoch reveals it.
             if record.state is not State.OWNED or record.epoch > epoch or now_s - asked_at_s > STALLED_S:
                 self.rested_since_s.pop(name, None)
                 self.asked.pop(name, None)
@@ -90,53 +89,53 @@ class Mover:
 
 def run(folder: Path, quick: bool = False) -> Result:
     """Measure with the whole job, then with the control query alone."""
-    plan = Plan(transfers=12, warm_up_s=3.0) if quick else Plan()
+    options = Options(transfers=12, warm_up_s=3.0) if quick else Options()
     figures: dict[str, Any] = {}
     broken: list[str] = []
     for name, only in (("with_loads", None), ("control_alone", "control")):
-        figures[name], found = measure(folder / name, replace(plan, only=only))
+        figures[name], found = measure(folder / name, replace(options, only=only))
         broken += [f"{name}: {text}" for text in found]
     return Result("handover", figures, TARGETS, broken)
 
 
-def measure(folder: Path, plan: Plan) -> tuple[dict[str, Any], list[str]]:
+def measure(folder: Path, options: Options) -> tuple[dict[str, Any], list[str]]:
     """One run: its figures, and what broke."""
-    topics = one_topic_a_bundle(NAMESPACE, plan.bundles)
+    topics = one_topic_a_bundle(NAMESPACE, options.bundles)
     with LocalCluster(folder, profile="local", overrides=("rounds.mode=shadow",)) as cluster:
-        cluster.up([f"bench-{i + 1}" for i in range(plan.brokers)], job_only=plan.only)
-        cluster.command("create_namespace", namespace=NAMESPACE, bundles=plan.bundles)
-        clients = Clients(cluster, topics, plan.rate_per_s)
+        cluster.up([f"bench-{i + 1}" for i in range(options.brokers)], job_only=options.only)
+        cluster.command("create_namespace", namespace=NAMESPACE, bundles=options.bundles)
+        clients = Clients(cluster, topics, options.rate_per_s)
         clients.start()
         bundles = [str(b) for b in topics.values()]
         cluster.wait_until(lambda s: all(s.bundles[b].state is State.OWNED for b in bundles), 30, "every bundle served")
-        time.sleep(plan.warm_up_s)
+        time.sleep(options.warm_up_s)
         before = len(transfers_of(cluster.entries))
-        seconds = _transfer(cluster, plan, bundles, before)
+        seconds = _transfer(cluster, options, bundles, before)
         sent = clients.stop()
-        report = clients.audited()
+        report = clients.check()
         gaps = clients.gaps()
         entries = list(cluster.entries)
     transfers = len(transfers_of(entries)) - before
     figures = {
-        "brokers": plan.brokers,
+        "brokers": options.brokers,
         "topics": len(topics),
-        "messages_per_s_a_topic": plan.rate_per_s,
+        "messages_per_s_a_topic": options.rate_per_s,
         "transfers": transfers,
         "seconds": round(seconds, 1),
         "gap_ms": summary([g["gap_ms"] for g in gaps], 1),
         "gaps_by_cause": _counts(str(g["cause"]) for g in gaps),
         "steps_ms": {name: summary(values, 0) for name, values in steps_of(entries).items()},
         "unacknowledged": sent.get("unacked"),
-        "audit": audit_figures(report),
+        "audit": check_figures(report),
     }
-    broken = broken_by(report)
+    broken = problems_of(report)
     if len(gaps) < transfers:
         broken.append(f"{transfers} transfers, but the producer saw only {len(gaps)} changes of owner")
     return figures, broken
 
 
 def steps_of(entries: Sequence[Entry]) -> dict[str, list[float]]:
-    """Milliseconds of each transfer from its command's entry to `releasing` and to `owned`, by the journal's clock."""
+    """Milliseconds from each command's entry to `releasing` and to `owned`, by the journal's clock."""
     steps: dict[str, list[float]] = {"transferring_to_releasing": [], "transferring_to_owned": []}
     began: dict[tuple[str | None, int | None], int] = {}
     for entry in entries:
@@ -152,13 +151,13 @@ def steps_of(entries: Sequence[Entry]) -> dict[str, list[float]]:
     return {name: values for name, values in steps.items() if values}
 
 
-def _transfer(cluster: LocalCluster, plan: Plan, bundles: Sequence[str], before: int) -> float:
-    """Send commands until enough transfers have ended; returns the seconds it took."""
-    dice = random.Random(plan.seed)
-    mover = Mover(bundles, plan.rest_s, plan.in_flight, dice)
+def _transfer(cluster: LocalCluster, options: Options, bundles: Sequence[str], before: int) -> float:
+    """Send commands until enough transfers have ended; return the seconds that took."""
+    dice = random.Random(options.seed)
+    mover = Mover(bundles, options.rest_s, options.in_flight, dice)
     started = last_end = time.monotonic()
     next_at, ended = started, 0
-    while ended < plan.transfers:
+    while ended < options.transfers:
         state, now = cluster.state, time.monotonic()
         found = len(transfers_of(cluster.entries)) - before
         if found > ended:
@@ -170,7 +169,7 @@ def _transfer(cluster: LocalCluster, plan: Plan, bundles: Sequence[str], before:
             bundle, to = choice
             assert cluster.operator is not None
             cluster.operator.send("unload_bundle", {"bundle": bundle, "to": to}, why="benchmark")
-            next_at = now + dice.uniform(*plan.pause_s)
+            next_at = now + dice.uniform(*options.pause_s)
         time.sleep(0.05)
     cluster.wait_until(lambda s: all(s.bundles[b].state is State.OWNED for b in bundles), 30, "the last transfers' end")
     return time.monotonic() - started

@@ -1,9 +1,8 @@
-"""Ten thousand bundles looked up at once, and a failover in the same second. `python -m benchmarks mass_lookups`
+"""Measures a failover during lookups of ten thousand bundles. `python -m benchmarks mass_lookups`
 
-The real job on real Kafka and tables; the brokers are records, not processes. First a broker falls silent by itself,
-then another one while the lookups of 10,000 bundles that nobody ever owned arrive just before its lease ends. Told are
-the seconds from its last word until the journal says that all its bundles are served by others, both times, and the
-seconds until every bundle looked up is owned.
+The job, Kafka and the tables are real; the brokers are simulated. First one broker falls silent, then another one while
+lookups of 10,000 bundles without an owner arrive just before its lease ends. Measured are the seconds from the last
+heartbeat of each broker until others serve all its bundles, and the seconds until every bundle looked up is owned.
 """
 
 from __future__ import annotations
@@ -43,8 +42,8 @@ TARGETS = [
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """The size of a run. Two more brokers than `brokers` own `lost` bundles each, and fall silent."""
+class Options:
+    """The size of a run. In addition to `brokers`, two brokers own `lost` bundles each and fall silent."""
 
     brokers: int = 20
     lost: int = 500
@@ -53,37 +52,37 @@ class Plan:
 
 def run(folder: Path, quick: bool = False) -> Result:
     """One run."""
-    figures, broken = measure(folder, Plan(brokers=4, lost=50, lookups=1_000) if quick else Plan())
+    figures, broken = measure(folder, Options(brokers=4, lost=50, lookups=1_000) if quick else Options())
     return Result("mass_lookups", figures, TARGETS, broken)
 
 
-def measure(folder: Path, plan: Plan) -> tuple[dict[str, Any], list[str]]:
+def measure(folder: Path, options: Options) -> tuple[dict[str, Any], list[str]]:
     """The figures of one run, and what broke."""
     with LocalCluster(folder, profile="local", overrides=("rounds.mode=shadow",)) as cluster:
         cluster.up([], job_only="control")
-        survivors = Fleet(plan.brokers, 1, prefix="live")
+        survivors = Fleet(options.brokers, 1, prefix="live")
         with _speaking(cluster, survivors):
-            alone_s = _failover(cluster, plan, "first")
-            among_s, lookups_s = _failover_among_lookups(cluster, plan)
+            alone_s = _failover(cluster, options, "first")
+            among_s, lookups_s = _failover_among_lookups(cluster, options)
             entries = [e for e in cluster.entries if e.kind is Kind.OWNERSHIP and e.state == State.ASSIGNING.value]
     reasons = Counter((e.batch, e.reason) for e in entries)
     largest = max((n for (_, reason), n in reasons.items() if reason == Reason.FIRST_LOOKUP.value), default=0)
     figures = {
-        "brokers": plan.brokers,
-        "bundles_lost": plan.lost,
-        "lookups": plan.lookups,
+        "brokers": options.brokers,
+        "bundles_lost": options.lost,
+        "lookups": options.lookups,
         "failover_alone_s": round(alone_s, 2),
         "failover_among_lookups_s": round(among_s, 2),
         "lookups_s": round(lookups_s, 2),
-        "lookups_a_s": round(plan.lookups / lookups_s),
+        "lookups_a_s": round(options.lookups / lookups_s),
         "most_lookups_a_batch": largest,
     }
-    return figures, _broken(entries)
+    return figures, _late_rescues(entries)
 
 
-def _failover(cluster: LocalCluster, plan: Plan, name: str, meanwhile: Callable[[], None] | None = None) -> float:
-    """Seconds from a broker's last word until all it had is served by others; `meanwhile` runs as its lease ends."""
-    victim = Fleet(1, plan.lost, prefix=name)
+def _failover(cluster: LocalCluster, options: Options, name: str, meanwhile: Callable[[], None] | None = None) -> float:
+    """Seconds from a broker's last heartbeat until others serve its bundles; `meanwhile` runs as its lease ends."""
+    victim = Fleet(1, options.lost, prefix=name)
     (namespace, bundles) = victim.namespaces()[0]
     (session,) = (b.session for b in victim.brokers.values())
     with _speaking(cluster, victim) as speaker:
@@ -100,22 +99,22 @@ def _failover(cluster: LocalCluster, plan: Plan, name: str, meanwhile: Callable[
     return time.monotonic() - silent_since
 
 
-def _failover_among_lookups(cluster: LocalCluster, plan: Plan) -> tuple[float, float]:
-    """The same in a storm of lookups, and the seconds from the first of them until all they wanted is owned."""
-    cluster.command("create_namespace", 60, namespace=WANTED, bundles=plan.lookups)
+def _failover_among_lookups(cluster: LocalCluster, options: Options) -> tuple[float, float]:
+    """The same during the lookups, and the seconds from the first lookup until all those bundles are owned."""
+    cluster.command("create_namespace", 60, namespace=WANTED, bundles=options.lookups)
     began: list[float] = []
 
     def look_up() -> None:
         began.append(time.monotonic())
         _look_up(cluster)
 
-    failover_s = _failover(cluster, plan, "second", look_up)
+    failover_s = _failover(cluster, options, "second", look_up)
     cluster.wait_until(lambda s: _owned(s, [WANTED]), 300, "every bundle looked up owned", needs="job")
     return failover_s, time.monotonic() - began[0]
 
 
 def _look_up(cluster: LocalCluster) -> None:
-    """One assign request for each wanted bundle, as agents send them when clients ask for their topics."""
+    """Send an assign request for every wanted bundle, as agents do for lookups of clients."""
     kafka = cluster.settings.kafka
     names = TopicNames(kafka.topic_prefix)
     producer = JsonProducer(kafka.bootstrap_servers, "bench-lookups", kafka.client)
@@ -126,7 +125,7 @@ def _look_up(cluster: LocalCluster) -> None:
 
 @contextmanager
 def _speaking(cluster: LocalCluster, fleet: Fleet) -> Iterator[Generator]:
-    """The fleet's brokers speak from a thread, and own the bundles of their namespaces."""
+    """Run a fleet in a thread, with its brokers owning the bundles of their namespaces."""
     for namespace, bundles in fleet.namespaces():
         cluster.command("create_namespace", 60, namespace=namespace, bundles=bundles)
     generator = Generator(cluster.settings, fleet, report_s=5.0)
@@ -151,8 +150,8 @@ def _served_by_others(state: ClusterState, names: list[str], gone: Session) -> b
     return all((r := state.bundles[n]).state is State.OWNED and r.by != gone for n in names)
 
 
-def _broken(entries: list[Entry]) -> list[str]:
-    """Grants by seq: within a batch no lookup may be answered before a rescue."""
+def _late_rescues(entries: list[Entry]) -> list[str]:
+    """Grants in the wrong order: within a batch, orphans must be assigned before lookups are answered."""
     looked_up: set[int] = set()
     found = []
     for entry in sorted(entries, key=lambda e: e.seq):

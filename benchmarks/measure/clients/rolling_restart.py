@@ -1,4 +1,4 @@
-"""All brokers of a running cluster restarted one by one, in good order. `python -m benchmarks rolling_restart`
+"""Measures a rolling restart of all brokers of a running cluster. `python -m benchmarks rolling_restart`
 
 Each broker is told to leave (SIGTERM), hands everything over, ends, and is started again as the next incarnation; then
 the next one's turn comes. Meanwhile a producer sends to every bundle and a reader reads, rounds are live, and the
@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure.clients.clients import Clients, audit_figures, broken_by, one_topic_a_bundle
+from benchmarks.measure.clients.clients import Clients, check_figures, one_topic_a_bundle, problems_of
 from benchmarks.measure.figures import summary
 from benchmarks.measure.result import Result, Target
 from controller.domain.entries import Entry, Kind
@@ -39,8 +39,8 @@ TARGETS = [
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """The size of a run. `pause_s`: between a broker's return and the next one's leave."""
+class Options:
+    """The size of a run. `pause_s`: from a broker's return until the next one leaves."""
 
     brokers: int = 4
     bundles: int = 16
@@ -51,63 +51,63 @@ class Plan:
 
 
 def run(folder: Path, quick: bool = False) -> Result:
-    """Several whole rolls of two clusters; the moves are counted for each roll.
+    """Several restarts of two clusters; moves are counted for each of them.
 
     Many bundles show what a leaving broker's whole lot costs, but a gap can be no shorter than the 20 ms between two
     of a topic's messages; four topics with 200 messages/s each are the load of the hand-over benchmark.
     """
-    plans = {"many_bundles": Plan(), "few_busy_topics": Plan(bundles=4, rolls=5, rate_per_s=200.0)}
+    all_options = {"many_bundles": Options(), "few_busy_topics": Options(bundles=4, rolls=5, rate_per_s=200.0)}
     figures, broken = {}, []
-    for name, plan in plans.items():
+    for name, options in all_options.items():
         if quick:
-            plan = replace(plan, brokers=3, bundles=min(plan.bundles, 6), rolls=1, warm_up_s=3.0)
-        figures[name], trouble = measure(folder / name, plan)
+            options = replace(options, brokers=3, bundles=min(options.bundles, 6), rolls=1, warm_up_s=3.0)
+        figures[name], trouble = measure(folder / name, options)
         broken += trouble
     return Result("rolling_restart", figures, TARGETS, broken)
 
 
-def measure(folder: Path, plan: Plan) -> tuple[dict[str, Any], list[str]]:
+def measure(folder: Path, options: Options) -> tuple[dict[str, Any], list[str]]:
     """The figures of one run, and what broke."""
-    topics = one_topic_a_bundle(NAMESPACE, plan.bundles)
-    brokers = [f"bench-{i + 1}" for i in range(plan.brokers)]
+    topics = one_topic_a_bundle(NAMESPACE, options.bundles)
+    brokers = [f"bench-{i + 1}" for i in range(options.brokers)]
     with LocalCluster(folder, profile="local", overrides=("rounds.mode=live",)) as cluster:
         ports = _up(cluster, brokers)
-        cluster.command("create_namespace", namespace=NAMESPACE, bundles=plan.bundles)
-        clients = Clients(cluster, topics, plan.rate_per_s)
+        cluster.command("create_namespace", namespace=NAMESPACE, bundles=options.bundles)
+        clients = Clients(cluster, topics, options.rate_per_s)
         clients.start()
         cluster.wait_until(_all_owned, 60, "every bundle served", needs="job")
-        time.sleep(plan.warm_up_s)
+        time.sleep(options.warm_up_s)
         rolls, broken, began = [], [], time.monotonic()
-        for _ in range(plan.rolls):
-            found, trouble = _roll(cluster, ports, plan.pause_s)
+        for _ in range(options.rolls):
+            found, trouble = _roll(cluster, ports, options.pause_s)
             rolls.append(found)
             broken += trouble
         seconds = time.monotonic() - began
         sent = clients.stop()
-        report, gaps = clients.audited(), clients.gaps()
+        report, gaps = clients.check(), clients.gaps()
     figures = {
-        "brokers": plan.brokers,
-        "bundles": plan.bundles,
-        "messages_per_s_a_bundle": plan.rate_per_s,
-        "rolls": plan.rolls,
-        "seconds_a_restart": round(seconds / (plan.rolls * plan.brokers), 1),
+        "brokers": options.brokers,
+        "bundles": options.bundles,
+        "messages_per_s_a_bundle": options.rate_per_s,
+        "rolls": options.rolls,
+        "seconds_a_restart": round(seconds / (options.rolls * options.brokers), 1),
         "leave_s": summary([s for roll in rolls for s in roll["leave_s"]], 1),
         "moves": sum(roll["moves"] for roll in rolls),
         "moves_a_bundle": {
             "most": max(roll["most"] for roll in rolls),
-            "mean": round(sum(roll["moves"] for roll in rolls) / plan.rolls / plan.bundles, 2),
+            "mean": round(sum(roll["moves"] for roll in rolls) / options.rolls / options.bundles, 2),
         },
         "gap_ms": summary([g["gap_ms"] for g in gaps], 1),
         "gaps_by_cause": dict(Counter(str(g["cause"]) for g in gaps)),
         "longest_without_acknowledgement_ms": sent.get("max_ack_gap_ms"),
         "unacknowledged": sent.get("unacked"),
-        "audit": audit_figures(report),
+        "audit": check_figures(report),
     }
-    return figures, broken + broken_by(report)
+    return figures, broken + problems_of(report)
 
 
 def moves_of(owners: Mapping[str, str], entries: Iterable[Entry]) -> Counter[str]:
-    """Bundle -> how often it changed its broker; `owners` says who had it before the entries."""
+    """Bundle -> how often it changed its broker; `owners`: its owner before the entries."""
     found: Counter[str] = Counter(dict.fromkeys(owners, 0))
     at = dict(owners)
     for entry in entries:
@@ -119,7 +119,7 @@ def moves_of(owners: Mapping[str, str], entries: Iterable[Entry]) -> Counter[str
 
 
 def _up(cluster: LocalCluster, brokers: list[str]) -> Mapping[str, Sequence[str]]:
-    """Everything up; each broker keeps its ports through its restarts, as a broker behind a fixed name does."""
+    """Start everything. Brokers keep their ports through restarts, like brokers behind a fixed name."""
     ports = {b: ["--data-port", str(_free_port()), "--set", f"http.agent_port={_free_port()}"] for b in brokers}
     cluster.start_kafka_and_store()
     cluster.start_job()
@@ -133,7 +133,7 @@ def _up(cluster: LocalCluster, brokers: list[str]) -> Mapping[str, Sequence[str]
 def _roll(
     cluster: LocalCluster, ports: Mapping[str, Sequence[str]], pause_s: float
 ) -> tuple[dict[str, Any], list[str]]:
-    """One restart of every broker: seconds each took to leave, moves, and what broke."""
+    """Restart every broker once: seconds that each took to leave, moves, and what broke."""
     owners = {name: r.by.broker for name, r in cluster.state.bundles.items() if r.by is not None}
     first_seq, leave_s, broken = cluster.state.seq, [], []
     for broker, more in ports.items():

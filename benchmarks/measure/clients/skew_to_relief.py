@@ -1,6 +1,6 @@
-"""The demo's own figures: from skew to relief, from typing to the first transfer. `python -m benchmarks skew_to_relief`
+"""Measures the demo: from skew to relief, from typing to the first transfer. `python -m benchmarks skew_to_relief`
 
-Runs `ballast demo --headless --json` as a user would and reads its last line.
+It runs `ballast demo --headless --json` as a user would and reads the last line.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ TAIL_LINES = 15
 
 
 def run(folder: Path, quick: bool = False) -> Result:
-    """One run of the demo: it has no smaller version that still shows relief."""
+    """Run the demo once; no smaller version shows relief."""
     minutes = "3" if quick else "5"
     argv = [sys.executable, "-m", "controller.cli.main", "demo", "--headless", "--json", "--minutes", minutes]
     done = subprocess.run([*argv, "--dir", str(folder)], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "told.txt").write_text(done.stderr)  # the steps, with their times
+    (folder / "steps.txt").write_text(done.stderr)  # with their times
     figures = parse(done.stdout, done.stderr)
-    told = {name: value for name, value in figures.items() if name != "tables"}  # where they lay is no figure
-    return Result("skew_to_relief", told, TARGETS, broken(figures, done.returncode))
+    stored = {name: value for name, value in figures.items() if name != "tables"}  # a path is no figure
+    return Result("skew_to_relief", stored, TARGETS, problems(figures, done.returncode))
 
 
-def parse(out: str, told: str) -> dict[str, Any]:
-    """The summary: the last line of the output. Raises ProcessFailed with what was told when there is none."""
+def parse(out: str, err: str) -> dict[str, Any]:
+    """The summary, which is the last line of the output. Raises ProcessFailed with the end of `err` without one."""
     lines = out.strip().splitlines()
     try:
         found = json.loads(lines[-1]) if lines else None
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        tail = "\n".join(told.strip().splitlines()[-TAIL_LINES:])
+        tail = "\n".join(err.strip().splitlines()[-TAIL_LINES:])
         raise ProcessFailed(f"the demo printed no summary; it said:\n{tail}")
     return found
 
 
-def broken(figures: dict[str, Any], code: int) -> list[str]:
-    """What makes the run worthless: the demo's own verdict, or a figure that it never got."""
+def problems(figures: dict[str, Any], code: int) -> list[str]:
+    """What invalidates the run: the demo's own verdict, or a missing figure."""
     found = [f"the demo ended with {code}: {figures.get('invariants')}"] if code else []
     return found + [f"the demo did not see {t.path}" for t in TARGETS if figures.get(t.path) is None]

@@ -1,9 +1,9 @@
-"""From an event's sending to its journal entry applied by a follower. `python -m benchmarks control_latency`
+"""Measures the time from sending an event to applying its journal entry. `python -m benchmarks control_latency`
 
-Events are commands (`create_topic`), sent one at a time at random moments; the follower hears the journal feed as an
-agent does and applies entries in order. The clock starts before the record is handed to the Kafka client and stops
-when the entry that answers it has been applied, in one process and on one clock. Measured with the control query
-alone, and with loads running: 50 simulated brokers of 100 bundles each that report every 5 s, 50 heartbeats a second.
+Events are commands (`create_topic`), sent one at a time at random intervals. A follower reads the journal feed like an
+agent and applies entries in order. The time starts before the record is passed to the Kafka client and ends when the
+entry that answers it is applied, in one process and on one clock. It is measured with the control query alone and with
+load: 50 simulated brokers of 100 bundles each that report every 5 s, and 50 heartbeats a second.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks.measure.control.latency_chain import Chains
 from benchmarks.measure.figures import summary
-from benchmarks.measure.loads.loaded import Load, loaded_cluster
+from benchmarks.measure.loads.loaded import Load, start_loaded_cluster
 from benchmarks.measure.result import NotMeasured, Result, Target
 from controller.agent.feed import parse_feed
 from controller.bus.consumer import Record, TopicReader
@@ -38,12 +38,12 @@ TARGETS = [
     Target("with_loads.latency_s.p50", 0.7, "s"),
     Target("with_loads.latency_s.p99", 2.0, "s"),
 ]
-PATIENCE_S = 60.0  # for the last entries
+PATIENCE_S = 60.0  # until the last entries arrive
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """The size of a run. `pause_s`: least and most time between two events."""
+class Options:
+    """The size of a run. `pause_s`: minimum and maximum time between two events."""
 
     events: int = 210
     pause_s: tuple[float, float] = (0.2, 1.2)
@@ -53,9 +53,12 @@ class Plan:
     seed: int = 3
 
 
-class Ear:
-    """An agent's ear: the feed, applied in order. `applied_at_s` by command id, on CLOCK_MONOTONIC; `moments` the same
-    by the wall clock, ms: heard, applied."""
+class FeedFollower:
+    """Applies the feed in order, as an agent does.
+
+    `applied_at_s`: by command id, on CLOCK_MONOTONIC. `moments`: by command id, when it was read and applied, in ms of
+    the wall clock.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self.applied_at_s: dict[str, float] = {}
@@ -67,7 +70,7 @@ class Ear:
             kafka.bootstrap_servers, [names.journal_feed], self._take, settings=kafka.client, name="bench-ear"
         )
 
-    def __enter__(self) -> Ear:
+    def __enter__(self) -> FeedFollower:
         self._reader.start()
         with self._lock:
             self._follower.bootstrap()
@@ -83,7 +86,7 @@ class Ear:
                 feed = parse_feed(record.value)
                 self._follower.hear(feed.seq)
                 applied = self._follower.offer(feed.entries)
-                if self._follower.behind:  # the feed left a gap: the table has it
+                if self._follower.behind:  # the feed has a gap, which the table fills
                     applied += self._follower.catch_up()
                 now_s = time.monotonic()
                 for entry in applied:
@@ -93,31 +96,31 @@ class Ear:
 
 
 def run(folder: Path, quick: bool = False) -> Result:
-    """Both scenarios."""
-    small = Plan(events=15, warm_up_s=5.0, load=Load(10, 20))
-    alone = Plan(events=15, warm_up_s=5.0, only="control") if quick else Plan(only="control")
-    loaded = small if quick else Plan(load=Load())
+    """Measure both scenarios."""
+    small = Options(events=15, warm_up_s=5.0, load=Load(10, 20))
+    alone = Options(events=15, warm_up_s=5.0, only="control") if quick else Options(only="control")
+    loaded = small if quick else Options(load=Load())
     figures = {"control_alone": measure(folder / "alone", alone), "with_loads": measure(folder / "loads", loaded)}
     return Result("control_latency", figures, TARGETS)
 
 
-def measure(folder: Path, plan: Plan) -> dict[str, Any]:
-    """One scenario's figures."""
-    with loaded_cluster(folder, plan.load, plan.only, plan.warm_up_s) as cluster:
+def measure(folder: Path, options: Options) -> dict[str, Any]:
+    """Measure one scenario."""
+    with start_loaded_cluster(folder, options.load, options.only, options.warm_up_s) as cluster:
         cluster.command("create_namespace", namespace=NAMESPACE, bundles=4)
-        latencies = ask(cluster, plan)
-    return {"load": plan.load.figures() if plan.load else None, "latency_s": summary(latencies)}
+        latencies = ask(cluster, options)
+    return {"load": options.load.figures() if options.load else None, "latency_s": summary(latencies)}
 
 
-def ask(cluster: LocalCluster, plan: Plan, chains: Chains | None = None) -> list[float]:
-    """Send the events at random moments; seconds of each until it was applied. `chains` gets their moments."""
-    settings, dice = cluster.settings, random.Random(plan.seed)
+def ask(cluster: LocalCluster, options: Options, chains: Chains | None = None) -> list[float]:
+    """Send events at random intervals; return the seconds until each was applied. `chains` takes their moments."""
+    settings, dice = cluster.settings, random.Random(options.seed)
     names, kafka = TopicNames(settings.kafka.topic_prefix), settings.kafka
     producer = JsonProducer(kafka.bootstrap_servers, "bench-events", kafka.client)
     sent_at_s: dict[str, float] = {}
-    with Ear(settings) as ear:
-        for number in range(plan.events):
-            time.sleep(dice.uniform(*plan.pause_s))
+    with FeedFollower(settings) as ear:
+        for number in range(options.events):
+            time.sleep(dice.uniform(*options.pause_s))
             identity = uuid.uuid4().hex
             args = {"topic": f"persistent://{NAMESPACE}/t-{number}"}
             record = {"v": VERSION, "id": identity, "kind": "create_topic", "args": args, "sent_ms": wall_ms()}
@@ -134,7 +137,7 @@ def ask(cluster: LocalCluster, plan: Plan, chains: Chains | None = None) -> list
     return [ear.applied_at_s[identity] - at_s for identity, at_s in sent_at_s.items()]
 
 
-def _wait_for(ear: Ear, sent_at_s: dict[str, float]) -> None:
+def _wait_for(ear: FeedFollower, sent_at_s: dict[str, float]) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while not sent_at_s.keys() <= ear.applied_at_s.keys():
         if time.monotonic() > deadline:

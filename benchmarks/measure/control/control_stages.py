@@ -1,9 +1,9 @@
-"""Where the milliseconds of the control path go. `python -m benchmarks control_stages`
+"""Measures where the milliseconds of the control path go. `python -m benchmarks control_stages`
 
-The job's parts run in this process with clocks around every stage: Spark's own (offsets, planning, write-ahead log,
-commit log, from its progress reports) and ours (collect, parse, step, commit, feed, projections). Told twice: by batch,
-those that commit to the journal apart from those that do not, and by event, from its sending to its application
-(`latency_chain`). Events and load are those of `control_latency`, and once 500 brokers' heartbeats.
+The job runs in this process with a clock around every stage: Spark's (offsets, planning, write-ahead log, commit log,
+from its progress reports) and ours (collect, parse, step, commit, feed, projections). Results are by batch, separately
+for batches that commit to the journal, and by event, from sending to application (`latency_chain`). Events and load are
+those of `control_latency`, and in one more scenario the heartbeats of 500 brokers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from benchmarks.measure.control.control_latency import NAMESPACE, Plan, ask
+from benchmarks.measure.control.control_latency import NAMESPACE, Options, ask
 from benchmarks.measure.control.latency_chain import Batch, Chains
 from benchmarks.measure.control.latency_chain import profile as chain_profile
 from benchmarks.measure.figures import percentile, summary
@@ -40,17 +40,17 @@ QUIET_S = 3_600.0  # between two reports of a broker that only beats
 
 @dataclass
 class Stages:
-    """Milliseconds by batch id and stage. Ours are written by the query's thread, Spark's by the one that polls."""
+    """Milliseconds by batch id and stage. The query's thread writes our stages, the polling thread Spark's."""
 
     batches: dict[int, dict[str, float]] = field(default_factory=dict)
     committed: set[int] = field(default_factory=set)
     current: dict[str, float] = field(default_factory=dict)
     chains: Chains = field(default_factory=Chains)
-    chain: Batch = field(default_factory=Batch)  # of the batch in hand
+    chain: Batch = field(default_factory=Batch)  # of the running batch
     batch_id: int = -1
 
-    def timed(self, stage: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        """The call, with its milliseconds added to the stage of the batch in hand."""
+    def time_call(self, stage: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap a call so that its milliseconds are added to the stage of the running batch."""
 
         @functools.wraps(call)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -67,8 +67,8 @@ class Stages:
 
         return wrapper
 
-    def noted(self, parse: Callable[..., Any]) -> Callable[..., Any]:
-        """`parse_rows`, noting which batch reads which command, and when Kafka had appended it."""
+    def note_commands(self, parse: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap `parse_rows` to note which batch reads which command, and when Kafka appended it."""
 
         @functools.wraps(parse)
         def wrapper(rows: Any, *args: Any) -> Any:
@@ -81,14 +81,14 @@ class Stages:
         return wrapper
 
     def batch(self, process: Callable[..., Any]) -> Callable[..., Any]:
-        """`ControlLoop.process` around the stages of one batch."""
+        """Wrap `ControlLoop.process`, which encloses the stages of one batch."""
 
         @functools.wraps(process)
         def wrapper(loop: Any, collect: Callable[[], Any], batch_id: int) -> Any:
             self.current, self.batch_id = {}, batch_id
             self.chain = self.chains.batches.setdefault(batch_id, Batch())
             began = time.perf_counter()
-            result = process(loop, self.timed("collect", collect), batch_id)
+            result = process(loop, self.time_call("collect", collect), batch_id)
             found = dict(self.current)
             found["python"] = (time.perf_counter() - began) * 1000
             self.batches.setdefault(batch_id, {}).update(found)
@@ -99,7 +99,7 @@ class Stages:
         return wrapper
 
     def progress(self, report: Any) -> None:
-        """Spark's stages of one batch."""
+        """Add Spark's stages of one batch."""
         durations = report["durationMs"]
         found = {name: float(durations[name]) for name in SPARK_STAGES if name in durations}
         found["trigger"] = float(durations["triggerExecution"])
@@ -112,8 +112,8 @@ class Stages:
 def table(batches: list[dict[str, float]]) -> dict[str, dict[str, float]]:
     """Stage -> p50, p90 and mean in ms, over batches that have both Spark's and our stages.
 
-    `callback` is what a batch's addBatch takes beyond our Python: Spark's planning of the batch and its way to Python
-    and back. `other` is what the trigger takes beyond all that is named.
+    `callback` is the time of addBatch outside our Python: Spark's planning of the batch and the calls to Python and
+    back. `other` is the time of the trigger outside all named stages.
     """
     whole = [dict(b) for b in batches if "trigger" in b and "python" in b]
     if not whole:
@@ -140,27 +140,27 @@ def run(folder: Path, quick: bool = False) -> Result:
     beating = Load(20, 2, QUIET_S) if quick else Load(500, 2, QUIET_S)
     loaded = Load(10, 20) if quick else Load()
     figures = {
-        "control_alone": profile(folder / "alone", Plan(**small), loads=False),
-        "heartbeats": profile(folder / "heartbeats", Plan(**small, load=beating), loads=False),
-        "with_loads": profile(folder / "loads", Plan(**small, load=loaded), loads=True),
+        "control_alone": profile(folder / "alone", Options(**small), loads=False),
+        "heartbeats": profile(folder / "heartbeats", Options(**small, load=beating), loads=False),
+        "with_loads": profile(folder / "loads", Options(**small, load=loaded), loads=True),
     }
     for name, found in figures.items():
         show(name, found)
     return Result("control_stages", figures)
 
 
-def profile(folder: Path, plan: Plan, loads: bool) -> dict[str, Any]:
-    """One scenario: the table of batches that commit, of those that do not, and the latency beside it."""
+def profile(folder: Path, options: Options, loads: bool) -> dict[str, Any]:
+    """Measure one scenario: tables of batches with and without a commit, and the latency."""
     stages = Stages()
     with LocalCluster(folder, profile="local", overrides=("rounds.mode=shadow",)) as cluster:
         cluster.start_kafka_and_store()
-        with clocked(stages), _job(cluster, loads, stages):
-            if plan.load is not None:
-                start_fleet(cluster, plan.load)
-            time.sleep(plan.warm_up_s)
+        with clock_stages(stages), _job(cluster, loads, stages):
+            if options.load is not None:
+                start_fleet(cluster, options.load)
+            time.sleep(options.warm_up_s)
             cluster.command("create_namespace", namespace=NAMESPACE, bundles=4)
             first = max(list(stages.batches), default=0) + 1
-            latencies = ask(cluster, plan, stages.chains)
+            latencies = ask(cluster, options, stages.chains)
             time.sleep(2 * PROGRESS_S)  # the last batches' progress reports
             measured = {i: b for i, b in sorted(dict(stages.batches).items()) if i >= first}
     committed = [b for i, b in measured.items() if i in stages.committed]
@@ -168,7 +168,7 @@ def profile(folder: Path, plan: Plan, loads: bool) -> dict[str, Any]:
     if not any("trigger" in b for b in measured.values()):
         raise NotMeasured(f"Spark reported no progress of {len(measured)} batches")
     return {
-        "load": plan.load.figures() if plan.load else None,
+        "load": options.load.figures() if options.load else None,
         "batches": len(measured),
         "latency_s": summary(latencies),
         "events_ms": chain_profile(stages.chains.steps()),
@@ -178,7 +178,7 @@ def profile(folder: Path, plan: Plan, loads: bool) -> dict[str, Any]:
 
 
 def show(name: str, found: dict[str, Any]) -> None:
-    """The tables, for reading."""
+    """Print the tables."""
     print(f"\n{name}: ms an event, mean | p50 | p99 | mean of the slowest 5 %")
     for step, row in found["events_ms"].items():
         print(f"  {step:14}" + "".join(f" {row[k]:9.1f}" for k in ("mean", "p50", "p99", "mean_of_slowest")))
@@ -190,8 +190,8 @@ def show(name: str, found: dict[str, Any]) -> None:
 
 
 @contextmanager
-def clocked(stages: Stages) -> Iterator[None]:
-    """Clocks around the control query's stages, for as long as the block lasts."""
+def clock_stages(stages: Stages) -> Iterator[None]:
+    """Put clocks around the stages of the control query inside the block."""
     from controller.control.step import step
     from controller.service import loop as control_loop
     from controller.service.feed import Feed
@@ -199,12 +199,12 @@ def clocked(stages: Stages) -> Iterator[None]:
     from controller.service.tables import ControlTables
 
     places: list[tuple[Any, str, Callable[..., Any]]] = [
-        (control_loop, "parse_rows", stages.timed("parse", stages.noted(parse_rows))),
-        (control_loop, "step", stages.timed("step", step)),
-        (ControlTables, "append_evidence", stages.timed("evidence", ControlTables.append_evidence)),
-        (ControlTables, "commit", stages.timed("commit", ControlTables.commit)),
-        (ControlTables, "project", stages.timed("project", ControlTables.project)),
-        (Feed, "publish", stages.timed("feed", Feed.publish)),
+        (control_loop, "parse_rows", stages.time_call("parse", stages.note_commands(parse_rows))),
+        (control_loop, "step", stages.time_call("step", step)),
+        (ControlTables, "append_evidence", stages.time_call("evidence", ControlTables.append_evidence)),
+        (ControlTables, "commit", stages.time_call("commit", ControlTables.commit)),
+        (ControlTables, "project", stages.time_call("project", ControlTables.project)),
+        (Feed, "publish", stages.time_call("feed", Feed.publish)),
         (control_loop.ControlLoop, "process", stages.batch(control_loop.ControlLoop.process)),
     ]
     before = [(owner, name, getattr(owner, name)) for owner, name, _ in places]
@@ -219,7 +219,7 @@ def clocked(stages: Stages) -> Iterator[None]:
 
 @contextmanager
 def _job(cluster: LocalCluster, loads: bool, stages: Stages) -> Iterator[None]:
-    """The job's parts in this process, as `jobs.balance_job` starts them."""
+    """Run the queries of the job in this process, as `jobs.balance_job` does."""
     os.environ.update(spark_environment(os.environ))
     from controller.service.arguments import parse_arguments
     from jobs.control_runner import ControlRunner
@@ -246,7 +246,7 @@ def _job(cluster: LocalCluster, loads: bool, stages: Stages) -> Iterator[None]:
 
 
 def _watch(spark: Any, stages: Stages, stop: threading.Event) -> None:
-    """Keep every progress report of the control query: Spark itself keeps the newest twenty."""
+    """Keep every progress report of the control query: Spark itself only keeps the newest twenty."""
     while not stop.wait(PROGRESS_S):
         for query in spark.streams.active:
             if str(query.name).startswith("control"):  # its instance follows

@@ -1,8 +1,8 @@
-"""What became of one event's time, from its sending to its entry's application: eight steps that add up. Pure.
+"""Divides the latency of an event, from sending to application, into eight steps that add up. Pure.
 
-Every moment is milliseconds of the wall clock of one machine. A moment may be known a little before the one that
-precedes it (Kafka's is cut to whole milliseconds): then it counts as that one, so no step is negative and the steps of
-an event add up to its latency exactly.
+All moments are in milliseconds of one machine's wall clock. If a moment appears to lie before its predecessor (Kafka
+truncates to whole milliseconds), it counts as equal to it. So no step is negative, and the steps of an event add up to
+its latency exactly.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ class Event:
 
 @dataclass(slots=True)
 class Chains:
-    """Events by command id, batches by number; filled while it happens, read when all is over."""
+    """Events by command id, batches by number; filled during the run, read afterwards."""
 
     events: dict[str, Event] = field(default_factory=dict)
     batches: dict[int, Batch] = field(default_factory=dict)
 
     def event(self, identity: str) -> Event:
-        """The event of that id, new if need be: several threads note its moments."""
+        """The event of that id, created on first use: several threads set its moments."""
         return self.events.setdefault(identity, Event())
 
     def steps(self) -> list[dict[str, float]]:
-        """Each complete event's milliseconds by step."""
+        """The milliseconds of every complete event, by step."""
         found = []
         for event in self.events.values():
             batch = None if event.batch is None else self.batches.get(event.batch)

@@ -1,4 +1,4 @@
-"""A journal as a cluster leaves it after days of moves: consistent for `apply`, made in bulk, in any length.
+"""Generates a journal like that of a cluster after days of moves: consistent for `apply`, of any length.
 
 50 brokers, 1,000 bundles; every five entries are one move (offsets, transferring, releasing, released, owned), each
 bundle in its turn to the next broker. Bulk entries go in as files of `FILE_ENTRIES`, as the clean-up leaves them; the
@@ -52,7 +52,7 @@ class LongJournal:
         self.first_move_seq = len(self.beginning) + 1
 
     def moves_for(self, entries: int) -> int:
-        """Moves that make the journal at least so many entries long."""
+        """The number of moves that makes the journal at least `entries` entries long."""
         return max(0, -(-(entries - len(self.beginning)) // ENTRIES_A_MOVE))
 
     def rows(self, start: int, stop: int) -> pa.Table:
@@ -81,7 +81,7 @@ class LongJournal:
         return pa.table([columns.get(f.name, pa.nulls(len(step), f.type)) for f in schema], schema=schema)
 
     def write(self, root: TableRoot, moves: int) -> None:
-        """Fill an empty journal with the beginning and so many moves, in large files."""
+        """Fill an empty journal with the beginning and `moves` moves, in large files."""
         first = arrow_table(JOURNAL, (entry.to_row() for entry in self.beginning))
         write_deltalake(root.open(JOURNAL.name), first, mode="append")
         for start in range(0, moves, FILE_ENTRIES // ENTRIES_A_MOVE):
@@ -89,7 +89,7 @@ class LongJournal:
             write_deltalake(root.open(JOURNAL.name), self.rows(start, stop), mode="append")
 
     def go_on(self, root: TableRoot, start: int, stop: int) -> int:
-        """The moves [start, stop) and the clean stop by the real writer, a commit each; the newest seq."""
+        """Append the moves [start, stop) and a clean stop with the real writer, a commit each; return the last seq."""
         journal = Journal(root)
         for move in range(start, stop):
             journal.commit(to_entries(self.rows(move, move + 1)), INSTANCE, move)

@@ -1,9 +1,9 @@
-"""How long a start takes on a journal of 1,000,000 entries: the controller to its first batch, an agent's bootstrap.
+"""Measures starts on a journal of 1,000,000 entries: the controller until its first batch, an agent's bootstrap.
 
-Each is measured in a process of its own, by the code that the job and the agent run, with base snapshots and some
+Each start is measured in a fresh process, with the code of job and agent, base snapshots and some
 thousand entries after the newest one: merged, as the clean-up leaves them, and in a file a commit, as after a night
 without clean-up. One more process folds everything from the first entry, as if no snapshot could be read.
-The whole job, JVM and all, is measured once on that journal and once on an empty one. With `--quick` 20,000 entries.
+The whole job with its JVM is measured once on that journal and once on an empty one. `--quick` uses 20,000 entries.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ NAMES = TopicNames("")
 
 
 def run(folder: Path, quick: bool) -> Result:
-    """Make the journal, measure every start."""
+    """Generate the journal and measure every start."""
     entries = QUICK_ENTRIES if quick else ENTRIES
     root = TableRoot(folder / "tables")
     root.create_all()
@@ -56,7 +56,7 @@ def run(folder: Path, quick: bool) -> Result:
     bulk = journal.moves_for(entries - TAIL_ENTRIES)
     journal.write(root, bulk)
     figures: dict[str, Any] = {"entries": entries, "tail_entries": TAIL_ENTRIES}
-    figures["fold_everything"] = measured(root, "fold")
+    figures["fold_everything"] = measure_start(root, "fold")
     Snapshots(root).save(load_state(root), wall_ms())
     newest = journal.go_on(root, bulk, bulk + TAIL_ENTRIES // ENTRIES_A_MOVE)
     figures["file_a_commit"] = {name: _median(root, name) for name in ("agent", "controller")}
@@ -76,12 +76,12 @@ def run(folder: Path, quick: bool) -> Result:
 
 
 def _median(root: TableRoot, what: str) -> dict[str, float]:
-    runs = sorted((measured(root, what) for _ in range(REPEATS)), key=lambda figures: figures["seconds"])
+    runs = sorted((measure_start(root, what) for _ in range(REPEATS)), key=lambda figures: figures["seconds"])
     return runs[len(runs) // 2]
 
 
-def measured(root: TableRoot, what: str) -> dict[str, float]:
-    """One start in a fresh process; its seconds (without the interpreter's own) and its resident memory after."""
+def measure_start(root: TableRoot, what: str) -> dict[str, float]:
+    """Start a fresh process; return its seconds, without those of the interpreter, and its resident memory."""
     command = [sys.executable, "-m", "benchmarks.measure.control.start_up", what, root.root]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
@@ -102,7 +102,7 @@ def whole_job(folder: Path) -> float:
 
 
 def start_agent(root: str) -> Callable[[], int]:
-    """What the agent's watcher does before it serves."""
+    """What an agent's watcher does before the agent serves."""
     follower = Follower(root)
     follower.bootstrap()
     follower.state.copy()
@@ -149,7 +149,7 @@ class _Silent(Feed):
         """Nobody listens."""
 
 
-# Each returns what is to be done once the time is taken: the seq it stands at.
+# Each returns what to do after the measurement; that returns the seq of the journal.
 STARTS: dict[str, Callable[[str], Callable[[], int]]] = {
     "agent": start_agent, "controller": start_controller, "fold": fold_everything,
 }  # fmt: skip

@@ -1,8 +1,8 @@
-"""How long the control step takes at scale. `python -m benchmarks step_scale`
+"""Measures the control step at scale. `python -m benchmarks step_scale`
 
-One process, no Kafka, no tables: 1,000 brokers own 100,000 bundles in 1,000 namespaces, and the real step is fed what
-a batch would bring. Each scene is run several times on the same state; the median is told in milliseconds. Beside the
-times stands how many entries came of it, so that a quick step that did nothing cannot pass for a good one.
+One process, no Kafka, no tables: 1,000 brokers own 100,000 bundles in 1,000 namespaces, and the real step processes the
+events of a batch. Each scene runs several times on the same state; the result is the median in milliseconds. The number
+of entries is stored as well, so that a step that did nothing cannot pass for a fast one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ TARGETS = [
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Every broker owns `bundles` bundles of its namespace; one of them owns `heavy` in all; `unowned` are free."""
+    """Every broker owns `bundles` bundles of its namespace; one broker owns `heavy`; `unowned` have no owner."""
 
     brokers: int = 1_000
     bundles: int = 100
@@ -52,7 +52,7 @@ class Size:
 
 
 class Scene:
-    """A state in which everything is owned, and the sessions that own it. Steps on it leave it as it is."""
+    """A state in which everything is owned, and the owners' sessions. Steps do not change it."""
 
     def __init__(self, size: Size) -> None:
         self.size = size
@@ -71,7 +71,7 @@ class Scene:
         self.command("create_namespace", namespace="t/unowned", bundles=size.unowned)
 
     def _own(self, namespaces: Sequence[str]) -> None:
-        """Grant and confirm, the heavy namespace to the first broker; by entries, as the journal would tell it."""
+        """Grant and confirm every bundle, by journal entries; the heavy namespace goes to the first broker."""
         entries: list[Entry] = []
         seq = self.state.seq
         for i, namespace in enumerate(namespaces):
@@ -85,13 +85,13 @@ class Scene:
         self.state = fold(self.state, entries)
 
     def take(self, events: Sequence[Event]) -> StepResult:
-        """One batch that counts."""
+        """Run one batch and keep the resulting state."""
         result = self.try_out(self.watch, events)
         self.state = result.state
         return result
 
     def try_out(self, watch: Watch, events: Sequence[Event]) -> StepResult:
-        """One batch on the state as it is."""
+        """Run one batch without keeping the resulting state."""
         self.batches += 1
         batch = Batch(list(events), {"t": {"0": self.batches}}, self.batches, "i", 0)
         return step(self.state, watch, batch, self.now_ms, SETTINGS)
@@ -101,27 +101,27 @@ class Scene:
         return self.take([Command(f"c{self.batches}", kind, args)])
 
     def fresh_watch(self) -> Watch:
-        """Everybody was heard just now."""
+        """A watch that has just heard every broker."""
         return Watch.fresh(self.state, self.now_ms, SETTINGS)
 
     def heartbeats(self) -> list[Event]:
-        """One of every broker."""
+        """A heartbeat of every broker."""
         return [Heartbeat(s, self.state.seq) for s in self.sessions]
 
     def inventory(self, session: Session) -> BrokerEvent:
-        """What the session serves, completely."""
+        """A complete inventory of the session."""
         owned = (self.state.bundles[name] for name in self.state.holdings.named(session))
         return BrokerEvent("inventory", session, self.state.seq, serving={str(r.bundle): r.epoch for r in owned})
 
 
 def run(folder: Path, quick: bool = False) -> Result:
-    """All scenes at one size."""
+    """Measure all scenes at one size."""
     size = Size(brokers=50, bundles=20, heavy=100, unowned=200) if quick else Size()
     return Result("step_scale", measure(size, 3 if quick else REPEATS), TARGETS)
 
 
 def measure(size: Size, repeats: int = REPEATS) -> dict[str, Any]:
-    """Milliseconds and entries of every scene. Raises NotMeasured when a scene did not do what it is for."""
+    """Milliseconds and entries of every scene. Raises NotMeasured if a scene did not do what it should."""
     scene = Scene(size)
     found: dict[str, dict[str, float | int]] = {}
     for name, prepare in _SCENES.items():
@@ -154,29 +154,29 @@ def _heartbeats(scene: Scene, watch: Watch) -> Sequence[Event]:
 
 
 def _inventories(scene: Scene, watch: Watch) -> Sequence[Event]:
-    """A tenth of the brokers, as within a second, the heavy one among them."""
+    """Inventories of a tenth of the brokers, as within a second, including the heavy one."""
     return [*scene.heartbeats(), *(scene.inventory(s) for s in scene.sessions[: len(scene.sessions) // 10])]
 
 
 def _one_answer(scene: Scene, watch: Watch) -> Sequence[Event]:
-    """The least that commits: one command beside the heartbeats, so that the state is copied."""
+    """The smallest batch that commits and so copies the state: the heartbeats and one command."""
     return [*scene.heartbeats(), Command("one", "create_topic", {"topic": "persistent://t/n0000/x"})]
 
 
 def _broker_death(scene: Scene, watch: Watch) -> Sequence[Event]:
-    """The heavy broker fell silent a lease ago; everybody else beats."""
+    """The heavy broker fell silent a lease ago; all others send heartbeats."""
     watch.heard[scene.sessions[0]] = scene.now_ms - LATER_MS
     return scene.heartbeats()[1:]
 
 
 def _broker_death_by_load(scene: Scene, watch: Watch) -> Sequence[Event]:
-    """The same with a round's loads at hand."""
+    """The same with the loads of a round."""
     watch.loads.arrived(_loads(scene), scene.now_ms)
     return _broker_death(scene, watch)
 
 
 def _loads(scene: Scene) -> RoundLoads:
-    """Of every broker and every bundle that is owned, on three resources; no two alike."""
+    """Loads of every broker and every owned bundle, on three resources, all different."""
     owned = sorted(name for name, record in scene.state.bundles.items() if record.by is not None)
     dice = np.random.default_rng(7)
     return RoundLoads(
@@ -193,14 +193,14 @@ def _loads(scene: Scene) -> RoundLoads:
 
 
 def _drain_scan(scene: Scene, watch: Watch) -> Sequence[Event]:
-    """The heavy broker is drained and as many of its bundles as may be are under way: nothing is left to do."""
+    """The heavy broker is drained and as many of its bundles as allowed are moving: nothing is left to do."""
     for events in ([Command("drain", "drain", {"broker": scene.sessions[0].broker})], []):
         scene.state = scene.try_out(watch, events).state
     return scene.heartbeats()
 
 
 def _lookups(scene: Scene, watch: Watch) -> Sequence[Event]:
-    """Everything unowned is looked up at once; one batch grants a bounded part of it."""
+    """All bundles without an owner are looked up at once; one batch grants a limited number of them."""
     return [*scene.heartbeats(), *(AssignRequest("any:1", b) for b in scene.state.namespaces["t/unowned"])]
 
 

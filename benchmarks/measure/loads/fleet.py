@@ -1,8 +1,8 @@
-"""Simulated brokers, as records: what fifty agents would say, without their processes. Pure; no Kafka in here.
+"""Simulated brokers: the records that fifty agents would send, without their processes. Pure; no Kafka.
 
-A fleet answers `assigning` entries with `serving`, so that its bundles are really owned in the journal, and speaks for
-sessions at the incarnations it was made with. Load is lognormal, seeded; each report is one of a few variants of its
-broker with a new sequence, because making 1,000 bundle rows a second would be load of the benchmark's own.
+A fleet answers `assigning` entries with `serving`, so that its bundles are owned in the journal. Load is lognormal and
+seeded. Each report is one of a few variants of its broker with a new sequence: building 1,000 bundle rows a second
+would itself be a load on the machine.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ INFO = {"runtime": "reference", "can_fence": True, "capacity": {}}
 
 @dataclass(slots=True)
 class SimulatedBroker:
-    """One broker: session, what it serves (bundle -> epoch), its prepared reports."""
+    """One broker: its session, the bundles it serves (with epoch), and variants of its report."""
 
     session: Session
     bundles: tuple[Bundle, ...]
@@ -41,17 +41,17 @@ class SimulatedBroker:
         return wire.heartbeat(self.session, applied_seq, sent_ms, INFO)
 
     def inventory(self, applied_seq: int, sent_ms: int) -> dict[str, Any]:
-        """The record for `broker-events` that lists what it serves."""
+        """The record for `broker-events` that lists the bundles it serves."""
         return wire.serving_event(self.session, "inventory", self.serving, applied_seq, sent_ms)
 
     def report(self, sent_ms: int) -> bytes:
         """The next load report."""
         self.sequence += 1
-        return stamped(self.variants[self.sequence % len(self.variants)], self.sequence, sent_ms)
+        return stamp(self.variants[self.sequence % len(self.variants)], self.sequence, sent_ms)
 
 
 class Fleet:
-    """Brokers `sim-0001`, …; each with a namespace of its own."""
+    """Brokers `sim-0001`, …, each with its own namespace."""
 
     def __init__(self, brokers: int, bundles: int, seed: int = 5, nonce: str = "fleet", prefix: str = "sim") -> None:
         self.brokers: dict[str, SimulatedBroker] = {}
@@ -65,30 +65,30 @@ class Fleet:
             self.brokers[session.broker] = broker
 
     def namespaces(self) -> list[tuple[str, int]]:
-        """Every namespace to be created, with its number of bundles."""
+        """The namespaces to create, with their numbers of bundles."""
         return [(b.bundles[0].namespace, len(b.bundles)) for b in self.brokers.values()]
 
     def assign_requests(self, sent_ms: int) -> list[dict[str, Any]]:
-        """One for every bundle."""
+        """An assign request for every bundle."""
         pairs = [(b.session.broker, bundle) for b in self.brokers.values() for bundle in b.bundles]
         return [wire.assign_request(broker, bundle, sent_ms) for broker, bundle in pairs]
 
     def answers(self, entries: Iterable[Entry], sent_ms: int) -> list[tuple[str, dict[str, Any]]]:
-        """Broker and event for each entry that asks one of ours something; keeps what is served."""
-        said = []
+        """Broker and event for each entry that one of our brokers must answer; updates what they serve."""
+        answers = []
         for entry in entries:
             if entry.kind is not Kind.OWNERSHIP or entry.bundle is None or entry.epoch is None:
                 continue
             by, to = self._of(entry.by), self._of(entry.to)
             fields = {"bundle": entry.bundle, "epoch": entry.epoch}
-            for broker, kind in self._asked(entry, Bundle.parse(entry.bundle), entry.epoch, by, to):
-                said.append((broker.session.broker, wire.event(broker.session, kind, entry.seq, sent_ms, **fields)))
-        return said
+            for broker, kind in self._answers_to(entry, Bundle.parse(entry.bundle), entry.epoch, by, to):
+                answers.append((broker.session.broker, wire.event(broker.session, kind, entry.seq, sent_ms, **fields)))
+        return answers
 
-    def _asked(
+    def _answers_to(
         self, entry: Entry, bundle: Bundle, epoch: int, by: SimulatedBroker | None, to: SimulatedBroker | None
     ) -> list[tuple[SimulatedBroker, str]]:
-        """Who answers what, as docs/agent.md says; ours never refuse."""
+        """The brokers that answer an entry, and how (docs/agent.md); ours never refuse."""
         if entry.state == State.ASSIGNING.value and to is not None:
             to.serving[bundle] = epoch
             return [(to, "serving")]
@@ -98,14 +98,14 @@ class Fleet:
             by.serving[bundle] = epoch
         if entry.state != State.RELEASING.value:
             return []
-        asked: list[tuple[SimulatedBroker, str]] = []
+        answers: list[tuple[SimulatedBroker, str]] = []
         if by is not None and not entry.data.get("released"):
             by.serving.pop(bundle, None)
-            asked.append((by, "released"))
+            answers.append((by, "released"))
         if to is not None and (entry.data.get("released") or entry.data.get("fence")):
             to.serving[bundle] = epoch
-            asked.append((to, "serving"))
-        return asked
+            answers.append((to, "serving"))
+        return answers
 
     def _of(self, session: str | None) -> SimulatedBroker | None:
         if not session:
@@ -115,13 +115,13 @@ class Fleet:
         return found if found is not None and found.session == parsed else None
 
 
-def stamped(variant: bytes, sequence: int, sent_ms: int) -> bytes:
-    """A prepared report with its sequence and time."""
+def stamp(variant: bytes, sequence: int, sent_ms: int) -> bytes:
+    """Add sequence and time to a serialized report."""
     return b'{"sequence":%d,"sent_ms":%d,' % (sequence, sent_ms) + variant[1:]
 
 
-def prepared(report: dict[str, Any]) -> bytes:
-    """A report without sequence and time, for `stamped`."""
+def serialize(report: dict[str, Any]) -> bytes:
+    """Serialize a report without sequence and time, for `stamp`."""
     return to_json({name: value for name, value in report.items() if name not in ("sequence", "sent_ms")})
 
 
@@ -136,11 +136,11 @@ def _variant(broker: SimulatedBroker, weights: list[float], cpu_pct: float) -> b
         "bandwidth_out": (bytes_per_s, 125e6),
     }
     sample = LoadSample(resources, stats, rpc_queue_ms=0.4, metadata_latency_ms=1.2)
-    return prepared(build_report(broker.session, 0, 0, sample, resources, top_k=len(stats)))
+    return serialize(build_report(broker.session, 0, 0, sample, resources, top_k=len(stats)))
 
 
 def _stats(cpu_pct: float) -> BundleStats:
-    """A bundle that costs so much CPU: 50 messages/s in and out a point."""
+    """A bundle that costs `cpu_pct`: 50 messages/s in and out per point."""
     rate = 50 * cpu_pct
     size = rate * MESSAGE_BYTES
     traffic = BundleStats(msg_rate_in=rate, msg_rate_out=rate, throughput_in=size, throughput_out=size)

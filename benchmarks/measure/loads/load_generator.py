@@ -1,8 +1,8 @@
-"""`python -m benchmarks.measure.loads.load_generator`: one process that speaks for a fleet of simulated brokers.
+"""`python -m benchmarks.measure.loads.load_generator`: one process that sends the records of a simulated fleet.
 
-Heartbeats (one a second and broker), load reports (every 5 s), inventories (every 10 s) and answers to grants, each
-spread evenly over its interval, so that the controller sees what real agents would send. It prints `fleet ready` once
-all its bundles are owned, and ends on SIGTERM.
+It sends heartbeats (one per second and broker), load reports (every 5 s), inventories (every 10 s) and answers to
+grants, each spread evenly over its interval, like real agents. It prints `fleet ready` once all its bundles are owned,
+and ends on SIGTERM.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from controller.process.clock import wall_ms
 
 HEARTBEAT_S, INVENTORY_S, REQUEST_S = 1.0, 10.0, 3.0
 CATCH_UP_S = 0.5
-ASKED_AT_ONCE = 500  # assign requests in one go
+REQUESTS_AT_ONCE = 500
 
 
 class Generator:
-    """Runs a fleet on real Kafka."""
+    """Runs a fleet against a real Kafka."""
 
     def __init__(self, settings: Settings, fleet: Fleet, report_s: float) -> None:
         self.fleet = fleet
@@ -49,12 +49,12 @@ class Generator:
             kafka.bootstrap_servers, [self._names.journal_feed], self._take, settings=kafka.client, name="bench-fleet"
         )
         self._due: list[tuple[float, int, float, Callable[[], None]]] = []
-        self._numbers = itertools.count()  # turns due at the same time go by age
+        self._numbers = itertools.count()  # of turns due at the same time, the older one comes first
         self._said_ready = False
         self.stopping = threading.Event()
 
     def run(self) -> None:
-        """Until `stopping` is set."""
+        """Send records until `stopping` is set."""
         self._reader.start()
         with self._lock:
             self._follower.bootstrap()
@@ -65,14 +65,14 @@ class Generator:
         self._producer.close()
 
     def _ready(self) -> bool:
-        """Whether the journal says that every bundle of the fleet is owned."""
+        """Whether every bundle of the fleet is owned according to the journal."""
         with self._lock:
             bundles = self._follower.state.bundles
             records = (bundles.get(str(bundle)) for b in self.fleet.brokers.values() for bundle in b.bundles)
             return all(record is not None and record.state is State.OWNED for record in records)
 
     def _schedule(self) -> None:
-        """Every broker's turns, spread over the interval."""
+        """Spread the turns of all brokers over the interval."""
         now, count = time.monotonic(), len(self.fleet.brokers)
         for number, broker in enumerate(self.fleet.brokers.values()):
             for every_s, what in (
@@ -113,7 +113,7 @@ class Generator:
         self._producer.send(self._names.broker_events, record, key=broker.session.broker)
 
     def _request(self) -> None:
-        """Ask for what nobody owns yet, a part at a time; nothing once the fleet is whole."""
+        """Request bundles without an owner, some at a time."""
         with self._lock:
             state = self._follower.state
             if len(state.live_brokers()) < len(self.fleet.brokers):
@@ -122,11 +122,11 @@ class Generator:
                 r for r in self.fleet.assign_requests(wall_ms())
                 if (record := state.bundles.get(r["bundle"])) is not None and record.by is None and record.to is None
             ]  # fmt: skip
-        for request in missing[:ASKED_AT_ONCE]:
+        for request in missing[:REQUESTS_AT_ONCE]:
             self._producer.send(self._names.assign_requests, request, key=request["bundle"])
 
     def _catch_up(self) -> None:
-        """Read the table for what the feed did not bring."""
+        """Read from the table what the feed did not deliver."""
         with self._lock:
             if self._follower.behind or not self._follower.seq:
                 self._answer(self._follower.catch_up())

@@ -1,4 +1,4 @@
-"""A running controller for the latency benchmarks: alone, or with the loads query under a fleet's reports."""
+"""Starts a controller for the latency benchmarks: alone, or with the loads query and the reports of a fleet."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ READY_S = 240.0
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a fleet says: brokers x bundles, a report of each broker every `report_s`. No brokers: no fleet."""
+    """The load of a fleet: brokers, bundles per broker, and the report interval."""
 
     brokers: int = 50
     bundles: int = 100
@@ -29,11 +29,10 @@ class Load:
 
 
 @contextlib.contextmanager
-def loaded_cluster(folder: Path, load: Load | None, only: str | None, warm_up_s: float) -> Iterator[LocalCluster]:
-    """Kafka, tables and the job (`only`: a part of it); with a load, the fleet speaks and owns all its bundles.
+def start_loaded_cluster(folder: Path, load: Load | None, only: str | None, warm_up_s: float) -> Iterator[LocalCluster]:
+    """Start Kafka, tables and the job (`only`: one of its queries); with a load, also a fleet that owns its bundles.
 
-    What is measured is the controller, so the brokers are records, not processes. Rounds are computed as always, in
-    shadow mode: what they decide is not carried out.
+    The brokers are simulated, since only the controller is measured. Rounds run in shadow mode.
     """
     with LocalCluster(folder, profile="local", overrides=("rounds.mode=shadow",)) as cluster:
         cluster.up([], job_only=only)
@@ -44,7 +43,7 @@ def loaded_cluster(folder: Path, load: Load | None, only: str | None, warm_up_s:
 
 
 def start_fleet(cluster: LocalCluster, load: Load) -> None:
-    """Create the fleet's namespaces, start its process, wait until it owns every bundle."""
+    """Create the namespaces of the fleet, start its process, wait until it owns every bundle."""
     for number in range(1, load.brokers + 1):
         cluster.command("create_namespace", READY_S, namespace=f"sim/ns-{number:04}", bundles=load.bundles)
     sizes = ["--brokers", load.brokers, "--bundles", load.bundles, "--report-s", load.report_s]

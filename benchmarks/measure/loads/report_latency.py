@@ -15,7 +15,7 @@ from pathlib import Path
 
 from benchmarks.measure.figures import summary
 from benchmarks.measure.loads.fleet import Fleet
-from benchmarks.measure.loads.loaded import Load, loaded_cluster
+from benchmarks.measure.loads.loaded import Load, start_loaded_cluster
 from benchmarks.measure.result import NotMeasured, Result, Target
 from controller.bus.producer import JsonProducer
 from controller.bus.topics import TopicNames
@@ -31,7 +31,7 @@ PATIENCE_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Options:
     """The size of a run."""
 
     reports: int = 150
@@ -77,22 +77,22 @@ class LoadRows:
 
 def run(folder: Path, quick: bool = False) -> Result:
     """Measure with the whole job."""
-    plan = Plan(reports=8, warm_up_s=5.0, load=Load(10, 20)) if quick else Plan()
-    with loaded_cluster(folder, plan.load, None, plan.warm_up_s) as cluster:
-        latencies = report(cluster, plan)
-    return Result("report_latency", {"load": plan.load.figures(), "latency_s": summary(latencies)}, TARGETS)
+    options = Options(reports=8, warm_up_s=5.0, load=Load(10, 20)) if quick else Options()
+    with start_loaded_cluster(folder, options.load, None, options.warm_up_s) as cluster:
+        latencies = report(cluster, options)
+    return Result("report_latency", {"load": options.load.figures(), "latency_s": summary(latencies)}, TARGETS)
 
 
-def report(cluster: LocalCluster, plan: Plan) -> list[float]:
+def report(cluster: LocalCluster, options: Options) -> list[float]:
     """Send the probes; seconds of each until its row could be read."""
-    settings, dice = cluster.settings, random.Random(plan.seed)
+    settings, dice = cluster.settings, random.Random(options.seed)
     names, kafka = TopicNames(settings.kafka.topic_prefix), settings.kafka
     producer = JsonProducer(kafka.bootstrap_servers, "bench-probes", kafka.client)
-    probes = Fleet(plan.reports, 1, nonce="probe", prefix="probe").brokers
+    probes = Fleet(options.reports, 1, nonce="probe", prefix="probe").brokers
     sent_at_s: dict[str, float] = {}
     with LoadRows(settings.tables.root) as rows:
         for name, broker in probes.items():
-            time.sleep(dice.uniform(*plan.pause_s))
+            time.sleep(dice.uniform(*options.pause_s))
             record = broker.report(wall_ms())
             sent_at_s[name] = time.monotonic()
             producer.send_bytes(names.load_reports, record, key=name)

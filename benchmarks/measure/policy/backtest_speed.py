@@ -1,10 +1,10 @@
-"""How long a backtest of a day takes: `ballast backtest` as a process of its own, reading, report and all.
+"""Measures a backtest of one day: `ballast backtest` as a separate process, including reading and report.
 
-A made-up day (`recorded_day`): reports of 50 brokers with 2,000 bundles every 30 s as JSON lines, six strategies with
-27 combinations of knobs that all strategies read (so that all 162 really run), a round every minute, on two processes.
-Memory is the sum over all processes, sampled: resident (arrays that processes share counted in each) and proportional
-(counted once). Then the same command again, which finds every point finished, and must leave the same bytes; and the
-same as Spark tasks on as many cores, which must leave them as well.
+The generated day (`recorded_day`) has reports of 50 brokers with 2,000 bundles every 30 s as JSON lines. Six strategies
+run with 27 combinations of knobs that all strategies read (so that all 162 points really run), with a round every
+minute, on two processes. Memory is sampled as the sum over all processes: resident (shared arrays count in each) and
+proportional (they count once). The same command then runs again, finds every point finished and must leave the same
+bytes, as must a run as Spark tasks on as many cores.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ TABLES = ("results.csv", "results.json")
 
 
 def run(folder: Path, quick: bool) -> Result:
-    """Write the day, run the backtest twice and once on Spark, give times and memory."""
+    """Write the day, run the backtest twice and once on Spark, measure times and memory."""
     folder.mkdir(parents=True, exist_ok=True)
     day = Day(brokers=8, bundles=160, steps=240) if quick else Day()
     reports, out = folder / "reports.jsonl", folder / "out"
     count = day.write_lines(reports)
     command = _command(reports, out, QUICK_GRID if quick else GRID)
     points = len(STRATEGIES) * (2 if quick else 27)
-    first = _measured(command)
+    first = _run_measured(command)
     tables = _digest(out)
-    second = _measured(command)
+    second = _run_measured(command)
     broken = [] if _digest(out) == tables else ["a second run left other tables"]
     on_spark = folder / "on-spark"
-    spark = _measured([*_command(reports, on_spark, QUICK_GRID if quick else GRID), "--spark"])
+    spark = _run_measured([*_command(reports, on_spark, QUICK_GRID if quick else GRID), "--spark"])
     broken += [] if _digest(on_spark) == tables else ["Spark left other tables"]
     kept = len(list((out / "points").glob("*.json")))
     if kept != points:
@@ -84,8 +84,8 @@ def _command(reports: Path, out: Path, grid: Sequence[str]) -> list[str]:
     ]  # fmt: skip
 
 
-def _measured(command: Sequence[str]) -> dict[str, float]:
-    """Wall and CPU time in s, largest memory of all its processes together in bytes."""
+def _run_measured(command: Sequence[str]) -> dict[str, float]:
+    """Run a command: wall and CPU time in seconds, peak memory of all its processes in bytes."""
     peak = {"resident": 0.0, "proportional": 0.0}
     before, began_s = os.times(), time.monotonic()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -108,9 +108,9 @@ def _watch(pid: int, peak: dict[str, float], wait: Callable[[float], bool]) -> N
         try:
             root = psutil.Process(pid)
             for process in (root, *root.children(recursive=True)):
-                told = process.memory_full_info()
-                sums["resident"] += told.rss
-                sums["proportional"] += getattr(told, "pss", told.rss)
+                memory = process.memory_full_info()
+                sums["resident"] += memory.rss
+                sums["proportional"] += getattr(memory, "pss", memory.rss)
         except psutil.Error:
             continue  # one of them has just ended
         for name, value in sums.items():

@@ -1,9 +1,9 @@
-"""A day of load reports of a made-up cluster, as a recording or as the JSON lines that its agents would have sent.
+"""Generates a day of load reports, as a recording or as the JSON lines that agents would have sent.
 
-Bundles of lognormal size follow the hours of their namespace (a sine a day, sixteen bundles a namespace) with noise of
-their own; CPU follows messages and bytes, with a constant part that every broker uses without load. Placement is
-uneven and stays as it is, but for one broker that is away for half an hour at noon: then others have its bundles.
-Seeded: the same arguments give the same day.
+Bundles of lognormal size follow the daily rhythm of their namespace (a sine, sixteen bundles per namespace), each with
+noise. CPU follows messages and bytes, plus a constant part that every broker uses without load. The placement is uneven
+and fixed, except that one broker is away for half an hour at noon and others own its bundles. The same arguments give
+the same day.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Day:
         )
 
     def write_lines(self, path: Path) -> int:
-        """The same day as load reports v1, one a line; how many there are."""
+        """Write the day as load reports v1, one per line; return their number."""
         count = 0
         with path.open("w") as file:
             for line in self._lines():
@@ -125,7 +125,7 @@ class Day:
             rows = np.round(fields.astype(np.float64), 3).tolist()
             for broker in np.flatnonzero(member).tolist():
                 resources = {
-                    name: {"usage": _told(usage[broker, at]), "limit": _told(limit[broker, at])}
+                    name: {"usage": _report_value(usage[broker, at]), "limit": _report_value(limit[broker, at])}
                     for name, at in _R.items()
                 }
                 held = np.flatnonzero(owner == broker).tolist()
@@ -145,6 +145,6 @@ class Day:
                 yield json.dumps(report, separators=(",", ":")) + "\n"
 
 
-def _told(value: float) -> float:
-    """As in a report: below 0 is unknown."""
+def _report_value(value: float) -> float:
+    """A value of a report; -1 stands for unknown."""
     return round(float(value), 3) if np.isfinite(value) else -1.0

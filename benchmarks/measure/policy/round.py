@@ -47,7 +47,7 @@ def synthetic(brokers: int, bundles: int, spread: float, seed: int = 7) -> Round
     return RoundInputs("bench", NOW_MS, state, _broker_load(names, load), _bundle_load(names, every, load))
 
 
-def timed(work: Callable[[], Any]) -> float:
+def time_ms(work: Callable[[], Any]) -> float:
     """Milliseconds of one call."""
     start = time.perf_counter()
     work()
@@ -86,7 +86,7 @@ def main() -> int:
 
 
 def _median(work: Callable[[], Any]) -> float:
-    return round(float(np.median([timed(work) for _ in range(ROUNDS)])), 2)
+    return round(float(np.median([time_ms(work) for _ in range(ROUNDS)])), 2)
 
 
 def _broker_load(names: np.ndarray[Any, Any], load: np.ndarray[Any, Any]) -> dict[str, np.ndarray[Any, Any]]:

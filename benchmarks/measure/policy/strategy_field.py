@@ -1,4 +1,4 @@
-"""How well each strategy balances, and for how many moves.
+"""Measures how well each strategy balances, and with how many moves.
 
     python -m benchmarks.measure.policy.strategy_field [--strategies a,b]
 
@@ -68,14 +68,14 @@ def greedy(frame: Frame, memory: Mapping[str, Any], settings: PolicySettings) ->
     return Plan(snapshot, outcome, tuple(decisions))
 
 
-def seeded(scenario: str, number: int) -> np.random.Generator:
+def generator_of(scenario: str, number: int) -> np.random.Generator:
     """The same draws for every strategy."""
     return np.random.default_rng([number, zlib.crc32(scenario.encode())])
 
 
 def run_one(scenario: str, strategy: str, seed: int, settings: PolicySettings | None = None) -> Run:
     """One strategy in one scenario."""
-    rng = seeded(scenario, seed)
+    rng = generator_of(scenario, seed)
     world = SCENARIOS[scenario](rng)
     decide: Decide = greedy if strategy == GREEDY else policy_path(strategy)
     return play(world, decide, rng, replace(settings or PolicySettings(), strategy=strategy))

@@ -16,11 +16,11 @@ from controller.operations.reading import Reader
 from controller.process.clock import wall_ms
 from controller.process.paths import RUN
 from controller.testbed.demo.figures import DemoFigures
-from controller.testbed.demo.scenario import Scenario, Told
+from controller.testbed.demo.scenario import Highlights, Scenario
 from controller.testbed.demo.screen.base import Watching
-from controller.testbed.demo.screen.events import exchanges_in
+from controller.testbed.demo.screen.events import swaps_in
 from controller.testbed.demo.screen.plain import PlainLines
-from controller.testbed.demo.screen.summary import next_lines, summary_lines, worth_asking
+from controller.testbed.demo.screen.summary import choose_questions, next_lines, summary_lines
 from controller.testbed.demo.screen.view import LiveView
 from controller.testbed.local_cluster import LocalCluster
 
@@ -70,11 +70,11 @@ def _run(
         cluster.up([f"broker-{i}" for i in range(1, brokers + 1)])
         scenario = Scenario(cluster, minutes, screen, typed_ms)
         figures = scenario.run()
-        asked = _worth_asking(cluster, scenario.told)
+        asked = _choose_questions(cluster, scenario.told)
         screen.act("done; everything is stopped")
     return figures, asked
 
 
-def _worth_asking(cluster: LocalCluster, told: Told) -> list[tuple[str, str]]:
-    exchanges = exchanges_in(lambda: Reader(cluster.settings))
-    return worth_asking(told.entries, told.hot, told.victim, exchanges)
+def _choose_questions(cluster: LocalCluster, told: Highlights) -> list[tuple[str, str]]:
+    swaps = swaps_in(lambda: Reader(cluster.settings))
+    return choose_questions(told.entries, told.hot, told.victim, swaps)

@@ -18,11 +18,11 @@ from typing import Any
 from controller.brokers.reference.store import dump
 from controller.brokers.reference.store.cursor import Cursor
 from controller.testbed.checker.logs import ClientRecords, read_logs
-from controller.testbed.checker.topic import Findings, judge_acked, judge_delivered, judge_stored
+from controller.testbed.checker.topic import Findings, check_acknowledged, check_delivered, check_stored
 
 
 @dataclass(frozen=True, slots=True)
-class AuditReport:
+class CheckReport:
     """The figures of a run. `ok` is False when anything was lost, stored twice, reordered or fenced too late."""
 
     messages_stored: int
@@ -60,7 +60,7 @@ class AuditReport:
         return {**{name: getattr(self, name) for name in self.__dataclass_fields__}, "ok": self.ok}
 
 
-def audit(store_dir: Path, logs: Iterable[Path], *, drained: bool) -> AuditReport:
+def check_store(store_dir: Path, logs: Iterable[Path], *, drained: bool) -> CheckReport:
     """Judge a store's folder with its clients' logs.
 
     `drained`: producers have stopped and consumers were given the time to read everything, so that what is
@@ -73,17 +73,17 @@ def audit(store_dir: Path, logs: Iterable[Path], *, drained: bool) -> AuditRepor
     known = set()
     for topic in dump.topics(store_dir):
         known.add(topic.name)
-        rows = judge_stored(topic.name, topic.records(), fences, found)
-        acked = _acked_of(clients, topic.name)
-        judge_acked(topic.name, rows, acked, found)
+        rows = check_stored(topic.name, topic.records(), fences, found)
+        acked = _acknowledged_in(clients, topic.name)
+        check_acknowledged(topic.name, rows, acked, found)
         for subscription, cursor in topic.cursors().items():
             consumptions = clients.consumed.get((topic.name, subscription))
             if consumptions is None:
                 unwatched += 1
                 continue
-            judge_delivered(topic.name, subscription, rows, cursor.start, acked, consumptions, found, drained=drained)
+            check_delivered(topic.name, subscription, rows, cursor.start, acked, consumptions, found, drained=drained)
     for missing in {topic for topic, _ in clients.acked} - known:
-        judge_acked(missing, [], _acked_of(clients, missing), found)
+        check_acknowledged(missing, [], _acknowledged_in(clients, missing), found)
     return _report(found, clients, unwatched)
 
 
@@ -94,17 +94,17 @@ def percentile(values: list[float], fraction: float) -> float | None:
     return sorted(values)[max(0, math.ceil(fraction * len(values)) - 1)]
 
 
-def _acked_of(clients: ClientRecords, topic: str) -> dict[str, Cursor]:
+def _acknowledged_in(clients: ClientRecords, topic: str) -> dict[str, Cursor]:
     return {producer: cursor for (name, producer), cursor in clients.acked.items() if name == topic}
 
 
-def _report(found: Findings, clients: ClientRecords, unwatched: int) -> AuditReport:
+def _report(found: Findings, clients: ClientRecords, unwatched: int) -> CheckReport:
     told = [gap for gap in clients.gaps if gap["cause"] == "moved"]
     moved = [gap["gap_ms"] for gap in told]
     paced = [gap for gap in told if gap.get("interval_ms") is not None]  # a log of version 0.1.0 has none
     beyond = [max(0.0, gap["gap_ms"] - gap["interval_ms"]) for gap in paced]
     other = [gap["gap_ms"] for gap in clients.gaps if gap["cause"] != "moved"]
-    return AuditReport(
+    return CheckReport(
         messages_stored=found.stored,
         messages_written=found.acked,
         messages_read=found.read,
@@ -133,7 +133,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--log", type=Path, action="append", default=[], help="a client's log; repeat it")
     parser.add_argument("--drained", action="store_true", help="consumers had the time to read everything")
     given = parser.parse_args(argv)
-    report = audit(given.data_dir, given.log, drained=given.drained)
+    report = check_store(given.data_dir, given.log, drained=given.drained)
     print(json.dumps(report.to_json()))
     sys.exit(0 if report.ok else 1)
 

@@ -45,7 +45,7 @@ class Row(NamedTuple):
     key: str
 
 
-def judge_stored(topic: str, records: Iterable[Record], fences: list[Fence], found: Findings) -> list[Row]:
+def check_stored(topic: str, records: Iterable[Record], fences: list[Fence], found: Findings) -> list[Row]:
     """Check the records in offset order; returns them without payloads."""
     hash_, namespace = topic_hash(topic), namespace_of(topic)
     over = [f for f in fences if f.namespace == namespace and f.lower <= hash_ < f.upper]
@@ -79,7 +79,7 @@ def judge_stored(topic: str, records: Iterable[Record], fences: list[Fence], fou
     return rows
 
 
-def judge_acked(topic: str, rows: list[Row], acked: dict[str, Cursor], found: Findings) -> None:
+def check_acknowledged(topic: str, rows: list[Row], acked: dict[str, Cursor], found: Findings) -> None:
     """Everything acknowledged to a producer must be stored."""
     stored: dict[str, Cursor] = {}
     for row in rows:
@@ -94,7 +94,7 @@ def judge_acked(topic: str, rows: list[Row], acked: dict[str, Cursor], found: Fi
             found.say(f"{topic}: {len(missing)} acknowledged messages of {producer} not stored, first {missing[0]}")
 
 
-def judge_delivered(
+def check_delivered(
     topic: str,
     subscription: str,
     rows: list[Row],

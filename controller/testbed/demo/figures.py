@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from controller.domain.entries import Entry, Kind
-from controller.testbed.checker.checker import AuditReport
+from controller.testbed.checker.checker import CheckReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class DemoFigures:
         """All fields."""
         return asdict(self)
 
-    def take_audit(self, report: AuditReport) -> None:
+    def take_check(self, report: CheckReport) -> None:
         """What the auditor found."""
         self.messages_written = report.messages_written
         self.messages_read = report.messages_read

@@ -21,7 +21,7 @@ from controller.operations.reading import Reader
 from controller.process.children import ProcessFailed
 from controller.process.clock import wall_ms
 from controller.sim.ownership.invariants import check_fold, check_rings
-from controller.testbed.checker.checker import audit
+from controller.testbed.checker.checker import check_store
 from controller.testbed.demo.calm import Look, Standing, calm_since, unrest
 from controller.testbed.demo.figures import DemoFigures, rounds_of, splits_of, transfers_of
 from controller.testbed.demo.screen.base import Screen
@@ -32,7 +32,7 @@ from controller.testbed.demo.workload import (
     base_rates,
     bundle_of,
     deliveries,
-    heated,
+    heat_rates,
     owner_of,
     topics_of,
 )
@@ -48,7 +48,7 @@ ACTS = 8
 
 
 @dataclass(slots=True)
-class Told:
+class Highlights:
     """What happened in this very run that is worth asking `ballast explain` about."""
 
     hot: str = ""
@@ -65,7 +65,7 @@ class Scenario:
         self.step_s = max(45.0, minutes * 60 / 4)
         self.figures = DemoFigures(tables=cluster.settings.tables.root)
         self.workload = Workload(cluster)
-        self.told = Told()
+        self.told = Highlights()
         self._typed_ms = typed_ms
         self._acts = 0
         self._base: dict[str, float] = {}
@@ -199,9 +199,9 @@ class Scenario:
         self._act("audit: was a message lost, stored twice or reordered?")
         self.workload.stop(DRAIN_S)
         self.cluster.tell("the auditor reads the store and the clients' logs")
-        report = audit(self.cluster.folder / "store", [p for p in self.workload.logs if p.exists()], drained=True)
+        report = check_store(self.cluster.folder / "store", [p for p in self.workload.logs if p.exists()], drained=True)
         figures = self.figures
-        figures.take_audit(report)
+        figures.take_check(report)
         self.cluster.tell("the journal is folded anew")
         try:
             self._check_journal()
@@ -227,7 +227,7 @@ class Scenario:
         held = {topic: str(bundle_of(state, topic)) for topic in topics_of(state, broker)}
         reference = self.cluster.settings.reference
         operations_per_s = HOT_SHARE * reference.cpu_pct / 100 * 1e6 / max(1.0, reference.cpu_us_per_message)
-        self.workload.set_rates(heated(held, self._base, operations_per_s))
+        self.workload.set_rates(heat_rates(held, self._base, operations_per_s))
 
     def _relief(self, started_ms: int, hot: str, first: bool) -> None:
         shed = self.cluster.settings.shedding

@@ -66,7 +66,7 @@ def base_rates(brokers: int) -> dict[str, float]:
     return {topic: BASE_RATE_PER_S * share * (0.5 + 0.1 * (7 * i % 11)) for i, topic in enumerate(TOPICS)}
 
 
-def heated(bundles: Mapping[str, str], rates: Mapping[str, float], operations_per_s: float) -> dict[str, float]:
+def heat_rates(bundles: Mapping[str, str], rates: Mapping[str, float], operations_per_s: float) -> dict[str, float]:
     """Rates that make these topics hot (topic -> its bundle): every bundle gets the same on top, so that each can be
     moved. An operation is a message taken in or delivered.
 

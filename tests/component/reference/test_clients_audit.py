@@ -19,7 +19,7 @@ from controller.brokers.reference.store.framed_log import scan
 from controller.brokers.reference.store.records import Message, Record, pack_record, unpack_record
 from controller.brokers.reference.wire import Numbered
 from controller.domain.ids import RING_END, Bundle
-from controller.testbed.checker.checker import AuditReport, audit, percentile
+from controller.testbed.checker.checker import CheckReport, check_store, percentile
 from tests.unit.brokers.reference_cluster import WHOLE, Cluster, cluster, topic, until
 
 NAME = "persistent://shop/orders/t"
@@ -89,7 +89,7 @@ def test_client_processes_follow_their_bundles_and_the_audit_agrees_with_them(tm
             return summary, read, written(here)
 
     summary, read, stored = asyncio.run(scenario())
-    report = audit(store, logs, drained=True)
+    report = check_store(store, logs, drained=True)
     assert report.findings == []
     assert report.ok
     assert (summary["unacked"], summary["rewound"]) == (0, 0)
@@ -111,7 +111,7 @@ def test_a_gap_is_measured_against_the_producers_own_sending_interval(tmp_path: 
     log.write("gap", topic=NAME, cause="lost", gap_ms=7_000.0, interval_ms=250.0)  # a failover is no hand-over
     log.close()
     StoreEngine(tmp_path / "store", clock_ms=lambda: 1).close()
-    report = audit(tmp_path / "store", [tmp_path / "producer.jsonl"], drained=True)
+    report = check_store(tmp_path / "store", [tmp_path / "producer.jsonl"], drained=True)
     assert (report.handovers, report.handover_gap_p50_ms) == (4, 240.0)
     assert (report.handover_beyond_interval_p50_ms, report.handover_beyond_interval_max_ms) == (50.0, 600.0)
     assert report.sending_interval_p50_ms == 250.0
@@ -154,8 +154,8 @@ class Run:
         changed = [r._replace(offset=i) for i, r in enumerate(change(records))]
         self.segment.write_bytes(b"".join(pack_record(r) for r in changed))
 
-    def audit(self) -> AuditReport:
-        return audit(self.store, [self.log], drained=True)
+    def check_store(self) -> CheckReport:
+        return check_store(self.store, [self.log], drained=True)
 
 
 @pytest.fixture
@@ -165,51 +165,51 @@ def run(tmp_path: Path) -> Run:
 
 def test_a_correct_run_passes(run: Run) -> None:
     run.clients([list(range(20)), [18, 19]], list(range(18)))
-    report = run.audit()
+    report = run.check_store()
     assert report.ok
     assert (report.messages_written, report.messages_read, report.redelivered) == (20, 20, 2)
 
 
 def test_a_message_that_was_never_delivered_is_lost(run: Run) -> None:
     run.clients([[*range(7), *range(8, 20)]], [])
-    assert run.audit().messages_lost == 1
+    assert run.check_store().messages_lost == 1
 
 
 def test_a_message_that_is_not_in_the_store_is_lost(run: Run) -> None:
     run.clients([list(range(18))], [])
     run.rewrite(lambda records: records[:18])
-    assert run.audit().messages_lost == 2
+    assert run.check_store().messages_lost == 2
     shutil.rmtree(run.segment.parent)
-    assert run.audit().messages_lost == 20
+    assert run.check_store().messages_lost == 20
 
 
 def test_a_sequence_that_is_stored_twice_is_a_duplicate(run: Run) -> None:
     run.clients([], [])
     run.rewrite(lambda records: [*records[:5], records[4], *records[5:]])
-    assert run.audit().messages_duplicated == 1
+    assert run.check_store().messages_duplicated == 1
 
 
 def test_a_delivery_after_the_confirmed_acknowledgement_is_a_duplicate(run: Run) -> None:
     run.clients([list(range(20)), [3, 4]], [3])
-    report = run.audit()
+    report = run.check_store()
     assert (report.messages_duplicated, report.redelivered) == (1, 2)
 
 
 def test_order_is_judged_per_key_in_the_store_and_in_first_deliveries(run: Run) -> None:
     run.clients([[*range(10), 12, 11, 10, *range(13, 20)]], [])
-    assert run.audit().messages_reordered == 1  # 12 before 10 is one key, 11 is another
+    assert run.check_store().messages_reordered == 1  # 12 before 10 is one key, 11 is another
     run.log.unlink()
     run.clients([[*range(10), 12, 11, 10, *range(13, 20)]], [], kind="shared")
-    assert run.audit().messages_reordered == 0
+    assert run.check_store().messages_reordered == 0
     run.rewrite(lambda records: [*records[:2], records[4], records[3], records[2], *records[5:]])
-    assert run.audit().messages_reordered == 1
+    assert run.check_store().messages_reordered == 1
 
 
 @pytest.mark.parametrize("change", [{"epoch": 1, "owner": "a"}, {"owner": "c"}, {"epoch": 3}])
 def test_a_record_behind_a_fence_is_a_violation(run: Run, change: dict[str, object]) -> None:
     run.clients([], [])
     run.rewrite(lambda records: [*records[:15], records[15]._replace(**change), *records[16:]])  # type: ignore[arg-type]
-    report = run.audit()
+    report = run.check_store()
     assert report.fence_violations >= 1
     assert not report.ok
     assert "written by" in report.findings[0]
@@ -218,7 +218,7 @@ def test_a_record_behind_a_fence_is_a_violation(run: Run, change: dict[str, obje
 def test_a_delivery_that_is_not_what_is_stored_is_a_mismatch(run: Run) -> None:
     run.clients([list(range(20))], [])
     run.rewrite(lambda records: [*records[:5], records[5]._replace(producer="q"), *records[6:]])
-    assert run.audit().mismatched == 1
+    assert run.check_store().mismatched == 1
 
 
 def test_ranges_and_percentiles() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from controller.domain.entries import Entry
 from controller.domain.ids import Session
 from controller.domain.state import ClusterState
-from controller.testbed.checker.checker import AuditReport
+from controller.testbed.checker.checker import CheckReport
 from controller.testbed.local_cluster import LocalCluster
 from tests.e2e.checks import owner
 from tests.e2e.clients import Clients, assert_nothing_lost
@@ -30,7 +30,7 @@ def assert_only_end(ends: list[Entry], session: Session, reason: str) -> None:
     assert [(e.session, e.reason) for e in ends] == [(str(session), reason)]
 
 
-def audited(clients: Clients, case: str) -> AuditReport:
+def audited(clients: Clients, case: str) -> CheckReport:
     """End the clients; 0 lost, 0 stored twice, 0 reordered. Prints what clients saw."""
     report = clients.finish()
     assert_nothing_lost(report)

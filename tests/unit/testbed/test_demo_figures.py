@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controller.domain.entries import Entry, Kind
-from controller.testbed.checker.checker import AuditReport
+from controller.testbed.checker.checker import CheckReport
 from controller.testbed.demo.figures import DemoFigures, RoundView, rounds_of, splits_of, transfers_of
 
 BUNDLE, OTHER = "t/ns/0x00000000_0x80000000", "t/ns/0x80000000_0xffffffff"
@@ -23,11 +23,11 @@ def owned(state: str, epoch: int, by: str | None, to: str | None = None, bundle:
     return entry(Kind.OWNERSHIP, bundle=bundle, state=state, epoch=epoch, by=by, to=to, **more)
 
 
-def audit(**changes: Any) -> AuditReport:
-    counts = dict.fromkeys(AuditReport.__dataclass_fields__, 0)
+def audit(**changes: Any) -> CheckReport:
+    counts = dict.fromkeys(CheckReport.__dataclass_fields__, 0)
     gaps = {"handover_gap_p50_ms": 3.0, "handover_gap_p99_ms": 9.0, "failover_gap_max_ms": None}
     gaps |= {"handover_beyond_interval_p50_ms": 1.0, "handover_beyond_interval_max_ms": 4.0}
-    return AuditReport(**{**counts, **gaps, "findings": [], "messages_written": 10, "messages_read": 20, **changes})
+    return CheckReport(**{**counts, **gaps, "findings": [], "messages_written": 10, "messages_read": 20, **changes})
 
 
 def test_a_transfer_counts_when_its_target_owns_the_bundle_at_its_epoch() -> None:
@@ -97,7 +97,7 @@ def test_relief_means_that_no_broker_is_where_a_source_would_be(scores: dict[str
 
 def test_a_clean_audit_passes_and_its_figures_are_taken_over() -> None:
     figures = DemoFigures(tables="run/tables")
-    figures.take_audit(audit(redelivered=4))
+    figures.take_check(audit(redelivered=4))
     assert not figures.failed
     document = json.loads(json.dumps(figures.to_json()))
     assert (document["messages_written"], document["messages_read"], document["redelivered"]) == (10, 20, 4)
@@ -112,7 +112,7 @@ def test_a_clean_audit_passes_and_its_figures_are_taken_over() -> None:
 )
 def test_anything_the_auditor_found_fails_the_demo(broken: str) -> None:
     figures = DemoFigures()
-    figures.take_audit(audit(**{broken: 1}, findings=["topic@3: written after the fence"]))
+    figures.take_check(audit(**{broken: 1}, findings=["topic@3: written after the fence"]))
     assert figures.failed
     assert figures.invariants == "topic@3: written after the fence"
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks.published.clusters import ClusterBuilder, cluster, moves
-from controller.testbed.demo.workload import HOT_SHARE, TOPICS, base_rates, deliveries, heated
+from controller.testbed.demo.workload import HOT_SHARE, TOPICS, base_rates, deliveries, heat_rates
 
 BASE_PCT = 22.0  # what a broker of the demo has to do at the base rate
 ROUND_MS = 10_000
@@ -18,7 +18,7 @@ POINT = {"msg_rate_in": 50, "msg_rate_out": 50, "throughput_in": 5e4, "throughpu
 def test_every_bundle_gets_the_same_share_whatever_it_holds() -> None:
     held = dict(zip((TOPICS[0], *TOPICS[64:66], TOPICS[90]), ("b0", "b1", "b1", "b1"), strict=True))
     base = dict.fromkeys(held, 2.0)
-    rates = heated(held, base, operations_per_s=300.0)
+    rates = heat_rates(held, base, operations_per_s=300.0)
     by_bundle: Counter[str] = Counter()
     for topic, rate in rates.items():
         by_bundle[held[topic]] += (rate - base[topic]) * (1 + deliveries(topic))  # each is taken in, and delivered
@@ -34,7 +34,7 @@ def test_topics_differ_and_are_as_busy_on_average_as_said() -> None:
 
 
 def test_nothing_to_heat_heats_nothing() -> None:
-    assert heated({}, {}, 300.0) == {}
+    assert heat_rates({}, {}, 300.0) == {}
 
 
 @pytest.mark.parametrize("bundles", range(5, 15))

@@ -20,7 +20,15 @@ from controller.domain.ids import topic_hash
 from controller.domain.ring import initial_bundles, locate
 from controller.testbed.demo.calm import ROUNDS, Standing
 from controller.testbed.demo.scenario import CALM_WITHIN_S
-from controller.testbed.demo.workload import HOT_SHARE, NAMESPACES, SIZE_BYTES, TOPICS, base_rates, deliveries, heated
+from controller.testbed.demo.workload import (
+    HOT_SHARE,
+    NAMESPACES,
+    SIZE_BYTES,
+    TOPICS,
+    base_rates,
+    deliveries,
+    heat_rates,
+)
 
 SETTINGS = load_settings(None, "demo", env={})
 ROUND_S = SETTINGS.rounds.round_interval_s
@@ -76,7 +84,7 @@ class Plot:
 
     def heat(self, broker: str) -> None:
         held = {topic: row["bundle"] for row in self.held(broker) for topic in TOPICS_OF[row["bundle"]]}
-        self.rates = {**self.base, **heated(held, self.base, HOT_SHARE * 100 / POINTS_AN_OPERATION)}
+        self.rates = {**self.base, **heat_rates(held, self.base, HOT_SHARE * 100 / POINTS_AN_OPERATION)}
 
     def join(self) -> None:
         self.names.append(f"broker-{len(self.names) + 1}")

@@ -16,7 +16,7 @@ from controller.domain.state import ClusterState
 from controller.testbed.demo.figures import DemoFigures
 from controller.testbed.demo.screen.events import Events, Half
 from controller.testbed.demo.screen.plain import SIGN_OF_LIFE_S, PlainLines
-from controller.testbed.demo.screen.summary import next_lines, summary_lines, worth_asking
+from controller.testbed.demo.screen.summary import choose_questions, next_lines, summary_lines
 from controller.testbed.demo.screen.view import LiveView
 
 BUNDLE, OTHER = "demo/orders/0x90000000_0x98000000", "demo/metrics/0x60000000_0x70000000"
@@ -33,8 +33,8 @@ def owned(state: str, epoch: int, by: str | None, to: str | None = None, bundle:
     return entry(Kind.OWNERSHIP, bundle=bundle, state=state, epoch=epoch, by=by, to=to, **more)
 
 
-def lines(*entries: Entry, exchanges: dict[str, Half] = NO_EXCHANGES) -> list[str]:
-    return Events(lambda round_id: exchanges if round_id == ROUND else {}).lines(entries)
+def lines(*entries: Entry, swaps: dict[str, Half] = NO_EXCHANGES) -> list[str]:
+    return Events(lambda round_id: swaps if round_id == ROUND else {}).lines(entries)
 
 
 def test_events_are_told_in_a_line_and_the_rest_not_at_all() -> None:
@@ -70,8 +70,8 @@ def test_what_comes_back_in_an_exchange_says_for_which_bundle() -> None:
     halves = {f"{ROUND}-0004": Half(OTHER, returning=False), f"{ROUND}-0005": Half(BUNDLE, returning=True)}
     gone = owned("transferring", 2, A, B, reason="102_above_mean", decision_id=f"{ROUND}-0004")
     back = owned("transferring", 2, B, A, bundle=OTHER, reason="102_above_mean", decision_id=f"{ROUND}-0005")
-    assert lines(gone, back, exchanges=halves) == [
-        "exchange orders/0x90000000_0x98000000: broker-1 → broker-3",
+    assert lines(gone, back, swaps=halves) == [
+        "swap orders/0x90000000_0x98000000: broker-1 → broker-3",
         "  in return metrics/0x60000000_0x70000000: broker-3 → broker-1, for orders/0x90000000_0x98000000",
     ]
 
@@ -179,17 +179,17 @@ def test_lines_tell_acts_waits_and_events_and_repeat_a_long_wait(monkeypatch: py
 
 
 def test_what_to_ask_about_happened_in_this_run() -> None:
-    exchanges = {f"{ROUND}-0005": Half(BUNDLE, returning=True)}
+    swaps = {f"{ROUND}-0005": Half(BUNDLE, returning=True)}
     told = [
         owned("transferring", 2, A, B, decision_id=f"{ROUND}-0000"),
         owned("transferring", 2, B, A, bundle=OTHER, decision_id=f"{ROUND}-0005"),
         owned("assigning", 3, None, B, reason="104_orphaned"),
     ]
-    asked = worth_asking(told, "broker-1", "broker-1", lambda round_id: exchanges)
+    asked = choose_questions(told, "broker-1", "broker-1", lambda round_id: swaps)
     assert [name for name, _ in asked] == [f"{ROUND}-0000", f"{ROUND}-0005", BUNDLE]
     decided = [*told[:2], owned("assigning", 3, None, B, reason="104_orphaned", decision_id="step-me-7-0000")]
-    assert worth_asking(decided, "broker-1", "broker-1", lambda _: {})[-1][0] == "step-me-7-0000"
-    assert worth_asking([], "", "", lambda _: {}) == []
+    assert choose_questions(decided, "broker-1", "broker-1", lambda _: {})[-1][0] == "step-me-7-0000"
+    assert choose_questions([], "", "", lambda _: {}) == []
 
 
 def full() -> DemoFigures:

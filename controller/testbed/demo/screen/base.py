@@ -1,7 +1,7 @@
 """What the demo tells: the act it is in, what it waits for, and what the journal says, as it happens.
 
 A screen has a thread of its own that looks every half second at what the demo's own polling has read; it reads no
-table but the evidence of a round with exchanges.
+table but the evidence of a round with swaps.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Protocol
 
 from controller.domain.entries import Entry
 from controller.operations.reading import Reader
-from controller.testbed.demo.screen.events import Events, exchanges_in
+from controller.testbed.demo.screen.events import Events, swaps_in
 from controller.testbed.local_cluster import LocalCluster
 
 LOOK_S = 0.5
@@ -50,7 +50,7 @@ class Watching:
         self.closed_at: int | None = None  # entries that were seen when the clients were about to stop
         self.lines: list[str] = []
         self._told = 0
-        self._events = Events(exchanges_in(lambda: Reader(self._cluster().settings)))
+        self._events = Events(swaps_in(lambda: Reader(self._cluster().settings)))
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 

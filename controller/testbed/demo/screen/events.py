@@ -1,7 +1,7 @@
-"""Journal entries in words: moves, exchanges, splits, who came, who went, who took over what.
+"""Journal entries in words: moves, swaps, splits, who came, who went, who took over what.
 
 An entry of the journal does not say that its move is half of an exchange; the evidence of its decision does, which
-`exchanges_in` looks up once a round.
+`swaps_in` looks up once a round.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class Half(NamedTuple):
     returning: bool
 
 
-Exchanges = Callable[[str], Mapping[str, Half]]  # of a round, by decision id
+Swaps = Callable[[str], Mapping[str, Half]]  # of a round, by decision id
 
 
 class Events:
     """Takes every entry in order, and tells of those that are worth a line."""
 
-    def __init__(self, exchanges: Exchanges) -> None:
-        self._exchanges = exchanges
+    def __init__(self, swaps: Swaps) -> None:
+        self._swaps = swaps
         self._owners: dict[str, str] = {}  # bundle -> the broker that had it last
 
     def lines(self, entries: Iterable[Entry]) -> list[str]:
@@ -81,11 +81,11 @@ class Events:
         round_id = (decision_id or "").rpartition("-")[0]
         if not round_id or decision_id is None:
             return None
-        return self._exchanges(round_id).get(decision_id)
+        return self._swaps(round_id).get(decision_id)
 
 
-def exchanges_in(reader: Callable[[], Reader]) -> Exchanges:
-    """The halves of a round's exchanges by decision id, from the table of decisions; none where it cannot be read."""
+def swaps_in(reader: Callable[[], Reader]) -> Swaps:
+    """The halves of a round's swaps by decision id, from the table of decisions; none where it cannot be read."""
 
     @cache
     def halves(round_id: str) -> Mapping[str, Half]:

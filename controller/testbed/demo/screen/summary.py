@@ -11,7 +11,7 @@ from pathlib import Path
 from controller.domain.decision import Reason
 from controller.domain.entries import Entry, Kind
 from controller.testbed.demo.figures import DemoFigures
-from controller.testbed.demo.screen.events import Exchanges, broker_of
+from controller.testbed.demo.screen.events import Swaps, broker_of
 
 WIDTH = 80
 
@@ -48,7 +48,7 @@ def next_lines(where: Path, asked: Sequence[tuple[str, str]]) -> Iterator[str]:
     yield "  docs/sql.md and notebooks/01_operations.py, on its tables"
 
 
-def worth_asking(entries: Sequence[Entry], hot: str, victim: str, exchanges: Exchanges) -> list[tuple[str, str]]:
+def choose_questions(entries: Sequence[Entry], hot: str, victim: str, swaps: Swaps) -> list[tuple[str, str]]:
     """What `explain` can be asked about, with what it is: the skew's first move, an exchange, the failover."""
     moves = [e for e in entries if e.kind is Kind.OWNERSHIP and e.state == "transferring" and e.decision_id]
     found = []
@@ -56,7 +56,7 @@ def worth_asking(entries: Sequence[Entry], hot: str, victim: str, exchanges: Exc
     if first is not None:
         found.append((str(first.decision_id), f"why this bundle left {hot} for {broker_of(first.to)}"))
     for entry in moves:
-        halves = exchanges(str(entry.decision_id).rpartition("-")[0])
+        halves = swaps(str(entry.decision_id).rpartition("-")[0])
         half = halves.get(str(entry.decision_id))
         if half is not None and half.returning:
             about = f"why this one went to {broker_of(entry.to)} in return for another"

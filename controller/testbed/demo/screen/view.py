@@ -60,7 +60,7 @@ class LiveView(Watching):
         head = self._head(width)
         operator = self.cluster.operator if self.cluster else None
         if operator is None:
-            return self._joined(head[:height])
+            return self._join(head[:height])
         rounds = rounds_of(entries)
         view = rounds[-1] if rounds else None
         room = max(1, height - len(head) - 2 - LEAST_EVENTS)
@@ -68,19 +68,19 @@ class LiveView(Watching):
         title = f"── {len(entries)} journal entries, {len(rounds)} rounds "
         body = [*head, *brokers, Text(title + "─" * max(0, width - len(title)), "dim")]
         left = max(0, height - len(body))
-        events = [Text(line) for line in wrapped(self.lines[-left:] if left else [], width)]
-        return self._joined([*body, *(events[-left:] if left else [])][:height])
+        events = [Text(line) for line in wrap_lines(self.lines[-left:] if left else [], width)]
+        return self._join([*body, *(events[-left:] if left else [])][:height])
 
     def _head(self, width: int) -> list[Text]:
         now_s = time.monotonic()
-        told = [Text(clipped(f"Ballast demo, {now_s - self.started_s:.0f} s", width), "bold")]
-        told += [Text(clipped(f"✓ {text}", width), "dim") for text in self._done[-1:]]
+        told = [Text(clip(f"Ballast demo, {now_s - self.started_s:.0f} s", width), "bold")]
+        told += [Text(clip(f"✓ {text}", width), "dim") for text in self._done[-1:]]
         lines = textwrap.wrap(f"▸ {self.act_text or 'starting'}", width, subsequent_indent="  ")[:2]
         told += [Text(line, "bold") for line in lines]
         doing = f"  {now_s - self.doing_since_s:3.0f} s {self.doing_text}" if self.doing_text else ""
-        return [*told, Text(clipped(doing, width), "italic")]
+        return [*told, Text(clip(doing, width), "italic")]
 
-    def _joined(self, lines: Sequence[Text]) -> Text:
+    def _join(self, lines: Sequence[Text]) -> Text:
         text = Text("\n", no_wrap=True, overflow="crop").join(lines)
         if self._console.options.ascii_only:
             text.plain = text.plain.translate(ASCII)
@@ -98,7 +98,7 @@ def broker_lines(state: ClusterState, view: RoundView | None, width: int, most: 
         busiest = sorted(names, key=lambda b: -scores.get(b, 0.0))
         names = sorted(busiest[: max(0, most - 1)])
     size = max(map(len, [*names, "broker"]))
-    lines = [Text(clipped(f"{'broker':{size}}  bundles  load in the newest round", width), "dim")]
+    lines = [Text(clip(f"{'broker':{size}}  bundles  load in the newest round", width), "dim")]
     for name in names:
         score = scores.get(name)
         alive = state.session_of(name) is not None
@@ -109,10 +109,10 @@ def broker_lines(state: ClusterState, view: RoundView | None, width: int, most: 
             line.append(bar, "red" if score >= FULL else "yellow" if score >= BUSY else "green")
         lines.append(line)
     hidden = len(state.brokers) - len(names)
-    return [*lines, *([Text(clipped(f"and {hidden} less busy ones", width), "dim")] if hidden else [])]
+    return [*lines, *([Text(clip(f"and {hidden} less busy ones", width), "dim")] if hidden else [])]
 
 
-def wrapped(lines: Sequence[str], width: int) -> list[str]:
+def wrap_lines(lines: Sequence[str], width: int) -> list[str]:
     """Each line as wide as there is room, what is longer goes on below, between words."""
     found = []
     for line in lines:
@@ -121,6 +121,6 @@ def wrapped(lines: Sequence[str], width: int) -> list[str]:
     return found
 
 
-def clipped(text: str, width: int) -> str:
+def clip(text: str, width: int) -> str:
     """One line of at most `width` characters."""
     return text if len(text) <= width else text[: max(0, width - 1)] + "…"
