@@ -250,7 +250,8 @@ def _strays(document: Mapping[str, Any]) -> list[str]:
             stray = alarm["data"]
             found.append(
                 f"stray command: {stray['who'] or 'somebody'} sent {stray['kind']} for journal {stray['journal_id']} "
-                f"to these topics, which are this journal's, {document['journal_id']}: it was ignored (docs/recovery.md)"
+                f"to these topics, which are this journal's, {document['journal_id']}: it was ignored "
+                "(docs/recovery.md)"
             )
     return found
 

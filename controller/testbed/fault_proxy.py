@@ -1,7 +1,7 @@
-"""A TCP proxy on the loopback that can be cut and healed: the network between two processes, as a test wants it.
+"""A TCP proxy on the loopback that tests can cut and heal, as a stand-in for a failing network.
 
-Cut, it passes on nothing in either direction and closes nothing, as a network that drops packets; healed, what was
-under way arrives. New connections are taken and wait. It runs in a thread of its own.
+While cut, it forwards nothing in either direction and closes nothing, like a network that drops packets. Once healed,
+it delivers what was in flight. New connections are accepted and wait. The proxy runs in its own thread.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ READ_BYTES = 64 * 1024
 
 
 def free_port() -> int:
-    """A port of the loopback that was free a moment ago."""
+    """A loopback port that was free a moment ago."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 class CuttableProxy:
-    """From `port` to `target_port`, both on 127.0.0.1. Use it as a context manager."""
+    """Forwards from `port` to `target_port`, both on 127.0.0.1. Use it as a context manager."""
 
     def __init__(self, target_port: int) -> None:
         self.target_port = target_port
@@ -46,11 +46,11 @@ class CuttableProxy:
         self._thread.join(10)
 
     def cut(self) -> None:
-        """From now on nothing passes."""
+        """Stop forwarding."""
         self._loop.call_soon_threadsafe(self._open.clear)
 
     def heal(self) -> None:
-        """Everything passes again, first what was held back."""
+        """Forward again, beginning with what was held back."""
         self._loop.call_soon_threadsafe(self._open.set)
 
     def _run(self) -> None:

@@ -1,7 +1,7 @@
-"""A real single-node Kafka (KRaft) from the JARs of the cache, for the demo and the tests.
+"""Runs a real single-node Kafka (KRaft) from the cached JARs, for the demo and the tests.
 
-All it has lies in one folder: settings, data, log, pid. A folder that was used before keeps its ports, its cluster
-id and its data, so stopping and starting is a restart of the same cluster. It listens on 127.0.0.1 only.
+Settings, data, log and pid are in one folder. A folder keeps its ports, cluster id and data, so stopping and starting
+restarts the same cluster. Kafka only listens on 127.0.0.1.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from controller.testbed.kafka_settings import Door, log4j_properties, server_pro
 START_TIMEOUT_S = 180.0
 STOP_TIMEOUT_S = 20.0
 SERVER_HEAP = ("-Xms64m", "-Xmx400m", "-XX:+UseSerialGC")
-# Formatting runs for a second: compile little, allocate little.
+# Formatting takes a second: little compilation, little memory.
 TOOL_JVM = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 class KafkaNotStarted(BallastError):
-    """Raised when the embedded Kafka does not come up; the message ends with the last lines of its log."""
+    """Raised when the embedded Kafka does not start; the message ends with the last lines of its log."""
 
 
 class EmbeddedKafka:
-    """One Kafka in one folder. `start` returns once it answers; `stop` works from any process that knows the folder."""
+    """One Kafka in one folder. `start` returns once it answers; `stop` works from any process with the folder."""
 
     def __init__(
         self,
@@ -49,9 +49,9 @@ class EmbeddedKafka:
         doors: Sequence[Door] = (),
         env: Mapping[str, str] | None = None,
     ) -> None:
-        """`port` 0 takes a free one at the first start; later starts in the same folder use the same port.
+        """`port`: 0 chooses a free one at the first start; later starts in the same folder use the same port.
 
-        `doors` are settled at the first start too. `env` is added to the server's environment at each start.
+        `doors` are fixed at the first start, too. `env` is added to the server's environment at each start.
         """
         self.folder = folder.resolve()
         self.data = self.folder / "data"
@@ -77,17 +77,17 @@ class EmbeddedKafka:
 
     @property
     def bootstrap(self) -> str:
-        """`127.0.0.1:port`; known from the first start on."""
-        return f"127.0.0.1:{self._settled_port()}"
+        """`127.0.0.1:port`; known once Kafka has been started."""
+        return f"127.0.0.1:{self._fixed_port()}"
 
     @property
     def pid(self) -> int | None:
-        """The pid of the running server, or None. A pid that now belongs to another program does not count."""
+        """The pid of the running server, or None. A pid reused by another program does not count."""
         process = self._process()
         return process.pid if process else None
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Starts it unless it runs already; raises KafkaNotStarted when it dies or does not answer in time."""
+        """Start Kafka unless it runs already. Raises KafkaNotStarted if it dies or does not answer in time."""
         if self._process() is not None:
             self._wait_until_it_answers(time.monotonic() + timeout_s)
             return
@@ -103,7 +103,7 @@ class EmbeddedKafka:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C at the terminal stops the demo first, and the demo stops Kafka last
+                start_new_session=True,  # Ctrl-C at the terminal stops the demo, which stops Kafka last
                 cwd=self.folder,
                 env={**os.environ, **self._env},
             )
@@ -112,11 +112,11 @@ class EmbeddedKafka:
         self._wait_until_it_answers(deadline)
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> bool:
-        """Ends it with SIGTERM, after `timeout_s` with SIGKILL; the data stay. False if it was not running."""
+        """Stop Kafka with SIGTERM, after `timeout_s` with SIGKILL; its data is kept. False if it was not running."""
         return self._end(signal.SIGTERM, timeout_s)
 
     def kill(self) -> bool:
-        """Ends it with SIGKILL, as a crash would; the data stay. False if it was not running."""
+        """Kill Kafka with SIGKILL, like a crash; its data is kept. False if it was not running."""
         return self._end(signal.SIGKILL, STOP_TIMEOUT_S)
 
     def _end(self, how: signal.Signals, timeout_s: float) -> bool:
@@ -150,9 +150,9 @@ class EmbeddedKafka:
             return None
 
     def _check_port(self) -> None:
-        """Raises KafkaNotStarted where the port cannot be had: before the folder is settled on it."""
+        """Raise KafkaNotStarted if the port is not available, before the folder is fixed on it."""
         settled = self._properties.exists()
-        port = self._settled_port() if settled else self._port
+        port = self._fixed_port() if settled else self._port
         give = f"end what listens there, or give another --dir than {self.folder}" if settled else "give another --port"
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -166,14 +166,14 @@ class EmbeddedKafka:
 
     def _write_settings(self) -> None:
         if self._properties.exists():
-            self._port = self._settled_port()
+            self._port = self._fixed_port()
         else:
             free = _free_ports(2)
             self._port = self._port or free[0]
             self._properties.write_text(server_properties(self.data, self._port, free[1], self._doors))
         (self.folder / "log4j.properties").write_text(log4j_properties(self.log_file))
 
-    def _settled_port(self) -> int:
+    def _fixed_port(self) -> int:
         if self._properties.exists():
             for line in self._properties.read_text().splitlines():
                 if line.startswith("advertised.listeners="):
@@ -192,7 +192,7 @@ class EmbeddedKafka:
 
     def _format(self) -> None:
         new_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        if new_id.startswith("-"):  # Kafka's own generator avoids it as well: it would read as an option
+        if new_id.startswith("-"):  # it would be parsed as an option; Kafka's own generator avoids it as well
             new_id = "A" + new_id[1:]
         tool = ("kafka.tools.StorageTool", "format", "-t", new_id, "-c", str(self._properties))
         done = subprocess.run(self._command(TOOL_JVM, *tool), capture_output=True, text=True, timeout=120, check=False)
@@ -215,7 +215,7 @@ class EmbeddedKafka:
         ]
 
     def _wait_until_it_answers(self, deadline: float) -> None:
-        while not _port_open(self._settled_port()):
+        while not _port_open(self._fixed_port()):
             self._still_alive(deadline)
             time.sleep(0.05)
         while True:
@@ -241,7 +241,7 @@ class EmbeddedKafka:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports free a moment ago. All are held at once while choosing, so that they differ."""
+    """Different ports that were free a moment ago."""
     sockets = [socket.socket(socket.AF_INET, socket.SOCK_STREAM) for _ in range(count)]
     try:
         for each in sockets:

@@ -1,7 +1,6 @@
-"""The two configuration files of the embedded Kafka, as text: broker settings and logging.
+"""The two configuration files of the embedded Kafka: broker settings and logging.
 
-One KRaft node that is broker and controller at once, on the loopback interface only, tuned for few resources and
-low latency.
+One KRaft node is both broker and controller, on the loopback interface only, tuned for few resources and low latency.
 """
 
 from __future__ import annotations
@@ -13,11 +12,12 @@ from typing import NamedTuple
 
 
 class Door(NamedTuple):
-    """A further listener: Kafka listens on `port` and tells clients that come there to go to `advertised_port`, where
-    a proxy stands that leads back to `port`. So one client's connections can be cut, wherever Kafka sends it.
+    """An additional listener for clients behind a proxy.
 
-    With another `protocol` than PLAINTEXT the door is locked: `settings` say how, by what follows
-    `listener.name.doorN.` in Kafka's names."""
+    Kafka listens on `port` and sends clients to `advertised_port`, where a proxy forwards to `port`. So all connections
+    of one client can be cut. For protocols other than PLAINTEXT, `settings` configure security; their keys are what
+    follows `listener.name.doorN.` in Kafka's names.
+    """
 
     port: int
     advertised_port: int
@@ -26,7 +26,7 @@ class Door(NamedTuple):
 
 
 def server_properties(data: Path, port: int, controller_port: int, doors: Sequence[Door] = ()) -> str:
-    """Text of server.properties; every line that differs from Kafka's default says why."""
+    """The text of server.properties; comments explain values that differ from Kafka's defaults."""
     listen = "".join(f"DOOR{n}://127.0.0.1:{door.port}," for n, door in enumerate(doors))
     advertise = "".join(f"DOOR{n}://127.0.0.1:{door.advertised_port}," for n, door in enumerate(doors))
     protocols = "".join(f"DOOR{n}:{door.protocol}," for n, door in enumerate(doors))
@@ -75,7 +75,7 @@ broker.heartbeat.interval.ms=1000
 
 
 def log4j_properties(log_file: Path) -> str:
-    """Text of log4j.properties: warnings and the start-up lines into one bounded file."""
+    """The text of log4j.properties: warnings and start-up messages go to one file of limited size."""
     return f"""\
 log4j.rootLogger=WARN, file
 log4j.appender.file=org.apache.log4j.RollingFileAppender

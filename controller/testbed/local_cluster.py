@@ -1,7 +1,7 @@
-"""A whole cluster on this machine: Kafka, store, Spark job and agents as processes, in one folder.
+"""Runs a whole cluster on this machine: Kafka, store, Spark job and agents as processes, in one folder.
 
-The demo, the end-to-end tests and the benchmarks run on it. Everything listens on loopback, on ports of its own, so
-several can run beside each other. `stop` ends what was started, in order, by pid.
+The demo, the end-to-end tests and the benchmarks use it. Everything listens on loopback, on its own ports, so several
+clusters can run side by side. `stop` ends what was started, in order, by pid.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from controller.process.children import Child, ProcessFailed
 from controller.testbed.kafka import EmbeddedKafka
 
 BALLAST = (sys.executable, "-m", "controller.cli.main")
-# The job shares this machine with the brokers it balances, which serve clients: they come first.
+# The job shares this machine with the brokers, which serve clients and have priority.
 JOB_NICENESS = ("nice", "-n", "5")
 STORE = (sys.executable, "-m", "controller.brokers.reference.store.server")
 
 
 class LocalCluster:
-    """Processes by name: `store`, `job`, and one per broker. The journal is followed without asking any of them."""
+    """A cluster of processes: `store`, `job`, and one per broker. It follows the journal without asking any of them."""
 
     def __init__(
         self,
@@ -44,15 +44,15 @@ class LocalCluster:
         kafka: EmbeddedKafka | None = None,
         tell: Callable[[str], None] = lambda doing: None,
     ) -> None:
-        """`kafka`: one with doors or an environment of its own; the cluster starts and stops it all the same.
+        """`kafka`: a Kafka with doors or a special environment; the cluster starts and stops it as well.
 
-        `tell` hears what is being started or waited for.
+        `tell` is called with what is being started or waited for.
         """
         self.folder = folder.resolve()
         self.profile = profile
         self.overrides = tuple(overrides)
         self.tell = tell
-        self.replay = replay  # load reports keep the recording's times, and no round is left out
+        self.replay = replay  # load reports keep the times of the recording, and no round is skipped
         self.config_file = self.folder / "ballast.yaml"
         self.kafka = kafka or EmbeddedKafka(self.folder / "kafka")
         self.children: dict[str, Child] = {}
@@ -70,27 +70,27 @@ class LocalCluster:
 
     @property
     def settings(self) -> Settings:
-        """What every process of the cluster was started with."""
+        """The settings of every process of the cluster."""
         if self._settings is None:
             raise ProcessFailed("the cluster is not up; call start_kafka_and_store first")
         return self._settings
 
     @property
     def state(self) -> ClusterState:
-        """The journal's newest word, read from the table now."""
+        """The state according to the journal, read now."""
         operator = self._operator()
         operator.poll()
         return operator.follower.state
 
     @property
     def entries(self) -> list[Entry]:
-        """Every journal entry seen since the cluster was brought up."""
+        """Every journal entry since the cluster was started."""
         return self._operator().seen
 
     # ------------------------------------------------------------ up
 
     def up(self, brokers: Sequence[str], job_only: str | None = None) -> None:
-        """Everything, in the order that costs least time: the job's JVM starts while the rest comes up."""
+        """Start everything in the fastest order: the job's JVM starts at the same time as the rest."""
         self.start_kafka_and_store()
         self.start_job(only=job_only)
         for broker in brokers:
@@ -103,7 +103,7 @@ class LocalCluster:
         )
 
     def start_kafka_and_store(self) -> None:
-        """Kafka with its topics, the segment store, the tables, and the configuration file all others read."""
+        """Start Kafka and the segment store; create topics, tables and the configuration file of all processes."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self.tell("Kafka starts (a JVM)")
         self.kafka.start()
@@ -126,7 +126,7 @@ class LocalCluster:
     def start_job(
         self, only: str | None = None, take_over: bool = False, name: str = "job", more: Sequence[str] = ()
     ) -> Child:
-        """The Spark application; `only`: loads or control; `more`: further options of it."""
+        """Start the Spark application. `only`: `loads` or `control`; `more`: further options."""
         argv = [*JOB_NICENESS, *BALLAST, "run", "--conf", str(self.config_file), *self._sets()]
         argv += ["--only", only] if only else []
         argv += ["--take-over"] if take_over else []
@@ -134,17 +134,17 @@ class LocalCluster:
         return self.start(name, [*argv, *more])
 
     def wait_for_job(self, timeout_s: float = 240.0) -> None:
-        """Until the controller has journaled its start."""
+        """Wait until the controller has committed its start to the journal."""
         what = "the Spark job's start (a JVM, its session, the journal)"
         self.wait_until(lambda state: state.controller_running, timeout_s, what, needs="job")
 
     def start_agent(
         self, broker: str, *more: str, name: str = "", env: Mapping[str, str] | None = None, **settings: str
     ) -> Child:
-        """An agent with its reference broker. The id is a name, not an address: ports are free ones.
+        """Start an agent with its reference broker, on free ports.
 
-        `name`: of the process, where two are to have the same broker id. `settings`: this agent's own, with a double
-        underscore for the dot (`tables__root=…`). `env` is added to its environment.
+        `name`: name of the process, if two have the same broker id. `settings`: settings of this agent only, with a
+        double underscore for the dot (`tables__root=…`). `env` is added to its environment.
         """
         for key, value in settings.items():
             more = (*more, "--set", f"{key.replace('__', '.')}={value}")
@@ -153,7 +153,7 @@ class LocalCluster:
         return self.start(name or broker, argv, env=env)
 
     def start(self, name: str, argv: Sequence[str], stdin: bool = False, env: Mapping[str, str] | None = None) -> Child:
-        """A process of the cluster, logged to `logs/NAME.log` (appended to at a restart)."""
+        """Start a process of the cluster that logs to `logs/NAME.log`, appending after a restart."""
         old = self.children.get(name)
         if old is not None and old.alive:
             raise ProcessFailed(f"{name} runs already with pid {old.pid}")
@@ -165,14 +165,14 @@ class LocalCluster:
     # ------------------------------------------------------------ use
 
     def command(self, kind: str, timeout_s: float = 60.0, **args: object) -> Outcome:
-        """An operator's command and the journal's answer to it."""
+        """Send an operator's command and return the journal's answer."""
         self.tell(f"waiting for the controller's answer to {kind}")
         return self._operator().run(kind, args, timeout_s=timeout_s)
 
     def wait_until(
         self, holds: Callable[[ClusterState], bool], timeout_s: float, what: str, needs: str | None = None
     ) -> ClusterState:
-        """Poll the journal until the condition holds; raises ProcessFailed, naming what was waited for."""
+        """Poll the journal until the condition holds. Raises ProcessFailed, which names what was waited for."""
         deadline = time.monotonic() + timeout_s
         self.tell(f"waiting for {what}")
         while True:
@@ -188,15 +188,15 @@ class LocalCluster:
             time.sleep(0.1)
 
     def lookup_urls(self) -> list[str]:
-        """Where living agents answer lookups, by broker id."""
+        """The lookup addresses of living agents, in order of broker ids."""
         return [str(b.info["lookup_url"]) for b in self.state.live_brokers() if b.info.get("lookup_url")]
 
     # ------------------------------------------------------------ down
 
     def stop(self) -> None:
-        """Clients, agents, job, store, Kafka: the order in which nothing has to wait for something gone.
+        """Stop clients, agents, job, store and Kafka, so that no process waits for one that is gone.
 
-        Agents are killed: the whole cluster goes, so a graceful leave would only wait for takers that do not exist.
+        Agents are killed: a graceful leave would wait for brokers that are stopping, too.
         """
         self.tell("clients, agents, Spark job, store and Kafka are stopped")
         last = ("job", "store")

@@ -1,8 +1,8 @@
-"""Recorded load reports through the whole pipeline, in shadow mode, by record time.
+"""Replays recorded load reports through the whole pipeline, in shadow mode and by record time.
 
-The replayer stands for the agents: it registers the brokers, keeps their leases, converts and sends the reports with
-the recording's own times (a CreateTime topic), faster or slower as asked. Topics, tables and checkpoint are its own.
-Speed changes nothing: rounds lie on the reports' time axis and none is left out.
+The replay takes the place of the agents: it registers the brokers, keeps their leases, converts the reports and sends
+them with their recorded times (a CreateTime topic), at any speed. Topics, tables and checkpoint are its own. The speed
+does not change decisions: rounds follow the time of the reports and none is skipped.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NONCE = "replay"
 
 @dataclass(slots=True)
 class ReplayResult:
-    """What came of a recording. `decisions` as the decisions table has them; skips left out."""
+    """The result of a replay. `decisions`: rows of the decisions table without skips."""
 
     reports: int = 0
     quarantined: int = 0
@@ -55,7 +55,7 @@ class ReplayResult:
 
 
 def read_recording(path: Path) -> list[Recorded]:
-    """The reports of a JSON-lines file, by time. Raises BadRecord naming the line."""
+    """The reports of a JSON-lines file, ordered by time. Raises BadRecord, which names the line."""
     records = []
     for number, line in enumerate(path.read_text().splitlines(), 1):
         if line.strip():
@@ -79,7 +79,7 @@ def replay(
     timeout_s: float = 600.0,
     count: Count = lambda what, done, total: None,
 ) -> ReplayResult:
-    """Send a recording through a cluster whose job runs already; waits until its last round is journaled."""
+    """Send a recording through a cluster with a running job; wait until its last round is in the journal."""
     settings = cluster.settings
     names = TopicNames(settings.kafka.topic_prefix)
     sessions = {broker: Session(broker, 1, NONCE, 1) for broker in sorted({r.broker for r in records})}
@@ -109,7 +109,7 @@ def send_reports(
     speed: float,
     count: Count = lambda what, done, total: None,
 ) -> None:
-    """Each report at its time, divided by the speed; the record carries the recording's time."""
+    """Send each report at its time, divided by the speed; the Kafka record carries the recorded time."""
     agent = settings.agent
     overrides = Overrides(agent.override_broker_nic_speed_gbps, agent.message_throughput_as_bandwidth)
     sequences: dict[str, int] = defaultdict(int)
@@ -126,7 +126,7 @@ def send_reports(
 
 
 def _wait_for_rounds(cluster: LocalCluster, records: Sequence[Recorded], timeout_s: float, count: Count) -> None:
-    """None is left out, so that their times tell how many there will be."""
+    """Wait for the last round. No round is skipped, so the times tell how many there will be."""
     interval = round(cluster.settings.rounds.round_interval_s * 1000)
     last = last_round_ms(records, cluster.settings)
     before = records[0].at_ms // interval * interval
@@ -141,19 +141,19 @@ def _wait_for_rounds(cluster: LocalCluster, records: Sequence[Recorded], timeout
 
 
 def last_round_ms(records: Sequence[Recorded], settings: Settings) -> int:
-    """The newest round that the recording makes due: reports newer than T + the allowance exist."""
+    """The last round that the recording triggers: there are reports after its time plus the allowance."""
     interval = round(settings.rounds.round_interval_s * 1000)
     return (records[-1].at_ms - settings.rounds.late_allowance_ms - 1) // interval * interval
 
 
 def collect(settings: Settings, records: Sequence[Recorded]) -> ReplayResult:
-    """Read the outcome from the tables, as an operator would."""
+    """Read the result from the tables, as an operator would."""
     root = TableRoot(settings.tables.root)
     rounds, decisions, scores = (read_joined(root, name) for name in ("rounds", "decisions", "broker_scores"))
     result = ReplayResult(reports=len(records), rounds=rounds.num_rows)
     result.quarantined = root.open("quarantine").to_pyarrow_table(columns=["rule"]).num_rows
     kept = [row for row in decisions.to_pylist() if row["kind"] != "skip"]
-    result.decisions = sorted(map(_told, kept), key=lambda row: str(row["decision_id"]))
+    result.decisions = sorted(map(_decision_row, kept), key=lambda row: str(row["decision_id"]))
     result.sources_by_phase = sources_by_phase(records, rounds.to_pylist(), scores.to_pylist())
     return result
 
@@ -161,7 +161,7 @@ def collect(settings: Settings, records: Sequence[Recorded]) -> ReplayResult:
 def sources_by_phase(
     records: Sequence[Recorded], rounds: Iterable[Mapping[str, Any]], scores: Iterable[Mapping[str, Any]]
 ) -> dict[str, list[str]]:
-    """Phase -> the sources of its last round; a round belongs to the phase of the newest report before it."""
+    """Phase -> sources in its last round. A round belongs to the phase of the newest report before it."""
     last: dict[str, int] = {r.phase: 0 for r in records if r.phase}
     for row in rounds:
         before = [r.phase for r in records if r.at_ms < row["at_ms"]]
@@ -174,12 +174,12 @@ def sources_by_phase(
     return {phase: sorted(sources[at_ms]) for phase, at_ms in last.items()}
 
 
-def _told(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A decision as it is printed: what differs from run to run (the attempt) left out, JSON columns as objects."""
-    told = {name: value for name, value in row.items() if name != "attempt_id"}
+def _decision_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A decision to print: without the attempt, which differs from run to run, and with JSON columns as objects."""
+    printed = {name: value for name, value in row.items() if name != "attempt_id"}
     for name in ("evidence", "before", "after"):
-        told[name] = json.loads(told.pop(f"{name}_json") or "{}")
-    return told
+        printed[name] = json.loads(printed.pop(f"{name}_json") or "{}")
+    return printed
 
 
 def _beat(
@@ -189,7 +189,7 @@ def _beat(
     cluster: LocalCluster,
     stop: threading.Event,
 ) -> None:
-    """Heartbeats of all brokers: their leases count real time, whatever the recording's speed."""
+    """Send heartbeats of all brokers: leases run in real time, whatever the speed of the recording."""
     info = {"runtime": "pulsar", "can_fence": False}
     while not stop.wait(1.0):
         follower = cluster.operator.follower if cluster.operator else None

@@ -1,4 +1,4 @@
-"""How far a replay is: bars on a terminal, lines elsewhere. All on stderr, so that the answer can be piped."""
+"""Shows the progress of a replay: bars on a terminal, lines elsewhere. On stderr, so that the answer can be piped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LINE_EVERY_S = 10.0
 
 
 class ReplayProgress:
-    """Use it as a context manager. Counts are told as often as one likes."""
+    """A progress display. Use it as a context manager."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True)
@@ -34,14 +34,14 @@ class ReplayProgress:
             self._bars.stop()
 
     def doing(self, text: str) -> None:
-        """What is being started or waited for; empty: nothing in particular."""
+        """Show what is being started or waited for; empty: nothing in particular."""
         if self._bars is not None:
             self._bars.update(self._tasks[""], description=text or "working")
         elif text:
             self._line(text)
 
     def count(self, what: str, done: int, total: int) -> None:
-        """So many of so many: reports sent, rounds decided."""
+        """Show a count, such as reports sent; can be called as often as one likes."""
         if self._bars is not None:
             if what not in self._tasks:
                 self._tasks[what] = self._bars.add_task(what, total=total)

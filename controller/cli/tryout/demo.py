@@ -70,11 +70,11 @@ def _run(
         cluster.up([f"broker-{i}" for i in range(1, brokers + 1)])
         scenario = Scenario(cluster, minutes, screen, typed_ms)
         figures = scenario.run()
-        asked = _choose_questions(cluster, scenario.told)
+        asked = _choose_questions(cluster, scenario.highlights)
         screen.act("done; everything is stopped")
     return figures, asked
 
 
-def _choose_questions(cluster: LocalCluster, told: Highlights) -> list[tuple[str, str]]:
+def _choose_questions(cluster: LocalCluster, seen: Highlights) -> list[tuple[str, str]]:
     swaps = swaps_in(lambda: Reader(cluster.settings))
-    return choose_questions(told.entries, told.hot, told.victim, swaps)
+    return choose_questions(seen.entries, seen.hot, seen.victim, swaps)

@@ -1,1 +1,1 @@
-"""Was anything lost, stored twice or reordered? Reads the store's files and the clients' logs."""
+"""Checks from the store's files and the clients' logs whether a message was lost, stored twice or reordered."""

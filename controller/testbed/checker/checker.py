@@ -1,7 +1,7 @@
-"""The auditor: reads the store's files and the clients' logs, and says whether invariants I1 and I5 held.
+"""The checker: tells from the store's files and the clients' logs whether invariants I1 and I5 held.
 
-It trusts neither the brokers nor the store's process: records carry the epoch and owner they were written under,
-and are checked against the log of fences; deliveries and acknowledgements are checked against the records.
+It trusts neither the brokers nor the store process. Records carry the epoch and owner they were written under and are
+checked against the log of fences; deliveries and acknowledgements are checked against the records.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from controller.testbed.checker.topic import Findings, check_acknowledged, check
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """The figures of a run. `ok` is False when anything was lost, stored twice, reordered or fenced too late."""
+    """The figures of a run. `ok` is False if anything was lost, stored twice, reordered or fenced too late."""
 
     messages_stored: int
     messages_written: int  # acknowledged to their producers
@@ -35,13 +35,13 @@ class CheckReport:
     fence_violations: int
     mismatched: int
     handovers: int
-    handover_gap_p50_ms: float | None  # acknowledgement to acknowledgement, the sending interval included
+    handover_gap_p50_ms: float | None  # acknowledgement to acknowledgement, including the sending interval
     handover_gap_p99_ms: float | None
-    handover_beyond_interval_p50_ms: float | None  # the same, less the producer's own sending interval
+    handover_beyond_interval_p50_ms: float | None  # the same, minus the producer's own sending interval
     handover_beyond_interval_max_ms: float | None
     sending_interval_p50_ms: float | None
     failover_gap_max_ms: float | None
-    unwatched_subscriptions: int  # in the store, but without a consumer's log: their deliveries were not judged
+    unwatched_subscriptions: int  # in the store but without a consumer's log: their deliveries were not checked
     findings: list[str]
 
     @property
@@ -61,10 +61,10 @@ class CheckReport:
 
 
 def check_store(store_dir: Path, logs: Iterable[Path], *, drained: bool) -> CheckReport:
-    """Judge a store's folder with its clients' logs.
+    """Check the folder of a store against the logs of its clients.
 
-    `drained`: producers have stopped and consumers were given the time to read everything, so that what is
-    not delivered is lost; without it only missing records count as lost.
+    `drained`: producers have stopped and consumers had time to read everything, so undelivered messages are lost;
+    otherwise only missing records count as lost.
     """
     clients = read_logs(logs)
     found = Findings()
@@ -88,7 +88,7 @@ def check_store(store_dir: Path, logs: Iterable[Path], *, drained: bool) -> Chec
 
 
 def percentile(values: list[float], fraction: float) -> float | None:
-    """Nearest-rank percentile; None of nothing."""
+    """Nearest-rank percentile; None without values."""
     if not values:
         return None
     return sorted(values)[max(0, math.ceil(fraction * len(values)) - 1)]
@@ -99,9 +99,9 @@ def _acknowledged_in(clients: ClientRecords, topic: str) -> dict[str, Cursor]:
 
 
 def _report(found: Findings, clients: ClientRecords, unwatched: int) -> CheckReport:
-    told = [gap for gap in clients.gaps if gap["cause"] == "moved"]
-    moved = [gap["gap_ms"] for gap in told]
-    paced = [gap for gap in told if gap.get("interval_ms") is not None]  # a log of version 0.1.0 has none
+    of_moves = [gap for gap in clients.gaps if gap["cause"] == "moved"]
+    moved = [gap["gap_ms"] for gap in of_moves]
+    paced = [gap for gap in of_moves if gap.get("interval_ms") is not None]  # logs of version 0.1.0 have none
     beyond = [max(0.0, gap["gap_ms"] - gap["interval_ms"]) for gap in paced]
     other = [gap["gap_ms"] for gap in clients.gaps if gap["cause"] != "moved"]
     return CheckReport(
@@ -127,11 +127,11 @@ def _report(found: Findings, clients: ClientRecords, unwatched: int) -> CheckRep
 
 
 def main(argv: list[str] | None = None) -> None:
-    """The command line: prints the report as JSON, exit code 1 when an invariant broke."""
-    parser = argparse.ArgumentParser(description="Audit a segment store against its clients' logs.")
+    """Print the report as JSON; exit code 1 if an invariant broke."""
+    parser = argparse.ArgumentParser(description="Check a segment store against the logs of its clients.")
     parser.add_argument("--data-dir", type=Path, required=True, help="the store's folder")
-    parser.add_argument("--log", type=Path, action="append", default=[], help="a client's log; repeat it")
-    parser.add_argument("--drained", action="store_true", help="consumers had the time to read everything")
+    parser.add_argument("--log", type=Path, action="append", default=[], help="log of a client; repeatable")
+    parser.add_argument("--drained", action="store_true", help="consumers had time to read everything")
     given = parser.parse_args(argv)
     report = check_store(given.data_dir, given.log, drained=given.drained)
     print(json.dumps(report.to_json()))

@@ -1,4 +1,4 @@
-"""Client logs read back: who was told what, per topic and subscription. See `client_log` for the lines."""
+"""Reads client logs: what each client received, by topic and subscription. `client_log` defines the lines."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Confirmation(NamedTuple):
 
 @dataclass(slots=True)
 class Consumption:
-    """What one process noted of one topic and subscription, in its order."""
+    """What one process logged about one topic and subscription, in order."""
 
     ordered: bool
     events: list[Delivery | Confirmation] = field(default_factory=list)
@@ -49,17 +49,17 @@ class ClientRecords:
 
 
 def read_logs(paths: Iterable[Path]) -> ClientRecords:
-    """Read client logs; a last line that was cut off by a kill is left out."""
+    """Read client logs; an incomplete last line, left by a kill, is ignored."""
     found = ClientRecords()
     for path in sorted(paths):
         _read_one(path, found)
     return found
 
 
-def unread(clients: ClientRecords) -> dict[tuple[str, str], int]:
-    """By (topic, subscription): messages acknowledged to producers less acknowledgements confirmed, where above 0.
+def count_unread(clients: ClientRecords) -> dict[tuple[str, str], int]:
+    """Messages acknowledged to producers minus confirmed acknowledgements, if above 0, by (topic, subscription).
 
-    For subscriptions that begin with their topic's first message.
+    Only valid for subscriptions that begin with the first message of their topic.
     """
     written: dict[str, int] = {}
     for (topic, _), sequences in clients.acked.items():
@@ -76,9 +76,9 @@ def unread(clients: ClientRecords) -> dict[tuple[str, str], int]:
 
 
 def wait_until_read(logs: Collection[Path], drain_s: float) -> None:
-    """Until readers have got all that was acknowledged to producers, for `drain_s` at most."""
+    """Wait until readers have received everything that was acknowledged to producers, `drain_s` at most."""
     deadline = time.monotonic() + drain_s
-    while time.monotonic() < deadline and unread(read_logs(path for path in logs if path.exists())):
+    while time.monotonic() < deadline and count_unread(read_logs(path for path in logs if path.exists())):
         time.sleep(0.5)
 
 

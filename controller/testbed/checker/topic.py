@@ -1,4 +1,4 @@
-"""Judging one topic: its stored records against the fences, and what clients were told against the records."""
+"""Checks one topic: its stored records against the fences, and what clients received against the records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_FINDINGS = 20
 
 @dataclass(slots=True)
 class Findings:
-    """Counts of everything the audit looks for, with the first findings in words."""
+    """Counts of everything the checker looks for, and the first findings in words."""
 
     stored: int = 0
     acked: int = 0
@@ -38,7 +38,7 @@ class Findings:
 
 
 class Row(NamedTuple):
-    """What the judgement of deliveries needs of a stored record."""
+    """The part of a stored record that the check of deliveries needs."""
 
     producer: str
     sequence: int
@@ -46,7 +46,7 @@ class Row(NamedTuple):
 
 
 def check_stored(topic: str, records: Iterable[Record], fences: list[Fence], found: Findings) -> list[Row]:
-    """Check the records in offset order; returns them without payloads."""
+    """Check the records in offset order; return them without payloads."""
     hash_, namespace = topic_hash(topic), namespace_of(topic)
     over = [f for f in fences if f.namespace == namespace and f.lower <= hash_ < f.upper]
     rows: list[Row] = []
@@ -80,7 +80,7 @@ def check_stored(topic: str, records: Iterable[Record], fences: list[Fence], fou
 
 
 def check_acknowledged(topic: str, rows: list[Row], acked: dict[str, Cursor], found: Findings) -> None:
-    """Everything acknowledged to a producer must be stored."""
+    """Check that everything acknowledged to a producer is stored."""
     stored: dict[str, Cursor] = {}
     for row in rows:
         stored.setdefault(row.producer, Cursor()).add(row.sequence, row.sequence + 1)
@@ -105,7 +105,7 @@ def check_delivered(
     *,
     drained: bool,
 ) -> None:
-    """Check one subscription: everything delivered, in order, nothing after its confirmed acknowledgement."""
+    """Check one subscription: everything is delivered, in order, nothing after its acknowledgement was confirmed."""
     name = f"{topic} {subscription}"
     delivered = _deliveries(name, rows, consumptions, found)
     for consumption in consumptions:
@@ -120,8 +120,8 @@ def check_delivered(
         offset
         for offset in range(max(start, 0), len(rows))
         if not delivered.contains(offset)
-        and (told := acked.get(rows[offset].producer)) is not None
-        and told.contains(rows[offset].sequence)
+        and (sequences := acked.get(rows[offset].producer)) is not None
+        and sequences.contains(rows[offset].sequence)
     ]
     found.lost += len(missing)
     if missing:
@@ -149,7 +149,7 @@ def _deliveries(name: str, rows: list[Row], consumptions: list[Consumption], fou
 
 
 def _after_confirmation(name: str, consumption: Consumption, found: Findings) -> None:
-    """Within one process the order of its log decides."""
+    """Check deliveries after a confirmation within one process, by the order of its log."""
     confirmed = Cursor()
     for event in consumption.events:
         if isinstance(event, Confirmation):
@@ -162,7 +162,7 @@ def _after_confirmation(name: str, consumption: Consumption, found: Findings) ->
 
 
 def _after_confirmation_elsewhere(name: str, consumptions: list[Consumption], found: Findings) -> None:
-    """Between processes the brokers' clock decides: dispatched later than confirmed to another process."""
+    """Check deliveries after a confirmation to another process, by the brokers' clock."""
     confirmed_ms: dict[int, tuple[int, int]] = {}
     for number, consumption in enumerate(consumptions):
         for event in consumption.events:
@@ -183,7 +183,7 @@ def _after_confirmation_elsewhere(name: str, consumptions: list[Consumption], fo
 def _first_deliveries_in_order(name: str, rows: list[Row], consumptions: list[Consumption], found: Findings) -> None:
     newest: dict[str, int] = {}
     seen = Cursor()
-    # sorted() is stable: within a process the order of its log stays.
+    # sorted() is stable, so the order within each process's log is kept
     events = sorted((e for c in consumptions for e in c.events if isinstance(e, Delivery)), key=lambda e: e.at_ms)
     for event in events if len(consumptions) > 1 else _own_order(consumptions):
         for offset in range(event.low, min(event.high, len(rows))):

@@ -1,7 +1,7 @@
-"""Is the cluster at rest, by the balancer's own word? From the scores and skips of its newest rounds. Pure.
+"""Tells from the scores and skips of the newest rounds whether the balancer considers the cluster balanced. Pure.
 
-Calm is: in `ROUNDS` rounds running, all of whose averages began after the last event, nothing was decided, nothing is
-under way, and no living broker is a source, counts rounds towards being one, or lacks load data.
+The cluster is calm if, in `ROUNDS` consecutive rounds whose averages all began after the last event, nothing was
+decided, nothing is moving, and no living broker is a source, counts rounds towards being one, or lacks load data.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ class Standing:
     score: float | None
     mean: float | None
     why: str
-    restless: bool  # a source, on the way to being one, or not judged at all
+    restless: bool  # a source, about to become one, or not evaluated at all
 
     @classmethod
     def from_row(
         cls, row: Mapping[str, Any], tolerance: float = 0.0, evidence: Mapping[str, Any] = MappingProxyType({})
     ) -> Standing:
-        """A row of a round's scores as `EvidenceView` has it; `evidence` is that of the broker's skip.
+        """From a row of a round's scores (`EvidenceView`) and the evidence of the broker's skip.
 
-        `tolerance`: what of the mean a broker may be above it. One that has come back within it goes on counting
-        rounds until it is well within; one that has counted enough and still is no source is not clearly above it.
+        `tolerance`: how far above the mean a broker may be, as a fraction of the mean. A broker that has come back
+        within it keeps counting rounds until it is well within; one that has counted enough rounds and still is no
+        source is not clearly above it.
         """
         above = (row["score"] or 0.0) - (row["mean"] or 0.0)
         beyond = above > tolerance * max(row["mean"] or 0.0, LEAST_LEVEL)
@@ -46,7 +47,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A round of the strategy in charge: its time on the reports' axis, what it decided, how brokers stood."""
+    """A round of the strategy in charge: its time on the reports' axis, its decisions, the state of the brokers."""
 
     at_ms: int
     decided: int  # moves and splits
@@ -54,12 +55,12 @@ class Look:
 
     @property
     def calm(self) -> bool:
-        """Nothing to do, and nothing to come."""
+        """Whether nothing is to do now or soon."""
         return not self.decided and not any(standing.restless for standing in self.standings)
 
 
 def calm_since(looks: Sequence[Look], event_ms: int, horizon_ms: int, under_way: int) -> int | None:
-    """The time of the round from which on all is calm, once that has lasted; None: not (yet)."""
+    """The time of the first round of a long enough calm; None if the cluster is not calm yet."""
     running: list[Look] = []
     for look in looks:
         running = [*running, look] if look.calm and look.at_ms >= event_ms + horizon_ms else []
@@ -67,8 +68,10 @@ def calm_since(looks: Sequence[Look], event_ms: int, horizon_ms: int, under_way:
 
 
 def unrest(looks: Sequence[Look], under_way: Iterable[str], due: int = 0) -> list[str]:
-    """Why it is not calm, a line a broker or bundle: what the newest round says of it. `due`: rounds that should have
-    been looked at by now."""
+    """Why the cluster is not calm, one line per broker or bundle, from the newest round.
+
+    `due`: how many rounds should have run by now.
+    """
     found = [f"{bundle} is under way" for bundle in under_way]
     if len(looks) < due / 2:
         found.append(f"only {len(looks)} rounds came of {due} that were due: this machine is busy")
@@ -77,11 +80,11 @@ def unrest(looks: Sequence[Look], under_way: Iterable[str], due: int = 0) -> lis
     newest = looks[-1]
     if newest.decided:
         found.append(f"the newest round still decided {newest.decided} moves or splits")
-    found += [_told(standing) for standing in newest.standings if standing.restless]
+    found += [_describe(standing) for standing in newest.standings if standing.restless]
     return found or [f"all is well in the newest round, but not yet in {ROUNDS} running"]
 
 
-def _told(standing: Standing) -> str:
+def _describe(standing: Standing) -> str:
     if standing.score is None or standing.mean is None:
         return f"{standing.broker} has no known load: {standing.why}"
     return f"{standing.broker} is {standing.score:.1%} busy where {standing.mean:.1%} would be even: {standing.why}"

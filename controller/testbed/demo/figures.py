@@ -1,4 +1,4 @@
-"""The demo's figures, from the journal and the auditor. Pure, but for what is passed in."""
+"""The figures of a demo, from the journal and the checker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from controller.testbed.checker.checker import CheckReport
 
 @dataclass(frozen=True, slots=True)
 class RoundView:
-    """One round as the journal tells it: when it was journaled, scores 0..1 of the brokers that were alive."""
+    """One round from the journal: when it was committed, and the scores (0..1) of living brokers."""
 
     journaled_ms: int
     at_ms: int
@@ -25,17 +25,17 @@ class RoundView:
 
     @property
     def spread(self) -> float:
-        """Largest minus smallest score."""
+        """Highest minus lowest score."""
         return max(self.scores.values()) - min(self.scores.values()) if self.scores else 0.0
 
     def relieved(self, overloaded: float, difference: float) -> bool:
-        """No broker is where a source would be: below both lines."""
+        """Whether every broker is below both limits that make a source."""
         return all(s < overloaded and s < self.mean + difference for s in self.scores.values())
 
 
 @dataclass(slots=True)
 class DemoFigures:
-    """The last line of `ballast demo --json`. Scores are fractions; `None` is what was not seen."""
+    """The last line of `ballast demo --json`. Scores are fractions; `None` stands for what was not observed."""
 
     messages_written: int = 0
     messages_read: int = 0
@@ -45,7 +45,7 @@ class DemoFigures:
     redelivered: int = 0
     transfers: int = 0
     splits: int = 0
-    handovers_measured: int = 0  # changes of owner by transfer, as producers saw them, one a topic
+    handovers_measured: int = 0  # changes of owner by transfer that producers saw, one per topic
     handover_gap_p50_ms: float | None = None  # acknowledgement to acknowledgement, the sending interval included
     handover_gap_p99_ms: float | None = None
     handover_beyond_interval_p50_ms: float | None = None  # the same, less the producer's own sending interval
@@ -72,7 +72,7 @@ class DemoFigures:
         return asdict(self)
 
     def take_check(self, report: CheckReport) -> None:
-        """What the auditor found."""
+        """Take over the report of the checker."""
         self.messages_written = report.messages_written
         self.messages_read = report.messages_read
         self.messages_lost = report.messages_lost
@@ -87,10 +87,10 @@ class DemoFigures:
         self.sending_interval_p50_ms = report.sending_interval_p50_ms
         self.failover_gap_max_ms = report.failover_gap_max_ms
         if not report.ok:
-            self.invariants = "; ".join(report.findings[:5]) or "the audit failed"
+            self.invariants = "; ".join(report.findings[:5]) or "the check failed"
 
     def take_balance(self, rounds: Sequence[RoundView]) -> None:
-        """How uneven the run was at its worst, and how it ended."""
+        """Take over how uneven the run was at its worst and at its end."""
         judged = [view for view in rounds if view.scores]
         if judged:
             self.spread_before = round(max(view.spread for view in judged), 3)
@@ -105,7 +105,7 @@ class DemoFigures:
 
 
 def rounds_of(entries: Sequence[Entry]) -> list[RoundView]:
-    """Every round of the champion, oldest first, without the scores of brokers that were gone by then."""
+    """Every round of the strategy in charge, oldest first, without the scores of brokers that were gone by then."""
     gone: set[str] = set()
     sessions: dict[str, str | None] = {}
     views = []
@@ -124,7 +124,7 @@ def rounds_of(entries: Sequence[Entry]) -> list[RoundView]:
 
 
 def transfers_of(entries: Sequence[Entry]) -> list[Entry]:
-    """The entries that ended a transfer: owned by the one it was transferred to, at the transfer's epoch."""
+    """The entries that complete a transfer: the target owns the bundle at the transfer's epoch."""
     wanted: dict[tuple[str | None, int | None], str | None] = {}
     done = []
     for entry in entries:
@@ -139,5 +139,5 @@ def transfers_of(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def splits_of(entries: Sequence[Entry]) -> list[Entry]:
-    """The splits that were carried out."""
+    """The entries of completed splits."""
     return [e for e in entries if e.kind is Kind.SPLIT]

@@ -1,7 +1,8 @@
-"""What the demo shows, act by act: settle, skew, shift, split under backlog, a new broker, a killed one, calm, audit.
+"""The demo, act by act: settle, skew, shift, split under backlog, new broker, killed broker, calm, check.
 
-Each act waits for what it is about, not for a time; its limit grows with the minutes asked for. What does not happen
-in time is said and the demo goes on: only lost, doubled or reordered messages and broken invariants fail it.
+Each act waits for its effect rather than for a time; its limit grows with the requested minutes. If the effect does not
+happen in time, the demo reports that and goes on. Only lost, duplicated or reordered messages and broken invariants
+make it fail.
 """
 
 from __future__ import annotations
@@ -38,26 +39,25 @@ from controller.testbed.demo.workload import (
 )
 from controller.testbed.local_cluster import LocalCluster
 
-DRAIN_S = 120.0  # what is left unread then counts as lost: a slow machine must not look like that
-CALM_WITHIN_S = (
-    120.0  # the faintest deviation is acted on after eight rounds, and what is left of it after as many more
-)
-SLOW_MACHINE = 3  # times as long, where rounds come late
-TOO_MUCH = 1.3  # times the limit of a bundle, for the one that is to be split
+DRAIN_S = 120.0  # messages unread after this count as lost, which must not happen on a slow machine
+# The smallest deviation is acted on after eight rounds, and what remains of it after another eight.
+CALM_WITHIN_S = 120.0
+SLOW_MACHINE = 3  # factor on that time if rounds are late
+TOO_MUCH = 1.3  # factor on the limit of a bundle, for the bundle to split
 ACTS = 8
 
 
 @dataclass(slots=True)
 class Highlights:
-    """What happened in this very run that is worth asking `ballast explain` about."""
+    """What happened in this run that is worth asking `ballast explain` about."""
 
     hot: str = ""
     victim: str = ""
-    entries: list[Entry] = field(default_factory=list)  # all until the clients stopped
+    entries: list[Entry] = field(default_factory=list)  # until the clients stopped
 
 
 class Scenario:
-    """One run on a cluster that is up."""
+    """One run of the demo on a running cluster."""
 
     def __init__(self, cluster: LocalCluster, minutes: float, screen: Screen, typed_ms: int) -> None:
         self.cluster = cluster
@@ -65,7 +65,7 @@ class Scenario:
         self.step_s = max(45.0, minutes * 60 / 4)
         self.figures = DemoFigures(tables=cluster.settings.tables.root)
         self.workload = Workload(cluster)
-        self.told = Highlights()
+        self.highlights = Highlights()
         self._typed_ms = typed_ms
         self._acts = 0
         self._base: dict[str, float] = {}
@@ -73,7 +73,7 @@ class Scenario:
         self._looked_at = 0  # entries
 
     def run(self) -> DemoFigures:
-        """All acts, then the audit."""
+        """Run all acts, then the check."""
         self._settle()
         hot = self._skew()
         self._shift(hot)
@@ -96,10 +96,10 @@ class Scenario:
         self._wait("two rounds", lambda _: len(rounds_of(self.cluster.entries)) >= before + 2)
 
     def _skew(self) -> str:
-        """Make the topics of one broker hot; measured until a round finds no broker above the lines."""
+        """Make the topics of one broker hot; measure until a round finds no overloaded broker."""
         state = self.cluster.state
         counts = Counter(t for t in (owner_of(state, topic) for topic in TOPICS) if t)
-        hot = self.told.hot = counts.most_common(1)[0][0]
+        hot = self.highlights.hot = counts.most_common(1)[0][0]
         self._act(f"skew: the topics of {hot} get hot")
         started_ms = wall_ms()
         self._heat(hot)
@@ -107,7 +107,7 @@ class Scenario:
         return hot
 
     def _shift(self, old: str) -> None:
-        """The heat goes elsewhere and stays there to the end."""
+        """Make the topics of another broker hot instead, until the end."""
         others = [b.id for b in self.cluster.state.live_brokers() if b.id != old]
         hot = max(others, key=lambda b: len(topics_of(self.cluster.state, b)))
         self._act(f"shift: what was hot cools down, the topics of {hot} get hot")
@@ -117,7 +117,7 @@ class Scenario:
         self._relief(started_ms, hot, first=False)
 
     def _split_under_backlog(self) -> None:
-        """The bundle with most topics gets a subscription that does not acknowledge, and more traffic than allowed."""
+        """Give the bundle with most topics a subscription that does not acknowledge, and more traffic than allowed."""
         state = self.cluster.state
         bundle, count = Counter(bundle_of(state, t) for t in TOPICS).most_common(1)[0]
         topics = [t for t in TOPICS if bundle_of(state, t) == bundle]
@@ -133,7 +133,7 @@ class Scenario:
         self.workload.clear_backlog()
 
     def _add_broker(self) -> None:
-        """It is empty, and filled by the next round that knows its load."""
+        """Start an empty broker; the next round that knows its load fills it."""
         name = f"broker-{len(self.cluster.state.brokers) + 1}"
         self._act(f"join: {name}, empty, is to get its share")
         self.cluster.start_agent(name)
@@ -144,10 +144,10 @@ class Scenario:
         )
 
     def _kill(self) -> None:
-        """SIGKILL the busiest broker; measured until the journal says that all it owned is served again."""
+        """Kill the busiest broker; measure until all its bundles are served again according to the journal."""
         state = self.cluster.state
         counts = Counter(r.by.broker for r in state.bundles.values() if r.by)
-        victim = self.told.victim = counts.most_common(1)[0][0]
+        victim = self.highlights.victim = counts.most_common(1)[0][0]
         self._act(f"kill: SIGKILL to {victim}, which owns {counts[victim]} bundles")
         killed = time.monotonic()
         self.cluster.children[victim].kill()
@@ -166,7 +166,7 @@ class Scenario:
             self.figures.failover_s = round(time.monotonic() - killed, 2)
 
     def _calm_down(self, since_ms: int) -> None:
-        """Nothing happens to the cluster any more: how long until the balancer has nothing left to do?"""
+        """Leave the cluster alone; measure until the balancer has nothing left to do."""
         self._act("calm: nothing happens any more, the balancer evens out what is left")
         horizon_ms = round(self.cluster.settings.loads.short_horizon_s * 1000)
         found: list[int] = []
@@ -194,20 +194,20 @@ class Scenario:
 
     def _finish(self) -> None:
         self.screen.closing()
-        self.told.entries = list(self.cluster.entries)
-        self.figures.take_balance(rounds_of(self.told.entries))
-        self._act("audit: was a message lost, stored twice or reordered?")
+        self.highlights.entries = list(self.cluster.entries)
+        self.figures.take_balance(rounds_of(self.highlights.entries))
+        self._act("check: was a message lost, stored twice or reordered?")
         self.workload.stop(DRAIN_S)
-        self.cluster.tell("the auditor reads the store and the clients' logs")
+        self.cluster.tell("the checker reads the store and the clients' logs")
         report = check_store(self.cluster.folder / "store", [p for p in self.workload.logs if p.exists()], drained=True)
         figures = self.figures
         figures.take_check(report)
-        self.cluster.tell("the journal is folded anew")
+        self.cluster.tell("the journal is folded again from its start")
         try:
             self._check_journal()
         except InvariantBroken as error:
             figures.invariants = str(error)
-        entries = self.cluster.entries  # all that the check has just read: what the figures count is what was checked
+        entries = self.cluster.entries  # those that were just checked
         figures.transfers = len(transfers_of(entries))
         figures.splits = len(splits_of(entries))
         figures.rounds = len(rounds_of(entries))
@@ -222,7 +222,7 @@ class Scenario:
         self.screen.act(f"{self._acts}/{ACTS} {text}" if counts else text)
 
     def _heat(self, broker: str) -> None:
-        """Spread the extra traffic over the broker's bundles, so that single ones can relieve it."""
+        """Spread the extra traffic over the broker's bundles, so that moving single bundles can relieve it."""
         state = self.cluster.state
         held = {topic: str(bundle_of(state, topic)) for topic in topics_of(state, broker)}
         reference = self.cluster.settings.reference
@@ -258,7 +258,7 @@ class Scenario:
         return True
 
     def _look(self, state: ClusterState) -> None:
-        """Take in the evidence of rounds that are new."""
+        """Read the evidence of new rounds."""
         entries = self.cluster.entries
         fresh = [e for e in entries[self._looked_at :] if e.kind is Kind.ROUND and not e.data.get("challenger")]
         self._looked_at = len(entries)

@@ -1,7 +1,7 @@
-"""The demo's clients: which topics there are, how much is sent where, and who reads it.
+"""The clients of the demo: topics, rates and readers.
 
-One producer process sends to all topics; its rates change while it runs, by lines on its standard input. Readers:
-one exclusive subscription over all topics (order and loss are audited on it), one shared by two, one failover.
+One producer process sends to all topics; lines on its standard input change its rates. Readers: one exclusive
+subscription over all topics (order and loss are checked on it), one shared by two readers, one failover.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from controller.testbed.local_cluster import LocalCluster
 
 PRODUCER = (sys.executable, "-m", "controller.brokers.reference.client.producer_program")
 CONSUMER = (sys.executable, "-m", "controller.brokers.reference.client.consumer_program")
-# Bundles of a few percent of a broker, no two alike: whatever happens, they can be shared out evenly
+# Bundles of a few percent of a broker, all different, so that they can always be spread evenly
 # (tests/unit/testbed/test_demo_plot.py). With half as many, one in four runs ended with a broker beyond the tolerance.
 NAMESPACES = {"demo/orders": 32, "demo/metrics": 16}
 TOPICS = tuple(
@@ -30,16 +30,16 @@ TOPICS = tuple(
 )
 SHARED_TOPICS = TOPICS[:16]
 FAILOVER_TOPICS = TOPICS[64:80]
-BASE_RATE_PER_S = 2.0  # of a topic, on average; all together keep four brokers a fifth busy
-FULL_BROKERS = 4  # so many share the full rate; where fewer start, topics send less
-# Of the hot broker's CPU that its hot topics are to cost. More than that, and the third broker that takes a share of
-# it may be beyond the mean by more than the strategy allows (tests/unit/testbed/test_demo_heat.py).
+BASE_RATE_PER_S = 2.0  # per topic, on average; together the topics use a fifth of four brokers
+FULL_BROKERS = 4  # this many share the full rate; with fewer brokers, topics send less
+# The share of the hot broker's CPU that its hot topics cost. With more, the third broker that takes a part of it could
+# exceed the mean by more than the strategy allows (tests/unit/testbed/test_demo_heat.py).
 HOT_SHARE = 0.45
 SIZE_BYTES = 400
 
 
 def bundle_of(state: ClusterState, topic: str) -> Bundle:
-    """The living bundle that holds the topic now."""
+    """The bundle that contains the topic now."""
     namespace = "/".join(topic.split("/")[2:4])
     return locate(state.namespaces[namespace], topic_hash(topic))
 
@@ -51,26 +51,26 @@ def owner_of(state: ClusterState, topic: str) -> str | None:
 
 
 def topics_of(state: ClusterState, broker: str, topics: Iterable[str] = TOPICS) -> list[str]:
-    """Those topics that the broker serves."""
+    """The topics that the broker serves."""
     return [t for t in topics if owner_of(state, t) == broker]
 
 
 def deliveries(topic: str) -> int:
-    """How often each message of the topic is delivered: once to each of its subscriptions."""
+    """How often a message of the topic is delivered: once per subscription."""
     return 1 + (topic in SHARED_TOPICS) + (topic in FAILOVER_TOPICS)
 
 
 def base_rates(brokers: int) -> dict[str, float]:
-    """What every topic sends while nothing is hot, messages/s: from half the average to one and a half times of it."""
+    """The usual rate of every topic in messages/s: 0.5 to 1.5 times the average."""
     share = min(brokers, FULL_BROKERS) / FULL_BROKERS
     return {topic: BASE_RATE_PER_S * share * (0.5 + 0.1 * (7 * i % 11)) for i, topic in enumerate(TOPICS)}
 
 
 def heat_rates(bundles: Mapping[str, str], rates: Mapping[str, float], operations_per_s: float) -> dict[str, float]:
-    """Rates that make these topics hot (topic -> its bundle): every bundle gets the same on top, so that each can be
-    moved. An operation is a message taken in or delivered.
+    """Rates that make topics (topic -> bundle) hot: every bundle gets the same extra load, so that each can move.
 
-    Spread over topics instead, a bundle with three of them would be more than any broker may take.
+    An operation is a message received or delivered. If the load were spread over topics, a bundle with three of them
+    would be too much for any broker.
     """
     held = Counter(bundles.values())
     return {
@@ -91,14 +91,14 @@ class Workload:
         self._backlog: Child | None = None
 
     def create(self) -> None:
-        """Namespaces and topics, by command."""
+        """Create namespaces and topics by commands."""
         for namespace, bundles in NAMESPACES.items():
             self.cluster.command("create_namespace", namespace=namespace, bundles=bundles)
         for topic in (TOPICS[0], TOPICS[64]):
             self.cluster.command("create_topic", topic=topic)
 
     def start(self, rates: Mapping[str, float]) -> None:
-        """Readers first, so that nothing is sent before its subscription exists."""
+        """Start readers, then the producer, so that nothing is sent before its subscription exists."""
         self._consume("reader", "audit", "exclusive", TOPICS)
         for number in (1, 2):
             self._consume(f"worker-{number}", "workers", "shared", SHARED_TOPICS)
@@ -107,7 +107,7 @@ class Workload:
         self.set_rates(rates)
 
     def set_rates(self, rates: Mapping[str, float]) -> None:
-        """Change the named topics' rates; all others keep theirs."""
+        """Change the rates of the given topics; all others keep theirs."""
         if self.producer is None:
             raise RuntimeError("start the workload first")
         for topic, rate in rates.items():
@@ -115,17 +115,17 @@ class Workload:
             self.producer.tell(json.dumps({"topic": topic, "rate": rate}))
 
     def build_backlog(self, topics: Iterable[str]) -> None:
-        """A subscription that receives and does not acknowledge, until `clear_backlog`."""
+        """Start a subscription that receives but does not acknowledge until `clear_backlog`."""
         self._backlog = self._consume("slow", "slow", "exclusive", topics)
         self._backlog.tell(json.dumps({"ack": False}))
 
     def clear_backlog(self) -> None:
-        """The slow reader acknowledges what it holds and goes on as any other."""
+        """Make the slow reader acknowledge what it holds and continue like any other."""
         if self._backlog is not None:
             self._backlog.tell(json.dumps({"ack": True}))
 
     def stop(self, drain_s: float) -> None:
-        """Producers stop and wait for acknowledgements; readers get the time to read the rest."""
+        """Stop producers once everything is acknowledged, and readers once they have had time to read the rest."""
         self.cluster.tell("producers wait for their last acknowledgements")
         if self.producer is not None:
             self.producer.stop(60)

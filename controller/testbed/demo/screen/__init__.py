@@ -1,1 +1,1 @@
-"""What somebody who watches the demo sees: events in words, the live picture, plain lines, the summary at the end."""
+"""What the demo shows: events in words, a live view, plain lines, the summary at the end."""

@@ -1,7 +1,7 @@
-"""What the demo tells: the act it is in, what it waits for, and what the journal says, as it happens.
+"""The common part of both screens: the current act, what the demo waits for, and new journal entries.
 
-A screen has a thread of its own that looks every half second at what the demo's own polling has read; it reads no
-table but the evidence of a round with swaps.
+A screen has its own thread, which looks every half second at what the demo's polling has read. The only table it reads
+is the evidence of rounds with swaps.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ LOOK_S = 0.5
 
 
 class Screen(Protocol):
-    """Where the demo tells what it does."""
+    """Shows what the demo does."""
 
     def act(self, text: str) -> None:
-        """An act of the demo begins."""
+        """Announce an act of the demo."""
         ...
 
     def doing(self, text: str) -> None:
-        """What is being started or waited for within the act; empty: nothing in particular."""
+        """Announce what is being started or waited for; empty: nothing in particular."""
         ...
 
     def watch(self, cluster: LocalCluster) -> None:
@@ -35,21 +35,21 @@ class Screen(Protocol):
         ...
 
     def closing(self) -> None:
-        """The clients are about to stop: what loads do from now on says nothing about balance."""
+        """Announce that the clients are about to stop: loads say nothing about balance from now on."""
         ...
 
 
 class Watching:
-    """What both screens have in common. Use it as a context manager; subclasses draw."""
+    """The base of both screens; subclasses draw. Use it as a context manager."""
 
     def __init__(self) -> None:
         self.started_s = time.monotonic()
         self.act_text, self.doing_text = "", ""
         self.doing_since_s = self.started_s
         self.cluster: LocalCluster | None = None
-        self.closed_at: int | None = None  # entries that were seen when the clients were about to stop
+        self.closed_at: int | None = None  # number of entries when the clients were about to stop
         self.lines: list[str] = []
-        self._told = 0
+        self._shown = 0
         self._events = Events(swaps_in(lambda: Reader(self._cluster().settings)))
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -84,24 +84,24 @@ class Watching:
         self.closed_at = len(self._cluster().entries)
 
     def open(self) -> None:
-        """Before the first look."""
+        """Prepare to draw."""
 
     def look(self) -> None:
-        """Draw what there is now."""
+        """Draw the current state."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """After the last look."""
+        """Finish after the last look."""
 
-    def seen(self) -> list[Entry]:
-        """All entries so far; none once the clients were about to stop."""
+    def entries(self) -> list[Entry]:
+        """All entries until the clients were about to stop."""
         operator = self.cluster.operator if self.cluster else None
         return list(operator.seen)[: self.closed_at] if operator else []
 
     def fresh_lines(self, entries: list[Entry]) -> list[str]:
-        """What was not told yet, in words."""
-        fresh = self._events.lines(entries[self._told :])
-        self._told = len(entries)
+        """The entries that were not shown yet, in words."""
+        fresh = self._events.lines(entries[self._shown :])
+        self._shown = len(entries)
         self.lines += fresh
         return fresh
 

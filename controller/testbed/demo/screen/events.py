@@ -1,7 +1,7 @@
-"""Journal entries in words: moves, swaps, splits, who came, who went, who took over what.
+"""Journal entries in words: moves, swaps, splits, brokers that come and go, failovers.
 
-An entry of the journal does not say that its move is half of an exchange; the evidence of its decision does, which
-`swaps_in` looks up once a round.
+An entry does not say that its move is half of a swap. The evidence of its decision does; `swaps_in` looks it up once a
+round.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from controller.domain.reason_words import reason_words, returns_in_exchange
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.reading import Reader
 
-TENANT = "demo/"  # of every bundle here; left out where room is scarce
+TENANT = "demo/"  # of every bundle of the demo; omitted to save space
 ENDS = {"lease": "its lease ran out", "goodbye": "it said goodbye", "superseded": "a newer process took its place"}
 
 
 class Half(NamedTuple):
-    """Of an exchange: the bundle that goes the other way, and whether this one is what comes back for it."""
+    """Half of a swap: the bundle that goes the other way, and whether this bundle is the one that comes back."""
 
     other: str
     returning: bool
 
 
-Swaps = Callable[[str], Mapping[str, Half]]  # of a round, by decision id
+Swaps = Callable[[str], Mapping[str, Half]]  # round id -> halves of its swaps by decision id
 
 
 class Events:
-    """Takes every entry in order, and tells of those that are worth a line."""
+    """Takes every entry in order and describes those that are worth a line."""
 
     def __init__(self, swaps: Swaps) -> None:
         self._swaps = swaps
         self._owners: dict[str, str] = {}  # bundle -> the broker that had it last
 
     def lines(self, entries: Iterable[Entry]) -> list[str]:
-        """One line each, oldest first."""
-        told = [self._line(entry) for entry in entries]
-        return [line for line in told if line is not None]
+        """One line per entry, oldest first; none for unimportant entries."""
+        lines = (self._line(entry) for entry in entries)
+        return [line for line in lines if line is not None]
 
     def _line(self, entry: Entry) -> str | None:
         if entry.kind is Kind.OWNERSHIP:
@@ -69,13 +69,13 @@ class Events:
         return None
 
     def _transfer(self, entry: Entry, bundle: str) -> str:
-        way = f"{bundle}: {broker_of(entry.by)} → {broker_of(entry.to)}"
+        path = f"{bundle}: {broker_of(entry.by)} → {broker_of(entry.to)}"
         half = self._half(entry.decision_id)
         if half is None:
-            return f"move {way}, {words_of(entry.reason)}"
+            return f"move {path}, {words_of(entry.reason)}"
         if half.returning:
-            return f"  in return {way}, for {short(half.other)}"
-        return f"exchange {way}"
+            return f"  in return {path}, for {short(half.other)}"
+        return f"swap {path}"
 
     def _half(self, decision_id: str | None) -> Half | None:
         round_id = (decision_id or "").rpartition("-")[0]
@@ -85,7 +85,7 @@ class Events:
 
 
 def swaps_in(reader: Callable[[], Reader]) -> Swaps:
-    """The halves of a round's swaps by decision id, from the table of decisions; none where it cannot be read."""
+    """Looks up the halves of a round's swaps in the table of decisions; none if it cannot be read."""
 
     @cache
     def halves(round_id: str) -> Mapping[str, Half]:
@@ -100,15 +100,15 @@ def swaps_in(reader: Callable[[], Reader]) -> Swaps:
 
 
 def words_of(reason: str | None) -> str:
-    """A reason in words; what has none as it is."""
+    """A reason in words; codes without words stay as they are."""
     return reason_words(reason) or reason or ""
 
 
 def short(bundle: str | None) -> str:
-    """A bundle's name without the tenant that all bundles of the demo have."""
+    """The name of a bundle without the tenant of the demo."""
     return (bundle or "").removeprefix(TENANT)
 
 
 def broker_of(session: str | None) -> str:
-    """The broker of a session as the journal writes it."""
+    """The broker of a session in the journal's form."""
     return (session or "nobody").rpartition("#")[0] or "nobody"

@@ -1,4 +1,4 @@
-"""The demo as lines of text: for pipes, logs, terminals that cannot be redrawn, and `--headless`."""
+"""The demo as lines of text, for pipes, logs, dumb terminals and `--headless`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SIGN_OF_LIFE_S = 10.0
 
 
 class PlainLines(Watching):
-    """A line an act, a wait and an event, with the seconds since the start; a wait is told again every ten seconds."""
+    """Prints a line per act, wait and event, with the seconds since the start; repeats a wait every ten seconds."""
 
     def __init__(self, console: Console) -> None:
         super().__init__()
@@ -32,8 +32,8 @@ class PlainLines(Watching):
             self._print(f"    {text}")
 
     def look(self) -> None:
-        """What the journal has got, and a sign of life."""
-        for line in self.fresh_lines(self.seen()):
+        """Print new journal entries, and now and then a sign of life."""
+        for line in self.fresh_lines(self.entries()):
             self._print(f"  · {line}")
         waited_s, text = time.monotonic() - self.doing_since_s, self.doing_text
         if text and waited_s >= self._repeat_s:
@@ -41,7 +41,7 @@ class PlainLines(Watching):
             self._print(f"    {text}, for {waited_s:.0f} s now")
 
     def close(self) -> None:
-        """What came since the last look."""
+        """Print what came since the last look."""
         self.look()
 
     def _print(self, text: str) -> None:

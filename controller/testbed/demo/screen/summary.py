@@ -1,4 +1,4 @@
-"""The end of the demo in words: how it stands, what was lost and moved, what the words mean, what to look at next."""
+"""The summary of a demo: balance, losses and moves, with explanations, and what to look at next."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WIDTH = 80
 
 
 def summary_lines(figures: DemoFigures, took_s: float) -> Iterator[str]:
-    """The figures, each with what it is measured by; lines fit 80 columns."""
+    """The figures, each with an explanation; lines fit 80 columns."""
     yield f"The demo took {took_s:.0f} s and {figures.rounds} rounds. {_verdict(figures)}"
     yield ""
     yield from _balance(figures)
@@ -37,10 +37,10 @@ def summary_lines(figures: DemoFigures, took_s: float) -> Iterator[str]:
 
 
 def next_lines(where: Path, asked: Sequence[tuple[str, str]]) -> Iterator[str]:
-    """What to type next, about what happened in this very run."""
+    """What to type next about what happened in this run."""
     yield f"tables, logs and configuration: {where}"
     yield f"look around: export BALLAST_CONF={where / 'ballast.yaml'}"
-    command = _as_typed()
+    command = _command_name()
     for name, about in asked:
         yield f"  {command} explain {name}"
         yield f"      {about}"
@@ -49,7 +49,7 @@ def next_lines(where: Path, asked: Sequence[tuple[str, str]]) -> Iterator[str]:
 
 
 def choose_questions(entries: Sequence[Entry], hot: str, victim: str, swaps: Swaps) -> list[tuple[str, str]]:
-    """What `explain` can be asked about, with what it is: the skew's first move, an exchange, the failover."""
+    """Ids to ask `explain` about, with a description: the first move after the skew, a swap, the failover."""
     moves = [e for e in entries if e.kind is Kind.OWNERSHIP and e.state == "transferring" and e.decision_id]
     found = []
     first = next((e for e in moves if broker_of(e.by) == hot), None)
@@ -78,8 +78,8 @@ def _verdict(figures: DemoFigures) -> str:
         "stored twice": figures.messages_duplicated,
         "reordered": figures.messages_reordered,
     }
-    told = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-    return f"FAILED: {told or 'an invariant broke'}; {figures.invariants}"
+    losses = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    return f"FAILED: {losses or 'an invariant broke'}; {figures.invariants}"
 
 
 def _balance(figures: DemoFigures) -> Iterator[str]:
@@ -115,6 +115,6 @@ def _failover(figures: DemoFigures) -> str:
     return f"{figures.failover_s:g} s from SIGKILL until all was served again, the lease included"
 
 
-def _as_typed() -> str:
-    """The command as it can be typed here: by its path where `ballast` alone would not be found."""
+def _command_name() -> str:
+    """The command as one can type it here: with its path if `ballast` is not on the PATH."""
     return "ballast" if shutil.which("ballast") else sys.argv[0]

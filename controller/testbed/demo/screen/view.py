@@ -1,7 +1,6 @@
-"""The demo on a terminal: the act, brokers' loads as bars, and the newest events, in as many lines as there are.
+"""The demo on a terminal: the act, the load of the brokers as bars, and the newest events.
 
-Nothing is cut off at the bottom: the picture is made for the terminal's size, 80x24 and smaller ones too, and the
-newest events are what fills the rest.
+The picture fits the size of the terminal, even below 80x24: the newest events fill the remaining lines.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from controller.domain.state import ClusterState
 from controller.testbed.demo.figures import RoundView, rounds_of
 from controller.testbed.demo.screen.base import Watching
 
-LEAST_EVENTS = 4  # lines; a long list of brokers leaves them that
+LEAST_EVENTS = 4  # lines that a long list of brokers leaves for events
 ASCII = str.maketrans({"→": ">", "▸": ">", "─": "-", "·": "-", "–": "-", "…": "~", "█": "#", "✓": "*"})
 FULL, BUSY = 0.85, 0.60
 
 
 class LiveView(Watching):
-    """Redrawn twice a second."""
+    """A live view, redrawn twice a second."""
 
     def __init__(self, console: Console) -> None:
         super().__init__()
@@ -43,7 +42,7 @@ class LiveView(Watching):
         self._live.update(self.picture(width, height - 1), refresh=True)
 
     def close(self) -> None:
-        """The last picture stays."""
+        """Leave the last picture on the screen."""
         self.look()
         self._live.stop()
 
@@ -54,8 +53,8 @@ class LiveView(Watching):
         super().act(text)
 
     def picture(self, width: int, height: int) -> Text:
-        """At most `height` lines of at most `width` characters."""
-        entries = self.seen()
+        """The picture, at most `height` lines of at most `width` characters."""
+        entries = self.entries()
         self.fresh_lines(entries)
         head = self._head(width)
         operator = self.cluster.operator if self.cluster else None
@@ -73,12 +72,12 @@ class LiveView(Watching):
 
     def _head(self, width: int) -> list[Text]:
         now_s = time.monotonic()
-        told = [Text(clip(f"Ballast demo, {now_s - self.started_s:.0f} s", width), "bold")]
-        told += [Text(clip(f"✓ {text}", width), "dim") for text in self._done[-1:]]
-        lines = textwrap.wrap(f"▸ {self.act_text or 'starting'}", width, subsequent_indent="  ")[:2]
-        told += [Text(line, "bold") for line in lines]
+        lines = [Text(clip(f"Ballast demo, {now_s - self.started_s:.0f} s", width), "bold")]
+        lines += [Text(clip(f"✓ {text}", width), "dim") for text in self._done[-1:]]
+        act = textwrap.wrap(f"▸ {self.act_text or 'starting'}", width, subsequent_indent="  ")[:2]
+        lines += [Text(line, "bold") for line in act]
         doing = f"  {now_s - self.doing_since_s:3.0f} s {self.doing_text}" if self.doing_text else ""
-        return [*told, Text(clip(doing, width), "italic")]
+        return [*lines, Text(clip(doing, width), "italic")]
 
     def _join(self, lines: Sequence[Text]) -> Text:
         text = Text("\n", no_wrap=True, overflow="crop").join(lines)
@@ -88,7 +87,7 @@ class LiveView(Watching):
 
 
 def broker_lines(state: ClusterState, view: RoundView | None, width: int, most: int) -> list[Text]:
-    """A line for each broker: bundles, load in the newest round, a bar. Of more than fit: the busiest."""
+    """A line per broker: bundles, load in the newest round, a bar. If not all fit, the busiest."""
     owned = Counter(r.by.broker for r in state.bundles.values() if r.by)
     scores = view.scores if view else {}
     names = sorted(state.brokers)
@@ -102,8 +101,8 @@ def broker_lines(state: ClusterState, view: RoundView | None, width: int, most: 
     for name in names:
         score = scores.get(name)
         alive = state.session_of(name) is not None
-        told = "gone" if not alive else "   –" if score is None else f"{score:4.0%}"
-        line = Text(f"{name:{size}}  {owned[name]:7}  {told}  ", "" if alive else "dim")
+        load = "gone" if not alive else "   –" if score is None else f"{score:4.0%}"
+        line = Text(f"{name:{size}}  {owned[name]:7}  {load}  ", "" if alive else "dim")
         if alive and score is not None:
             bar = "█" * round(min(score, 1.0) * max(0, width - len(line) - 1))
             line.append(bar, "red" if score >= FULL else "yellow" if score >= BUSY else "green")
@@ -113,7 +112,7 @@ def broker_lines(state: ClusterState, view: RoundView | None, width: int, most: 
 
 
 def wrap_lines(lines: Sequence[str], width: int) -> list[str]:
-    """Each line as wide as there is room, what is longer goes on below, between words."""
+    """Wrap lines at `width`, between words."""
     found = []
     for line in lines:
         indent = " " * (len(line) - len(line.lstrip()))
@@ -122,5 +121,5 @@ def wrap_lines(lines: Sequence[str], width: int) -> list[str]:
 
 
 def clip(text: str, width: int) -> str:
-    """One line of at most `width` characters."""
+    """Truncate a line to `width` characters."""
     return text if len(text) <= width else text[: max(0, width - 1)] + "…"
