@@ -31,7 +31,7 @@ from controller.loads.rules import Limits
 from controller.loads.seen import Seen
 from controller.loads.settings import LoadsSettings
 from controller.loads.task import BAD, BROKERS, BUNDLES, SEEN, Order
-from jobs.loads_parse import bundle_rows, partial_panes, tables_of
+from jobs.loads_parse import bundle_rows, judge_records, tables_of
 from jobs.loads_rolling_spark import rolling_rows
 from jobs.loads_writers import DriverWriter, Marker, SparkWriter
 
@@ -102,7 +102,7 @@ class LoadsBatch:
         if self.next_batch != batch_id:
             self._recover(query_id, batch_id)
         self.next_batch = NO_BATCH  # until this one is done
-        answers = partial_panes(records, self._order())
+        answers = judge_records(records, self._order())
         keep = self.settings.writer != "delta_rs"
         if keep:
             answers = answers.persist(StorageLevel.MEMORY_AND_DISK)

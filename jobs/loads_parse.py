@@ -29,7 +29,7 @@ _BUNDLE_FIELDS = [f for f in TABLES["bundle_panes"] if f.name not in _MARKER]
 BUNDLES_DDL = ", ".join(f"{f.name} {ddl_type(f.type)}" for f in _BUNDLE_FIELDS)
 
 
-def select_columns(records: DataFrame, settings: LoadsSettings) -> DataFrame:
+def prepare_records(records: DataFrame, settings: LoadsSettings) -> DataFrame:
     """The columns of `Record` from Kafka rows (key, value, topic, partition, offset, timestamp). Once per query."""
     return records.selectExpr(
         "key",
@@ -43,7 +43,7 @@ def select_columns(records: DataFrame, settings: LoadsSettings) -> DataFrame:
     )
 
 
-def partial_panes(records: DataFrame, order: Order) -> DataFrame:
+def judge_records(records: DataFrame, order: Order) -> DataFrame:
     """Validate the records of one batch and sum them to partial panes: rows of (kind, rows, payload)."""
     conf = records.sparkSession.conf
     for name, value in ARROW_CONF.items():

@@ -1,6 +1,6 @@
 """The loads query: turns `load-reports` from Kafka into panes, rolling averages and quarantine, batch by batch.
 
-Event time is the timestamp of the Kafka record. `loads_parse.select_columns` defines the frame of a batch,
+Event time is the timestamp of the Kafka record. `loads_parse.prepare_records` defines the frame of a batch,
 `LoadsBatch` processes it. `failOnDataLoss` is off: load reports are stale within seconds, so records that Kafka removed
 unread must not stop the query; they are counted from the progress reports and logged as an error.
 """
@@ -23,7 +23,7 @@ from controller.ledger.tables import TableRoot
 from controller.loads.settings import LoadsSettings
 from controller.process.clock import wall_ms
 from jobs.loads_batch import BatchReport, LoadsBatch
-from jobs.loads_parse import select_columns
+from jobs.loads_parse import prepare_records
 from jobs.spark_context import scheduler_pool
 
 log = logging.getLogger(__name__)
@@ -114,7 +114,7 @@ def start_loads(
     """
     root = TableRoot(settings.tables_root, settings.storage_options)
     loads = LoadsQuery(LoadsBatch(settings, root, clock), on_batch)
-    frame = select_columns(read_stream(spark, settings), settings)
+    frame = prepare_records(read_stream(spark, settings), settings)
     writer = frame.writeStream.queryName(QUERY_NAME).foreachBatch(loads.process)
     writer = writer.option("checkpointLocation", settings.checkpoint)
     if available_now:

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from jobs.spark_context import gateway_of
 
-CHATTY = (
+NOISY_LOGGERS = (
     # "Current batch is falling behind": expected, as the trigger interval is shorter than a batch.
     "org.apache.spark.sql.execution.streaming.ProcessingTimeExecutor",
     # "Kafka property ... is not a known config" and group ids, for every consumer.
@@ -21,5 +21,5 @@ def quieten(spark: SparkSession) -> None:
     """Let the loggers above log errors only, and py4j, which logs every call to the JVM, warnings only."""
     logging.getLogger("py4j").setLevel(logging.WARNING)
     log4j = gateway_of(spark.sparkContext).jvm.org.apache.logging.log4j
-    for name in CHATTY:
+    for name in NOISY_LOGGERS:
         log4j.core.config.Configurator.setLevel(name, log4j.Level.ERROR)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from benchmarks.published.case import Case, Played, first_complaint
 from benchmarks.published.clusters import ClusterBuilder, loads
-from controller.domain.balanced_boundary import balanced_boundary
+from controller.domain.balanced_boundary import find_balanced_boundary
 from controller.domain.ids import Bundle
 from controller.domain.ownership import State
 
@@ -49,7 +49,7 @@ def _v22(played: Played) -> str | None:
     big = Bundle.parse(str(played.built.bundles[-1]["bundle"]))
     third = (big.upper - big.lower) // 3
     two_as_good = [big.lower + third, big.upper - third]
-    chosen = balanced_boundary(big, dict.fromkeys([big.lower, *two_as_good], 1.0))  # as its owner would
+    chosen = find_balanced_boundary(big, dict.fromkeys([big.lower, *two_as_good], 1.0))  # as its owner would
     inside = all(s.boundary is not None and big.lower < s.boundary < big.upper for s in played.splits)
     return first_complaint(
         (bool(played.splits), "no split"), (inside, "no single boundary"), (chosen in two_as_good, "none taken")

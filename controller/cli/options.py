@@ -23,7 +23,7 @@ from controller.config.sources import ENV_CONF
 from controller.domain.errors import BadRecord, BallastError, ConfigError
 
 OK, PROBLEM, USAGE = 0, 1, 2
-CHATTY = ("kafka", "httpx", "controller.bus.producer")
+NOISY_LOGGERS = ("kafka", "httpx", "controller.bus.producer")
 
 Conf = Annotated[
     Path | None, typer.Option("--conf", help=f"Configuration file; by default ${ENV_CONF}.", show_default=False)
@@ -46,24 +46,24 @@ def settings_of(conf: Path | None, profile: str | None, sets: list[str] | None) 
     return load_settings(conf, profile, sets or [])
 
 
-def exit_on_error(command: Callable[_P, _R]) -> Callable[_P, _R]:
+def report_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
     """Make errors of a command end in one line on stderr and an exit code."""
 
     @functools.wraps(command)
     def wrapped(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        for library in CHATTY:
+        for library in NOISY_LOGGERS:
             logging.getLogger(library).setLevel(logging.CRITICAL)  # the command itself reports errors, once
         try:
             return command(*args, **kwargs)
         except BrokenPipeError:
             raise  # the reader of our output has closed it (`| head`): nothing to report
         except (BallastError, DeltaError, OSError) as error:
-            raise exit_for(error) from None
+            raise report_error(error) from None
 
     return wrapped
 
 
-def exit_for(error: Exception) -> typer.Exit:
+def report_error(error: Exception) -> typer.Exit:
     """Print the error as one line; return the exit to raise."""
     text = error.text if isinstance(error, BadRecord) else str(error)
     typer.echo(f"ballast: {' '.join(text.split())}", err=True)

@@ -11,7 +11,7 @@ from itertools import pairwise
 from controller.domain.ids import Bundle
 
 
-def balanced_boundary(bundle: Bundle, load_by_hash: Mapping[int, float]) -> int | None:
+def find_balanced_boundary(bundle: Bundle, load_by_hash: Mapping[int, float]) -> int | None:
     """The first hash of the upper half, strictly inside the bundle; None if no boundary separates two topics.
 
     `load_by_hash`: load of the bundle's topics, summed by hash; negative loads count as 0. Ties go to the lowest hash.

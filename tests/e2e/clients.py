@@ -9,7 +9,7 @@ from pathlib import Path
 
 from controller.process.children import Child
 from controller.testbed.checker.checker import CheckReport, check_store
-from controller.testbed.checker.logs import ClientRecords, Delivery, read_logs, unread
+from controller.testbed.checker.logs import ClientRecords, Delivery, count_unread, read_logs
 from controller.testbed.demo.workload import CONSUMER, PRODUCER
 from controller.testbed.local_cluster import LocalCluster
 from tests.e2e.waiting import wait_until
@@ -79,7 +79,7 @@ class Clients:
         """Producers stop and get their acknowledgements, readers read the rest, the auditor judges all of it."""
         for child in self.producers:
             assert child.stop(60) == 0, child.last_words()
-        wait_until(lambda: not unread(self.records()), PATIENCE_S, 0.3)
+        wait_until(lambda: not count_unread(self.records()), PATIENCE_S, 0.3)
         for child in self.readers:
             child.terminate()
         for child in self.readers:

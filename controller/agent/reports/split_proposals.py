@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from controller.brokers.runtime import BundleStats
-from controller.domain.balanced_boundary import balanced_boundary
+from controller.domain.balanced_boundary import find_balanced_boundary
 from controller.domain.decision import Reason
 from controller.domain.ids import Bundle, topic_hash
 
@@ -39,7 +39,7 @@ def boundary_by_load(bundle: Bundle, loads: Mapping[str, float]) -> int | None:
         hash_ = topic_hash(topic)
         if bundle.contains(hash_):
             by_hash[hash_] = by_hash.get(hash_, 0.0) + max(load, 0.0)
-    return balanced_boundary(bundle, by_hash)
+    return find_balanced_boundary(bundle, by_hash)
 
 
 def _boundary(bundle: Bundle, loads: Mapping[str, float], reason: Reason) -> int | None:

@@ -20,8 +20,8 @@ from controller.cli.options import (
     Sets,
     Timeout,
     Why,
-    exit_on_error,
     new_app,
+    report_errors,
     settings_of,
 )
 from controller.cli.send_command import ANSWER_S, carry_out, print_outcome, send_and_wait
@@ -45,7 +45,7 @@ class NotEmpty(BallastError):
 
 
 @app.command()
-@exit_on_error
+@report_errors
 def drain(
     broker: BrokerId,
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
@@ -120,7 +120,7 @@ def _print_progress(broker: str, left: int) -> None:
 
 
 @undrain_app.command()
-@exit_on_error
+@report_errors
 def undrain(
     broker: BrokerId,
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from controller.cli.options import AsJson, Conf, Profile, Sets, Timeout, Why, exit_on_error, new_app, settings_of
+from controller.cli.options import AsJson, Conf, Profile, Sets, Timeout, Why, new_app, report_errors, settings_of
 from controller.cli.send_command import ANSWER_S, carry_out
 from controller.cli.show import emit_json
 from controller.domain.errors import BadRecord
@@ -17,7 +17,7 @@ app = new_app()
 
 
 @app.command()
-@exit_on_error
+@report_errors
 def mode(
     to: Annotated[str | None, typer.Argument(metavar="shadow|live|paused", show_default=False)] = None,
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from controller.cli.options import AsJson, Conf, Profile, Sets, Timeout, Why, exit_on_error, new_group, settings_of
+from controller.cli.options import AsJson, Conf, Profile, Sets, Timeout, Why, new_group, report_errors, settings_of
 from controller.cli.send_command import ANSWER_S, carry_out
 from controller.cli.show import emit_json, emit_table
 from controller.operations.overview import namespace_rows
@@ -16,7 +16,7 @@ app = new_group("Namespaces: create one, list them.")
 
 
 @app.command()
-@exit_on_error
+@report_errors
 def create(
     namespace: Annotated[str, typer.Argument(help="tenant/namespace")],
     bundles: Annotated[
@@ -31,7 +31,7 @@ def create(
 
 
 @app.command("list")
-@exit_on_error
+@report_errors
 def list_(conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False) -> None:
     """List namespaces with their bundles and owners."""
     rows = namespace_rows(Reader(settings_of(conf, profile, sets)).state())

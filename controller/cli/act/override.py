@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from controller.cli.options import AsJson, Conf, Profile, Sets, Timeout, Why, exit_on_error, new_group, settings_of
+from controller.cli.options import AsJson, Conf, Profile, Sets, Timeout, Why, new_group, report_errors, settings_of
 from controller.cli.send_command import ANSWER_S, carry_out
 from controller.cli.show import emit_json, emit_table, time_text
 from controller.domain.overrides import AVOID, EXCLUDE_NAMESPACE, FREEZE, PIN
@@ -25,7 +25,7 @@ Minutes = Annotated[
 
 
 @app.command()
-@exit_on_error
+@report_errors
 def pin(
     bundle: Bundle, broker: Broker,
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
@@ -36,7 +36,7 @@ def pin(
 
 
 @app.command()
-@exit_on_error
+@report_errors
 def avoid(
     what: Annotated[str, typer.Argument(metavar="BUNDLE|NAMESPACE")], broker: Broker,
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
@@ -48,7 +48,7 @@ def avoid(
 
 
 @app.command()
-@exit_on_error
+@report_errors
 def freeze(
     bundle: Bundle,
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
@@ -59,7 +59,7 @@ def freeze(
 
 
 @app.command("exclude-namespace")
-@exit_on_error
+@report_errors
 def exclude_namespace(
     namespace: Annotated[str, typer.Argument(metavar="NAMESPACE")],
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
@@ -70,7 +70,7 @@ def exclude_namespace(
 
 
 @app.command()
-@exit_on_error
+@report_errors
 def end(
     override: Annotated[str, typer.Argument(metavar="ID", help="As `ballast override list` prints it.")],
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
@@ -81,7 +81,7 @@ def end(
 
 
 @app.command("list")
-@exit_on_error
+@report_errors
 def list_(conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False) -> None:
     """List the overrides in force, oldest first."""
     state = Reader(settings_of(conf, profile, sets)).state()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.cli.options import AsJson, Conf, Profile, Sets, Timeout, Why, exit_on_error, new_app
+from controller.cli.options import AsJson, Conf, Profile, Sets, Timeout, Why, new_app, report_errors
 from controller.cli.send_command import ANSWER_S, carry_out
 
 app = new_app()
@@ -10,7 +10,7 @@ thaw_app = new_app()
 
 
 @app.command("round-now")
-@exit_on_error
+@report_errors
 def round_now(
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
     why: Why = "", timeout: Timeout = ANSWER_S,
@@ -20,7 +20,7 @@ def round_now(
 
 
 @thaw_app.command()
-@exit_on_error
+@report_errors
 def thaw(
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
     why: Why = "", timeout: Timeout = ANSWER_S,

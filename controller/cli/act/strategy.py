@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from controller.cli.options import AsJson, Conf, Profile, Sets, Timeout, Why, exit_on_error, new_app, settings_of
+from controller.cli.options import AsJson, Conf, Profile, Sets, Timeout, Why, new_app, report_errors, settings_of
 from controller.cli.send_command import ANSWER_S, carry_out
 from controller.cli.show import emit_facts, emit_json
 from controller.config.policy_values import policy_settings
@@ -24,7 +24,7 @@ Challengers = Annotated[
 
 
 @app.command()
-@exit_on_error
+@report_errors
 def strategy(
     to: Annotated[str | None, typer.Argument(metavar=f"[NAME|{CONFIGURED}]", show_default=False)] = None,
     challengers: Challengers = None,

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import httpx
 import typer
 
-from controller.cli.options import AsJson, Conf, Profile, Sets, Timeout, Why, exit_on_error, new_group, settings_of
+from controller.cli.options import AsJson, Conf, Profile, Sets, Timeout, Why, new_group, report_errors, settings_of
 from controller.cli.send_command import ANSWER_S, carry_out
 from controller.cli.show import emit_facts, emit_json
 from controller.domain.errors import BallastError
@@ -25,7 +25,7 @@ class LookupFailed(BallastError):
 
 
 @app.command()
-@exit_on_error
+@report_errors
 def create(
     topic: Topic,
     partitions: Annotated[int, typer.Option("--partitions", help="0: not partitioned.", min=0)] = 0,
@@ -38,7 +38,7 @@ def create(
 
 
 @app.command()
-@exit_on_error
+@report_errors
 def unload(
     topic: Topic,
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
@@ -49,7 +49,7 @@ def unload(
 
 
 @app.command()
-@exit_on_error
+@report_errors
 def lookup(
     topic: Topic,
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from controller.cli.options import AsJson, Conf, Profile, Sets, Timeout, Why, exit_on_error, new_app
+from controller.cli.options import AsJson, Conf, Profile, Sets, Timeout, Why, new_app, report_errors
 from controller.cli.send_command import ANSWER_S, carry_out
 from controller.domain.errors import BadRecord
 from controller.domain.ids import Bundle
@@ -15,7 +15,7 @@ app = new_app()
 
 
 @app.command()
-@exit_on_error
+@report_errors
 def unload(
     what: Annotated[str, typer.Argument(metavar="BUNDLE|NAMESPACE")],
     to: Annotated[str | None, typer.Option("--to", help="The target broker; by default placement chooses.")] = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from controller.cli.options import AsJson, Conf, Profile, Sets, exit_on_error, new_app, settings_of
+from controller.cli.options import AsJson, Conf, Profile, Sets, new_app, report_errors, settings_of
 from controller.cli.show import emit_json, emit_table, percent_text
 from controller.domain.load import RESOURCES
 from controller.operations.overview import broker_rows
@@ -15,7 +15,7 @@ app = new_app()
 
 
 @app.command()
-@exit_on_error
+@report_errors
 def brokers(conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False) -> None:
     """List every broker: state, bundles, score and utilisation in the last round, addresses."""
     rows = broker_rows(Reader(settings_of(conf, profile, sets)))

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from controller.cli.options import AsJson, Conf, Limit, Profile, Sets, exit_on_error, new_app, settings_of
+from controller.cli.options import AsJson, Conf, Limit, Profile, Sets, new_app, report_errors, settings_of
 from controller.cli.show import emit_json, emit_table, rate_text, time_text
 from controller.domain.errors import BadRecord
 from controller.domain.ownership import State
@@ -22,7 +22,7 @@ OfState = Annotated[
 
 
 @app.command()
-@exit_on_error
+@report_errors
 def bundles(
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
     namespace: Namespace = None, broker: Broker = None, state: OfState = None, limit: Limit = 50,

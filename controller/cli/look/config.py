@@ -6,14 +6,14 @@ from typing import Annotated
 
 import typer
 
-from controller.cli.options import AsJson, Conf, Profile, Sets, exit_on_error, new_group, settings_of
+from controller.cli.options import AsJson, Conf, Profile, Sets, new_group, report_errors, settings_of
 from controller.cli.show import emit_json, emit_table
 
 app = new_group("Configuration: show the effective values, check a file.")
 
 
 @app.command()
-@exit_on_error
+@report_errors
 def show(
     changed: Annotated[bool, typer.Option("--changed", help="Only values that differ from the defaults.")] = False,
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
@@ -29,7 +29,7 @@ def show(
 
 
 @app.command()
-@exit_on_error
+@report_errors
 def check(conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False) -> None:
     """Check whether every process would start with this configuration; exit code 2 if not."""
     settings = settings_of(conf, profile, sets)

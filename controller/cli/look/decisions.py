@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from controller.cli.evidence_text import kind_text, why_text
-from controller.cli.options import AsJson, Conf, Limit, Profile, Sets, exit_on_error, new_app, settings_of
+from controller.cli.options import AsJson, Conf, Limit, Profile, Sets, new_app, report_errors, settings_of
 from controller.cli.show import emit_json, emit_table, percent_text, time_text
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.reading import Reader
@@ -21,7 +21,7 @@ Skips = Annotated[bool, typer.Option("--skips", help="Also what was decided agai
 
 
 @app.command()
-@exit_on_error
+@report_errors
 def decisions(
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
     round_id: OfRound = None, broker: OfBroker = None, bundle: OfBundle = None, limit: Limit = 50, skips: Skips = False,

@@ -23,7 +23,7 @@ from controller.cli.evidence_text import (
 )
 from controller.cli.look.decisions import predicted_text, print_decisions
 from controller.cli.look.journal import print_entries
-from controller.cli.options import AsJson, Conf, Profile, Sets, exit_on_error, new_app, settings_of
+from controller.cli.options import AsJson, Conf, Profile, Sets, new_app, report_errors, settings_of
 from controller.cli.show import emit_facts, emit_json, emit_table, emit_text, percent_text, time_text
 from controller.domain.decision import OF_STEP
 from controller.domain.entries import Entry
@@ -44,7 +44,7 @@ Rounds = Annotated[int, typer.Option("--rounds", help="For a bundle: rounds sear
 
 
 @app.command()
-@exit_on_error
+@report_errors
 def explain(
     name: Name, conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
     rounds: Rounds = LOOK_BACK,

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import typer
 
 from controller.cli.evidence_text import reason_text
-from controller.cli.options import AsJson, Conf, Limit, Profile, Sets, exit_on_error, new_app, settings_of
+from controller.cli.options import AsJson, Conf, Limit, Profile, Sets, new_app, report_errors, settings_of
 from controller.cli.show import emit_json, emit_table, time_text
 from controller.config.settings import Settings
 from controller.domain.entries import Entry, Kind
@@ -35,7 +35,7 @@ OfBundle = Annotated[str | None, typer.Option("--bundle", help="Only entries abo
 
 
 @app.command()
-@exit_on_error
+@report_errors
 def journal(
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
     since: Since = None, limit: Limit = 50, follow: Follow = False, kind: OfKind = None, bundle: OfBundle = None,

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from controller.cli.options import PROBLEM, AsJson, Conf, Limit, Profile, Sets, exit_on_error, new_app, settings_of
+from controller.cli.options import PROBLEM, AsJson, Conf, Limit, Profile, Sets, new_app, report_errors, settings_of
 from controller.cli.show import emit_json, emit_table, time_text
 from controller.domain.errors import BallastError
 from controller.operations.evidence_view import EvidenceView
@@ -24,7 +24,7 @@ Round = Annotated[
 
 
 @app.command()
-@exit_on_error
+@report_errors
 def replay(
     name: Round = None, conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
     limit: Limit = 20,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.cli.options import AsJson, Conf, Limit, Profile, Sets, exit_on_error, new_app, settings_of
+from controller.cli.options import AsJson, Conf, Limit, Profile, Sets, new_app, report_errors, settings_of
 from controller.cli.show import duration_text, emit_json, emit_table, percent_text, time_text
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.reading import Reader
@@ -11,7 +11,7 @@ app = new_app()
 
 
 @app.command()
-@exit_on_error
+@report_errors
 def rounds(
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False, limit: Limit = 20
 ) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from controller.bus.topics import TopicNames
 from controller.cli.evidence_text import reason_text
-from controller.cli.options import PROBLEM, AsJson, Conf, Profile, Sets, exit_on_error, new_app, settings_of
+from controller.cli.options import PROBLEM, AsJson, Conf, Profile, Sets, new_app, report_errors, settings_of
 from controller.cli.show import (
     duration_text,
     emit_facts,
@@ -32,7 +32,7 @@ Offline = Annotated[bool, typer.Option("--offline", help="Do not ask Kafka wheth
 
 
 @app.command()
-@exit_on_error
+@report_errors
 def status(
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False, offline: Offline = False
 ) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import typer
 
 from controller.bus.cluster import KafkaUnavailable, check_answers
-from controller.cli.options import exit_for, new_app
+from controller.cli.options import new_app, report_error
 from controller.config.load import load_settings
 from controller.process.spark_submit import LOCAL_SPARK_CONF, spark_environment, spark_submit_command
 from controller.service.arguments import parse_arguments
@@ -33,7 +33,7 @@ def run(
     try:
         check_before(context.args)
     except KafkaUnavailable as error:
-        raise exit_for(error) from None
+        raise report_error(error) from None
     command = spark_submit_command(context.args, spark_conf)
     sys.stdout.flush()
     os.execve(command[0], command, spark_environment(os.environ, spark_conf))

@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from controller.cli.options import AsJson, Conf, Profile, Sets, exit_on_error, new_app, settings_of
+from controller.cli.options import AsJson, Conf, Profile, Sets, new_app, report_errors, settings_of
 from controller.cli.show import emit_json, emit_table
 from controller.config.places import check_old_place
 from controller.config.retention import kept_ms
@@ -33,7 +33,7 @@ Tables = Annotated[list[str] | None, typer.Option("--table", help="Only this tab
 
 
 @app.command()
-@exit_on_error
+@report_errors
 def run(
     table: Tables = None,
     spark: Annotated[bool, typer.Option("--spark", help="Distribute the work with spark-submit.")] = False,

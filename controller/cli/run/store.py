@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from controller.brokers.reference.store.server import main as serve
-from controller.cli.options import Conf, Profile, Sets, exit_on_error, new_app, settings_of
+from controller.cli.options import Conf, Profile, Sets, new_app, report_errors, settings_of
 from controller.process.logs import configure_logs
 from controller.service.start_checks import check_folder, check_listening
 
@@ -16,7 +16,7 @@ app = new_app()
 
 
 @app.command()
-@exit_on_error
+@report_errors
 def store(
     data_dir: Annotated[Path, typer.Option("--data-dir", help="Folder of the segments; created if missing.")],
     host: Annotated[str | None, typer.Option("--host", help="Instead of store.address.", show_default=False)] = None,

@@ -28,7 +28,7 @@ from controller.backtest.run import Finished, run_points
 from controller.backtest.spark import job_arguments, spark_points
 from controller.backtest.store import QUARANTINE, RESULTS_CSV, Job, Store
 from controller.cli.backtest_table import emit_scoreboard
-from controller.cli.options import Conf, Profile, Sets, exit_on_error, interrupt_on_sigterm, new_app, settings_of
+from controller.cli.options import Conf, Profile, Sets, interrupt_on_sigterm, new_app, report_errors, settings_of
 from controller.config.policy_values import policy_settings
 from controller.config.settings import Settings
 from controller.loads.recorded import Overrides
@@ -63,7 +63,7 @@ Missed = Annotated[
 
 
 @app.command()
-@exit_on_error
+@report_errors
 def backtest(
     reports: Reports, strategies: Strategies, grid: Grid = None, out: Out = RUN / "backtest", jobs: Jobs = 0,
     step_ms: Step = None, gap_ms: Gap = 1_000, missed_steps: Missed = 3,

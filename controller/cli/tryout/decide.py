@@ -16,7 +16,7 @@ from typing import Annotated, Any, BinaryIO, TextIO
 
 import typer
 
-from controller.cli.options import Conf, Profile, Sets, exit_on_error, new_app, settings_of
+from controller.cli.options import Conf, Profile, Sets, new_app, report_errors, settings_of
 from controller.config.policy_values import policy_settings
 from controller.decide.line import parse_line
 from controller.decide.session import DecideSession
@@ -32,7 +32,7 @@ NoSplit = Annotated[bool, typer.Option("--no-split", help="Do not split bundles.
 
 
 @app.command()
-@exit_on_error
+@report_errors
 def decide(
     strategy: Strategy = None, conf: Conf = None, profile: Profile = None, sets: Sets = None, no_split: NoSplit = False
 ) -> None:

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from controller.cli.options import PROBLEM, exit_on_error, new_app
+from controller.cli.options import PROBLEM, new_app, report_errors
 from controller.config.sources import ENV_CONF
 from controller.domain.errors import ConfigError
 from controller.process.plugins import use_installed_strategies
@@ -28,7 +28,7 @@ Plots = Annotated[Path | None, typer.Option("--plots", help="Folder for plots of
 
 
 @app.command()
-@exit_on_error
+@report_errors
 def sim(files: Files, rewrite: Rewrite = False, strategy: Strategy = None, plots: Plots = None) -> None:
     """Run scenario files (docs/simulator.md); print results that are new or differ from those in the files."""
     if rewrite and strategy is not None:

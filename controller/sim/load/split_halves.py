@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from controller.domain.balanced_boundary import balanced_boundary
+from controller.domain.balanced_boundary import find_balanced_boundary
 from controller.domain.ids import Bundle
 from controller.sim.load.cost_model import Floats
 from controller.sim.load.workloads import Ints, Topics
@@ -18,7 +18,7 @@ def halves_of(topics: Topics, rates: Floats, bundle: Bundle, boundary: int) -> d
     result = _loads_of_halves("", boundary, hashes, loads)
     distinct, of = np.unique(hashes, return_inverse=True)
     summed = np.bincount(of, loads, len(distinct))
-    best = balanced_boundary(bundle, dict(zip(distinct.tolist(), summed.tolist(), strict=True)))
+    best = find_balanced_boundary(bundle, dict(zip(distinct.tolist(), summed.tolist(), strict=True)))
     if best is not None:
         result |= _loads_of_halves("best_", best, hashes, loads) | {"best_boundary": best}
     return result

@@ -24,7 +24,7 @@ def order_of(
 
 
 def answered(rows: Sequence[Row], order: Order, a_batch: int = 100) -> dict[str, pa.Table]:
-    """The task's answers by kind. Too large records come as their heads, as `loads_parse.select_columns` cuts them."""
+    """The task's answers by kind. Too large records come as their heads, as `loads_parse.prepare_records` cuts them."""
     batches = [_batch(rows[start : start + a_batch], order.limits) for start in range(0, len(rows), a_batch)]
     found: dict[str, list[pa.Table]] = {}
     for answer in run_task(order, iter(batches)):

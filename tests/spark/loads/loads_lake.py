@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from controller.ledger.tables import TableRoot
 from controller.loads.settings import LoadsSettings
 from jobs.loads_batch import BatchReport, LoadsBatch
-from jobs.loads_parse import select_columns
+from jobs.loads_parse import prepare_records
 from schemas.catalog import TABLES
 from tests.spark.loads.loads_samples import START_MS, Row, frame
 
@@ -42,7 +42,7 @@ class Lake:
 
     def run(self, rows: list[Row], number: int, batch: LoadsBatch | None = None) -> BatchReport:
         """One batch of Kafka records."""
-        records = select_columns(frame(self.spark, rows), self.settings)
+        records = prepare_records(frame(self.spark, rows), self.settings)
         return (batch or self.batch).process(records.coalesce(1) if self.keyed else records, number, "query-1")
 
     def rows(self, name: str) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from controller.ledger import writer as ledger_writer
 from controller.ledger.loads import loads_progress, read_panes
-from jobs.loads_parse import select_columns
+from jobs.loads_parse import prepare_records
 from tests.spark.loads.loads_lake import LOAD_TABLES, Lake
 from tests.spark.loads.loads_samples import START_MS, Row, frame, report, row
 from tests.spark.loads.test_loads_panes import traffic
@@ -176,7 +176,7 @@ def test_large_records_reach_the_tasks_in_small_pieces(spark: SparkSession, tmp_
             found = [pa.array([batch.nbytes]), pa.array([max(map(len, batch.column("value").to_pylist()))])]
             yield pa.RecordBatch.from_arrays(found, names=["bytes", "longest"])
 
-    records = select_columns(frame(spark, rows), lake.settings)
+    records = prepare_records(frame(spark, rows), lake.settings)
     found = records.coalesce(1).mapInArrow(sizes, "bytes BIGINT, longest BIGINT").collect()
     assert len(found) >= 4
     assert max(r["bytes"] for r in found) < 4 * 2**20
