@@ -21,7 +21,7 @@ if "dbutils" not in globals():  # not on Databricks: import the same three names
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from controller.backtest.choose.choose import configured
+from controller.backtest.choose.choose import configured_value
 from controller.backtest.point.grid import distinct, grid_points
 from controller.backtest.point.result import to_columns
 from controller.backtest.recording.input import read_input
@@ -185,7 +185,7 @@ display(predictions.orderBy("strategy"))
 
 recommended = spark.createDataFrame(
     [("strategy", base.strategy, recommendation.strategy)]
-    + [(name, str(configured(base, name)), str(value)) for name, value in recommendation.settings.items()],
+    + [(name, str(configured_value(base, name)), str(value)) for name, value in recommendation.settings.items()],
     "setting string, configured string, recommended string",
 )
 display(recommended)

@@ -1,7 +1,7 @@
-"""Points of a backtest as Spark tasks: the job by spark-submit beside this process, which waits for the points' files.
+"""Runs the points of a backtest as Spark tasks: starts the job with spark-submit and waits for the points' files.
 
-The job gets a process group of its own: an interrupt of this process ends JVM, driver and tasks, and what is finished
-stays. Its output goes to a file in the backtest's folder, the terminal shows the progress. No pyspark here.
+The job has its own process group: an interrupt of this process ends JVM, driver and tasks, and finished points stay.
+Its output goes to a file in the backtest's folder; the terminal shows the progress. This module needs no pyspark.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def job_arguments(
     store: Store, job: Job, strategies: str, grid: Sequence[str], conf: Path | None, profile: str | None,
     sets: Sequence[str],
 ) -> list[str]:  # fmt: skip
-    """The command line of jobs/backtest.py: with it the job comes to the same points."""
+    """The arguments of jobs/backtest.py that give it the same points."""
     words = ["--out", str(store.folder.resolve()), "--recording", job.digest, "--strategies", strategies]
     words += ["--missed-steps", str(job.replay.missed_steps), "--gap-ms", str(job.replay.gap_ms)]
     words += ["--conf", str(conf)] if conf else []
@@ -42,9 +42,9 @@ def job_arguments(
 def spark_points(
     store: Store, job: Job, points: Sequence[GridPoint], arguments: Sequence[str], spark_conf: Path
 ) -> Generator[Finished, None, None]:
-    """Run the points, which are not finished yet, on Spark; each as soon as its file is there.
+    """Run unfinished points on Spark; yield each as soon as its file exists.
 
-    Raises ConfigError where Spark is not installed, BallastError with the log's name when the job fails.
+    Raises ConfigError if Spark is not installed, BallastError with the path of the log if the job fails.
     """
     if not points:
         return
@@ -57,8 +57,8 @@ def spark_points(
         )  # fmt: skip
     try:
         while pending:
-            running = process.poll() is None  # asked before the look: what is missing then, is missing
-            there = {file.stem for file in (store.folder / POINTS).iterdir()}  # one listing, not a look for each
+            running = process.poll() is None  # before the listing: if it has ended, missing points stay missing
+            there = {file.stem for file in (store.folder / POINTS).iterdir()}  # one listing for all points
             for key in [key for key in pending if key in there]:
                 run = store.finished(job, pending[key])
                 if run is not None:
@@ -67,13 +67,13 @@ def spark_points(
                 left = f"{process.returncode} before {len(pending)} points were finished"
                 raise BallastError(f"the Spark job ended with exit code {left}: see {log}")
             time.sleep(LOOK_EVERY_S if pending else 0)
-        process.wait()  # all files are there: what it does now is leave
+        process.wait()  # all files exist, so the job is about to end
     finally:
         _end(process)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """SIGTERM to the JVM and its driver, SIGKILL to what is left after a while."""
+    """End the JVM and its driver with SIGTERM, after a while with SIGKILL."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         if process.poll() is not None:
             return

@@ -1,1 +1,1 @@
-"""Which point to recommend, by which rule, and how sure that is."""
+"""Chooses the point to recommend, and says why and with what confidence."""

@@ -1,7 +1,7 @@
-"""How far a backtest's recommendation can be trusted: graded by the hours, the days and the rounds that were seen.
+"""Grades the confidence in a recommendation by the hours, days and rounds of the recording.
 
-Load that repeats does so daily and weekly. What happened once may have been chance; what no point's figures depend on
-says nothing at all. Whatever the grade, something is recommended: at worst what is configured.
+Load repeats daily and weekly; what happened once may be chance. If no point's figures differ, nothing can be learned.
+Whatever the grade, there is a recommendation: at worst the current configuration.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from controller.backtest.choose.pareto import DAY_MS
 from controller.backtest.point.result import PointResult
 
 HOUR_MS = 3_600_000
-DAY_SEEN_MS = 20 * HOUR_MS  # a recording of less holds no day
-DAYS_HIGH = 3  # a day's course seen that often is no accident
+DAY_SEEN_MS = 20 * HOUR_MS  # a shorter recording does not contain a day
+DAYS_HIGH = 3  # what happens on this many days is no accident
 WEEK_DAYS = 7
-FEW_ROUNDS = 100  # strategies wait for rounds, average over rounds
+FEW_ROUNDS = 100  # strategies wait for several rounds and average over them
 
 
 class Grade(str, Enum):
@@ -31,7 +31,7 @@ class Grade(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Confidence:
-    """The grade, and why: what was seen and what was not."""
+    """The grade and its reason: what the recording contains and what it lacks."""
 
     grade: Grade
     why: str
@@ -45,7 +45,7 @@ NOTHING_FINISHED = Confidence(Grade.NONE, "no point has finished")
 
 
 def confidence(results: Sequence[PointResult], lasted_ms: int) -> Confidence:
-    """Of finished points on a recording that lasted so long, gaps left out."""
+    """The confidence in finished points. `lasted_ms`: length of the recording without gaps."""
     rounds = max((result.rounds for result in results), default=0)
     seen = f"{duration(lasted_ms)}, {rounds} round{'s' * (rounds != 1)}"
     if not results:
@@ -67,12 +67,12 @@ def confidence(results: Sequence[PointResult], lasted_ms: int) -> Confidence:
 
 
 def duration(ms: int) -> str:
-    """Minutes, hours or days, whatever is readable."""
+    """A duration in minutes, hours or days."""
     if ms < HOUR_MS:
         return f"{ms / 60_000:.0f} minutes"
     return f"{ms / HOUR_MS:.1f} hours" if ms < 2 * DAY_MS else f"{ms / DAY_MS:.1f} days"
 
 
 def _outcome(result: PointResult) -> tuple[float, ...]:
-    """What the rule looks at."""
+    """The figures that the rule of `choose` uses."""
     return (result.max_best_mean, result.moves_balance, result.splits, result.overload_minutes)

@@ -1,8 +1,8 @@
-"""Imbalance against churn: which points no other beats, and where the front bends.
+"""The Pareto front of imbalance and churn, and its knee.
 
-Both axes are costs: the mean of max/best (1 is as even as it gets) and moves for balance of a bundle a day. Moves
-that fill a new broker or replace a lost one answer a change of the cluster and are not counted. Pure; equal points give
-the first of them.
+Both axes are costs: the mean of max/best (1 is perfect) and moves for balance per bundle and day. Moves that fill a new
+broker or replace a lost one are reactions to a change of the cluster and do not count. Of equal points the first one is
+used. Pure.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ GAP_STEPS = 10
 
 
 def span_ms(run: PointRun) -> int:
-    """How long the run lasted: from the start of its first step to the end of its last; 0 without steps.
+    """The length of the run, from the start of its first step to the end of its last; 0 without steps.
 
-    A step is as long as the shortest distance between two; of a single step that is not known, and it counts as 0.
-    More than GAP_STEPS without a step were not recorded, and are left out.
+    The length of a step is the shortest distance between two steps; a single step counts as 0. Gaps of more than
+    GAP_STEPS were not recorded and do not count.
     """
     apart = np.diff(np.array(run.timeline.at_ms, np.int64))
     if not len(apart):
@@ -31,15 +31,15 @@ def span_ms(run: PointRun) -> int:
 
 
 def churn(point: PointResult, lasted_ms: int) -> float:
-    """Moves for balance of a bundle a day; 0 where there was no bundle or no time."""
+    """Moves for balance per bundle and day; 0 without bundles or time."""
     bundle_days = point.bundles * lasted_ms / DAY_MS
     return point.moves_balance / bundle_days if bundle_days > 0 else 0.0
 
 
 def pareto_front(imbalance: Sequence[float], churned: Sequence[float]) -> tuple[int, ...]:
-    """Positions of the points that no other is below on one axis and not above on the other, by imbalance upwards.
+    """Positions of the points that no other point dominates, by increasing imbalance.
 
-    Of equal points the first stands for all. A point with a figure that is no number is on no front.
+    The first of equal points represents them all. A point with a figure that is not finite is not on the front.
     """
     costs = np.array([imbalance, churned], np.float64).T.reshape(-1, 2)
     order = np.lexsort((np.arange(len(costs)), costs[:, 1], costs[:, 0]))
@@ -49,10 +49,10 @@ def pareto_front(imbalance: Sequence[float], churned: Sequence[float]) -> tuple[
 
 
 def knee(imbalance: Sequence[float], churned: Sequence[float], front: Sequence[int]) -> int | None:
-    """The point of the front that lies furthest below the line between its ends, both axes scaled to 0..1.
+    """The point of the front that is furthest below the line between its ends, with both axes scaled to 0..1.
 
-    From there on, more moves buy little balance. None for a front of fewer than three points: it does not bend. Of
-    equal distances the one with fewer moves. (Branke et al., "Finding knees in multi-objective optimization", 2004.)
+    Beyond it, more moves buy little balance. None for fewer than three points. Ties go to the point with fewer moves.
+    (Branke et al., "Finding knees in multi-objective optimization", 2004.)
     """
     if len(front) < 3:
         return None

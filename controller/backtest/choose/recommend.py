@@ -1,6 +1,6 @@
-"""What a backtest recommends to configure: the strategy, the knobs of `steady`, and the reasons.
+"""The recommendation of a backtest: the strategy, the knobs of `steady`, and the reasons.
 
-`choose` has the rule, `recommend_wording` the sentences. Pure: the same results in the same order, the same answer.
+`choose` has the rule, `rationale` the sentences. Pure: the same results in the same order give the same recommendation.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from controller.backtest.choose import wording
-from controller.backtest.choose.choose import STEADY, Choice, choose, configured, knobs_that_matter, positions
+from controller.backtest.choose import rationale
+from controller.backtest.choose.choose import STEADY, Choice, choose, configured_value, knobs_that_matter, positions
 from controller.backtest.choose.confidence import NOTHING_FINISHED, Confidence, Grade, confidence
 from controller.backtest.choose.model_error import MODEL_ERROR, fitting_error
 from controller.backtest.point.grid import Value
@@ -19,10 +19,10 @@ from controller.domain.settings.policy import PolicySettings
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """What to configure. `overall` and `steady` are None where there is no point of any, or of that, strategy.
+    """What to configure. `overall` is None without any point, `steady` without points of `steady`.
 
-    `settings`: names as in `PolicySettings`. All three knobs of `steady` once it was among the points, and what made a
-    difference to the recommended strategy. Where the points cannot be told apart it is what is configured.
+    `settings`: by names of `PolicySettings`; all three knobs of `steady` if it was among the points, and the knobs that
+    made a difference to the recommended strategy. If all points are equal, these are the configured values.
     """
 
     strategy: str | None
@@ -32,11 +32,11 @@ class Recommendation:
     reasons: tuple[str, ...]
     advice: tuple[str, ...]  # what to run to know more
     confidence: Confidence = NOTHING_FINISHED
-    kept: frozenset[str] = frozenset()  # names of `settings` that nothing was learned about: as they are configured
+    kept: frozenset[str] = frozenset()  # names in `settings` with the configured value, as nothing was learned of them
 
 
 def recommend(results: Sequence[PointResult], lasted_ms: int, base: PolicySettings) -> Recommendation:
-    """The recommendation of finished points on a recording that lasted so long; `base`: how the cluster is set."""
+    """The recommendation from finished points. `lasted_ms`: length of the recording; `base`: the configuration."""
     overall = choose(results, range(len(results)), base)
     steady = choose(results, positions(results, STEADY), base)
     sure = confidence(results, lasted_ms)
@@ -52,31 +52,31 @@ def recommend(results: Sequence[PointResult], lasted_ms: int, base: PolicySettin
         telling |= matter
     strategy = None if overall is None else results[overall.chosen].strategy
     if strategy is not None and sure.grade is Grade.NONE:
-        strategy, settings = base.strategy, {name: configured(base, name) for name in settings}
-    kept = {name for name, value in settings.items() if value == configured(base, name) and name not in telling}
+        strategy, settings = base.strategy, {name: configured_value(base, name) for name in settings}
+    kept = {name for name, value in settings.items() if value == configured_value(base, name) and name not in telling}
     return Recommendation(
         strategy=strategy,
         overall=overall,
         steady=steady,
         settings=dict(sorted(settings.items())),
-        reasons=wording.reasons(results, overall, steady, lasted_ms, base, sure),
-        advice=wording.advice(results, steady, lasted_ms, base),
+        reasons=rationale.reasons(results, overall, steady, lasted_ms, base, sure),
+        advice=rationale.advice(results, steady, lasted_ms, base),
         confidence=sure,
         kept=frozenset(kept),
     )
 
 
 def _steady_settings(results: Sequence[PointResult], point: PointResult, base: PolicySettings) -> dict[str, Value]:
-    """The three knobs, those that made no difference as they are configured, and what to expect of predictions.
+    """The three knobs of `steady` (the configured value if a knob made no difference), and the model error.
 
-    An error that was run as a knob is recommended like one: by what came of it, not by the predictions.
+    A model error that was varied as a knob is recommended by its results, not by the predictions.
     """
     telling = knobs_that_matter(results, STEADY)
     settings: dict[str, Value] = {}
-    for name in (*wording.STEADY_KNOBS, *([MODEL_ERROR] if wording.values_of(results, MODEL_ERROR) else [])):
-        idle = len(wording.values_of(results, name)) > 1 and name not in telling
-        settings[name] = configured(base, name) if idle else point.knobs.get(name, configured(base, name))
+    for name in (*rationale.STEADY_KNOBS, *([MODEL_ERROR] if rationale.values_of(results, MODEL_ERROR) else [])):
+        idle = len(rationale.values_of(results, name)) > 1 and name not in telling
+        settings[name] = configured_value(base, name) if idle else point.knobs.get(name, configured_value(base, name))
     if MODEL_ERROR not in settings:
-        error = fitting_error(point, float(settings[wording.TOLERANCE] or 0))
+        error = fitting_error(point, float(settings[rationale.TOLERANCE] or 0))
         settings |= {} if error is None else {MODEL_ERROR: error}
     return settings

@@ -1,1 +1,1 @@
-"""One point of the grid: a strategy's rounds over the whole recording, and the figures of that replay."""
+"""One point of the grid: runs the rounds of a strategy over the whole recording and computes the figures."""

@@ -1,8 +1,7 @@
-"""The bundles of a replay: those of the recording, and the halves of what the replay has split.
+"""The bundles of a replay: those of the recording, and the halves of bundles that the replay has split.
 
-A half is a share of a recorded bundle: it carries that share of everything its root is recorded with. The recording
-does not know single topics, so the shares go by the width of the hash ranges. When the recording shows the root no
-longer, the halves are gone with it.
+A half carries a share of everything recorded for its root bundle. The recording does not know single topics, so shares
+follow the width of the hash ranges. When the root disappears from the recording, its halves disappear with it.
 """
 
 from __future__ import annotations
@@ -22,23 +21,23 @@ Mask = NDArray[np.bool_]
 
 
 class BundleSet:
-    """U rows: first the N recorded bundles, then halves in the order in which they came to be."""
+    """U rows: the N recorded bundles, then halves in the order of their creation."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.recorded = len(names)
         self.names = list(names)
         self.root: Ints = np.arange(len(names))  # [U] the recorded bundle
         self.share: Floats = np.ones(len(names))  # [U] of the root
-        self.owner: Ints = np.full(len(names), NOBODY, np.int64)  # [U] index into brokers; kept while it is not there
+        self.owner: Ints = np.full(len(names), NOBODY, np.int64)  # [U] index into brokers; kept while it is absent
         self.moved_at_ms: Ints = np.zeros(len(names), np.int64)  # [U]
         self.epoch: Ints = np.ones(len(names), np.int64)  # [U]
-        self.split: Mask = np.zeros(len(names), bool)  # [U] its halves are there instead
+        self.split: Mask = np.zeros(len(names), bool)  # [U] replaced by its halves
         self.there: Mask = np.zeros(len(names), bool)  # [U]
         self._listed: tuple[Ints, tuple[str, ...]] | None = None
         self._counted: tuple[Ints, Mapping[str, int]] | None = None  # of these rows
 
     def show(self, recorded: Mask) -> None:
-        """From now on these recorded bundles [N] are there. Halves yield to a recorded bundle of the same name."""
+        """Make these recorded bundles [N] present. Halves give way to a recorded bundle of the same name."""
         if len(self.names) == self.recorded:
             there = recorded & ~self.split
         else:
@@ -50,7 +49,7 @@ class BundleSet:
             self.there, self._listed = there, None
 
     def listed(self) -> tuple[Ints, tuple[str, ...]]:
-        """Rows of the bundles that are there and their names, in order of name."""
+        """The rows and names of the bundles that are present, ordered by name."""
         if self._listed is None:
             rows = np.flatnonzero(self.there)
             if len(self.names) > self.recorded:
@@ -59,20 +58,20 @@ class BundleSet:
         return self._listed
 
     def namespaces(self) -> Mapping[str, int]:
-        """Namespace -> how many of its bundles are there."""
+        """Namespace -> number of its bundles that are present."""
         rows, names = self.listed()
         if self._counted is None or self._counted[0] is not rows:
             self._counted = rows, namespace_counts(names)
         return self._counted[1]
 
     def row_of(self, name: str) -> int | None:
-        """The row of a bundle that is there."""
+        """The row of a bundle; None if it is not present."""
         rows, names = self.listed()
         at = _index(names).get(name)
         return None if at is None else int(rows[at])
 
-    def cut(self, row: int, boundary: int | None) -> tuple[int, int] | None:
-        """Replace the bundle by its two halves, lower first; None where its range cannot be cut there."""
+    def split_at(self, row: int, boundary: int | None) -> tuple[int, int] | None:
+        """Replace a bundle by its halves; return their rows, lower half first, or None if it cannot be split there."""
         bundle = range_of(self.names[row])
         if bundle is None or boundary is None or not bundle.lower < boundary < bundle.upper:
             return None
@@ -90,14 +89,14 @@ class BundleSet:
         return len(self.names) - 2, len(self.names) - 1
 
     def by_namespace(self, rows: Ints) -> Mapping[str, Sequence[int]]:
-        """Namespace -> those of the rows that are its bundles."""
+        """Group rows by namespace."""
         result: dict[str, list[int]] = {}
         for row in rows.tolist():
             result.setdefault(namespace_of_bundle(self.names[row]), []).append(row)
         return result
 
     def ancestor(self, row: int, among: Sequence[int]) -> int | None:
-        """Of some rows the one whose range holds the middle of this bundle's: what it was cut out of."""
+        """The row among `among` whose range contains the middle of this bundle: the bundle it was split from."""
         bundle = range_of(self.names[row])
         if bundle is None:
             return None
@@ -105,7 +104,7 @@ class BundleSet:
 
 
 def namespace_counts(names: tuple[str, ...]) -> Mapping[str, int]:
-    """Bundles of every namespace."""
+    """The number of bundles of every namespace."""
     spaces, codes = namespaces_of(names)
     return dict(zip(spaces, np.bincount(codes, minlength=len(spaces)).tolist(), strict=True))
 

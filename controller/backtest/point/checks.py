@@ -1,12 +1,12 @@
-"""What became of a round's moves, one window later: were the predicted loads right, and did it help?
+"""Checks the moves of a round one window later: were the predicted loads right, and did the moves help?
 
-*Error*: a broker that gave or took is predicted a load (`Decision.after` of its last move in the round, which has the
-earlier ones in it) and has one in the next window. The difference counts as a fraction of the level that all could
-share (of at least LEAST_LEVEL). Brokers that anything else happened to in between are left out. The load itself goes on
-changing in between: the error is the model's and the load's together, which is what a move must be sure to exceed.
+*Error*: for a broker that gave or received a bundle, the difference between the predicted load (`Decision.after` of its
+last move in the round, which includes earlier ones) and the load in the next window, as a fraction of the level that
+all could share (at least LEAST_LEVEL). Brokers affected by anything else in between are excluded. As the load itself
+keeps changing, the error combines that of the model and that change, which is what the gain of a move must exceed.
 
-*Useless*: a move that did not reduce the difference between its source's and its target's load in the next window, or
-whose bundle a round moves back to the source within RETURN_MS.
+*Useless*: a move that did not reduce the difference between the loads of source and target in the next window, or
+whose bundle a round moved back to the source within RETURN_MS.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from controller.sim.figures import REPEAT_MS as RETURN_MS
 
 @dataclass(slots=True)
 class _Awaited:
-    """What the round before did: predictions by broker, differences of load by move."""
+    """The last round: predictions by broker, differences of load by move."""
 
     predicted: dict[str, float]
     pairs: list[tuple[int, str, str, int]]  # index of the move, source, target, difference of their scores before
 
 
 class Checks:
-    """Told of every round, in order: first `see` its snapshot, then `expect` what it does."""
+    """Checks round after round: first call `see` with a round's snapshot, then `expect` with its moves."""
 
     def __init__(self, brokers: Sequence[str]) -> None:
         """`brokers`: names by the indices that moves have."""
@@ -46,11 +46,11 @@ class Checks:
 
     @property
     def useless_moves(self) -> int:
-        """Of the moves by rounds so far."""
+        """The number of useless moves by rounds so far."""
         return len(self._useless)
 
     def see(self, snapshot: Snapshot, disturbed: Iterable[str]) -> None:
-        """The window after the last round that was told of. `disturbed`: brokers that something else happened to."""
+        """Check the last round against the next window. `disturbed`: brokers affected by anything else."""
         awaited, self._awaited = self._awaited, _Awaited({}, [])
         if not awaited.pairs:
             return
@@ -64,7 +64,7 @@ class Checks:
                 self._useless.add(index)
 
     def expect(self, snapshot: Snapshot, done: Iterable[tuple[Decision, Moved]]) -> None:
-        """What the round on this snapshot decided and carried out, in its order."""
+        """Note what the round on this snapshot decided and carried out, in its order."""
         score = dict(zip(snapshot.brokers, snapshot.score.tolist(), strict=True))
         awaited = _Awaited({}, [])
         for decision, move in done:
@@ -76,7 +76,7 @@ class Checks:
         self._awaited = awaited
 
     def _note(self, move: Moved) -> int:
-        """The move's index among all of them; the one that it undoes was useless."""
+        """Note a move and return its index; a move that it undoes was useless."""
         before = self._last.get(move.row)
         if before is not None:
             earlier = self._moves[before]
@@ -88,7 +88,7 @@ class Checks:
 
 
 def level_of(snapshot: Snapshot) -> float:
-    """The largest of the weighted resources' mean utilisations over the eligible brokers; 0 without any."""
+    """The largest mean utilisation of a weighted resource over the eligible brokers; 0 without any."""
     part = snapshot.eligible
     level = 0.0
     for resource in np.flatnonzero(snapshot.weights > 0).tolist():

@@ -1,6 +1,6 @@
-"""The figures of one finished replay, from who owned what when. Definitions: `docs/backtests.md`.
+"""Computes the figures of a finished replay from the owners of bundles over time. Definitions: `docs/backtests.md`.
 
-*Load* of a broker in a step: the largest of its resources' utilisations times their weight, of those that are known.
+The *load* of a broker in a step is its largest weighted utilisation of a known resource.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from controller.backtest.point.checks import Checks
 from controller.backtest.point.grid import GridPoint
 from controller.backtest.point.replay_world import ADDITION, Moved, ReplayWorld
-from controller.backtest.point.result import PointResult, PointRun, Timeline, rounded
+from controller.backtest.point.result import PointResult, PointRun, Timeline, round_figure
 from controller.backtest.recording.prepared import Prepared, Replay
 from controller.backtest.recording.recording import Floats, Ints
 from controller.policy.view.frame import NOBODY
@@ -21,12 +21,12 @@ from controller.sim.figures import OVERLOADED
 from controller.sim.ownership.load_cluster import FAILOVER, SPLIT
 from controller.sim.thrash import total_variation
 
-END_PART = 10  # the end is the last tenth of the steps
-LEAST = 1e-9  # a load below it is none
+END_PART = 10  # the last tenth of the steps counts as the end
+LEAST = 1e-9  # loads below this count as none
 
 
 def figures_of(world: ReplayWorld, checks: Checks, point: GridPoint, replay: Replay) -> PointRun:
-    """The result and the timeline of a replay that has gone through all steps."""
+    """The result and the timeline of a replay after its last step."""
     prepared = world.prepared
     loads = broker_loads(world)
     member = prepared.member & np.isfinite(loads)
@@ -34,8 +34,8 @@ def figures_of(world: ReplayWorld, checks: Checks, point: GridPoint, replay: Rep
     steps = len(prepared.at_ms)
     some = np.asarray(member.any(axis=1))
     ratio, cv = np.ones(steps), np.zeros(steps)
-    loaded = some & (prepared.best > LEAST)  # without any load every placement is as good as the best
-    # below 1 only where nobody serves a part of the load, and in the last digit
+    loaded = some & (prepared.best > LEAST)  # without load every placement is the best
+    # below 1 only if nobody serves a part of the load, or by rounding
     ratio[loaded] = np.maximum(np.nanmax(known[loaded], axis=1) / prepared.best[loaded], 1.0)
     mean = np.nanmean(known[some], axis=1)
     cv[some] = np.nanstd(known[some], axis=1) / np.maximum(mean, LEAST)
@@ -74,14 +74,16 @@ def figures_of(world: ReplayWorld, checks: Checks, point: GridPoint, replay: Rep
 
 
 def broker_loads(world: ReplayWorld) -> Floats:
-    """[S x B] NaN where nothing of a broker is known."""
+    """[S x B] load of every broker; NaN if nothing of it is known."""
     prepared, bundles = world.prepared, world.bundles
     count, recorded = len(prepared.brokers), bundles.recorded
     result = np.full(prepared.member.shape, np.nan)
     ends = [span.first for span in world.spans[1:]] + [len(prepared.at_ms)]
     for span, end in zip(world.spans, ends, strict=True):
         steps = np.arange(end - span.first)[:, None]
-        owner = np.where(span.owner == NOBODY, count, span.owner)  # nobody's load goes into a column of its own
+        owner = np.where(
+            span.owner == NOBODY, count, span.owner
+        )  # an extra column takes the load of bundles without an owner
         halves = recorded + np.flatnonzero(owner[recorded:] != count)
         place = (steps * (count + 1) + owner[None, :recorded]).ravel()
         for c, weight in enumerate(prepared.weight.tolist()):
@@ -96,8 +98,10 @@ def broker_loads(world: ReplayWorld) -> Floats:
 
 
 def thrash_pct(world: ReplayWorld) -> float:
-    """How far rounds moved load to and fro (`controller.sim.thrash`): of every broker's load as moves by rounds alone
-    changed it, each bundle carrying its mean of the run, in percent of the range that placement gave all brokers."""
+    """How much rounds moved load back and forth (`controller.sim.thrash`), in percent of the range of placed load.
+
+    Only moves by rounds count, with every bundle carrying its mean load of the run.
+    """
     prepared, bundles = world.prepared, world.bundles
     shifts = [move for move in world.moves if move.cause not in (FAILOVER, SPLIT) and move.step < len(prepared.at_ms)]
     if not shifts:
@@ -117,7 +121,7 @@ def thrash_pct(world: ReplayWorld) -> float:
 
 
 def _steps_of(broker: int, shifts: list[Moved], mean: Floats) -> Floats:
-    """The broker's load as moves alone changed it, a value for each step in which one did; first nothing."""
+    """The broker's load as changed by moves alone: 0, then a value for each step with a move."""
     change: dict[int, float] = {}
     for move in shifts:
         if broker in (move.source, move.target):
@@ -138,7 +142,7 @@ def _tightest(prepared: Prepared) -> int:
 
 
 def _typical(limit: Floats) -> Floats:
-    """[B] the median over the steps; NaN for a broker of which nothing is known."""
+    """[B] the median over the steps; NaN for a broker without a known limit."""
     some = np.isfinite(limit).any(axis=0)
     result = np.full(limit.shape[1], np.nan)
     result[some] = np.nanmedian(limit[:, some], axis=0)
@@ -146,7 +150,7 @@ def _typical(limit: Floats) -> Floats:
 
 
 def _minutes(at_ms: Ints) -> Floats:
-    """[S] how long each step lasts: the usual distance of two, also before a gap in the recording."""
+    """[S] the length of each step: the usual distance between steps, even before a gap in the recording."""
     usual = float(np.median(np.diff(at_ms))) if len(at_ms) > 1 else 0.0
     return np.full(len(at_ms), usual / 60_000.0)
 
@@ -155,9 +159,9 @@ def _quantiles(checks: Checks) -> Mapping[str, float | None]:
     if not checks.errors:
         return {"error_p50": None, "error_p90": None}
     half, most = np.quantile(checks.errors, [0.5, 0.9]).tolist()
-    return {"error_p50": rounded(half), "error_p90": rounded(most)}
+    return {"error_p50": round_figure(half), "error_p90": round_figure(most)}
 
 
 def _digits(value: float) -> float:
-    """As results hold it; figures are numbers whatever was recorded."""
-    return rounded(value) or 0.0
+    """A figure rounded for the results; 0 if it is not finite."""
+    return round_figure(value) or 0.0

@@ -1,9 +1,8 @@
-"""One replay of a recording: who owns what, step by step, under the decisions of a strategy.
+"""One replay of a recording: the owners of bundles, step by step, under the decisions of a strategy.
 
-Brokers come and go as recorded. What a broker owned that left is placed as the controller places orphans
-(`controller.policy.placement.assignment`); so is a bundle that appears, unless it is part of one that was there: then
-it stays with that one's owner. A bundle that vanishes for a time is remembered where it was. Moves take hold from the
-step after the round on.
+Brokers come and go as recorded. Bundles of a broker that left are placed like orphans in the controller
+(`controller.policy.placement.assignment`). So are new bundles, except parts of an earlier bundle, which stay with its
+owner. A bundle that disappears for a time keeps its owner. Moves take effect in the step after the round.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ JOINED_ROUNDS = 10
 
 
 class Moved(NamedTuple):
-    """A bundle changed its owner. `step`: the first one that it is true of; rows of the BundleSet, broker indices."""
+    """A change of owner. `step`: the first step with the new owner; `row`: of the BundleSet; brokers by index."""
 
     step: int
     at_ms: int
@@ -41,14 +40,14 @@ class Moved(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Steps from `first` on, until the next span, in which nothing changed hands. `owner` [U]: NOBODY if not there."""
+    """Steps from `first` to the next span, without a change of owner. `owner` [U]: NOBODY for absent bundles."""
 
     first: int
     owner: Ints
 
 
 class ReplayWorld:
-    """See the module's text."""
+    """The cluster during a replay; see the module docstring."""
 
     def __init__(self, prepared: Prepared, settings: PolicySettings) -> None:
         self.prepared = prepared
@@ -60,14 +59,14 @@ class ReplayWorld:
         self.spans: list[Span] = []
         self.splits = 0
         self._disturbed: set[int] = set()
-        self._left: dict[int, int] = {}  # row that nobody owns -> the broker that left it behind
+        self._left: dict[int, int] = {}  # row without an owner -> the broker that left it behind
         self._empty_round = np.full(len(prepared.brokers), -JOINED_ROUNDS - 1)  # the last round that found it empty
         self._changes = np.append(True, (np.diff(prepared.member, axis=0) != 0).any(axis=1))
         self._changes[1:] |= (np.diff(prepared.present, axis=0) != 0).any(axis=1)
         self._touched = True
 
     def advance(self, step: int) -> None:
-        """What the recording says happens at the beginning of this step."""
+        """Apply the recorded changes at the beginning of this step."""
         if self._changes[step]:
             self._follow(step)
         if self._touched:
@@ -76,19 +75,19 @@ class ReplayWorld:
             self._touched = False
 
     def owners_at(self, round_: int) -> Ints:
-        """[U] the owners that this round finds, NOBODY where a bundle is not there; notes who is empty."""
+        """[U] the owners at this round, NOBODY for absent bundles; also notes which brokers are empty."""
         owner = np.where(self.bundles.there, self.bundles.owner, NOBODY)
         held = np.bincount(owner[owner != NOBODY], minlength=len(self.prepared.brokers))
         self._empty_round[held == 0] = round_
         return owner
 
     def take_disturbed(self) -> list[str]:
-        """Brokers that won or lost something other than by a round's move since the last call."""
+        """The brokers that gained or lost bundles since the last call other than by a round's move."""
         taken, self._disturbed = self._disturbed, set()
         return [self.prepared.brokers[at] for at in sorted(taken) if at != NOBODY]
 
     def carry_out(self, decisions: Iterable[Decision], round_: int) -> list[tuple[Decision, Moved]]:
-        """Do what the round decided, in its order; returns its moves with the decisions behind them."""
+        """Carry out the decisions of a round in order; return its moves with their decisions."""
         step, at_ms = int(self.prepared.round_step[round_]), int(self.prepared.at_ms[self.prepared.round_step[round_]])
         index = {name: at for at, name in enumerate(self.prepared.brokers)}
         moved = []
@@ -102,7 +101,7 @@ class ReplayWorld:
             if decision.target is not None:
                 target: int | None = index[decision.target]
             else:
-                target = self._placed(step, row, {self.prepared.brokers[self.bundles.owner[row]]})
+                target = self._choose_target(step, row, {self.prepared.brokers[self.bundles.owner[row]]})
             if target is not None:
                 self._check(decision, step, target)
                 lately = round_ - self._empty_round[target] <= JOINED_ROUNDS
@@ -112,8 +111,8 @@ class ReplayWorld:
 
     def _check(self, decision: Decision, step: int, target: int) -> None:
         if not self.prepared.member[step, target]:
-            way = f"{decision.bundle} to {self.prepared.brokers[target]}"
-            raise InvariantBroken(f"{decision.strategy} moves {way}, which is not there: its frame did not list it")
+            move = f"{decision.bundle} to {self.prepared.brokers[target]}"
+            raise InvariantBroken(f"{decision.strategy} moves {move}, which is not there: its frame did not list it")
 
     def _move(self, step: int, at_ms: int, row: int, target: int, cause: str) -> Moved:
         bundles = self.bundles
@@ -127,9 +126,9 @@ class ReplayWorld:
         return move
 
     def _split(self, row: int, boundary: int | None, step: int, at_ms: int) -> None:
-        """Cut in two; the quieter half goes to where placement wants it."""
+        """Split a bundle; with auto-unload, placement chooses a broker for the quieter half."""
         source = int(self.bundles.owner[row])
-        halves = self.bundles.cut(row, boundary)
+        halves = self.bundles.split_at(row, boundary)
         if halves is None:
             return
         self.splits += 1
@@ -137,21 +136,23 @@ class ReplayWorld:
         self._disturbed.add(source)
         quieter = min(halves, key=lambda half: (self.bundles.share[half], -half))
         target = (
-            self._placed(step, quieter, {self.prepared.brokers[source]}) if self._settings.split.auto_unload else None
+            self._choose_target(step, quieter, {self.prepared.brokers[source]})
+            if self._settings.split.auto_unload
+            else None
         )
         if target is not None:
             self._move(step + 1, at_ms, quieter, target, SPLIT)
             self._disturbed.add(target)
 
     def _follow(self, step: int) -> None:
-        """Brokers and bundles that came and went since the step before."""
+        """Follow brokers and bundles that came or went since the last step."""
         prepared, bundles = self.prepared, self.bundles
         before = np.flatnonzero(bundles.there)
         was = bundles.owner[before].copy()
         bundles.show(prepared.present[step])
         gone = ~prepared.member[step]
-        self._left.update((row, int(bundles.owner[row])) for row in np.flatnonzero(self._orphaned(gone)).tolist())
-        bundles.owner[self._orphaned(gone)] = NOBODY
+        self._left.update((row, int(bundles.owner[row])) for row in np.flatnonzero(self._find_orphans(gone)).tolist())
+        bundles.owner[self._find_orphans(gone)] = NOBODY
         homeless = bundles.there & (bundles.owner == NOBODY)
         changed = np.setxor1d(before, np.flatnonzero(bundles.there))
         self._disturbed |= {*was[np.isin(before, changed)].tolist(), *bundles.owner[changed].tolist()}
@@ -160,14 +161,14 @@ class ReplayWorld:
         if not len(rows):
             return
         at_ms = int(prepared.at_ms[step - 1]) if step else int(prepared.at_ms[0])
-        placing, spaces = self._placing(step), self.bundles.by_namespace(before)
+        placing, spaces = self._make_placing(step), self.bundles.by_namespace(before)
         for row in sorted(rows.tolist(), key=bundles.names.__getitem__):
             source = self._left.get(row)
-            target = self._inherited(row, spaces, gone) if source is None else None
+            target = self._find_inheritor(row, spaces, gone) if source is None else None
             if target is None:
                 target = placing.choose(bundles.names[row])
             if target is None:
-                continue  # nobody is there; it is tried again when anything changes
+                continue  # no broker is there; tried again at the next change
             self._disturbed.add(target)
             placing.note(bundles.names[row], target)
             if source is None:
@@ -176,20 +177,20 @@ class ReplayWorld:
                 bundles.owner[row] = self._left.pop(row)
                 self._move(step, at_ms, row, target, FAILOVER)
 
-    def _orphaned(self, gone: Mask) -> Mask:
-        """[U] owned by a broker that is not there any more."""
+    def _find_orphans(self, gone: Mask) -> Mask:
+        """[U] whether the owner has gone."""
         return np.asarray((self.bundles.owner != NOBODY) & gone[self.bundles.owner])
 
-    def _inherited(self, row: int, before: Mapping[str, Sequence[int]], gone: Mask) -> int | None:
-        """The owner of the bundle that held this one's range in the step before; `before`: namespace -> rows."""
+    def _find_inheritor(self, row: int, before: Mapping[str, Sequence[int]], gone: Mask) -> int | None:
+        """The owner of the bundle that contained this one's range in the last step; `before`: namespace -> rows."""
         ancestor = self.bundles.ancestor(row, before.get(namespace_of_bundle(self.bundles.names[row]), ()))
         owner = NOBODY if ancestor is None else int(self.bundles.owner[ancestor])
         return owner if owner != NOBODY and not gone[owner] else None
 
-    def _placed(self, step: int, row: int, barred: set[str]) -> int | None:
-        return self._placing(step).choose(self.bundles.names[row], barred)
+    def _choose_target(self, step: int, row: int, barred: set[str]) -> int | None:
+        return self._make_placing(step).choose(self.bundles.names[row], barred)
 
-    def _placing(self, step: int) -> Placing:
+    def _make_placing(self, step: int) -> Placing:
         prepared, bundles = self.prepared, self.bundles
         there = prepared.member[step]
         owner = np.where(bundles.there, bundles.owner, NOBODY)

@@ -1,8 +1,7 @@
-"""What one point of a backtest came to: a row of the scoreboard, and how it went over time.
+"""The result of one point of a backtest: a row of the scoreboard, and a timeline.
 
-One form for everybody: stored files, tables, plots and the report read it. Numbers are rounded where they are made
-(`rounded`), so that the same run gives the same bytes. A table has one column a knob that any of its rows has, in
-order of name, and otherwise the columns of COLUMNS in this order.
+Stored files, tables, plots and the report all use it. Numbers are rounded when they are computed (`round_figure`), so
+that the same run gives the same bytes. A table has a column for every knob of any row, ordered by name, and COLUMNS.
 """
 
 from __future__ import annotations
@@ -24,19 +23,19 @@ Cell = str | float | int | bool | None
 
 @dataclass(frozen=True, slots=True)
 class PointResult:
-    """One strategy with its knobs on one recording. *Load* of a broker: its highest weighted utilisation.
+    """One strategy with its knobs on one recording. The *load* of a broker is its highest weighted utilisation.
 
-    `max_best_*`: highest load of a broker by the best achievable one: mean of all steps, of the last tenth of them, and
-    the worst step. `moves_*`: to brokers that had been empty a short while before, away from brokers that left, and all
-    others. `useless_rate`: share of the moves by rounds (removals are placements). `error_*`: |predicted - realised|
-    load of a move's source or target, as a fraction of the level that all could share; None without any.
+    `max_best_*`: the highest load of a broker divided by the best achievable one: mean of all steps, of the last tenth,
+    and the worst step. `moves_*`: moves to brokers that were empty shortly before, from brokers that left, and others.
+    `useless_rate`: as a share of the moves by rounds (removals are placements). `error_*`: |predicted - realised| load
+    of a move's source or target, as a fraction of the level that all could share; None without predictions.
     """
 
     strategy: str
     knobs: Mapping[str, Value]
     rounds: int
-    brokers: int  # that were a member at any time
-    bundles: int  # that were there at any time
+    brokers: int  # members at any time
+    bundles: int  # present at any time
     max_best_mean: float
     max_best_end: float
     max_best_worst: float
@@ -52,7 +51,7 @@ class PointResult:
     unavailable_bundle_s: float
     error_p50: float | None
     error_p90: float | None
-    n_checked: int  # how many errors there are
+    n_checked: int  # number of errors
 
     @property
     def moves(self) -> int:
@@ -72,7 +71,7 @@ class PointResult:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """The same run step by step; all of one length. `moves`: changes of owner that took hold at that step."""
+    """The run step by step; all columns have the same length. `moves`: changes of owner that took effect then."""
 
     at_ms: tuple[int, ...]  # end of the step
     max_best: tuple[float, ...]
@@ -94,7 +93,7 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class PointRun:
-    """All that one run leaves behind: what is stored for every finished point."""
+    """The result and the timeline of a run, as stored for every finished point."""
 
     point: PointResult
     timeline: Timeline
@@ -105,7 +104,7 @@ class PointRun:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> PointRun:
-        """The run that `to_json` wrote. Raises BadRecord for another version's."""
+        """The run that `to_json` wrote. Raises BadRecord for other versions."""
         if stored.get("v") != VERSION:
             raise BadRecord("backtest_result", f"version {stored.get('v')!r}, wanted {VERSION}: run the point again")
         _check("run", stored, {"v", "point", "timeline"})
@@ -121,16 +120,16 @@ def table_columns(results: Iterable[PointResult]) -> tuple[str, ...]:
 
 
 def to_columns(results: Sequence[PointResult]) -> dict[str, list[Cell]]:
-    """Column -> one value a result, in the order of `table_columns`; None where a result has no such knob or figure.
+    """Column -> a value for every result, in the order of `table_columns`; None if a result lacks the knob or figure.
 
-    `pyarrow.table(to_columns(...))` and `pandas.DataFrame(to_columns(...))` take it as it is.
+    `pyarrow.table(to_columns(...))` and `pandas.DataFrame(to_columns(...))` accept it.
     """
     rows = [{"strategy": r.strategy, **r.knobs, **{name: getattr(r, name) for name in COLUMNS}} for r in results]
     return {name: [row.get(name) for row in rows] for name in table_columns(results)}
 
 
 def to_csv(results: Sequence[PointResult]) -> str:
-    """The table as CSV with a header; empty cells for None, lines end by a newline."""
+    """The table as CSV with a header; None becomes an empty cell, lines end with a newline."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     columns = to_columns(results)
@@ -139,8 +138,8 @@ def to_csv(results: Sequence[PointResult]) -> str:
     return text.getvalue()
 
 
-def rounded(value: float) -> float | None:
-    """The value to DIGITS digits as results hold it; None when it is no number."""
+def round_figure(value: float) -> float | None:
+    """The value rounded to DIGITS digits; None if it is not finite."""
     return round(float(value), DIGITS) if math.isfinite(value) else None
 
 

@@ -1,4 +1,4 @@
-"""One point of a backtest: a strategy with its knobs over a whole recording, from frame to figures. Pure."""
+"""Runs one point of a backtest: a strategy with its knobs over a whole recording, from frames to figures. Pure."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from controller.domain.settings.policy import PolicySettings
 from controller.policy.plan import Plan, make_plan
 from controller.policy.view.snapshot import Snapshot, from_frame
 
-Decide = Callable[[Snapshot, Mapping[str, Any]], Plan]  # a snapshot and what was kept of the round before
+Decide = Callable[[Snapshot, Mapping[str, Any]], Plan]  # takes a snapshot and the memory of the round before
 
 
 def run_point(prepared: Prepared, point: GridPoint, base: PolicySettings, replay: Replay) -> PointRun:
-    """Play all steps; a round after each that `prepared` has one for. The same arguments give the same result."""
+    """Run all steps and all rounds of a point. The same arguments give the same result."""
     settings = point.settings(base)
 
     def decide(snapshot: Snapshot, memory: Mapping[str, Any]) -> Plan:
@@ -31,7 +31,7 @@ def run_point(prepared: Prepared, point: GridPoint, base: PolicySettings, replay
 
 
 def play(prepared: Prepared, decide: Decide, settings: PolicySettings) -> tuple[ReplayWorld, Checks]:
-    """The world after the last step, with all that happened in it, and what became of the moves."""
+    """Run all steps; return the world after the last one, and the checks of all moves."""
     world = ReplayWorld(prepared, settings)
     frames, checks = Frames(prepared), Checks(prepared.brokers)
     memory: Mapping[str, Any] = {}

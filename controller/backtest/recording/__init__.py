@@ -1,1 +1,1 @@
-"""A recording as arrays, and what every point reads of it, computed once."""
+"""Reads a recording into arrays, and computes once what all points need."""

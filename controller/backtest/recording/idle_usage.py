@@ -1,11 +1,11 @@
-"""What a broker uses without any bundle: the part of its usage that stays with it when the replay moves its bundles.
+"""Estimates what a broker uses without any bundle: the part of its usage that stays when the replay moves its bundles.
 
-Of resources whose use is attributed to bundles by share (`controller.policy.view.costs`), for each broker the first of:
-- what it used in steps in which its bundles carried nothing (the median);
-- where its usage follows its traffic closely, what is left of the straight line through its steps at no traffic;
-- the same fraction of its limit as the brokers that were idle at some time (their median);
-- nothing.
-Never more than it used at its lowest. Bandwidth needs none of this: bytes are known bundle by bundle.
+For resources that are attributed to bundles by share (`controller.policy.view.costs`), the estimate is the first of:
+- the median usage in steps in which the broker's bundles carried nothing;
+- if usage follows traffic closely, the value of the regression line at no traffic;
+- the same fraction of the limit as that of brokers that were idle at some time (their median);
+- zero.
+It never exceeds the broker's lowest usage. Bandwidth needs no estimate: bytes are known for every bundle.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from controller.backtest.recording.recording import Floats, Recording
 from controller.domain.load import BUNDLE_FIELDS, RESOURCES
 
 ATTRIBUTED = tuple(RESOURCES.index(name) for name in ("cpu", "memory", "direct_memory", "disk_io"))
-CLOSE = 0.8  # share of the variance that the line must explain
-FEWEST = 8  # steps to draw a line through
+CLOSE = 0.8  # share of the variance that the regression line must explain
+FEWEST = 8  # steps for a regression line
 _F = {name: at for at, name in enumerate(BUNDLE_FIELDS)}
 _MESSAGES = [_F["msg_rate_in"], _F["msg_rate_out"]]
 _BYTES = [_F["throughput_in"], _F["throughput_out"]]
 
 
 def idle_usage(recording: Recording) -> Floats:
-    """[B x R] in each resource's unit; 0 for resources whose use is known bundle by bundle."""
+    """[B x R] in the units of the resources; 0 for resources that are known for every bundle."""
     traffic = _traffic(recording.totals)
     result = np.zeros(recording.usage.shape[1:])
     for resource in ATTRIBUTED:
@@ -45,7 +45,7 @@ def idle_usage(recording: Recording) -> Floats:
 
 
 def _traffic(totals: Floats) -> Floats:
-    """[S x B] messages and bytes in + out, each by its mean over everything, half and half."""
+    """[S x B] messages and bytes in + out, each divided by its overall mean, in equal parts."""
     parts = [totals[..., columns].sum(axis=-1) for columns in (_MESSAGES, _BYTES)]
     parts = [part / part.mean() for part in parts if part.any()]
     return np.asarray(sum(parts) / len(parts)) if parts else np.zeros(totals.shape[:2])
@@ -61,7 +61,7 @@ def _columns(values: Floats, figure: np.ufunc | object) -> Floats:
 
 
 def _at_no_traffic(traffic: NDArray[np.float64], usage: NDArray[np.float64]) -> float | None:
-    """Where the least-squares line meets no traffic; None where it explains too little."""
+    """The least-squares line at no traffic; None if it explains too little."""
     if len(traffic) < FEWEST or np.ptp(traffic) == 0 or np.ptp(usage) == 0:
         return None
     deviation = traffic - traffic.mean()

@@ -1,7 +1,7 @@
-"""What a backtest is run on: JSON lines of load reports (our own or Pulsar's), or the tables of a running system.
+"""Reads the input of a backtest: JSON lines of load reports (our own or Pulsar's), or the tables of a running system.
 
-A line that cannot be used is counted by rule and written to a quarantine file with its number, rule, text and raw
-value; none is lost silently. Nothing usable is an error.
+Invalid lines are counted by rule and written to a quarantine file with number, rule, text and raw value, so that none
+is lost silently. An input without a valid line is an error.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from controller.loads.recorded import Overrides
 
 PANES_STEP_MS = 10_000  # of tables: one pane
 ROUND_MS = (1_000, 2_000, 5_000, 10_000, 15_000, 20_000, 30_000, 60_000, 120_000, 300_000)
-LOOKED_AT = 2_000  # lines before the step is chosen, where they come in order of time
-LATE_AT_MOST = 0.1  # of these lines: with more, a part of the file does not tell how often brokers report
+SAMPLE = 2_000  # lines from which the step is chosen, if they are in order of time
+LATE_AT_MOST = 0.1  # of these lines; with more, a part of the file does not tell how often brokers report
 RAW_CHARACTERS = 4_096
-_TABLE = re.compile(r"(?<=/)(broker|bundle)_panes/*$")  # one of the two that are read together
-Told = Callable[[float], None]  # told of the part that is done, 0..1
+_TABLE = re.compile(r"(?<=/)(broker|bundle)_panes/*$")  # the two tables are read together
+OnProgress = Callable[[float], None]  # called with the part that is done, 0..1
 
 
 @dataclass(slots=True)
 class Input:
-    """What was read. `refused`: lines by the rule they broke."""
+    """What was read. `refused`: number of lines by the rule they broke."""
 
     recording: Recording
     step_ms: int
@@ -45,23 +45,27 @@ class Input:
 
 
 def read_input(
-    source: str, step_ms: int | None, overrides: Overrides, quarantine: Path, told: Told = lambda part: None
+    source: str,
+    step_ms: int | None,
+    overrides: Overrides,
+    quarantine: Path,
+    on_progress: OnProgress = lambda part: None,
 ) -> Input:
-    """The recording of a file of JSON lines (plain or .gz) or of a table root.
+    """Read a file of JSON lines (plain or .gz) or the tables below a root.
 
-    `step_ms` None: as often as brokers report. Raises ConfigError when there is nothing at `source` or nothing usable.
+    `step_ms`: None for the brokers' report interval. Raises ConfigError if there is nothing usable at `source`.
     """
     path = Path(source)
     quarantine.unlink(missing_ok=True)
     if path.exists() and not path.is_dir():
-        return _read_lines(path, step_ms, overrides, quarantine, told)
+        return _read_lines(path, step_ms, overrides, quarantine, on_progress)
     root = TableRoot(_TABLE.sub("", source) or "/")
     if "://" in source or root.exists("broker_panes"):
         ends = pane_ends(root)
         step_ms = step_ms or max(PANES_STEP_MS, usual_step_ms(first_hour(root, ends)))
         recorder = Recorder(step_ms)
-        count = add_panes(root, ends, recorder, step_ms, told)
-        return Input(recorder.done(), step_ms, count)
+        count = add_panes(root, ends, recorder, step_ms, on_progress)
+        return Input(recorder.finish(), step_ms, count)
     if path.is_dir():
         near = [at for at in (path / "tables", path.parent) if TableRoot(at).exists("broker_panes")]
         wanted = f"did you mean {near[0]}?" if near else "name a file of JSON lines or the root of the tables"
@@ -69,25 +73,27 @@ def read_input(
     raise ConfigError(f"{path} does not exist: name a file of JSON lines or the root of the tables")
 
 
-def _read_lines(path: Path, step_ms: int | None, overrides: Overrides, quarantine: Path, told: Told) -> Input:
+def _read_lines(
+    path: Path, step_ms: int | None, overrides: Overrides, quarantine: Path, on_progress: OnProgress
+) -> Input:
     refused: Counter[str] = Counter()
-    lines = _good_lines(path, LineReader(overrides), quarantine, refused, told)
-    first = _looked_at(lines)
+    lines = _good_lines(path, LineReader(overrides), quarantine, refused, on_progress)
+    first = _read_sample(lines)
     if not first:
         why = ", ".join(f"{rule}: {count}" for rule, count in sorted(refused.items()))
-        told_more = f"({why}); see {quarantine}" if why else "(it is empty)"
-        raise ConfigError(f"{path} has no load report that can be used {told_more}")
+        detail = f"({why}); see {quarantine}" if why else "(it is empty)"
+        raise ConfigError(f"{path} has no load report that can be used {detail}")
     step_ms = step_ms or usual_step_ms((figures.broker, figures.order[0]) for figures in first)
     recorder = Recorder(step_ms)
     count = 0
     for figures in chain(first, lines):
         recorder.add_figures(*figures)
         count += 1
-    return Input(recorder.done(), step_ms, count, refused)
+    return Input(recorder.finish(), step_ms, count, refused)
 
 
-def _looked_at(lines: Iterator[Figures]) -> list[Figures]:
-    """As many of the lines as it takes to choose a step: all of them where brokers' reports come in no order."""
+def _read_sample(lines: Iterator[Figures]) -> list[Figures]:
+    """As many lines as it takes to choose a step: all of them if reports are not in order of time."""
     newest: dict[str, int] = {}
     first: list[Figures] = []
     late = 0
@@ -96,18 +102,17 @@ def _looked_at(lines: Iterator[Figures]) -> list[Figures]:
         at_ms = figures.order[0]
         late += at_ms < newest.get(figures.broker, at_ms)
         newest[figures.broker] = max(at_ms, newest.get(figures.broker, at_ms))
-        if len(first) >= LOOKED_AT and late <= LATE_AT_MOST * len(first):
+        if len(first) >= SAMPLE and late <= LATE_AT_MOST * len(first):
             break
     return first
 
 
 def usual_step_ms(reports: Iterable[tuple[str, int]]) -> int:
-    """The median distance of two reports (broker, ms) by one broker, as the next round number of seconds that is not
-    much less."""
+    """The median time between two reports (broker, ms) of a broker, as a round number of seconds."""
     last: dict[str, int] = {}
     distances = []
     for broker, at_ms in sorted(reports, key=lambda report: report[1]):
-        if at_ms > last.get(broker, at_ms):  # the same report twice has no distance
+        if at_ms > last.get(broker, at_ms):  # a repeated report has no distance
             distances.append(at_ms - last[broker])
         last[broker] = at_ms
     usual = sorted(distances)[len(distances) // 2] if distances else ROUND_MS[-4]
@@ -115,10 +120,10 @@ def usual_step_ms(reports: Iterable[tuple[str, int]]) -> int:
 
 
 def _good_lines(
-    path: Path, reader: LineReader, quarantine: Path, refused: Counter[str], told: Told
+    path: Path, reader: LineReader, quarantine: Path, refused: Counter[str], on_progress: OnProgress
 ) -> Iterator[Figures]:
     size = max(path.stat().st_size, 1)
-    with _opened(path) as (file, position), _Quarantine(quarantine) as bad:
+    with _open_lines(path) as (file, position), _Quarantine(quarantine) as bad:
         for number, line in enumerate(file, start=1):
             if not line.strip():
                 continue
@@ -128,13 +133,13 @@ def _good_lines(
                 refused[error.rule_id] += 1
                 bad.add(number, error, line)
             if number % 256 == 0:
-                told(min(position() / size, 1.0))
-    told(1.0)
+                on_progress(min(position() / size, 1.0))
+    on_progress(1.0)
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[IO[bytes], Callable[[], int]]]:
-    """The lines, and how far they are read in the file itself."""
+def _open_lines(path: Path) -> Iterator[tuple[IO[bytes], Callable[[], int]]]:
+    """The lines, and a function for the position in the file itself."""
     with path.open("rb") as raw:
         if path.suffix != ".gz":
             yield raw, raw.tell if raw.seekable() else lambda: 0
@@ -149,7 +154,7 @@ def _opened(path: Path) -> Iterator[tuple[IO[bytes], Callable[[], int]]]:
 
 
 class _Quarantine:
-    """The file of refused lines; it is there only when there are any."""
+    """Writes refused lines to a file, which is created with the first of them."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -1,7 +1,7 @@
-"""One recorded line as figures: a load report v1 as agents send it, or Pulsar's own (`{"ts", "broker", "report"}`).
+"""Reads one recorded line: a load report v1 as agents send it, or Pulsar's own (`{"ts", "broker", "report"}`).
 
-What the loads query would quarantine is refused here by the same rule ids, as far as a recording can show it. Pulsar's
-units are converted by `controller.loads.recorded`.
+Lines that the loads query would quarantine are refused with the same rule ids, as far as a recording allows.
+`controller.loads.recorded` converts Pulsar's units.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class Figures(NamedTuple):
 
 
 class LineReader:
-    """Reads lines one after the other; remembers which names it has found good."""
+    """Reads lines one by one; remembers the names that it has found valid."""
 
     def __init__(self, overrides: Overrides) -> None:
         self._overrides = overrides
-        self._good: dict[str, str] = {}  # each name once, however many lines list it
+        self._good: dict[str, str] = {}  # keeps one string per name, however many lines contain it
 
     def read(self, line: str | bytes, number: int) -> Figures:
-        """Raises BadRecord whose `rule_id` says what is wrong with the line."""
+        """The figures of a line. Raises BadRecord whose `rule_id` says what is wrong with it."""
         try:
             document = json.loads(line)
         except (ValueError, RecursionError) as error:
@@ -59,10 +59,10 @@ class LineReader:
         if not isinstance(document, dict):
             raise BadRecord("not_json", f"line {number} is no JSON object")
         if "report" in document:
-            document = self._converted(document, number)
+            document = self._convert(document, number)
         elif document.get("v") != VERSION:
-            told = f"line {number} has v = {document.get('v')!r}, wanted {VERSION}, or ts, broker and report of Pulsar"
-            raise BadRecord("version", told)
+            text = f"line {number} has v = {document.get('v')!r}, wanted {VERSION}, or ts, broker and report of Pulsar"
+            raise BadRecord("version", text)
         try:
             figures = _figures(document)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
@@ -70,7 +70,7 @@ class LineReader:
         self._check(figures, number)
         return figures._replace(names=[self._good[name] for name in figures.names])
 
-    def _converted(self, document: Mapping[str, Any], number: int) -> dict[str, Any]:
+    def _convert(self, document: Mapping[str, Any], number: int) -> dict[str, Any]:
         try:
             recorded = read_record(document, number)
             session = Session(str(recorded.broker), 1, RECORDED_NONCE, 1)
@@ -105,26 +105,26 @@ class LineReader:
         wrong = limited & ((figures.usage < 0) | (figures.usage > IMPOSSIBLE_FACTOR * figures.limit))
         if wrong.any():
             at = int(np.argmax(wrong))
-            told = f"{RESOURCES[at]} usage {figures.usage[at]:g} with a limit of {figures.limit[at]:g}"
-            raise BadRecord("impossible", f"line {number}: {told}")
+            usage = f"{RESOURCES[at]} usage {figures.usage[at]:g} with a limit of {figures.limit[at]:g}"
+            raise BadRecord("impossible", f"line {number}: {usage}")
 
 
 def _figures(report: Mapping[str, Any]) -> Figures:
     """Raises KeyError, TypeError or ValueError."""
     resources, bundles = report["resources"], report["bundles"]
-    told = _numbers([[resources[r][part] for r in RESOURCES] for part in ("usage", "limit")], "resources", 2)
+    parts = _numbers([[resources[r][part] for r in RESOURCES] for part in ("usage", "limit")], "resources", 2)
     names = [bundle["bundle"] for bundle in bundles]
     for name in (report["broker"], *names):
         if not isinstance(name, str):
             raise TypeError(f"{name!r} is no name")
-    with np.errstate(over="ignore"):  # what float32 cannot hold is refused as not finite
+    with np.errstate(over="ignore"):  # values too large for float32 are refused as not finite
         rows = _numbers([[bundle[f] for f in BUNDLE_FIELDS] for bundle in bundles], "bundles", 2).astype(np.float32)
     sent_ms, incarnation, sequence = (_whole(report, name) for name in ("sent_ms", "incarnation", "sequence"))
     return Figures(
         broker=report["broker"],
         order=(sent_ms, incarnation, sequence),
-        usage=told[0],
-        limit=told[1],
+        usage=parts[0],
+        limit=parts[1],
         totals=_numbers([report["totals"][f] for f in BUNDLE_FIELDS], "totals", 1),
         latency=_numbers([report[name] for name in LATENCIES], "latencies", 1),
         names=names,
@@ -133,7 +133,7 @@ def _figures(report: Mapping[str, Any]) -> Figures:
 
 
 def _numbers(values: list[Any], what: str, dimensions: int) -> Floats:
-    """As doubles; raises TypeError for texts, nulls and lists among them, which numpy would take for numbers."""
+    """The values as doubles. Raises TypeError for texts, nulls and lists, which numpy would accept as numbers."""
     array = np.array(values)
     if array.dtype.kind not in "iuf" or (values and array.ndim != dimensions):
         raise TypeError(f"{what}: a value is no number")

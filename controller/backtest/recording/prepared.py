@@ -1,10 +1,10 @@
-"""What every point of a backtest reads, reckoned once for a recording: true costs by step, frames' figures by round.
+"""Prepares a recording for all points of a backtest: costs by step, figures of the frames by round. Computed once.
 
-The load follows the bundle: what it cost the broker that it was recorded on, by its share of that broker's messages
-and bytes (`controller.policy.view.costs`), it costs wherever the replay puts it. What a broker used besides stays with
-it (`idle_usage`, and what its unlisted bundles carried). Lost reports are bridged: a broker that was silent for fewer
-than `missed_steps` steps in a row is taken to have gone on as it last reported; a longer silence is an absence from
-its first step on. Rounds lie on the time axis of the recording; each reads the steps since the one before, averaged.
+Load follows the bundle: its cost on the recorded broker, by its share of that broker's messages and bytes
+(`controller.policy.view.costs`), is its cost wherever the replay puts it. All other usage stays with the broker
+(`idle_usage`, and bundles that reports do not list). Lost reports are bridged: a broker that is silent for fewer than
+`missed_steps` consecutive steps is assumed to continue as last reported; during a longer silence it is absent from the
+first step on. Rounds follow the time axis of the recording; each reads the average of the steps since the last round.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Mask = NDArray[np.bool_]
 class Replay:
     """How a recording is replayed; the same for all points of a backtest.
 
-    `gap_ms`: how long nobody serves a bundle that changes its owner. Pulsar's unloads were measured at 0.2 to 1 s.
+    `gap_ms`: how long a bundle is not served when it moves. Measured unloads of Pulsar took 0.2 to 1 s.
     """
 
     round_interval_ms: int = 60_000
@@ -58,7 +58,7 @@ class Prepared:
     base: Floats  # [C x S x B] usage that is not its bundles', NaN unknown
     limit: Floats  # [C x S x B] NaN unknown
     cost: Singles  # [C x S x N] what a bundle uses wherever it is
-    best: Floats  # [S] no placement has a highest load below it, however bundles are cut
+    best: Floats  # [S] lower bound of the highest load of any placement, even with bundles split at will
     round_step: Ints  # [Q] the last step that the round reads
     round_heard: Mask  # [Q x B] it reported in the round's steps
     round_base: Floats  # [Q x B x R] means of the round's steps, as `base`
@@ -82,7 +82,7 @@ _SCALES = np.array(FIELD_SCALES, np.float64)
 
 
 def prepare(recording: Recording, weights: tuple[float, ...], replay: Replay) -> Prepared:
-    """All that points need. `weights`: of the resources, in their order (`ResourceWeights.in_order`)."""
+    """Prepare a recording. `weights`: of the resources, in their order (`ResourceWeights.in_order`)."""
     steps = _Steps(recording, replay.missed_steps)
     counted = np.flatnonzero(np.array(weights) > 0)
     if not len(counted):
@@ -132,10 +132,13 @@ def round_ends(at_ms: Ints, interval_ms: int) -> Ints:
     return last[:-1] if unfinished else last
 
 
-def bridged(member: Mask, missed_steps: int) -> Ints:
-    """[S x B] the step whose report stands for a broker's: its own, the last before a short silence (the first after
-    one at the start), or -1 where the broker is absent. A silence is short while fewer than `missed_steps` of its own
-    reports are missing: some report seldom, as Pulsar's do while nothing changes."""
+def bridge_silences(member: Mask, missed_steps: int) -> Ints:
+    """[S x B] the step whose report represents a broker: its own step, the last one before a short silence (the first
+    one after a silence at the start), or -1 if the broker is absent.
+
+    A silence is short if fewer than `missed_steps` reports are missing, by the broker's own interval: some brokers
+    report rarely, like Pulsar's while nothing changes.
+    """
     steps = np.arange(len(member))[:, None]
     last = np.maximum.accumulate(np.where(member, steps, -1), axis=0)
     following = np.minimum.accumulate(np.where(member, steps, len(member))[::-1], axis=0)[::-1]
@@ -145,7 +148,7 @@ def bridged(member: Mask, missed_steps: int) -> Ints:
 
 
 def _usual_steps(member: Mask) -> Ints:
-    """[B] steps from one report of a broker to its next, their median; 1 for one of too few reports to tell."""
+    """[B] the median number of steps between two reports of a broker; 1 with too few reports."""
     result = np.ones(member.shape[1], np.int64)
     for broker in range(member.shape[1]):
         at = np.flatnonzero(member[:, broker])
@@ -171,7 +174,7 @@ class _Steps:
 
     def __init__(self, recording: Recording, missed_steps: int) -> None:
         self._recording = recording
-        self._stands = bridged(recording.member, missed_steps)
+        self._stands = bridge_silences(recording.member, missed_steps)
         self._idle = idle_usage(recording)
         self.member: Mask = self._stands >= 0
 
@@ -197,7 +200,7 @@ class _Steps:
         return _Step(owner, fields, base, limit, totals - listed, cost)
 
     def _bundles(self, at: int) -> tuple[Ints, Singles]:
-        """Owners and fields; what a silent broker had that nobody else reports goes on as it was."""
+        """Owners and fields; bundles of a silent broker that nobody else reports keep their values."""
         recording = self._recording
         owner, fields = recording.owner[at], recording.fields[at]
         silent = np.flatnonzero(self.member[at] & ~recording.member[at])
@@ -277,7 +280,7 @@ def _by_broker(owner: Ints, values: NDArray[Any], brokers: int) -> Floats:
 def _best_achievable(base: Floats, limit: Floats, cost: Singles, member: Mask, weight: Floats) -> Floats:
     """[S] the larger of each resource's mean utilisation and what some broker uses besides its bundles.
 
-    Bundles count as if they could be cut as fine as one likes: strategies split, and none is better than the best.
+    It assumes that bundles can be split at will, since strategies split them and none may be better than the best.
     """
     result = np.zeros(len(member))
     for c in range(len(weight)):

@@ -1,8 +1,8 @@
-"""Recorded load as arrays: what every bundle carried and what every broker used, step by step.
+"""Recorded load as arrays: the load of every bundle and the usage of every broker, step by step.
 
-Made of load reports v1, whose figures are averages already: of several reports by one broker in a step the newest
-counts, and so it does of two brokers that report one bundle. A broker without a report in a step is no member in it.
-The same reports in any order give the same arrays and the same digest.
+It is built from load reports v1, whose figures are averages. If a broker reports several times in a step, or two
+brokers report the same bundle, the newest report counts. A broker without a report in a step is no member in it. The
+same reports in any order give the same arrays and the same digest.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from controller.policy.view.frame import LATENCIES
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Singles = NDArray[np.float32]  # seven digits: half the memory of a long recording
+Singles = NDArray[np.float32]  # seven digits are enough and halve the memory of a long recording
 NOBODY = -1
 
 
@@ -34,29 +34,29 @@ class Recording:
     at_ms: Ints  # [S] the end of each step
     usage: Floats  # [S x B x R] NaN unknown
     limit: Floats  # [S x B x R] NaN unknown
-    totals: Floats  # [S x B x F] of all its bundles, those that no report lists among them
-    latency: Floats  # [S x B x LATENCIES] ms, NaN where it was not told
+    totals: Floats  # [S x B x F] of all its bundles, including those that no report lists
+    latency: Floats  # [S x B x LATENCIES] ms, NaN if not reported
     member: NDArray[np.bool_]  # [S x B]
-    owner: Ints  # [S x N] who reported it, NOBODY
-    fields: Singles  # [S x N x F] 0 where nobody reported it
+    owner: Ints  # [S x N] the broker that reported it, NOBODY
+    fields: Singles  # [S x N x F] 0 if nobody reported it
 
     def digest(self) -> str:
-        """SHA-256 of names and arrays: one key of stored results."""
-        told = hashlib.sha256(repr((self.brokers, self.bundles)).encode())
+        """SHA-256 of names and arrays; part of the key of stored results."""
+        digest = hashlib.sha256(repr((self.brokers, self.bundles)).encode())
         for name in ARRAYS:
             array = np.ascontiguousarray(getattr(self, name))
-            told.update(repr((name, array.shape, array.dtype.str)).encode())
-            told.update(array.reshape(-1).view(np.uint8).data)
-        return told.hexdigest()
+            digest.update(repr((name, array.shape, array.dtype.str)).encode())
+            digest.update(array.reshape(-1).view(np.uint8).data)
+        return digest.hexdigest()
 
 
 ARRAYS = tuple(f.name for f in fields(Recording) if f.name not in ("brokers", "bundles"))
 
 
 class Reported(NamedTuple):
-    """What one broker told of a step."""
+    """The report of one broker in one step."""
 
-    order: tuple[int, ...]  # of two by one broker in one step the larger counts
+    order: tuple[int, ...]  # the larger of two in one step counts
     usage: Floats  # [R] NaN unknown
     limit: Floats  # [R] NaN unknown
     totals: Floats  # [F]
@@ -66,7 +66,7 @@ class Reported(NamedTuple):
 
 
 class Recorder:
-    """Collects reports in any order, keeping no more of them than a recording needs."""
+    """Collects reports in any order, and only keeps what a recording needs."""
 
     def __init__(self, step_ms: int) -> None:
         """Raises BadRecord for a step that is not above 0."""
@@ -77,20 +77,22 @@ class Recorder:
         self._reported: dict[tuple[int, str], Reported] = {}
 
     def add(self, report: Mapping[str, Any]) -> None:
-        """A load report v1. Raises KeyError, TypeError or ValueError for one that is not in its form."""
+        """Add a load report v1. Raises KeyError, TypeError or ValueError if it is malformed."""
         order = (int(report["sent_ms"]), int(report["incarnation"]), int(report["sequence"]))
-        told = np.array([[report["resources"][r][part] for r in RESOURCES] for part in ("usage", "limit")], np.float64)
+        usage, limit = (
+            np.array([report["resources"][r][part] for r in RESOURCES], np.float64) for part in ("usage", "limit")
+        )
         totals = np.array([report["totals"][f] for f in BUNDLE_FIELDS], np.float64)
         latency = np.array([report[name] for name in LATENCIES], np.float64)
         rows = [[b[f] for f in BUNDLE_FIELDS] for b in report["bundles"]]
         names = [b["bundle"] for b in report["bundles"]]
-        self.add_figures(report["broker"], order, told[0], told[1], totals, latency, names, np.array(rows, np.float32))
+        self.add_figures(report["broker"], order, usage, limit, totals, latency, names, np.array(rows, np.float32))
 
     def add_figures(
         self, broker: str, order: tuple[int, ...], usage: Floats, limit: Floats, totals: Floats, latency: Floats,
         names: Iterable[str], rows: Singles,
     ) -> None:  # fmt: skip
-        """The same as arrays. `order`: ms since epoch first; usage below 0 and limits of 0 or less are unknown."""
+        """Add a report as arrays. `order`: ms since the epoch first; usage below 0 and limits up to 0 are unknown."""
         key = order[0] // self._step_ms, broker
         known = self._reported.get(key)
         if known is not None and known.order >= order:
@@ -106,8 +108,8 @@ class Recorder:
             rows.reshape(len(numbers), len(BUNDLE_FIELDS)),
         )
 
-    def done(self) -> Recording:
-        """All that was added. Raises BadRecord when nothing was."""
+    def finish(self) -> Recording:
+        """The recording of all reports. Raises BadRecord without any."""
         if not self._reported:
             raise BadRecord("recording", "no reports: nothing to run strategies on")
         names = sorted(self._bundles)
@@ -117,23 +119,23 @@ class Recorder:
         steps = sorted({step for step, _ in self._reported})
         step_at, broker_at = ({key: at for at, key in enumerate(keys)} for keys in (steps, brokers))
         result = _empty(brokers, tuple(names), (np.array(steps, np.int64) + 1) * self._step_ms)
-        for (step, broker), told in sorted(self._reported.items(), key=lambda item: (item[1].order[0], item[0])):
+        for (step, broker), one in sorted(self._reported.items(), key=lambda item: (item[1].order[0], item[0])):
             s, b = step_at[step], broker_at[broker]
-            result.usage[s, b], result.limit[s, b], result.totals[s, b] = told.usage, told.limit, told.totals
-            result.latency[s, b] = told.latency
+            result.usage[s, b], result.limit[s, b], result.totals[s, b] = one.usage, one.limit, one.totals
+            result.latency[s, b] = one.latency
             result.member[s, b] = True
-            held = place[told.bundles]
+            held = place[one.bundles]
             result.owner[s, held] = b
-            result.fields[s, held] = told.fields
+            result.fields[s, held] = one.fields
         return result
 
 
 def from_reports(reports: Sequence[Mapping[str, Any]], step_ms: int) -> Recording:
-    """The recording of load reports v1, in steps of `step_ms` (> 0). Raises BadRecord when there is no report."""
+    """The recording of load reports v1, in steps of `step_ms` (> 0). Raises BadRecord without a report."""
     recorder = Recorder(step_ms)
     for report in reports:
         recorder.add(report)
-    return recorder.done()
+    return recorder.finish()
 
 
 def _empty(brokers: tuple[str, ...], bundles: tuple[str, ...], at_ms: Ints) -> Recording:

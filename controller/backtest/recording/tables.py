@@ -1,6 +1,6 @@
-"""A recording from the Delta tables of a running system: panes merged into steps, as rounds read them.
+"""Reads a recording from the Delta tables of a running system: merges panes into steps, as rounds do.
 
-Only the columns of averages are read, an hour at a time. A step's averages stand for one report at its end.
+It only reads the columns for averages, one hour at a time. The averages of a step count as one report at its end.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _END = "pane_end_ms"
 
 
 def add_panes(
-    root: TableRoot, ends: pa.ChunkedArray, recorder: Recorder, step_ms: int, told: Callable[[float], None]
+    root: TableRoot, ends: pa.ChunkedArray, recorder: Recorder, step_ms: int, on_progress: Callable[[float], None]
 ) -> int:
-    """All panes, whose `ends` are known, into the recorder; returns how many broker panes there were.
+    """Add all panes with these `ends` to the recorder; return the number of broker panes.
 
-    `told`: the part that is done, 0..1.
+    `on_progress`: called with the part that is done, 0..1.
     """
     first, last = int(pc.min(ends).as_py()), int(pc.max(ends).as_py())
     hour_ms = max(HOUR_MS // step_ms, 1) * step_ms
@@ -40,19 +40,19 @@ def add_panes(
         bundles = _by_step(_read(root, BUNDLE_PANES, above, up_to, (_END, *BUNDLE_COLUMNS)), step_ms)
         for step, panes in brokers.items():
             _add(recorder, (step + 1) * step_ms - 1, panes, bundles.get(step))
-        told((up_to - first) / max(last - first, 1))
+        on_progress((up_to - first) / max(last - first, 1))
     return len(ends)
 
 
 def first_hour(root: TableRoot, ends: pa.ChunkedArray) -> list[tuple[str, int]]:
-    """Broker and end of each of its panes in the first hour of all `ends`."""
+    """(broker, end) of all panes in the first hour."""
     first = int(pc.min(ends).as_py())
     panes = _read(root, BROKER_PANES, first - 1, first + HOUR_MS, (_END, "broker"))
     return list(zip(panes["broker"].to_pylist(), panes[_END].to_pylist(), strict=True))
 
 
 def pane_ends(root: TableRoot) -> pa.ChunkedArray:
-    """The end of every pane of a broker, in ms. Raises ConfigError when the tables are not there or are empty."""
+    """The end of every broker pane, in ms. Raises ConfigError if the tables are missing or empty."""
     for record in (BROKER_PANES, BUNDLE_PANES):
         if not root.exists(record.name):
             raise ConfigError(f"{root.uri(record.name)} is no table: name the root of a running system's tables")
@@ -68,7 +68,7 @@ def _read(root: TableRoot, record: Record, above: int, up_to: int | None, column
 
 
 def _by_step(panes: pa.Table, step_ms: int) -> dict[int, pa.Table]:
-    """Rows by the step their panes end in."""
+    """Group rows by the step in which their panes end."""
     step = (panes[_END].to_numpy() - 1) // step_ms
     order = np.argsort(step, kind="stable")
     panes = panes.take(pa.array(order)).drop_columns([_END])

@@ -1,1 +1,1 @@
-"""The report of a backtest: page, plots, pictures, a piece of configuration."""
+"""Writes the report of a backtest: a page, interactive plots, PNG plots and a configuration snippet."""

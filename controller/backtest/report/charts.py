@@ -1,9 +1,8 @@
-"""Interactive plots of a backtest, as pieces of HTML without the library's code: the page brings that once.
+"""Interactive plots of a backtest as pieces of HTML; the page includes the library's code once.
 
-Where points or lines of several strategies coincide, the ones below are drawn larger, so that each is seen.
-
-A piece has a fixed id and no random part, so the same points give the same bytes. Names are escaped: plotly reads the
-text of legends and hover boxes as a kind of HTML. Imports plotly: import it when needed.
+If points or lines of several strategies coincide, the lower ones are drawn larger, so that all are visible. Pieces have
+fixed ids and no random parts, so the same points give the same bytes. Names are escaped, because plotly interprets the
+text of legends and hover boxes as HTML. Imports plotly: import it lazily.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 from plotly.subplots import make_subplots
 
-from controller.backtest.report.view import CAUSES, MOST_NAMED, RING, View, thinned
+from controller.backtest.report.view import CAUSES, MOST_NAMED, RING, View, thin_out
 
 NO_BREAK = "\u00a0"
 STAR, SPACE = 20, 3.6  # pixels: the recommended point's, a blank's
@@ -34,9 +33,9 @@ def library() -> str:
 
 
 def pareto_chart(view: View) -> str:
-    """Every point by churn and imbalance, its knobs in the hover box; the front; a star on the recommended point.
+    """All points by churn and imbalance with their knobs in the hover box, the front, and the recommended point.
 
-    A number beside a place says how many points are there.
+    A number shows how many points share a place.
     """
     figure = go.Figure()
     front = view.front[::-1]
@@ -72,15 +71,15 @@ def pareto_chart(view: View) -> str:
 
 
 def timeline_chart(view: View) -> str:
-    """Max/best and moves over time, a line each for every strategy's chosen point."""
+    """Max/best and moves over time, one line for the chosen point of every strategy."""
     under = _lines_over(view)
     figure = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.06, row_heights=[0.65, 0.35])
     for strategy, at in view.chosen.items():
-        line = thinned(view.runs[at].timeline)
+        line = thin_out(view.runs[at].timeline)
         when = [datetime.fromtimestamp(ms / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S") for ms in line.at_ms]
         look = {"color": view.colour(strategy), "width": 1.4 + 1.6 * under[strategy]}
         shared = {"x": when, "mode": "lines", "line": look, "legendgroup": escape(strategy)}
-        figure.add_scatter(y=line.max_best, name=escape(view.called(at)), **shared, row=1, col=1)
+        figure.add_scatter(y=line.max_best, name=escape(view.label_of(at)), **shared, row=1, col=1)
         figure.add_scatter(y=line.moves, name=escape(strategy), showlegend=False, **shared, row=2, col=1)
     figure.update_yaxes(title_text="max/best", row=1, col=1)
     figure.update_yaxes(title_text="moves", row=2, col=1)
@@ -90,7 +89,7 @@ def timeline_chart(view: View) -> str:
 
 
 def causes_chart(view: View) -> str:
-    """Moves of every strategy's chosen point by what caused them, one bar on the other."""
+    """Stacked bars of the moves of every strategy's chosen point, by cause."""
     figure = go.Figure()
     names = [escape(strategy) for strategy in view.chosen]
     for cause, colour in CAUSES.items():
@@ -105,7 +104,7 @@ def _size(view: View, at: int) -> int:
 
 
 def _count(view: View, tied: Sequence[int]) -> str:
-    """How many points are at a place, clear of the largest marker there."""
+    """The number of points at a place, padded to be clear of the largest marker there."""
     overall = view.recommendation.overall
     star = STAR if overall is not None and overall.chosen in tied else 0
     radius = max(star, *(_size(view, at) for at in tied)) / 2
@@ -113,7 +112,7 @@ def _count(view: View, tied: Sequence[int]) -> str:
 
 
 def _lines_over(view: View) -> dict[str, int]:
-    """Strategy -> how many lines that are drawn later go the same way."""
+    """Strategy -> number of identical lines that are drawn later."""
     lines = {strategy: view.runs[at].timeline.max_best for strategy, at in view.chosen.items()}
     names = list(lines)
     return {
@@ -122,10 +121,10 @@ def _lines_over(view: View) -> dict[str, int]:
 
 
 def _hover(view: View, at: int) -> str:
-    """The point; where there are more, their number and which they are."""
-    point, tied = view.results[at], view.tied(at)
+    """The hover text of a point, or of all points at its place."""
+    point, tied = view.results[at], view.points_beside(at)
     if len(tied) > 1:
-        named = [view.called(one) for one in tied[:MOST_NAMED]]
+        named = [view.label_of(one) for one in tied[:MOST_NAMED]]
         more = [f"and {len(tied) - MOST_NAMED} more"] if len(tied) > MOST_NAMED else []
         title, rows = f"{len(tied)} points here", [*named, *more]
     else:

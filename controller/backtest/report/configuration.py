@@ -1,8 +1,8 @@
-"""A recommendation as a snippet of the configuration: YAML that the loader accepts, the reasons as comments.
+"""Writes a recommendation as a configuration snippet: YAML that the loader accepts, with the reasons as comments.
 
-Knobs have the names and units of `PolicySettings`, keys those of the file. Whether a key carries a knob's value is
-found out by loading it and reading the knob back, so that a snippet never says anything else than what was run. What
-no key can say, or the loader refuses, is a comment.
+Knobs have the names and units of `PolicySettings`, keys those of the file. A key is used if loading it gives the knob
+its value, so that the snippet says exactly what was run. Values that no key can express, or that the loader refuses,
+become comments.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from controller.domain.settings.pulsar import pulsar_name
 
 WIDTH = 118
 NO_KEY = "no key of the configuration says that"
-Load = Callable[[list[str]], Settings]  # the effective settings with these overrides
+Load = Callable[[list[str]], Settings]  # loads the effective settings with these overrides
 _PER_KNOB: dict[str, tuple[str, float]] = {  # knob: key, and what its value is multiplied by
     "strategy": ("rounds.strategy", 1),
     "max_report_age_ms": ("rounds.max_report_age_s", 1 / 1000),
@@ -47,7 +47,7 @@ def _alone(overrides: list[str]) -> Settings:
 
 
 def check_values(knobs: Collection[tuple[str, Value]], load: Load) -> None:
-    """Raises ConfigError for a value that the key of its knob does not allow; a knob without a key has no range."""
+    """Raise ConfigError for a value that the key of its knob does not allow; knobs without a key have no range."""
     for name, value in sorted(knobs, key=repr):
         found, refused = _key_of(name, value, load)
         if found is None and refused != NO_KEY:
@@ -66,7 +66,7 @@ def snippet(recommendation: Recommendation, title: str) -> str:
 
 
 def conf_tree(settings: Mapping[str, Value | str]) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """Section -> key -> value, and a sentence for each knob that could not be written."""
+    """Section -> key -> value, and a sentence for each knob that cannot be written."""
     tree: dict[str, dict[str, Any]] = {}
     left_over = []
     for name, value in settings.items():
@@ -81,12 +81,12 @@ def conf_tree(settings: Mapping[str, Value | str]) -> tuple[dict[str, dict[str, 
 
 
 def keys_of(knob: str) -> list[str]:
-    """Keys of the configuration that may say the knob, the likeliest first."""
+    """Configuration keys that may set the knob, the most likely one first."""
     return [path for path, _ in _candidates(knob, 1) if path in DEFINITIONS]
 
 
 def _key_of(name: str, value: Value | str, load: Load = _alone) -> tuple[tuple[str, Any] | None, str]:
-    """The key with its value, or the reason why there is none."""
+    """The key and its value, or the reason why there is none."""
     refused = NO_KEY
     for path, ours in _candidates(name, value):
         try:
@@ -104,7 +104,7 @@ def _candidates(name: str, value: Value | str) -> Iterator[tuple[str, Any]]:
     section, _, knob = name.rpartition(".")
     if name in _PER_KNOB:
         path, factor = _PER_KNOB[name]
-        yield path, _scaled(value, factor)
+        yield path, _scale(value, factor)
     if section == "weights":
         yield f"shedding.{knob}_weight", value
     if section == "pulsar" and pulsar_name(knob) in PULSAR_NAMES:
@@ -113,11 +113,11 @@ def _candidates(name: str, value: Value | str) -> Iterator[tuple[str, Any]]:
     for theirs, ours, factor in _SUFFIXES:
         path = f"{_SECTIONS.get(section, section)}.{knob.removesuffix(theirs)}{ours}"
         if path in DEFINITIONS:
-            yield path, _scaled(value, factor)
+            yield path, _scale(value, factor)
 
 
-def _scaled(value: Value | str, factor: float) -> Any:
-    """The value in the key's unit; whole numbers stay whole, where they are not the loader is asked again."""
+def _scale(value: Value | str, factor: float) -> Any:
+    """The value in the unit of the key; whole numbers become int."""
     if value is None or isinstance(value, bool | str) or factor == 1:
         return value
     scaled = round(float(value * factor), 9)
@@ -132,7 +132,7 @@ def _knob(settings: PolicySettings, name: str) -> Any:
 
 
 def _comments(sentences: Sequence[str]) -> Iterator[str]:
-    """Comment lines. A sentence cannot end its comment: all white space in it becomes single blanks."""
+    """Comment lines. White space is collapsed, so that a sentence cannot end its comment."""
     for sentence in sentences:
         for line in textwrap.wrap(" ".join(sentence.split()), WIDTH - 2, break_long_words=False) or [""]:
             yield f"# {line}".rstrip()

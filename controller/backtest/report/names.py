@@ -1,7 +1,7 @@
-"""`--grid` by the names of the configuration: `shedding.overloaded_threshold_pct=80,85`, values in the key's unit.
+"""`--grid` with names and units of the configuration: `shedding.overloaded_threshold_pct=80,85`.
 
-An axis is turned into one of a knob (`shed.overloaded_threshold=0.8,0.85`) by loading each value and reading the knob
-back, so that it means what the same value means in the file. The scoreboard shows names and values as they were given.
+Such an axis becomes one of a knob (`shed.overloaded_threshold=0.8,0.85`) by loading each value and reading the knob, so
+a value means the same as in the file. The scoreboard shows names and values as they were given.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from controller.backtest.choose.wording import shown
+from controller.backtest.choose.rationale import format_value
 from controller.backtest.point.grid import Value, knob_types
 from controller.backtest.report.configuration import Load, keys_of
 from controller.config.policy_values import policy_settings
@@ -21,7 +21,7 @@ from controller.domain.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """The axes by knob; knob -> the key that was given for it, and (knob, value) -> the word that was given."""
+    """The axes by knob, and how they were given: `keys`: knob -> key; `words`: (knob, value) -> text."""
 
     axes: list[str] = field(default_factory=list)
     keys: dict[str, str] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class Named:
 
 
 def named_axes(grid: Sequence[str], load: Load) -> Named:
-    """Raises ConfigError for a name that nobody knows, a key that no knob follows, and a value that its key refuses."""
+    """Resolve axes. Raises ConfigError for an unknown name, a key that sets no knob, or a value that is not allowed."""
     knobs = knob_types()
     found = Named()
     for text in grid:
@@ -43,13 +43,13 @@ def named_axes(grid: Sequence[str], load: Load) -> Named:
         for word in (one.strip() for one in listed.split(",")):
             value = _read_back(load, name, knob, word)
             found.words[knob, value] = word
-            values.append(shown(value) if isinstance(value, bool) or value is None else repr(value))
+            values.append(format_value(value) if isinstance(value, bool) or value is None else repr(value))
         found.axes.append(f"{knob}={','.join(values)}")
     return found
 
 
 def _knob_of(name: str, knobs: Mapping[str, Any]) -> str:
-    """Of two knobs that one key says, Ballast's own."""
+    """The knob that a key sets; of two, Ballast's own."""
     ours_first = sorted(knobs, key=lambda knob: (knob.startswith("pulsar."), knob))
     for knob in ours_first:
         if keys_of(knob)[:1] == [name] and not name.startswith("rounds."):  # rounds are the replay's own
@@ -59,8 +59,8 @@ def _knob_of(name: str, knobs: Mapping[str, Any]) -> str:
     words = {key: key for knob in ours_first for key in keys_of(knob)[:1]} | {knob: knob for knob in ours_first}
     bare = {word.rpartition(".")[2]: word for word in reversed(words)}
     near = difflib.get_close_matches(name, [*words, *bare], n=1, cutoff=0.6)
-    told = f"; the nearest is {bare.get(near[0], near[0])}" if near else ""
-    raise ConfigError(f"--grid {name}: there is no such knob{told}")
+    hint = f"; the nearest is {bare.get(near[0], near[0])}" if near else ""
+    raise ConfigError(f"--grid {name}: there is no such knob{hint}")
 
 
 def _read_back(load: Load, key: str, knob: str, word: str) -> Value:

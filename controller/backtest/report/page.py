@@ -1,7 +1,6 @@
-"""The page of a backtest's report: text and tables as HTML, the plots' pieces put in between.
+"""The HTML page of a backtest's report: text, tables and interactive plots.
 
-Everything that came from input is escaped. A section without data says so. No look at the network: style, code and
-data are in the page.
+All input is escaped. A section without data says so. The page needs no network: it contains style, code and data.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from controller.backtest.choose.wording import shown
+from controller.backtest.choose.rationale import format_value
 from controller.backtest.point.grid import Value
 from controller.backtest.point.result import PointResult
 from controller.backtest.report.view import View
@@ -60,7 +59,7 @@ FIGURES: Mapping[str, tuple[str, str]] = {  # field: heading and what it means
 
 
 def page(view: View, about: Mapping[str, str], snippet: str, charts: Mapping[str, str], library: str) -> str:
-    """The whole page. `charts`: pieces by name, drawn by `library`; `about`: what was run, shown at the top."""
+    """The whole page. `charts`: pieces by name; `library`: the code that draws them; `about`: rows for the top."""
     something = bool(view.results)
     sections = [
         ("Recommendation", _recommendation(view, snippet)),
@@ -90,10 +89,10 @@ def _about(view: View, about: Mapping[str, str]) -> str:
 def _recommendation(view: View, snippet: str) -> str:
     found = view.recommendation
     sure = str(found.confidence)
-    said = f'<p class="confidence">{escape(sure[0].upper() + sure[1:])}</p>' + _list(found.reasons)
-    said += f"<p>To know more:</p>{_list(found.advice)}" if found.advice else ""
+    body = f'<p class="confidence">{escape(sure[0].upper() + sure[1:])}</p>' + _list(found.reasons)
+    body += f"<p>To know more:</p>{_list(found.advice)}" if found.advice else ""
     settings = "\n".join(line for line in snippet.splitlines() if not line.startswith("#"))
-    return f"<pre>{escape(settings)}</pre>{said}" if settings else said
+    return f"<pre>{escape(settings)}</pre>{body}" if settings else body
 
 
 def _list(sentences: Sequence[str]) -> str:
@@ -122,12 +121,12 @@ def _scoreboard(view: View) -> str:
 
 
 def _breakable(name: str) -> str:
-    """A knob's name that may go on in the next line after a dot or an underscore: headings stay narrow."""
+    """The name of a knob with line breaks allowed after dots and underscores, to keep headings narrow."""
     return re.sub(r"([._])", r"\1<wbr>", escape(name))
 
 
 def _row(result: PointResult, knobs: Sequence[str]) -> str:
-    words = [result.strategy, *(shown(result.knobs[name]) if name in result.knobs else "" for name in knobs)]
+    words = [result.strategy, *(format_value(result.knobs[name]) if name in result.knobs else "" for name in knobs)]
     cells = [f'<td class="word" data-value="{escape(word)}">{escape(word)}</td>' for word in words]
     for name in FIGURES:
         value = getattr(result, name)

@@ -1,7 +1,6 @@
-"""Pictures of a backtest as PNG: Pareto front, course over time, moves by cause. Import it when needed: matplotlib is
-slow.
+"""PNG plots of a backtest: Pareto front, timeline, moves by cause. Imports matplotlib: import it lazily.
 
-The same points give the same picture. What there are no points for is said in the picture.
+The same points give the same picture. A picture without points says so.
 """
 
 from __future__ import annotations
@@ -12,15 +11,15 @@ from typing import Any
 import matplotlib
 import numpy as np
 
-from controller.backtest.report.view import CAUSES, RING, View, thinned
+from controller.backtest.report.view import CAUSES, RING, View, thin_out
 
 _GREY = "#999999"
 
 
 def draw_pareto(view: View, file: Path) -> None:
-    """Every point by churn and imbalance, the front as a line, the recommended point in a ring.
+    """Draw all points by churn and imbalance, the front as a line, and a ring around the recommended point.
 
-    As in the interactive plot: what is below is larger, a number says how many points are at a place.
+    As in the interactive plot, lower markers are larger, and a number shows how many points share a place.
     """
     plot, axes = _canvas(1, 7, 4.5)
     for strategy in view.strategies:
@@ -44,17 +43,17 @@ def draw_pareto(view: View, file: Path) -> None:
 
 
 def draw_timeline(view: View, file: Path) -> None:
-    """Max/best and all moves so far, a line each for every strategy's chosen point."""
+    """Draw max/best and the moves so far, one line for the chosen point of every strategy."""
     plot, (balance, moves) = _canvas(2, 9, 6)
     chosen = {strategy: at for strategy, at in view.chosen.items() if view.runs[at].timeline.at_ms}
     start_ms = min((view.runs[at].timeline.at_ms[0] for at in chosen.values()), default=0)
     for strategy, at in chosen.items():
-        line = thinned(view.runs[at].timeline)
+        line = thin_out(view.runs[at].timeline)
         hours = (np.array(line.at_ms) - start_ms) / 3_600_000
         look = {
             "color": view.colour(strategy),
             "linewidth": 1.1,
-            "label": view.called(at),
+            "label": view.label_of(at),
         }
         balance.plot(hours, line.max_best, **look)
         moves.plot(hours, np.cumsum(line.moves), **look)
@@ -64,7 +63,7 @@ def draw_timeline(view: View, file: Path) -> None:
 
 
 def draw_causes(view: View, file: Path) -> None:
-    """Moves of every strategy's chosen point by what caused them, one bar on the other."""
+    """Draw stacked bars of the moves of every strategy's chosen point, by cause."""
     plot, axes = _canvas(1, 7, 3.5)
     names, below = list(view.chosen), np.zeros(len(view.chosen))
     for cause, colour in CAUSES.items():

@@ -1,4 +1,4 @@
-"""The files that a backtest leaves for people: report.html, pareto.png, timeline.png, causes.png, recommendation.yaml.
+"""Writes the report of a backtest: report.html, pareto.png, timeline.png, causes.png and recommendation.yaml.
 
 The same points in the same order give the same bytes. Imports plotly and matplotlib when it is called.
 """
@@ -23,10 +23,10 @@ SOURCE = "reports"  # the row of `about` that names what was replayed
 def write_report(
     out: Path, runs: Sequence[PointRun], base: PolicySettings, about: Mapping[str, object]
 ) -> Recommendation:
-    """Write the five files into `out`; returns what they recommend.
+    """Write the five files into `out`; return the recommendation.
 
-    `runs`: the finished points in the order of the grid; `base`: how the cluster is configured, for ties and for knobs
-    that no point varied; `about`: what was run, as names and values to be shown, SOURCE among them.
+    `runs`: the finished points in the order of the grid; `base`: the configuration, for ties and for knobs that were
+    not varied; `about`: what was run, as names and values to show, including SOURCE.
     """
     from controller.backtest.report import charts  # plotly and matplotlib take a second to import
     from controller.backtest.report.pictures import draw_causes, draw_pareto, draw_timeline

@@ -1,7 +1,4 @@
-"""What tables, plots and text of a backtest's report have in common: figures of the points, and which are singled out.
-
-Made once of the finished points in their order; everything that is drawn or printed reads it from here.
-"""
+"""The figures that tables, plots and text of a backtest's report share. Computed once from the finished points."""
 
 from __future__ import annotations
 
@@ -9,25 +6,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from controller.backtest.choose.choose import chosen_of_each, positions
+from controller.backtest.choose.choose import choose_for_each, positions
 from controller.backtest.choose.pareto import churn, pareto_front, span_ms
+from controller.backtest.choose.rationale import describe_point
 from controller.backtest.choose.recommend import Recommendation, recommend
-from controller.backtest.choose.wording import named
 from controller.backtest.point.result import PointResult, PointRun, Timeline
 from controller.domain.settings.policy import PolicySettings
 
-MOST_DRAWN = 1_500  # values of a line: more than a screen has columns
+MOST_DRAWN = 1_500  # values of a line; screens have fewer columns
 COLOURS = (  # Tol's
     "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#999933", "#bbbbbb", "#332288", "#ee8866",
 )  # fmt: skip
-RING = 7  # pixels that a marker is larger for each strategy that is drawn over it
-MOST_NAMED = 12  # points at one place, in its box
+RING = 7  # pixels by which a marker is larger for each strategy that is drawn over it
+MOST_NAMED = 12  # points that a hover box lists
 CAUSES = {"addition": "#228833", "removal": "#ccbb44", "balance": "#4477aa"}
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """Finished points of one recording, and what the cluster is configured as."""
+    """Finished points of one recording, and the configuration of the cluster."""
 
     runs: Sequence[PointRun]
     base: PolicySettings
@@ -39,7 +36,7 @@ class View:
 
     @cached_property
     def lasted_ms(self) -> int:
-        """How long the recording is; 0 without points."""
+        """The length of the recording; 0 without points."""
         return max((span_ms(run) for run in self.runs), default=0)
 
     @cached_property
@@ -49,23 +46,23 @@ class View:
 
     @cached_property
     def churn(self) -> tuple[float, ...]:
-        """Moves for balance of a bundle a day, of each point."""
+        """Moves for balance per bundle and day, of each point."""
         return tuple(churn(result, self.lasted_ms) for result in self.results)
 
     @cached_property
     def front(self) -> tuple[int, ...]:
-        """Positions of the points on the Pareto front, by imbalance upwards."""
+        """Positions of the points on the Pareto front, by increasing imbalance."""
         return pareto_front(self.imbalance, self.churn)
 
     @cached_property
     def recommendation(self) -> Recommendation:
-        """What these points speak for."""
+        """The recommendation from these points."""
         return recommend(self.results, self.lasted_ms, self.base)
 
     @cached_property
     def chosen(self) -> Mapping[str, int]:
-        """Strategy -> position of the point that stands for it in the plots over time."""
-        return chosen_of_each(self.results, self.base)
+        """Strategy -> position of the point that represents it in plots over time."""
+        return choose_for_each(self.results, self.base)
 
     @cached_property
     def strategies(self) -> tuple[str, ...]:
@@ -74,33 +71,33 @@ class View:
 
     @cached_property
     def places(self) -> Mapping[tuple[float, float], tuple[int, ...]]:
-        """(churn, imbalance) -> positions of the points there, first those of one strategy, then of the next."""
+        """(churn, imbalance) -> positions of the points there, strategy by strategy."""
         found: dict[tuple[float, float], list[int]] = {}
         for strategy in self.strategies:
             for at in positions(self.results, strategy):
                 found.setdefault((self.churn[at], self.imbalance[at]), []).append(at)
         return {place: tuple(tied) for place, tied in found.items()}
 
-    def tied(self, at: int) -> tuple[int, ...]:
-        """The points at the same place as this one, itself among them."""
+    def points_beside(self, at: int) -> tuple[int, ...]:
+        """The points at the same place as this one, including it."""
         return self.places[self.churn[at], self.imbalance[at]]
 
     def ring(self, at: int) -> int:
-        """How many strategies are drawn over this point, which is to be so much larger: all of them are seen."""
-        here = dict.fromkeys(self.results[one].strategy for one in self.tied(at))
+        """How many strategies are drawn over this point; its marker is larger by as many rings."""
+        here = dict.fromkeys(self.results[one].strategy for one in self.points_beside(at))
         return len(here) - 1 - list(here).index(self.results[at].strategy)
 
-    def called(self, at: int) -> str:
-        """The point in a few words, as plain text."""
-        return named(self.results, self.results[at]).replace("`", "")
+    def label_of(self, at: int) -> str:
+        """A short description of the point, as plain text."""
+        return describe_point(self.results, self.results[at]).replace("`", "")
 
     def colour(self, strategy: str) -> str:
-        """The strategy's colour in every plot."""
+        """The colour of the strategy in all plots."""
         return COLOURS[self.strategies.index(strategy) % len(COLOURS)]
 
 
-def thinned(timeline: Timeline, most: int = MOST_DRAWN) -> Timeline:
-    """At most so many values: of steps drawn as one the highest max/best and coefficient, all moves, the last time."""
+def thin_out(timeline: Timeline, most: int = MOST_DRAWN) -> Timeline:
+    """Reduce a timeline to `most` values: of each group the highest max/best and cv, all moves, the last time."""
     stride = -(-len(timeline.at_ms) // most)
     if stride <= 1:
         return timeline

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controller.backtest.choose.choose import configured
+from controller.backtest.choose.choose import configured_value
 from controller.backtest.choose.recommend import Recommendation
 from controller.backtest.point.grid import Value
 from controller.backtest.report.configuration import check_values, conf_tree, snippet
@@ -54,9 +54,9 @@ KNOBS: dict[str, Value] = {
 
 @pytest.mark.parametrize("name", KNOBS)
 def test_a_knob_is_read_back_as_it_was_run(name: str, tmp_path: Path) -> None:
-    assert configured(policy_settings(load_settings(None, env={})), name) != KNOBS[name]
+    assert configured_value(policy_settings(load_settings(None, env={})), name) != KNOBS[name]
     text = snippet(recommended({name: KNOBS[name]}), "title")
-    assert configured(loaded(text, tmp_path), name) == KNOBS[name]
+    assert configured_value(loaded(text, tmp_path), name) == KNOBS[name]
 
 
 def test_all_at_once_and_the_strategy(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_all_at_once_and_the_strategy(tmp_path: Path) -> None:
     settings = {name: value for name, value in KNOBS.items() if not name.startswith(taken)}
     found = loaded(snippet(recommended(settings), "title"), tmp_path)
     assert found.strategy == "average"
-    assert {name: configured(found, name) for name in settings} == settings
+    assert {name: configured_value(found, name) for name in settings} == settings
 
 
 def test_what_the_loader_refuses_and_what_has_no_key_is_said(tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from controller.backtest.choose.choose import choose, chosen_of_each, knobs_that_matter
+from controller.backtest.choose.choose import choose, choose_for_each, knobs_that_matter
 from controller.backtest.choose.model_error import FEWEST_CHECKED, model_error
 from controller.backtest.choose.pareto import DAY_MS
+from controller.backtest.choose.rationale import RANGES, _count, _few_digits, describe_point
 from controller.backtest.choose.recommend import Recommendation, recommend
-from controller.backtest.choose.wording import RANGES, _count, _few_digits, named
 from controller.backtest.point.grid import grid_points
 from controller.backtest.point.result import PointResult
 from controller.config.settings import Settings
@@ -179,7 +179,7 @@ def test_another_strategy_may_win_and_steady_is_still_told_its_knobs() -> None:
     assert any(line.startswith("Of the points of `steady`: `steady` with budget") for line in said.reasons)
     told = "Of the other strategies the most even is `steady` with budget 1, churn 0.02, tolerance 0.05"
     assert any(line.startswith(told) for line in said.reasons)
-    assert chosen_of_each([*GRID, other, loser], BASE) == {
+    assert choose_for_each([*GRID, other, loser], BASE) == {
         "steady": GRID.index(steady(0.05, 0.02, 1.0)),
         "threshold": 27,
     }
@@ -188,9 +188,9 @@ def test_another_strategy_may_win_and_steady_is_still_told_its_knobs() -> None:
 def test_a_point_is_called_by_the_knobs_that_say_something_about_it() -> None:
     varied = [replace(result, strategy="average", max_best_mean=1.3) for result in GRID[1:3]]
     alone = replace(point("overload"), knobs={"shed.difference": 0.2, "steady.tolerance": 0.3})
-    assert named(GRID, GRID[0]) == "`steady` with budget 0.5, churn 0.005, tolerance 0.02"
-    assert named(varied, varied[1]) == "`average`"
-    assert named([alone], alone) == "`overload` with shed.difference 0.2"
+    assert describe_point(GRID, GRID[0]) == "`steady` with budget 0.5, churn 0.005, tolerance 0.02"
+    assert describe_point(varied, varied[1]) == "`average`"
+    assert describe_point([alone], alone) == "`overload` with shed.difference 0.2"
 
 
 def test_the_same_results_give_the_same_words() -> None:

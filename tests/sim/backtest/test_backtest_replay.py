@@ -7,7 +7,7 @@ import pytest
 
 from controller.backtest.point.run_point import play
 from controller.backtest.recording.idle_usage import idle_usage
-from controller.backtest.recording.prepared import Replay, bridged, prepare, round_ends
+from controller.backtest.recording.prepared import Replay, bridge_silences, prepare, round_ends
 from controller.backtest.recording.recording import from_reports
 from controller.domain.errors import BadRecord
 from controller.domain.load import BUNDLE_FIELDS, RESOURCES
@@ -26,20 +26,20 @@ def test_who_reports_seldom_is_silent_only_when_it_misses_several_of_its_own_rep
     heard[:, 0] = True
     heard[0:120:12, 1] = True  # ten reports, then none
     heard[[0, 100], 2] = True  # two say nothing of how often
-    stands = bridged(heard, 3)
+    stands = bridge_silences(heard, 3)
     assert stands[:109, 1].tolist() == [at // 12 * 12 for at in range(109)]
     assert stands[109:, 1].tolist() == [-1] * 91
-    assert bridged(heard[:130], 3)[109:, 1].tolist() == [108] * 21, "less than three of its reports"
+    assert bridge_silences(heard[:130], 3)[109:, 1].tolist() == [108] * 21, "less than three of its reports"
     assert (stands[50, 2], stands[150, 2]) == (-1, -1)
 
 
 def test_short_silences_are_bridged_and_long_ones_are_absences() -> None:
     """Three missed steps are an absence, two are not; the same before the first and after the last report."""
     heard = np.array([[0, 0, 1, 0, 0, 1, 0, 0, 0, 1, 0, 0], [0, 0, 0, 1, 1, 1, 1, 1, 1, 0, 0, 0]], bool).T
-    stands = bridged(heard, 3)
+    stands = bridge_silences(heard, 3)
     assert stands[:, 0].tolist() == [2, 2, 2, 2, 2, 5, -1, -1, -1, 9, 9, 9]
     assert stands[:, 1].tolist() == [-1, -1, -1, 3, 4, 5, 6, 7, 8, -1, -1, -1]
-    assert bridged(heard, 1)[:, 0].tolist() == [-1, -1, 2, -1, -1, 5, -1, -1, -1, 9, -1, -1]
+    assert bridge_silences(heard, 1)[:, 0].tolist() == [-1, -1, 2, -1, -1, 5, -1, -1, -1, 9, -1, -1]
 
 
 def test_rounds_are_due_where_an_interval_ends() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from controller.backtest.point.result import PointResult, PointRun, Timeline
 from controller.backtest.report.report import CAUSES, CONF, PARETO, REPORT, TIMELINE, write_report
-from controller.backtest.report.view import MOST_DRAWN, View, thinned
+from controller.backtest.report.view import MOST_DRAWN, View, thin_out
 from controller.config.load import load_settings
 from controller.config.policy_values import policy_settings
 from controller.domain.settings.policy import PolicySettings
@@ -268,9 +268,9 @@ def test_every_strategy_has_a_colour_of_its_own() -> None:
 
 def test_thinning_keeps_peaks_and_moves() -> None:
     line = run_of(GRID[0], 4_000).timeline
-    thin = thinned(line)
+    thin = thin_out(line)
     assert len(thin.at_ms) <= MOST_DRAWN
     assert max(thin.max_best) == max(line.max_best)
     assert sum(thin.moves) == sum(line.moves)
     assert thin.at_ms[-1] == line.at_ms[-1]
-    assert thinned(run_of(GRID[0], 50).timeline) == run_of(GRID[0], 50).timeline
+    assert thin_out(run_of(GRID[0], 50).timeline) == run_of(GRID[0], 50).timeline

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from controller.backtest.point.result import COLUMNS, PointResult, PointRun, Timeline, rounded, to_columns, to_csv
+from controller.backtest.point.result import COLUMNS, PointResult, PointRun, Timeline, round_figure, to_columns, to_csv
 from controller.domain.errors import BadRecord
 
 POINT = PointResult(
@@ -50,5 +50,5 @@ def test_what_another_version_stored_is_refused(change: dict[str, Any], said: st
 
 
 def test_rounding_knows_no_nan() -> None:
-    assert rounded(float("nan")) is None
-    assert rounded(1.23456789) == 1.234568
+    assert round_figure(float("nan")) is None
+    assert round_figure(1.23456789) == 1.234568

@@ -1,6 +1,6 @@
-"""The recommendation in words: why this point, what its neighbours would cost, and what to run to know more.
+"""The reasons for a recommendation in words: why this point, what its neighbours cost, what to run to learn more.
 
-Sentences only: what is said here decides nothing. Figures are those of the table, in its units.
+This module only builds sentences; it decides nothing. Figures are those of the table, in its units.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from controller.backtest.choose.choose import (
     WITHIN,
     Choice,
     choose,
-    configured,
+    configured_value,
     knobs_that_matter,
     positions,
 )
@@ -41,65 +41,65 @@ def reasons(
     base: PolicySettings,
     sure: Confidence,
 ) -> tuple[str, ...]:
-    """Why the recommended strategy, then why `steady`'s knobs."""
+    """The reasons for the recommended strategy, then those for the knobs of `steady`."""
     if overall is None:
         return ("No finished point has a figure: there is nothing to recommend.",)
     if sure.grade is Grade.NONE:
         figures = _figures(results[overall.chosen])
         return (f"Nothing tells the points apart ({figures}): strategy `{base.strategy}` stays, as it is configured.",)
-    said = [_why(results, overall, lasted_ms), *_knee(results, overall, lasted_ms)]
+    sentences = [_why(results, overall, lasted_ms), *_knee(results, overall, lasted_ms)]
     if steady is not None and overall.chosen != steady.chosen:
-        said.append("Of the points of `steady`: " + _why(results, steady, lasted_ms))
-    said += _others(results, overall, base)
+        sentences.append("Of the points of `steady`: " + _why(results, steady, lasted_ms))
+    sentences += _others(results, overall, base)
     if steady is not None:
-        said += [*_neighbours(results, steady), *_too_tight(results, steady), *_idle(results, base)]
-        said += _model(results, results[steady.chosen], base)
-    return tuple(said)
+        sentences += [*_neighbours(results, steady), *_too_tight(results, steady), *_idle(results, base)]
+        sentences += _model(results, results[steady.chosen], base)
+    return tuple(sentences)
 
 
 def advice(
     results: Sequence[PointResult], steady: Choice | None, lasted_ms: int, base: PolicySettings
 ) -> tuple[str, ...]:
-    """What to run next, as options of the command where that is possible."""
-    said = []
+    """What to run next, as options of the command if possible."""
+    sentences = []
     if steady is None:
-        said.append(
+        sentences.append(
             "`steady` is not among the points: name it in --strategies to learn its tolerance, churn and budget."
         )
     missing = [name for name in STEADY_KNOBS if len(values_of(results, name)) < 2]
     if missing:
         grid = " ".join(f"--grid {name}={_around(base, name)}" for name in missing)
-        said.append(
-            f"{_listed([_short(name) for name in missing])} of `steady` had one value only: run again with {grid}."
+        sentences.append(
+            f"{_join_words([_short(name) for name in missing])} of `steady` had one value only: run again with {grid}."
         )
     if steady is not None:
-        said += [*_edges(results, steady), *_untried(results, results[steady.chosen], base)]
+        sentences += [*_edges(results, steady), *_untried_error(results, results[steady.chosen], base)]
     if results and not any(result.moves_balance for result in results):
-        said.append("No point moved anything for balance: replay a time with more load, or one in which load changes.")
+        sentences.append("No point moved anything for balance: replay a time with more load, or one in which load changes.")
     if results and lasted_ms < DAY_SEEN_MS:
-        said.append(
+        sentences.append(
             f"The recording lasts {duration(lasted_ms)}: what repeats daily is not in it. Replay a day or more."
         )
-    return tuple(said)
+    return tuple(sentences)
 
 
-def named(results: Sequence[PointResult], point: PointResult) -> str:
-    """One of the points in a few words: its strategy and those of its knobs that say something about it.
+def describe_point(results: Sequence[PointResult], point: PointResult) -> str:
+    """A point in a few words: its strategy and the knobs that matter to it.
 
-    A knob that was varied and did nothing for this strategy says nothing, nor does one of another strategy's section.
+    Omits knobs that were varied without effect on this strategy, and knobs in another strategy's section.
     """
     telling = knobs_that_matter(results, point.strategy)
     varied = {name for name in point.knobs if len({repr(r.knobs.get(name)) for r in results}) > 1}
     mine = ", ".join(
-        f"{_short(name)} {shown(value)}"
+        f"{_short(name)} {format_value(value)}"
         for name, value in sorted(point.knobs.items(), key=lambda knob: knob[0])
         if name in telling or (name not in varied and _of(name) in ("", point.strategy))
     )
     return f"`{point.strategy}` with {mine}" if mine else f"`{point.strategy}`"
 
 
-def shown(value: Value) -> str:
-    """A knob's value as `--grid` takes it."""
+def format_value(value: Value) -> str:
+    """The value of a knob in the form that `--grid` takes."""
     if value is None or isinstance(value, bool):
         return str(value).lower()
     return f"{value:.10g}"
@@ -107,19 +107,17 @@ def shown(value: Value) -> str:
 
 def _why(results: Sequence[PointResult], choice: Choice, lasted_ms: int) -> str:
     point, best = results[choice.chosen], results[choice.best]
-    said = (
-        f"{named(results, point)}: {_figures(point)}, {_few_digits(churn(point, lasted_ms))} moves of a bundle a day."
-    )
+    text = f"{describe_point(results, point)}: {_figures(point)}, {_few_digits(churn(point, lasted_ms))} moves of a bundle a day."
     if len(choice.within) > 1:
-        said += (
+        text += (
             f" The fewest moves of the {len(choice.within)} points that are within {WITHIN:.0%} of the best max/best "
             f"({best.max_best_mean:.3f}) without more overload."
         )
     elif choice.chosen == choice.best:
-        said += f" No other point is within {WITHIN:.0%} of its max/best without more overload."
+        text += f" No other point is within {WITHIN:.0%} of its max/best without more overload."
     if choice.chosen != choice.best:
-        said += f" The best balance is that of {named(results, best)}: {_figures(best)}{_times(best, point)}."
-    return said
+        text += f" The best balance is that of {describe_point(results, best)}: {_figures(best)}{_times(best, point)}."
+    return text
 
 
 def _knee(results: Sequence[PointResult], overall: Choice, lasted_ms: int) -> list[str]:
@@ -131,38 +129,38 @@ def _knee(results: Sequence[PointResult], overall: Choice, lasted_ms: int) -> li
     at = overall.chosen
     if (imbalance[at], churned[at]) == (imbalance[bend], churned[bend]):
         return ["It is also where the Pareto front bends: from there on more moves buy little balance."]
-    return [f"The Pareto front bends at {named(results, results[bend])}: {_figures(results[bend])}."]
+    return [f"The Pareto front bends at {describe_point(results, results[bend])}: {_figures(results[bend])}."]
 
 
 def _others(results: Sequence[PointResult], overall: Choice, base: PolicySettings) -> list[str]:
-    """The most even of the other strategies, each by its own point."""
+    """The best balanced of the other strategies, each represented by its chosen point."""
     mine = results[overall.chosen].strategy
     found = (choose(results, positions(results, name), base) for name in {r.strategy for r in results} - {mine})
     others = sorted(
         (results[c.chosen] for c in found if c), key=lambda r: (r.max_best_mean, r.moves_balance, r.strategy)
     )
     return (
-        [f"Of the other strategies the most even is {named(results, others[0])}: {_figures(others[0])}."]
+        [f"Of the other strategies the most even is {describe_point(results, others[0])}: {_figures(others[0])}."]
         if others
         else []
     )
 
 
 def _neighbours(results: Sequence[PointResult], steady: Choice) -> list[str]:
-    """What each knob alone does, all others as chosen."""
-    said = []
+    """The effect of each knob alone, with all others as chosen."""
+    sentences = []
     for name in knobs_that_matter(results, STEADY):
         rows = _line(results, steady.chosen, name)
         if len({_figures(point) for _, point in rows}) == 1 < len(rows):
-            said.append(f"{_short(name)} makes no difference there: {_figures(rows[0][1])}.")
+            sentences.append(f"{_short(name)} makes no difference there: {_figures(rows[0][1])}.")
         elif len(rows) > 1:
-            each = "; ".join(f"{shown(point.knobs[name])}: {_figures(point)}" for _, point in rows)
-            said.append(f"{_short(name)}, all else as recommended: {each}.")
-    return sorted(said)
+            each = "; ".join(f"{format_value(point.knobs[name])}: {_figures(point)}" for _, point in rows)
+            sentences.append(f"{_short(name)}, all else as recommended: {each}.")
+    return sorted(sentences)
 
 
 def _too_tight(results: Sequence[PointResult], steady: Choice) -> list[str]:
-    """What the lowest tolerance of the grid would cost over the chosen one."""
+    """The cost of the lowest tolerance in the grid, compared with the chosen one."""
     rows = _line(results, steady.chosen, TOLERANCE)
     chosen = results[steady.chosen]
     if len(rows) < 2 or rows[0][1] is chosen:
@@ -172,21 +170,23 @@ def _too_tight(results: Sequence[PointResult], steady: Choice) -> list[str]:
     if more <= 0:
         return []
     bought = f"a max/best lower by {gained:.3f}" if gained > 0 else "no better max/best"
-    return [f"A tolerance as tight as {shown(value)} would cost {more} moves more{_times(tight, chosen)} for {bought}."]
+    return [
+        f"A tolerance as tight as {format_value(value)} would cost {more} moves more{_times(tight, chosen)} for {bought}."
+    ]
 
 
 def _idle(results: Sequence[PointResult], base: PolicySettings) -> list[str]:
-    """Knobs of `steady` that were varied and did nothing."""
+    """Knobs of `steady` that were varied without effect."""
     telling = knobs_that_matter(results, STEADY)
     return [
-        f"{_short(name)} made no difference: keep {shown(configured(base, name))}."
+        f"{_short(name)} made no difference: keep {format_value(configured_value(base, name))}."
         for name in STEADY_KNOBS
         if len(values_of(results, name)) > 1 and name not in telling
     ]
 
 
 def _model(results: Sequence[PointResult], point: PointResult, base: PolicySettings) -> list[str]:
-    """What predictions are worth, and what follows for `steady.model_error` unless it was run as a knob."""
+    """The quality of predictions and its consequence for `steady.model_error`, unless that was varied as a knob."""
     error = model_error(point)
     if error is None:
         return [
@@ -194,30 +194,30 @@ def _model(results: Sequence[PointResult], point: PointResult, base: PolicySetti
             f"{FEWEST_CHECKED} it takes to recommend {MODEL_ERROR}."
         ]
     off = f"{point.error_p90:.3f} of the level"
-    said = f"Nine in ten of {point.n_checked} predictions by `steady` were off by at most {off}"
+    found = f"Nine in ten of {point.n_checked} predictions by `steady` were off by at most {off}"
     if values_of(results, MODEL_ERROR):
-        return [f"{said}."]
+        return [f"{found}."]
     if fitting_error(point, _tolerance(point, base)) is None:
-        return [f"{said}, more than the tolerance: not recommended as {MODEL_ERROR}, which would forbid most moves."]
-    return [f"{said}: {MODEL_ERROR} {error:g}, so that no move is made that brings less."]
+        return [f"{found}, more than the tolerance: not recommended as {MODEL_ERROR}, which would forbid most moves."]
+    return [f"{found}: {MODEL_ERROR} {error:g}, so that no move is made that brings less."]
 
 
-def _untried(results: Sequence[PointResult], point: PointResult, base: PolicySettings) -> list[str]:
-    """A recommended error that would have changed the run it was learned in."""
+def _untried_error(results: Sequence[PointResult], point: PointResult, base: PolicySettings) -> list[str]:
+    """Advice to run with the recommended error, if it would have changed the run it was learned from."""
     error = fitting_error(point, _tolerance(point, base))
-    churn_share = float(point.knobs.get("steady.churn", configured(base, "steady.churn")) or 0)
+    churn_share = float(point.knobs.get("steady.churn", configured_value(base, "steady.churn")) or 0)
     if error is None or error <= churn_share or values_of(results, MODEL_ERROR):
         return []
     return [f"No point was run with {MODEL_ERROR} {error:g}: see what it costs with --grid {MODEL_ERROR}=0,{error:g}."]
 
 
 def _tolerance(point: PointResult, base: PolicySettings) -> float:
-    return float(point.knobs.get(TOLERANCE, configured(base, TOLERANCE)) or 0)
+    return float(point.knobs.get(TOLERANCE, configured_value(base, TOLERANCE)) or 0)
 
 
 def _edges(results: Sequence[PointResult], steady: Choice) -> list[str]:
-    """Chosen values beyond which nothing was tried, where the last step towards them changed something."""
-    said = []
+    """Advice on chosen values at the edge of the grid, if the last step towards the edge changed something."""
+    sentences = []
     for name in STEADY_KNOBS:
         rows = _line(results, steady.chosen, name)
         at = next((at for at, (_, point) in enumerate(rows) if point is results[steady.chosen]), None)
@@ -225,14 +225,16 @@ def _edges(results: Sequence[PointResult], steady: Choice) -> list[str]:
             continue
         (chosen, point), (_, next_to_it) = rows[at], rows[1 if at == 0 else -2]
         which, beyond = ("lowest", chosen / 2) if at == 0 else ("highest", chosen * 2)
-        beyond = _allowed(name, beyond)
+        beyond = _clamp(name, beyond)
         if beyond != chosen and _figures(point) != _figures(next_to_it):
-            said.append(f"{_short(name)} {shown(chosen)} is the {which} tried: add {shown(beyond)} to its --grid.")
-    return said
+            sentences.append(
+                f"{_short(name)} {format_value(chosen)} is the {which} tried: add {format_value(beyond)} to its --grid."
+            )
+    return sentences
 
 
 def _line(results: Sequence[PointResult], at: int, name: str) -> list[tuple[float, PointResult]]:
-    """Points that differ from the one at `at` in that knob at most, by its value."""
+    """The points that differ from the one at `at` only in this knob, ordered by its value."""
     point = results[at]
     rest = _without(point.knobs, name)
     rows = [
@@ -248,17 +250,17 @@ def _without(knobs: Mapping[str, Value], name: str) -> dict[str, Value]:
 
 
 def values_of(results: Sequence[PointResult], name: str) -> list[float]:
-    """The values of a knob among the points of `steady`, upwards."""
+    """The values of a knob among the points of `steady`, in increasing order."""
     found = {result.knobs.get(name) for result in results if result.strategy == STEADY}
     return sorted(float(value) for value in found if value is not None)
 
 
 def _around(base: PolicySettings, name: str) -> str:
-    middle = float(configured(base, name) or 0.01)
-    return ",".join(dict.fromkeys(shown(_allowed(name, middle * factor)) for factor in (0.4, 1, 2)))
+    middle = float(configured_value(base, name) or 0.01)
+    return ",".join(dict.fromkeys(format_value(_clamp(name, middle * factor)) for factor in (0.4, 1, 2)))
 
 
-def _allowed(name: str, value: float) -> float:
+def _clamp(name: str, value: float) -> float:
     low, high = RANGES[name]
     return min(max(value, low), high)
 
@@ -284,7 +286,7 @@ def _times(more: PointResult, fewer: PointResult) -> str:
 
 
 def _of(name: str) -> str:
-    """The strategy whose section a knob is in, or nothing."""
+    """The strategy whose section contains the knob, or an empty text."""
     section = name.partition(".")[0]
     return section if section in STRATEGIES else ""
 
@@ -293,5 +295,5 @@ def _short(name: str) -> str:
     return name.removeprefix(f"{STEADY}.")
 
 
-def _listed(words: Sequence[str]) -> str:
+def _join_words(words: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
