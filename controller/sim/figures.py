@@ -1,9 +1,9 @@
-"""What a run was worth: balance, calm, thrash, moves by cause, overload, unavailability.
+"""The figures of a run: balance, calm, thrash, moves by cause, overload, unavailability.
 
-All of it is computed from the truth of the simulation, not from what the balancer saw. *Load* of a broker is the
-largest of its CPU's and bandwidths' utilisations, by what clients ask for (above 1: more than it can serve).
-*Members* are living brokers that are not leaving. *Best achievable* is the larger of each resource's mean utilisation
-and the biggest bundle on the biggest broker: no placement of whole bundles does better.
+They are computed from the true load of the simulation, not from what the balancer saw. The *load* of a broker is the
+largest utilisation of its CPU and bandwidths by client demand (above 1: more than it can serve). *Members* are living
+brokers that are not leaving. *Best achievable* is the larger of the highest mean utilisation of a resource and the
+biggest bundle on the biggest broker; no placement of whole bundles does better.
 """
 
 from __future__ import annotations
@@ -29,8 +29,11 @@ OVERLOADED = 0.85
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The figures of a run. `max_mean` and `max_best`: highest load of a broker by the mean and by the best achievable,
-    averaged over the whole run (`_mean`), over its last part (`_end`), and the worst tick (`_worst`, `_end_worst`)."""
+    """The figures of a run.
+
+    `max_mean` and `max_best`: the highest load of a broker divided by the mean and by the best achievable load, as mean
+    of the whole run (`_mean`) and of its last part (`_end`), and in the worst tick (`_worst`, `_end_worst`).
+    """
 
     strategy: str
     rounds: int
@@ -45,27 +48,27 @@ class Figures:
     max_best_worst: float
     moves: dict[str, int]  # by cause
     splits: int
-    repeats: int  # moves by rounds of a bundle that one had moved less than 30 minutes before
+    repeats: int  # moves by rounds of a bundle that a round had moved less than 30 minutes before
     steady_ms: int  # since the last move by a round, at the end
-    thrash_pct: float  # of what moves by rounds alone did to the brokers' load
-    load_thrash_pct: float  # of the brokers' load, with what clients did
+    thrash_pct: float  # of the brokers' load as changed by moves of rounds alone
+    load_thrash_pct: float  # of the brokers' load, including changes by clients
     overload_minutes: float  # broker-minutes at a load of 85 % or more
     saturated_minutes: float  # broker-minutes at the limit
     unavailable_bundle_s: float
     longest_gap_ms: int
     reconnects: int
     reports_lost: int
-    misplaced: int = 0  # bundles that are where isolation forbids them, at the end
-    domain_gap: int = 0  # bundles of an anti-affinity group between the fullest and the emptiest domain, at the end
+    misplaced: int = 0  # bundles on brokers where isolation forbids them, at the end
+    domain_gap: int = 0  # difference in bundles of an anti-affinity group between two domains, at the end
 
 
 @dataclass(slots=True)
 class Track:
-    """What is noted at every tick."""
+    """The values of every tick."""
 
     tick_ms: int
     at_ms: list[int] = field(default_factory=list)
-    load: list[Floats] = field(default_factory=list)  # [B] NaN for who is no member
+    load: list[Floats] = field(default_factory=list)  # [B] NaN for brokers that are no members
     best: list[float] = field(default_factory=list)
     owner: list[Ints] = field(default_factory=list)  # [T] broker of each topic
     work: Floats | None = None  # [T] summed
@@ -74,7 +77,7 @@ class Track:
     shifts: list[tuple[int, int, int, Ints]] = field(default_factory=list)  # tick, source, target, topics: by rounds
 
     def note(self, at_ms: int, moment: Moment, members: np.ndarray, topic_bundle: Ints) -> None:
-        """One tick. `members` [B] mask; `topic_bundle` [T] index into the moment's bundles."""
+        """Add a tick. `members` [B] mask; `topic_bundle` [T] index into the moment's bundles."""
         load = (moment.demand / moment.limit)[:, COUNTED].max(axis=1)
         self.at_ms.append(at_ms)
         self.load.append(np.where(members, load, np.nan))
@@ -84,7 +87,7 @@ class Track:
         self.cpu_able = moment.able[:, CPU]
 
     def note_moves(self, moves: Sequence[Move], ring: TopicMap, brokers: list[str]) -> None:
-        """The moves of the tick that was noted last."""
+        """Add the moves of the last tick."""
         self.moves += moves
         for move in moves:
             bundle = ring.index.get(Bundle.parse(move.bundle))
@@ -93,7 +96,7 @@ class Track:
                 self.shifts.append((len(self.owner) - 1, *ends, np.flatnonzero(ring.bundle == bundle)))
 
     def loads(self) -> Floats:
-        """[ticks x B], NaN where a broker was no member."""
+        """[ticks x B], NaN for brokers that are no members."""
         result = np.full((len(self.load), len(self.load[-1])), np.nan)
         for at, row in enumerate(self.load):
             result[at, : len(row)] = row
@@ -109,8 +112,11 @@ class Track:
         return np.asarray(np.nanmax(self.loads(), axis=1) / np.maximum(np.array(self.best), 1e-9))
 
     def thrash_pct(self) -> float:
-        """How far rounds moved load to and fro: of every broker's CPU utilisation, as moves by rounds alone changed it
-        (each topic carrying its mean of the run), in percent of the range that placement gave all brokers."""
+        """How much rounds moved load back and forth, in percent of the range of placed load.
+
+        It is computed on the CPU utilisation of every broker as changed by moves of rounds alone, with every topic
+        carrying its mean load of the run.
+        """
         if self.work is None or self.cpu_able is None or not self.shifts:
             return 0.0
         mean, able = self.work / len(self.owner), self.cpu_able
@@ -132,7 +138,7 @@ class Track:
 
 
 def best_achievable(moment: Moment, members: np.ndarray) -> float:
-    """The highest load that the best placement of whole bundles cannot go below."""
+    """A lower bound of the highest load that any placement of whole bundles can reach."""
     able = moment.able[members][:, COUNTED]
     if not len(able):
         return 0.0
@@ -142,8 +148,8 @@ def best_achievable(moment: Moment, members: np.ndarray) -> float:
     return float(max(mean.max(), biggest.max()))
 
 
-def repeated(moves: list[Move]) -> int:
-    """Moves by rounds of a bundle that a round had moved less than 30 minutes before."""
+def count_repeats(moves: list[Move]) -> int:
+    """Count moves by rounds of a bundle that a round had moved less than 30 minutes before."""
     last: dict[str, int] = {}
     count = 0
     for move in moves:
@@ -157,7 +163,7 @@ def figures_of(
     track: Track, duration_ms: int, end_ms: int, *, strategy: str, rounds: int, brokers: int, bundles: int, splits: int,
     unavailable_bundle_s: float, longest_gap_ms: int, reconnects: int, reports_lost: int,
 ) -> Figures:  # fmt: skip
-    """All figures of a run; the end is its last `end_ms`. What the track cannot know is passed on as it is."""
+    """All figures of a run; its end is the last `end_ms`. Figures that the track does not have are passed in."""
     ticks = max(1, end_ms // track.tick_ms)
     by_mean, by_best, loads = track.max_mean(), track.max_best(), track.loads()
     minutes = track.tick_ms / 60_000.0
@@ -177,7 +183,7 @@ def figures_of(
         max_best_worst=float(by_best.max()),
         moves={cause: counts[cause] for cause in CAUSES},
         splits=splits,
-        repeats=repeated(track.moves),
+        repeats=count_repeats(track.moves),
         steady_ms=duration_ms - last_ms,
         thrash_pct=track.thrash_pct(),
         load_thrash_pct=thrash_pct(list(loads.T)),

@@ -1,6 +1,6 @@
-"""Rules of placement in a run, judged by names and by Pulsar's filters, not by the arrays that the round judges with.
+"""Checks rules of placement by names and with Pulsar's filters, independently of the arrays that rounds use.
 
-`check_placement` is part of I7: no round's move breaks a hard rule as it stands after the moves before it.
+`check_placement` is part of I7: no move of a round breaks a hard rule, given the moves before it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ from controller.policy.placement.isolation import domain_of, isolation_of
 
 
 def check_placement(result: RoundResult, state: ClusterState, settings: PolicySettings) -> None:
-    """Raise InvariantBroken for a move to a broker that isolation forbids, over a cap on bundles, or into a failure
-    domain or onto a broker that has more of the bundle's anti-affinity group than where it comes from."""
+    """Raise InvariantBroken for a move that breaks a rule.
+
+    These are moves to a broker that isolation forbids, beyond the cap on bundles, or to a failure domain or broker with
+    more bundles of the anti-affinity group than the source has.
+    """
     if not has_rules(settings):
         return
     isolation, available = isolation_of(settings.placement.isolation), _available(state)
@@ -39,8 +42,8 @@ def check_placement(result: RoundResult, state: ClusterState, settings: PolicySe
         groups.move(bundle.namespace, source, target)
 
 
-def misplaced(state: ClusterState, settings: PolicySettings) -> int:
-    """Bundles that are owned by a broker where isolation forbids them."""
+def count_misplaced(state: ClusterState, settings: PolicySettings) -> int:
+    """Count the bundles on brokers where isolation forbids them."""
     isolation, available = isolation_of(settings.placement.isolation), _available(state)
     count = 0
     for record in state.bundles.values():
@@ -51,14 +54,13 @@ def misplaced(state: ClusterState, settings: PolicySettings) -> int:
 
 
 def domain_gap(state: ClusterState, settings: PolicySettings) -> int:
-    """The most that a failure domain with a living broker (without domains: a broker) has more of a group than another
-    has, in bundles."""
+    """The largest difference in bundles of a group between failure domains with living brokers (or between brokers)."""
     groups = _Groups(state, settings)
     return max((max(found.values()) - min(found.values()) for found in groups.by_domain(_available(state))), default=0)
 
 
 def has_rules(settings: PolicySettings) -> bool:
-    """Whether anything is configured that this file judges."""
+    """Whether any rule is configured that this file checks."""
     placement = settings.placement
     return bool(placement.isolation or placement.anti_affinity or settings.caps.max_bundles is not None)
 

@@ -1,6 +1,6 @@
-"""Invariants of rounds: I7 (what one round may do), the second half of I4 (a replay gives the plan hash), I8 (grace).
+"""Checks of the invariants of rounds: I7 (what a round may do), half of I4 (a replay gives the plan hash), I8 (grace).
 
-Raise InvariantBroken with the invariant's name, like those of `invariants.py`.
+They raise InvariantBroken with the name of the invariant, like those of `invariants.py`.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from controller.policy.round import replay_round
 from controller.policy.strategies import get, traits_of
 from controller.sim.ownership.load_cluster import BALANCE, COMMAND, SPLIT, Move
 
-_ROUNDING = 1e-4  # scores are compared in steps of so much
-_ASKED_FOR = {Reason.OVERRIDDEN, Reason.MISPLACED}  # done whatever the balance; nothing else may make it worse
-_SAME = 1e-3  # of scores that two models predict
+_ROUNDING = 1e-4  # resolution of scores
+_ASKED_FOR = {Reason.OVERRIDDEN, Reason.MISPLACED}  # done at the cost of balance; nothing else may make it worse
+_SAME = 1e-3  # tolerance for scores that two models predict
 
 
 def check_round(result: RoundResult, state: ClusterState, most_moves: int) -> None:
-    """I7: within budget, each bundle once, eligible targets only, and the worst broker is not predicted to be worse
-    than what operators and isolation ask for makes it.
+    """I7: a round stays within its budget, names each bundle once, and only moves to eligible targets.
 
-    Strategies without a budget, Pulsar's own, predict nothing either; they are held to the rest.
+    The worst broker is not predicted to be worse than operators' overrides and isolation make it. Strategies
+    without a budget, such as Pulsar's own, predict nothing either and only have to meet the rest.
     """
     done = [d for d in result.decisions if d.kind is not DecisionKind.SKIP]
     moves = [d for d in done if d.kind is not DecisionKind.SPLIT]
@@ -42,11 +42,11 @@ def check_round(result: RoundResult, state: ClusterState, most_moves: int) -> No
         _check_target(move, state)
     if budgeted:
         _check_worst(result, moves)
-        _check_reckoned(result)
+        _check_predictions(result)
 
 
 def check_replay(result: RoundResult) -> None:
-    """I4: the stored inputs of the round give its plan hash again."""
+    """I4: a replay of the round's stored inputs gives its plan hash."""
     again = replay_round(result.inputs)
     if again != result.plan_hash:
         raise InvariantBroken(f"I4: round {result.round_id} has plan hash {result.plan_hash}, its replay {again}")
@@ -90,9 +90,11 @@ def _check_worst(result: RoundResult, moves: list[Decision]) -> None:
             )
 
 
-def _check_reckoned(result: RoundResult) -> None:
-    """The strategy's first move of a broker finds it as the overrides of the round leave it. What the strategy moved
-    there in its model and a rule made a skip of has no scores: nothing can be said of its brokers any more."""
+def _check_predictions(result: RoundResult) -> None:
+    """Check that a strategy's first move of a broker starts from the scores that the overrides of the round leave.
+
+    A move that a rule turned into a skip has no scores, so nothing can be checked for its brokers afterwards.
+    """
     left: dict[str, float] = {}
     for move in result.decisions:
         if move.reason is Reason.OVERRIDDEN:

@@ -29,7 +29,7 @@ from controller.sim.load.split_halves import halves_of
 from controller.sim.load.workloads import Ints, TopicMap, Workload, namespaces_of
 from controller.sim.load.world import NOBODY, LoadWorld, Moment
 from controller.sim.ownership.load_cluster import AXIS_MS, LoadCluster
-from controller.sim.placement_check import check_placement, domain_gap, misplaced
+from controller.sim.placement_check import check_placement, count_misplaced, domain_gap
 from controller.sim.round_invariants import check_grace, check_replay, check_round
 from controller.sim.scenario.scenario import Scenario, check
 
@@ -236,7 +236,7 @@ class Simulation:
             reports_lost=self.reports.lost,
         )
         state, policy = self.cluster.state, self.scenario.policy
-        return replace(figures, misplaced=misplaced(state, policy), domain_gap=domain_gap(state, policy))
+        return replace(figures, misplaced=count_misplaced(state, policy), domain_gap=domain_gap(state, policy))
 
 
 def _most_moves(settings: PolicySettings, brokers: int) -> int:

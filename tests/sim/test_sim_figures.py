@@ -12,7 +12,7 @@ from benchmarks.published.clusters import cluster, loads
 from controller.domain.decision import Decision, DecisionKind, Label, Reason, RoundResult
 from controller.domain.errors import InvariantBroken
 from controller.domain.ids import Bundle
-from controller.sim.figures import Track, best_achievable, repeated
+from controller.sim.figures import Track, best_achievable, count_repeats
 from controller.sim.load.cost_model import RESOURCE
 from controller.sim.load.reports import Reports, ReportSpec
 from controller.sim.load.world import Moment
@@ -120,9 +120,9 @@ def test_repeats_are_moves_by_rounds_within_thirty_minutes() -> None:
     def moved(minute: int, cause: str = BALANCE, bundle: str = "x") -> Move:
         return Move(minute * MINUTE_MS, bundle, "b1", "b2", cause, minute * MINUTE_MS)
 
-    assert repeated([moved(0), moved(30)]) == 0
-    assert repeated([moved(0), moved(29), moved(40)]) == 2
-    assert repeated([moved(0), moved(5, FAILOVER), moved(6, bundle="y")]) == 0
+    assert count_repeats([moved(0), moved(30)]) == 0
+    assert count_repeats([moved(0), moved(29), moved(40)]) == 2
+    assert count_repeats([moved(0), moved(5, FAILOVER), moved(6, bundle="y")]) == 0
 
 
 # ------------------------------------------------------------ reports

@@ -14,7 +14,7 @@ from controller.domain.ring import initial_bundles
 from controller.domain.settings.placement import AntiAffinityGroup, FailureDomain, IsolationPolicy, PlacementSettings
 from controller.domain.settings.policy import BrokerCaps, PolicySettings
 from controller.domain.state import Broker, ClusterState
-from controller.sim.placement_check import check_placement, domain_gap, misplaced
+from controller.sim.placement_check import check_placement, count_misplaced, domain_gap
 from controller.sim.round_invariants import check_round
 from controller.sim.scenario.file import run_file
 
@@ -83,9 +83,9 @@ def test_a_move_over_the_cap_on_bundles_breaks_i7() -> None:
 
 def test_what_is_misplaced_and_uneven_is_counted() -> None:
     made = state(alpha_a="p1 x1", t_c="p2 x1 x2", t_a="x1 x2 x1", t_b="x3")
-    assert misplaced(made, SETTINGS) == 2
+    assert count_misplaced(made, SETTINGS) == 2
     assert domain_gap(made, SETTINGS) == 3  # r1 3, r2 1; the brokers that no domain names 0
-    assert (misplaced(made, PolicySettings()), domain_gap(made, PolicySettings())) == (0, 0)
+    assert (count_misplaced(made, PolicySettings()), domain_gap(made, PolicySettings())) == (0, 0)
 
 
 def test_what_comes_home_may_make_its_home_the_fullest() -> None:

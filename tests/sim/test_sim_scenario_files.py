@@ -103,7 +103,7 @@ def test_another_strategy_takes_the_place_of_the_files() -> None:
         ("fault broker=b1 crash at=10", "at=10: '10' is no duration"),
         ("fault crash at=1m", "all but restart name a broker"),
         ("fault cut broker=b1 at=1m", "fault cut needs for="),
-        ("fault crash broker=b99 at=1m\neval", "f:2: fault crash of 'b99', which is none of "),
+        ("fault crash broker=b99 at=1m\neval", "f:1: fault crash of 'b99', which is none of "),
         ("fault join broker=b1 at=1m\neval", "['b1'] are there from the start and cannot join"),
         ("operator dance at=1m", "operator dance: one of create_namespace, "),
         (

@@ -75,7 +75,9 @@ def advice(
     if steady is not None:
         sentences += [*_edges(results, steady), *_untried_error(results, results[steady.chosen], base)]
     if results and not any(result.moves_balance for result in results):
-        sentences.append("No point moved anything for balance: replay a time with more load, or one in which load changes.")
+        sentences.append(
+            "No point moved anything for balance: replay a time with more load, or one in which load changes."
+        )
     if results and lasted_ms < DAY_SEEN_MS:
         sentences.append(
             f"The recording lasts {duration(lasted_ms)}: what repeats daily is not in it. Replay a day or more."
@@ -107,7 +109,8 @@ def format_value(value: Value) -> str:
 
 def _why(results: Sequence[PointResult], choice: Choice, lasted_ms: int) -> str:
     point, best = results[choice.chosen], results[choice.best]
-    text = f"{describe_point(results, point)}: {_figures(point)}, {_few_digits(churn(point, lasted_ms))} moves of a bundle a day."
+    moves = f"{_few_digits(churn(point, lasted_ms))} moves of a bundle a day"
+    text = f"{describe_point(results, point)}: {_figures(point)}, {moves}."
     if len(choice.within) > 1:
         text += (
             f" The fewest moves of the {len(choice.within)} points that are within {WITHIN:.0%} of the best max/best "
@@ -170,9 +173,8 @@ def _too_tight(results: Sequence[PointResult], steady: Choice) -> list[str]:
     if more <= 0:
         return []
     bought = f"a max/best lower by {gained:.3f}" if gained > 0 else "no better max/best"
-    return [
-        f"A tolerance as tight as {format_value(value)} would cost {more} moves more{_times(tight, chosen)} for {bought}."
-    ]
+    cost = f"{more} moves more{_times(tight, chosen)}"
+    return [f"A tolerance as tight as {format_value(value)} would cost {cost} for {bought}."]
 
 
 def _idle(results: Sequence[PointResult], base: PolicySettings) -> list[str]:

@@ -1,1 +1,1 @@
-"""The field on which strategies are compared."""
+"""The field: small scenarios on which strategies are compared."""

@@ -1,6 +1,6 @@
-"""The scenarios of the field: eight clusters out of balance or about to be, and a calm one.
+"""The scenarios of the field: eight clusters that are or become unbalanced, and a calm one.
 
-12-20 brokers, 240-400 bundles, lognormal loads, a mean utilisation of 45-55 %; every number is drawn from the seed.
+They have 12-20 brokers, 240-400 bundles, lognormal loads and a mean utilisation of 45-55 %, drawn from the seed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _steady_factor(count: int) -> Callable[[int], Floats]:
 
 
 def base(rng: Random, cores: Floats | None = None, mean: tuple[float, float] = (0.45, 0.55)) -> World:
-    """Brokers and bundles without a start: everything still belongs to the first broker."""
+    """Brokers and bundles before placement: the first broker owns everything."""
     brokers, bundles = int(rng.integers(12, 21)), int(rng.integers(240, 401))
     if cores is None:
         cores = np.full(brokers, float(BASE_CORES))
@@ -47,14 +47,14 @@ def base(rng: Random, cores: Floats | None = None, mean: tuple[float, float] = (
 
 
 def at_random(rng: Random, world: World, brokers: Ints | None = None, spread: float = 0.25) -> World:
-    """Each bundle on a random broker; some brokers are likelier than others."""
+    """Place each bundle on a random broker; some brokers are more likely than others."""
     chosen = np.arange(len(world.cores)) if brokers is None else brokers
     weight = rng.lognormal(0.0, spread, len(chosen))
     return replace(world, owner=rng.choice(chosen, len(world.load), p=weight / weight.sum()))
 
 
-def balanced(world: World) -> World:
-    """The heaviest bundle first, each on the broker that is least utilised with it."""
+def place_evenly(world: World) -> World:
+    """Place the heaviest bundle first, each on the broker with the lowest utilisation including it."""
     cost = costs_of(world.fields(0))[:, RESOURCES.index("cpu")]
     owner, used = np.zeros(len(cost), np.int64), np.zeros(len(world.cores))
     for at in np.argsort(-cost, kind="stable").tolist():
@@ -64,12 +64,12 @@ def balanced(world: World) -> World:
 
 
 def skew(rng: Random) -> World:
-    """Some brokers simply have more than others."""
+    """Some brokers have more load than others."""
     return at_random(rng, base(rng), spread=0.4)
 
 
 def hot(rng: Random) -> World:
-    """Three bundles carry eight times as much from the tenth minute on."""
+    """Three bundles carry eight times their load from the tenth minute on."""
     world = at_random(rng, base(rng))
     after = np.ones(len(world.load))
     after[rng.choice(len(after), HOT_BUNDLES, replace=False)] = HOT_FACTOR
@@ -90,7 +90,7 @@ def leave(rng: Random) -> World:
 
 
 def diurnal(rng: Random) -> World:
-    """Eight groups of tenants, each with a peak of its own in the hour."""
+    """Eight groups of tenants, each with its own peak in the hour."""
     world = at_random(rng, base(rng))
     group = rng.integers(0, DIURNAL_GROUPS, len(world.load))
     phase = rng.uniform(0, 1, DIURNAL_GROUPS)[group]
@@ -101,7 +101,7 @@ def diurnal(rng: Random) -> World:
 
 
 def drift(rng: Random) -> World:
-    """Every bundle's load wanders off by itself."""
+    """The load of every bundle drifts independently."""
     world = at_random(rng, base(rng))
     walk = np.exp(np.cumsum(rng.normal(0.0, DRIFT_A_MINUTE, (MINUTES, len(world.load))), axis=0))
     return replace(world, factor=lambda minute: walk[minute])
@@ -115,8 +115,8 @@ def hetero(rng: Random) -> World:
 
 
 def periodic(rng: Random) -> World:
-    """Balanced but for a job: a sixth of the bundles at 2.2 times their load for 3 of every 12 minutes."""
-    world = balanced(base(rng))
+    """Balanced except for a job: a sixth of the bundles carries 2.2 times its load for 3 of every 12 minutes."""
+    world = place_evenly(base(rng))
     busy = np.ones(len(world.load))
     busy[rng.choice(len(busy), len(busy) // 6, replace=False)] = BUSY_FACTOR
     idle, phase = np.ones(len(busy)), int(rng.integers(0, PERIOD_MINUTES))
@@ -124,8 +124,8 @@ def periodic(rng: Random) -> World:
 
 
 def calm(rng: Random) -> World:
-    """Balanced; every bundle's load swings by up to 5 % from minute to minute."""
-    world = balanced(base(rng))
+    """Balanced; the load of every bundle varies by up to 5 % from minute to minute."""
+    world = place_evenly(base(rng))
     swing = 1 + rng.uniform(-CALM_SWING, CALM_SWING, (MINUTES, len(world.load)))
     return replace(world, factor=lambda minute: swing[minute])
 

@@ -1,1 +1,1 @@
-"""What the simulated cluster carries, what that costs brokers, and what they report of it."""
+"""The load of a simulated cluster, its cost on brokers, and the brokers' reports of it."""

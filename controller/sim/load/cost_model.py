@@ -1,6 +1,6 @@
-"""What carrying load costs a broker: CPU a message, a KiB and a session, and what a client's reconnect costs.
+"""What load costs a broker: CPU per message, KiB and session, and per reconnecting client.
 
-The defaults are those of the reference broker's capacity (a message 100 microseconds, a KiB 10).
+The defaults are those of the reference broker (100 microseconds per message, 10 per KiB).
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ Floats = NDArray[np.float64]
 
 FIELD = {name: at for at, name in enumerate(BUNDLE_FIELDS)}
 RESOURCE = {name: at for at, name in enumerate(RESOURCES)}
-_US_A_PCT = 1e4  # microseconds a second that one percent of a core has
+_US_A_PCT = 1e4  # microseconds per second that make one percent of a core
 
 
 @dataclass(frozen=True, slots=True)
 class CostModel:
-    """Costs of one unit. CPU in microseconds; `base_cpu_pct` of one core is used by a broker without any load."""
+    """Costs per unit, CPU in microseconds. A broker without load uses `base_cpu_pct` of one core."""
 
     cpu_us_per_message: float = 100.0
     cpu_us_per_kib: float = 10.0
     cpu_us_per_session_s: float = 20.0
     base_cpu_pct: float = 5.0
     reconnect_cpu_ms: float = 2.0
-    reconnects_per_s: float = 500.0  # what one broker accepts; the others wait
+    reconnects_per_s: float = 500.0  # that one broker accepts; other clients wait
     buffered_s: float = 0.05  # how long bytes stay in direct memory
 
     def message_us(self, message_bytes: Floats) -> Floats:
-        """CPU of one message in one direction."""
+        """CPU per message in one direction."""
         return self.cpu_us_per_message + self.cpu_us_per_kib * message_bytes / 1024.0
 
     def usage(self, fields: Floats) -> Floats:
-        """[rows x R] what bundles with these fields [rows x F] use of each resource on a broker at full speed."""
+        """[rows x R] the usage of bundles with these fields [rows x F] on a broker at full speed."""
         messages = fields[:, FIELD["msg_rate_in"]] + fields[:, FIELD["msg_rate_out"]]
         bytes_in, bytes_out = fields[:, FIELD["throughput_in"]], fields[:, FIELD["throughput_out"]]
         used = np.zeros((len(fields), len(RESOURCES)))

@@ -1,8 +1,8 @@
-"""What a change of owner costs: the gap in which nobody serves, and the clients that all reconnect at the target.
+"""What a change of owner costs: the gap without service, and the clients that reconnect to the target.
 
-The gap comes from the ownership simulation, to the millisecond. Then every producer and consumer of the bundle
-connects to its new broker, which accepts so many a second and spends CPU on each: a broker that gets thirty bundles
-at once is busy with greetings.
+The gap comes from the ownership simulation, to the millisecond. Then every producer and consumer of the bundle connects
+to the new broker, which accepts a limited number per second and spends CPU on each. So a broker that gets thirty
+bundles at once is busy accepting connections.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from controller.sim.load.cost_model import CostModel, Floats
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A bundle began to be served by another broker than before. `gap_ms`: nobody served it so long."""
+    """A bundle that another broker than before begins to serve after `gap_ms` without service."""
 
     broker: int
     sessions: float
@@ -25,17 +25,17 @@ class Arrival:
 
 
 class ReconnectStorms:
-    """Clients that wait at each broker; one queue a broker, first come first served."""
+    """Clients that wait to reconnect: one queue per broker, first come, first served."""
 
     def __init__(self, costs: CostModel) -> None:
         self._costs = costs
         self._waiting: Floats = np.zeros(0)
-        self.unavailable_bundle_s = 0.0  # gaps, and the mean client's wait after them
+        self.unavailable_bundle_s = 0.0  # gaps, plus the mean wait of clients after them
         self.longest_gap_ms = 0
         self.reconnects = 0.0
 
     def tick(self, arrivals: Iterable[Arrival], brokers: int, tick_ms: int) -> Floats:
-        """Take what arrived in the tick and return the CPU percent of one core [B] that greeting costs in it."""
+        """Add the arrivals of a tick; return the CPU that reconnects cost in it, in percent of one core [B]."""
         self._waiting = np.append(self._waiting, np.zeros(brokers - len(self._waiting)))
         for arrival in arrivals:
             ahead = self._waiting[arrival.broker] + arrival.sessions / 2

@@ -1,8 +1,8 @@
-"""What the balancer gets to see: load reports, measured with noise, appended late, sometimes lost; rolling averages.
+"""What the balancer sees: load reports with noise and delay, sometimes lost, and their rolling averages.
 
-Every broker that can reports once a tick what it and its bundles used. A report counts from when it is appended, as
-Kafka's append time is the clock of all panes. A round at T reads the window [T - 60 s, T): one row a broker
-(broker_load) and one for each broker that reported a bundle (bundle_load), as `ledger/loads.py` reads the real tables.
+Every tick, every able broker reports its own usage and that of its bundles. A report counts from its append, since
+Kafka's append time is the clock of all panes. A round at T reads the window [T - 60 s, T): one row per broker
+(broker_load) and one per broker and bundle (bundle_load), as `ledger/loads.py` reads from the real tables.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from controller.sim.load.workloads import Ints
 from controller.sim.load.world import Moment
 
 WINDOW_MS = 60_000
-_RATES = FIELD["throughput_out"] + 1  # the fields that are measured, not counted, come first
+_RATES = FIELD["throughput_out"] + 1  # measured fields come first, then counts
 
 
 @dataclass(frozen=True, slots=True)
 class ReportSpec:
-    """How well the balancer sees. `noise`: relative standard deviation of every measured number of one report.
+    """The quality of reports. `noise`: relative standard deviation of every measured number.
 
-    A report is appended up to `delay_ms` after it was taken, and is lost with probability `loss`.
+    A report is appended up to `delay_ms` after its measurement and is lost with probability `loss`.
     """
 
     every_ms: int = 10_000
@@ -67,8 +67,8 @@ class Reports:
         self.sent = self.lost = 0
 
     def take(self, at_ms: int, moment: Moment, incarnations: Ints) -> None:
-        """All brokers report at once. `incarnations` [B]: 0 for a broker that cannot report now."""
-        dice = np.random.default_rng([self._seed, 3, at_ms])  # the same luck whatever the strategy did before
+        """Take the reports of all brokers. `incarnations` [B]: 0 for a broker that cannot report now."""
+        dice = np.random.default_rng([self._seed, 3, at_ms])  # independent of what the strategy did before
         brokers = len(incarnations)
         heard = (incarnations > 0) & (dice.random(brokers) >= self._spec.loss)
         self.sent += int((incarnations > 0).sum())
@@ -78,7 +78,7 @@ class Reports:
         fields = moment.fields.copy()
         fields[:, :_RATES] = self._noisy(fields[:, :_RATES], dice)
         row = np.cumsum(heard) - 1
-        told = np.flatnonzero(np.append(heard, False)[moment.owner])
+        listed = np.flatnonzero(np.append(heard, False)[moment.owner])
         numbers = self._numbers
         known = np.fromiter((numbers.setdefault(name, len(numbers)) for name in moment.names), np.int64)
         sample = _Sample(
@@ -87,9 +87,9 @@ class Reports:
             appended_ms=at_ms + delay[heard],
             usage=usage[heard],
             limit=moment.limit[heard],
-            bundle=known[told],
-            reporter=row[moment.owner[told]],
-            fields=fields[told],
+            bundle=known[listed],
+            reporter=row[moment.owner[listed]],
+            fields=fields[listed],
         )
         oldest = at_ms - 2 * WINDOW_MS - self._spec.delay_ms
         self._samples = [s for s in self._samples if s.appended_ms.max(initial=0) > oldest] + [sample]
@@ -105,10 +105,10 @@ class Reports:
         return np.asarray(np.maximum(values * (1.0 + self._spec.noise * dice.standard_normal(values.shape)), 0.0))
 
     def _broker_columns(self, window: list[tuple[_Sample, NDArray[np.bool_]]], brokers: list[str]) -> Columns:
-        broker = _joined([s.broker[kept] for s, kept in window])
-        incarnation = _joined([s.incarnation[kept] for s, kept in window])
-        appended = _joined([s.appended_ms[kept] for s, kept in window])
-        # a process that was started again within the window is another row
+        broker = _join([s.broker[kept] for s, kept in window])
+        incarnation = _join([s.incarnation[kept] for s, kept in window])
+        appended = _join([s.appended_ms[kept] for s, kept in window])
+        # a process that restarted within the window has another row
         keys, rows = np.unique(np.column_stack([broker, incarnation]), axis=0, return_inverse=True)
         rows = rows.reshape(-1)
         columns: dict[str, NDArray[np.generic]] = {
@@ -118,18 +118,18 @@ class Reports:
             "last_event_ms": _largest(rows, appended, len(keys)),
         }
         for what in ("usage", "limit"):
-            values = _stacked([getattr(s, what)[kept] for s, kept in window], len(RESOURCES))
+            values = _stack([getattr(s, what)[kept] for s, kept in window], len(RESOURCES))
             mean = _means(rows, values, len(keys))
             columns |= {f"{name}_{what}": mean[:, at] for at, name in enumerate(RESOURCES)}
         parts = [_sums(s.reporter, s.fields, len(s.broker))[kept] for s, kept in window]
-        totals = _means(rows, _stacked(parts, len(BUNDLE_FIELDS)), len(keys))
+        totals = _means(rows, _stack(parts, len(BUNDLE_FIELDS)), len(keys))
         return columns | {name: totals[:, at] for at, name in enumerate(BUNDLE_FIELDS)}
 
     def _bundle_columns(self, window: list[tuple[_Sample, NDArray[np.bool_]]], brokers: list[str]) -> Columns:
         kept = [np.flatnonzero(mask[s.reporter]) for s, mask in window]
-        bundle = _joined([s.bundle[at] for (s, _), at in zip(window, kept, strict=True)])
-        reporter = _joined([s.broker[s.reporter[at]] for (s, _), at in zip(window, kept, strict=True)])
-        fields = _stacked([s.fields[at] for (s, _), at in zip(window, kept, strict=True)], len(BUNDLE_FIELDS))
+        bundle = _join([s.bundle[at] for (s, _), at in zip(window, kept, strict=True)])
+        reporter = _join([s.broker[s.reporter[at]] for (s, _), at in zip(window, kept, strict=True)])
+        fields = _stack([s.fields[at] for (s, _), at in zip(window, kept, strict=True)], len(BUNDLE_FIELDS))
         keys, rows = np.unique(np.column_stack([bundle, reporter]), axis=0, return_inverse=True)
         rows = rows.reshape(-1)
         names = list(self._numbers)
@@ -144,11 +144,11 @@ class Reports:
         return columns | {name: mean[:, at] for at, name in enumerate(BUNDLE_FIELDS)}
 
 
-def _joined(parts: list[Ints]) -> Ints:
+def _join(parts: list[Ints]) -> Ints:
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
-def _stacked(parts: list[Floats], width: int) -> Floats:
+def _stack(parts: list[Floats], width: int) -> Floats:
     return np.concatenate(parts) if parts else np.zeros((0, width))
 
 

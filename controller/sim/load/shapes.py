@@ -1,7 +1,7 @@
-"""How load changes with time: one shape a class. A shape becomes a function of time for the groups of a workload.
+"""Shapes: how load changes over time, one class each. A shape becomes a function of time for the groups of a workload.
 
-A shape draws all its random numbers once, in `series`; what it returns is a pure function of the time since the start
-in ms, giving a factor a group. `by` says what moves together: every bundle alone, or one tenant's bundles together.
+A shape draws all its random numbers once, in `series`, and returns a pure function of the time since the start in ms
+that gives a factor for every group. `by` says what changes together: every bundle alone, or all bundles of a tenant.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ BUNDLE, TENANT = "bundle", "tenant"
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """What a shape is drawn for."""
+    """The groups that a shape is drawn for."""
 
     groups: int
     tenant: Ints  # [groups]
     duration_ms: int
 
     def spread(self, by: str, values_a_tenant: Callable[[int], Floats]) -> Floats:
-        """[... x groups]: values drawn a bundle, or a tenant and then given to all its bundles."""
+        """[... x groups]: values drawn per bundle, or per tenant and given to all its bundles."""
         if by == BUNDLE:
             return values_a_tenant(self.groups)
         if by == TENANT:
@@ -75,7 +75,7 @@ class Periodic:
 
     def series(self, world: World, dice: np.random.Generator) -> Series:
         """See Shape."""
-        chosen = world.spread(self.by, lambda count: _some(dice, count, self.share))
+        chosen = world.spread(self.by, lambda count: _choose_some(dice, count, self.share))
         return lambda time_ms: 1.0 + chosen * ((self.factor - 1.0) * (time_ms % self.every_ms < self.on_ms))
 
 
@@ -91,7 +91,7 @@ class Spike:
 
     def series(self, world: World, dice: np.random.Generator) -> Series:
         """See Shape."""
-        chosen = world.spread(self.by, lambda count: _some(dice, count, min(self.count, count) / count))
+        chosen = world.spread(self.by, lambda count: _choose_some(dice, count, min(self.count, count) / count))
         end_ms = self.at_ms + self.for_ms if self.for_ms else world.duration_ms + 1
         return lambda time_ms: 1.0 + chosen * ((self.factor - 1.0) * (self.at_ms <= time_ms < end_ms))
 
@@ -108,12 +108,12 @@ class Drift:
         knots = world.duration_ms // MINUTE_MS + 2
         step = self.per_hour * np.sqrt(MINUTE_MS / HOUR_MS)
         walk = world.spread(self.by, lambda count: np.cumsum(step * dice.standard_normal((knots, count)), axis=0))
-        return _between(np.exp(walk - walk[0]))
+        return _interpolate(np.exp(walk - walk[0]))
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """A share of the groups grows by `per_hour` of its start each hour (0.5: half as much again after an hour)."""
+    """A share of the groups grows each hour by `per_hour` of its initial load (0.5: by half after an hour)."""
 
     per_hour: float = 0.5
     share: float = 1.0
@@ -121,13 +121,13 @@ class Growth:
 
     def series(self, world: World, dice: np.random.Generator) -> Series:
         """See Shape."""
-        chosen = world.spread(self.by, lambda count: _some(dice, count, self.share))
+        chosen = world.spread(self.by, lambda count: _choose_some(dice, count, self.share))
         return lambda time_ms: 1.0 + chosen * (self.per_hour * time_ms / HOUR_MS)
 
 
 @dataclass(frozen=True, slots=True)
 class Jitter:
-    """Calm load: every minute another factor between 1 - amplitude and 1 + amplitude."""
+    """Calm load: a new factor between 1 - amplitude and 1 + amplitude every minute."""
 
     amplitude: float = 0.05
     by: str = BUNDLE
@@ -136,7 +136,7 @@ class Jitter:
         """See Shape."""
         knots = world.duration_ms // MINUTE_MS + 2
         low, high = 1.0 - self.amplitude, 1.0 + self.amplitude
-        return _between(world.spread(self.by, lambda count: dice.uniform(low, high, (knots, count))))
+        return _interpolate(world.spread(self.by, lambda count: dice.uniform(low, high, (knots, count))))
 
 
 SHAPES: dict[str, type[Shape]] = {
@@ -144,15 +144,15 @@ SHAPES: dict[str, type[Shape]] = {
 }  # fmt: skip
 
 
-def _some(dice: np.random.Generator, count: int, share: float) -> Floats:
-    """1 for a share of `count`, chosen at random, 0 for the others."""
+def _choose_some(dice: np.random.Generator, count: int, share: float) -> Floats:
+    """1 for a random share of `count` items, 0 for the others."""
     result = np.zeros(count)
     result[dice.permutation(count)[: round(count * share)]] = 1.0
     return result
 
 
-def _between(knots: Floats) -> Series:
-    """Values at full minutes, joined by straight lines."""
+def _interpolate(knots: Floats) -> Series:
+    """Interpolate linearly between values at full minutes."""
 
     def at(time_ms: int) -> Floats:
         minute, rest = divmod(time_ms, MINUTE_MS)

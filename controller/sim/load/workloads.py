@@ -1,9 +1,9 @@
-"""What the cluster is asked to carry: topics with their rates at every moment, vectorised, a pure function of the seed.
+"""The load offered to a simulated cluster: topics and their rates over time, a pure function of the seed.
 
-A workload is a base (how load is spread over bundles and topics) times any number of shapes (load_shapes.py: how it
-changes with time). Bundles here are those of the start, called groups: a topic belongs to one for ever, whatever is
-split later. Load is generated as CPU work and turned into messages by the cost model, so that `utilisation` is what
-it says. Random numbers are rounded to nine digits: a libm that differs in the last bit changes nothing.
+A workload is a base (how load is spread over bundles and topics) times any number of shapes (`shapes.py`: how it
+changes over time). The initial bundles are called groups: a topic belongs to one group for ever, whatever is split
+later. Load is generated as CPU work and converted to messages by the cost model, so that `utilisation` is exact. Random
+numbers are rounded to nine digits, so that a libm that differs in the last bit changes nothing.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ DIGITS = 9
 
 @dataclass(frozen=True, slots=True)
 class LoadSpec:
-    """The base load. `utilisation`: CPU work of the start as a fraction of all cores of the start.
+    """The base load. `utilisation`: initial CPU work as a fraction of all initial cores.
 
-    `sigma` is the lognormal's, of bundles within the cluster; `topic_sigma` of topics within a bundle. `sessions`:
-    producers and consumers of a topic. `fanout`: messages out for one in.
+    `sigma`: of the lognormal distribution of bundles in the cluster; `topic_sigma`: of topics in a bundle. `sessions`:
+    producers and consumers of a topic. `fanout`: messages out per message in.
     """
 
     bundles: int = 240
@@ -58,9 +58,9 @@ class LoadSpec:
 
 @dataclass(frozen=True, eq=False)
 class Topics:
-    """T topics; arrays of length T. `work`: CPU microseconds a second at the start."""
+    """T topics; arrays of length T. `work`: initial CPU microseconds per second."""
 
-    groups: tuple[Bundle, ...]  # the bundles of the start
+    groups: tuple[Bundle, ...]  # the initial bundles
     group: Ints
     tenant_of_group: Ints
     namespace: Ints  # index into namespaces
@@ -82,7 +82,7 @@ class Rates:
 
 
 class Workload:
-    """Topics, and what each is asked to carry at a time since the start."""
+    """Topics, and the load offered to each over time."""
 
     def __init__(
         self, spec: LoadSpec, shapes: Sequence[Shape], costs: CostModel, cores: float, duration_ms: int, seed: int
@@ -95,11 +95,11 @@ class Workload:
         ]
         topics = self.topics
         each_us = costs.message_us(topics.message_bytes)
-        # one message in and `fanout` out cost a topic's work
+        # one message in and `fanout` messages out make a topic's work
         self._messages_a_unit = topics.work / (each_us * (1.0 + spec.fanout))
 
     def at(self, time_ms: int) -> Rates:
-        """What is offered at this time, whoever serves it."""
+        """The load offered at this time, whoever serves it."""
         factor = np.ones(len(self.topics.groups))
         for series in self._series:
             factor *= np.round(np.maximum(series(time_ms), 0.0), DIGITS)
@@ -109,7 +109,7 @@ class Workload:
 
 
 class TopicMap:
-    """Which living bundle holds which topic; made anew when a ring changes."""
+    """Maps topics to live bundles; rebuilt when a ring changes."""
 
     def __init__(self, topics: Topics, rings: Mapping[str, tuple[Bundle, ...]]) -> None:
         living = [rings[name] for name in topics.namespaces]
@@ -129,12 +129,12 @@ class TopicMap:
         return all(rings[name] is ring for name, ring in self.rings.items())
 
     def sums(self, values: Floats | Ints) -> Floats:
-        """[N] sums of topics' values over the living bundles."""
+        """[N] sums of the topics' values, by live bundle."""
         return np.asarray(np.bincount(self.bundle, values, len(self.bundles)), np.float64)
 
 
 def namespaces_of(spec: LoadSpec) -> dict[str, int]:
-    """Namespace -> bundles at creation: one namespace a tenant, as even as they can be."""
+    """Namespace -> initial number of bundles: one namespace per tenant, as equal as possible."""
     shares = np.full(spec.tenants, spec.bundles // spec.tenants)
     shares[: spec.bundles % spec.tenants] += 1
     return {f"t{number}/load": int(count) for number, count in enumerate(shares.tolist())}
@@ -180,12 +180,12 @@ def _weights(spec: LoadSpec, dice: np.random.Generator) -> Floats:
     elif spec.skew == "lognormal":
         weight = np.exp(spec.sigma * dice.standard_normal(count))
     else:
-        weight = 1.0 + dice.pareto(max(1.1, 3.0 - spec.sigma), count)  # the larger sigma, the heavier the tail
+        weight = 1.0 + dice.pareto(max(1.1, 3.0 - spec.sigma), count)  # a larger sigma gives a heavier tail
     return np.asarray(weight / weight.sum())
 
 
 def _check_hashes(topics: Topics) -> None:
-    """A topic must lie in its group by the ring's own lookup: first and last topic are enough to see a shifted one."""
+    """Check the first and the last topic with the ring's own lookup, which would reveal any shift."""
     for at in (0, len(topics.hash) - 1):
         group = topics.groups[topics.group[at]]
         ring = [bundle for bundle in topics.groups if bundle.namespace == group.namespace]

@@ -1,9 +1,9 @@
-"""The truth of the simulation: what brokers really use, and what they can serve.
+"""The true load of the simulation: what brokers really use, and what they can serve.
 
-A broker's limits are those of its machine. A slow broker (a noisy neighbour, a failing disk) needs `slow` times as
-much CPU for the same work while its limit stays what it reports. Beyond a limit it serves no more: all its bundles
-get the same share of what they ask for, clients wait, and reports show the limit and the rates that went through:
-how much more was wanted is hidden from the balancer, as it is from a real one.
+The limits of a broker are those of its machine. A slow broker (a noisy neighbour, a failing disk) needs `slow` times as
+much CPU for the same work, while it reports the same limit. A broker cannot serve beyond a limit: all its bundles get
+the same share of their demand, clients wait, and reports show the limit and the served rates. The balancer does not
+see the demand, just as in reality.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ DISK_BYTES_PER_S = 2e9
 
 @dataclass(frozen=True, eq=False)
 class Moment:
-    """One tick. B brokers, N living bundles; what was asked for is `demand`, what was served `usage` and `fields`."""
+    """One tick with B brokers and N live bundles: `demand` is the load asked for, `usage` and `fields` that served."""
 
     bundles: tuple[Bundle, ...]
     names: tuple[str, ...]
-    owner: Ints  # [N] index of the broker that serves it, NOBODY
+    owner: Ints  # [N] index of the serving broker, NOBODY
     cost: Floats  # [N x R] on a broker at full speed
-    idle: Floats  # [B x R] what a broker uses without any load
+    idle: Floats  # [B x R] usage without any load
     demand: Floats  # [B x R]
     usage: Floats  # [B x R] at most the limit
     limit: Floats  # [B x R]
-    able: Floats  # [B x R] the limit as far as it goes for bundles' `cost`: less than it on a slow broker
-    fields: Floats  # [N x F] what went through
-    topic_work: Floats  # [T] CPU percent of one core that each topic asks for at full speed
+    able: Floats  # [B x R] the limit in units of bundles' `cost`: lower on a slow broker
+    fields: Floats  # [N x F] the traffic served
+    topic_work: Floats  # [T] CPU demand at full speed, in percent of one core
 
     @property
     def utilisation(self) -> Floats:
-        """[B x R] asked for, as a fraction of the limit: above 1 is more than can be served."""
+        """[B x R] demand as a fraction of the limit; above 1 is more than can be served."""
         return self.demand / self.limit
 
 
 class LoadWorld:
-    """Brokers by index, in order of their first appearance; a broker that is gone keeps its index."""
+    """Brokers by index, in order of their first appearance; brokers that have gone keep their index."""
 
     def __init__(self, costs: CostModel, topics: Topics) -> None:
         self.costs = costs
@@ -56,7 +56,7 @@ class LoadWorld:
         self.slow: Floats = np.ones(0)
 
     def add(self, broker: str, cores: float, nic_bytes_per_s: float) -> None:
-        """A machine for the broker; one that is there already is replaced by this one."""
+        """Give the broker a machine, in place of any earlier one."""
         row = np.zeros(len(RESOURCES))
         row[RESOURCE["cpu"]] = 100.0 * cores
         row[RESOURCE["memory"]] = row[RESOURCE["direct_memory"]] = MEMORY_A_CORE_BYTES * cores
@@ -70,7 +70,7 @@ class LoadWorld:
         self.slow = np.append(self.slow, 1.0)
 
     def carry(self, offered: Rates, ring: TopicMap, owner: Ints, extra_cpu_pct: Floats) -> Moment:
-        """Let the owners ([N] indices) serve what is offered. `extra_cpu_pct` [B]: clients that reconnect."""
+        """Let the owners ([N] indices) serve the offered load. `extra_cpu_pct` [B]: for reconnecting clients."""
         asked = self._fields(offered, ring)
         cost = self.costs.usage(asked)
         served = owner != NOBODY

@@ -1,1 +1,1 @@
-"""One controller and its agents on one heap of timed events; the invariants that hold at every moment."""
+"""A simulated controller and its agents on one heap of timed events, and the invariants that always hold."""

@@ -1,6 +1,6 @@
-"""A simulated agent: the real lease, registration and hand-over cores over a simulated broker and store.
+"""A simulated agent: the real lease, registration and hand-over cores with a simulated broker and store.
 
-Only the edges are simulated: messages are delayed, processes pause, crash and start again, the journal lags.
+Only the surroundings are simulated: messages are delayed, processes pause, crash and restart, the journal lags.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class SimAgent:
-    """One broker process. `serves` is what its broker really does, whatever anybody believes."""
+    """One broker process. `serves`: what its broker really serves, whatever anybody believes."""
 
     def __init__(self, cluster: SimCluster, broker: str, nonce: str) -> None:
         self.cluster = cluster
@@ -36,7 +36,7 @@ class SimAgent:
         self.alive = True
         self.paused_until_ms = 0
         self.hung_until_ms = 0  # heartbeats go out, nothing else happens
-        self.reads_journal = True  # if not, it acts on what it knows, and falls behind
+        self.reads_journal = True  # otherwise it acts on what it knows, and falls behind
         self.serves: dict[Bundle, int] = {}
         self.inbox: list[Entry] = []
         self.running: dict[Bundle, Work] = {}
@@ -60,7 +60,7 @@ class SimAgent:
     # ------------------------------------------------------------ what happens to it
 
     def beat(self) -> None:
-        """One heartbeat; acknowledged at once unless Kafka is cut off."""
+        """Send a heartbeat; it is acknowledged at once unless Kafka is cut off."""
         if not self.acting or self._lapsed():
             return
         now = self.cluster.now_ms
@@ -69,17 +69,17 @@ class SimAgent:
             self.lease.renew(now, now)
 
     def receive(self, entries: Sequence[Entry]) -> None:
-        """Journal entries arrive (in order, perhaps late)."""
+        """Receive journal entries, in order but perhaps late."""
         self.inbox += entries
         self.work()
 
     def hear_released(self, bundle: Bundle, epoch: int, by: Session) -> None:
-        """`released` of somebody, directly from Kafka."""
+        """Receive an event `released` of another agent, directly from Kafka."""
         if self._can_act() and self.registered:
             self._do(self.core.on_released(bundle, epoch, by, self.cluster.now_ms))
 
     def work(self) -> None:
-        """Apply what has arrived and repeat what is due."""
+        """Apply entries that have arrived and repeat actions that are due."""
         if not self._can_act():
             return
         fresh = [e for e in self.inbox if e.seq > self.state.seq] if self.reads_journal else []
@@ -93,13 +93,13 @@ class SimAgent:
             self._do(self.core.tick(self.cluster.now_ms))
 
     def inventory(self) -> None:
-        """The full list, every ten seconds."""
+        """Send the full inventory."""
         if self._can_act() and self.registered:
             listed = {str(b): e for b, e in self.core.inventory().items()}
             self.cluster.send(BrokerEvent("inventory", self.session, self.state.seq, serving=listed))
 
     def leave(self) -> None:
-        """SIGTERM: says `leaving` each second until the journal names it no more, then goodbye and gone."""
+        """Leave gracefully: send `leaving` every second until the journal names it no more, then `goodbye`, and end."""
         self.leaving = True
         if not self.alive:
             return
@@ -118,7 +118,7 @@ class SimAgent:
         )
 
     def crash(self) -> None:
-        """SIGKILL."""
+        """End at once, as after SIGKILL."""
         self.alive = False
         self.serves.clear()
 
@@ -130,7 +130,7 @@ class SimAgent:
         return not self._lapsed()
 
     def _lapsed(self) -> bool:
-        """Drops everything and takes the next session once the lease is gone."""
+        """Whether the lease has expired; if so, drop everything and take the next session."""
         if not self.lease.lapsed(self.cluster.now_ms):
             return False
         self._drop_all()
@@ -183,7 +183,7 @@ class SimAgent:
         return finish
 
     def _carry_out(self, work: Work) -> Outcome:
-        """The broker's and the store's part."""
+        """Do what broker and store would do."""
         if isinstance(work, do.Serve):
             if not self.cluster.store.acquire(work.bundle, work.epoch):
                 self.serves.pop(work.bundle, None)

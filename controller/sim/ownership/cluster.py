@@ -1,8 +1,8 @@
-"""A deterministic simulation of one controller and its agents: the real step, the real agent cores, seeded disorder.
+"""A deterministic simulation of one controller and its agents: the real step, the real agent cores, random delays.
 
-One heap of timed events, one random generator. Every message is delayed by a random time; order is kept per topic as
-Kafka keeps it. After every event invariant I1 is checked on what the brokers really do, after every batch I2, I3 and
-the living-parties rule; `settle` checks I6.
+There is one heap of timed events and one seeded random generator. Every message is delayed by a random time; topics
+keep their order, as in Kafka. Invariant I1 is checked after every event on what the brokers really do; I2, I3 and the
+rule of living parties after every batch; I6 by `settle`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class SimStore:
 
 
 class SimCluster:
-    """A controller, its journal, and agents by broker id (all processes that ever ran, the newest last)."""
+    """A controller, its journal, and all agent processes that ever ran, the newest last."""
 
     agent_type: type[SimAgent] = SimAgent
 
@@ -57,10 +57,10 @@ class SimCluster:
         self.agents: list[SimAgent] = []
         self.store = SimStore()
         self.cut: dict[str, int] = {}
-        self.taken = False  # an agent has begun to serve something since the last check of I1
+        self.taken = False  # an agent has begun to serve a bundle since the last check of I1
         self._heap: list[tuple[int, int, Callable[[], object]]] = []
         self._serial = 0
-        self._feed_at: dict[int, int] = {}  # agent -> when its newest feed message arrives: order is kept
+        self._feed_at: dict[int, int] = {}  # agent -> arrival of its newest feed message, to keep the order
         self._batches = 0
         self._in_flight: tuple[list[Event], list[Entry]] | None = None
         self._journal([Entry(1, Kind.CONTROLLER_STARTED, "i", 0, 0)])
@@ -71,7 +71,7 @@ class SimCluster:
     # ------------------------------------------------------------ for scenarios
 
     def start(self, broker: str) -> SimAgent:
-        """Start a process for the broker (a second one for the same id is a legal thing to try)."""
+        """Start a process for the broker; a second one for the same id is allowed."""
         agent = self.agent_type(self, broker, f"n{len(self.agents)}")
         self.agents.append(agent)
         self._every(1000, agent.beat, agent)
@@ -80,16 +80,16 @@ class SimCluster:
         return agent
 
     def command(self, kind: str, **args: object) -> None:
-        """An operator's command."""
+        """Send an operator's command."""
         self._serial += 1
         self.pending.append(Command(f"c{self._serial}", kind, args))
 
     def lookup(self, bundle: Bundle) -> None:
-        """Somebody asks for a bundle nobody owns."""
+        """Look up a bundle that nobody owns."""
         self.pending.append(AssignRequest("any:1", bundle))
 
     def restart_controller(self) -> None:
-        """SIGKILL and start: a batch in the making was committed or was not; if not, its input is read again."""
+        """Kill and restart the controller. A running batch was committed or not; if not, its input is read again."""
         if self._in_flight is not None:
             events, entries = self._in_flight
             self._in_flight = None
@@ -107,13 +107,13 @@ class SimCluster:
             at, _, action = heapq.heappop(self._heap)
             self.now_ms = max(self.now_ms, at)
             action()
-            if self.taken:  # only who begins to serve can be the second server
+            if self.taken:  # only an agent that begins to serve can be a second server
                 self.taken = False
                 self.check_servers()
         self.now_ms = end
 
     def settle(self, patience_ms: int = 90_000) -> None:
-        """No more faults: after the deadlines everything is served again."""
+        """End all faults and check that everything is served again after the deadlines."""
         self.cut.clear()
         for agent in self.agents:
             agent.paused_until_ms = agent.hung_until_ms = 0
@@ -133,22 +133,22 @@ class SimCluster:
                     raise InvariantBroken(f"I6: {record.by} owns {record.bundle} at {record.epoch}, serves {served}")
 
     def lagging(self) -> frozenset[str]:
-        """The brokers that the controller knows to be behind the journal."""
+        """The brokers that are behind the journal, as far as the controller knows."""
         return self._watch.lagging(self.state, self.settings)
 
     def check_servers(self) -> None:
-        """I1 by looking at all brokers."""
+        """Check I1 on all brokers."""
         check_one_server({a.session: a.serving_now() for a in self.agents if a.alive})
 
     # ------------------------------------------------------------ for agents
 
     def after(self, ms: int, action: Callable[[], object]) -> None:
-        """Do something later."""
+        """Schedule an action."""
         self._serial += 1
         heapq.heappush(self._heap, (self.now_ms + ms, self._serial, action))
 
     def random_ms(self, low: int, high: int) -> int:
-        """A delay, stretched by `slow`."""
+        """A random delay, multiplied by `slow`."""
         return int(self.random.randint(low, high) * self.slow)
 
     def kafka_cut(self, broker: str) -> bool:
@@ -156,11 +156,11 @@ class SimCluster:
         return self.cut.get(broker, 0) > self.now_ms
 
     def send_heartbeat(self, beat: Heartbeat) -> None:
-        """Appended at once: the acknowledgement is what renews the lease."""
+        """Append a heartbeat at once, because its acknowledgement renews the lease."""
         self.pending.append(beat)
 
     def send(self, event: BrokerEvent) -> None:
-        """To the controller and, for `released`, to every agent directly."""
+        """Send an event to the controller and, if it is `released`, to every agent directly."""
         if self.kafka_cut(event.session.broker):
             return
         self.pending.append(event)
@@ -180,7 +180,7 @@ class SimCluster:
         self.after(self.random.randint(0, ms), tick)
 
     def _batch(self) -> None:
-        """Everything appended before now is read; `now` was noted at the end of the batch before."""
+        """Process everything appended before now; the batch's time was noted at the end of the last batch."""
         events, self.pending = self.pending, []
         self._batches += 1
         offsets = {"t": {"0": self._batches}}

@@ -1,6 +1,6 @@
-"""The invariants I1–I9 by name. Every scenario, fault test and benchmark asserts them from here.
+"""The checks of the invariants, by name. Scenarios, fault tests and benchmarks all use these.
 
-A check raises InvariantBroken with the invariant's name and the offending values; it never returns False.
+A check raises InvariantBroken with the name of the invariant and the offending values; it never returns False.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def check_fold(base: ClusterState, journal: Sequence[Entry], projection: Cluster
 
 
 def check_parties_live(state: ClusterState) -> None:
-    """Nobody is granted anything who is not alive: the guard of I6 (a dead grantee would never answer)."""
+    """Only living sessions are granted bundles. I6 depends on it, as a dead grantee would never answer."""
     for name, record in state.bundles.items():
         if record.to is not None and record.to not in state.sessions:
             raise InvariantBroken(f"I6: {name} is {record.state.value} to {record.to}, which has ended")
@@ -64,7 +64,7 @@ def check_parties_live(state: ClusterState) -> None:
 
 
 def check_settled(state: ClusterState) -> None:
-    """I6, after the deadlines with an eligible broker alive: nothing is in between and no orphan is left."""
+    """I6: after the deadlines, with an eligible broker alive, no bundle is in flight or orphaned."""
     for name, record in state.bundles.items():
         if record.state in (State.OWNED, State.RETIRED) or not record.ever_owned:
             continue
@@ -72,13 +72,13 @@ def check_settled(state: ClusterState) -> None:
 
 
 def check_holdings(state: ClusterState) -> None:
-    """The index of who holds what is what a scan of the bundles finds."""
+    """The index of holdings equals a scan of the bundles."""
     if state.holdings != Holdings.of_records(state.bundles.values()):
         raise InvariantBroken(f"I4: at seq {state.seq} the index of holdings differs from the bundles")
 
 
 def check_state(before: ClusterState, after: ClusterState) -> None:
-    """What must hold after every batch: I2, I3, living parties and a true index."""
+    """Check what must hold after every batch: I2, I3, living parties and a correct index."""
     check_rings(after)
     check_holdings(after)
     check_epochs_grow(before, after)

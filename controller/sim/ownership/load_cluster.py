@@ -1,9 +1,9 @@
-"""The ownership simulation with a watch on service: who serves what, how long nobody did, who moved and why.
+"""The ownership simulation with records of service: who serves what, for how long nobody did, what moved and why.
 
-`SimCluster` runs the real step and the real agent cores, millisecond by millisecond, and checks I1 to I3. Most of an
-hour nothing of that happens, so a quiet cluster's clock stands still: CLOCK_BOOTTIME and the axis of load reports are
-different clocks anyway, and with nothing in flight, nobody silent and no memory of a failure, heartbeats change
-nothing but themselves. Moves are read from the journal, gaps from what the simulated brokers do.
+`SimCluster` runs the real step and the real agent cores millisecond by millisecond and checks I1 to I3. As little of
+that happens in an hour, the clock of a quiet cluster stands still: CLOCK_BOOTTIME and the time of load reports are
+separate clocks anyway, and with nothing in flight, no silent broker and no pending failure, heartbeats change nothing.
+Moves are read from the journal, gaps from what the simulated brokers do.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _BY_REASON = {
     Reason.COMMANDED.value: COMMAND, Reason.OVERRIDDEN.value: COMMAND,
     "owner_ended": FAILOVER, "both_ended": FAILOVER, "target_ended": RETURN,
 }  # fmt: skip
-AXIS_MS = 1_000_000_000_000  # where the axis of load reports begins; a bundle that was never moved has 0
+AXIS_MS = 1_000_000_000_000  # where the time of load reports begins; 0 is that of bundles that never moved
 _SLICE_MS = 500
 _DELAYS = 0.1  # of the ownership simulation's message delays: a hop of some 20 ms, as measured on a real Kafka
 
 
 @dataclass(frozen=True, order=True, slots=True)
 class Move:
-    """A bundle is owned by another broker than before. Times are since the start of the run.
+    """A change of owner. Times are since the start of the run.
 
-    `decided_ms`: of the round that wanted it, which is what grace periods count from; else the same as `at_ms`.
+    `decided_ms`: the time of the round that decided it, from which grace periods count; otherwise equal to `at_ms`.
     """
 
     at_ms: int
@@ -50,7 +50,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A broker began to serve a bundle that nobody served for `gap_ms`; `moved`: it served somewhere else before."""
+    """A broker began to serve a bundle that was not served for `gap_ms`; `moved`: another broker served it before."""
 
     broker: str
     bundle: Bundle
@@ -59,7 +59,7 @@ class Taken:
 
 
 class _Served(dict[Bundle, int]):
-    """What an agent's broker serves; tells the cluster of every change."""
+    """The bundles that a broker serves; reports every change to the cluster."""
 
     def __init__(self, cluster: LoadCluster, broker: str) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class _Served(dict[Bundle, int]):
 
 
 class WatchedAgent(SimAgent):
-    """A simulated agent whose service is watched."""
+    """A simulated agent whose service is recorded."""
 
     def __init__(self, cluster: LoadCluster, broker: str, nonce: str) -> None:
         self._watching = cluster
@@ -98,7 +98,7 @@ class WatchedAgent(SimAgent):
 
 @dataclass(slots=True)
 class _Ledger:
-    """Where the reading of the journal stands."""
+    """What is known of the journal so far."""
 
     read: int = 0
     owner: dict[str, str] = field(default_factory=dict)  # bundle -> broker that owned it last
@@ -107,13 +107,13 @@ class _Ledger:
 
 
 class LoadCluster(SimCluster):
-    """A controller and agents whose clock can stand still, with what happened told to the load simulation."""
+    """A controller and agents whose clock can stand still; reports what happened to the load simulation."""
 
     agent_type = WatchedAgent
 
     def __init__(self, seed: int, settings: ControlSettings) -> None:
         self.loads_of_halves: Callable[[Bundle, int], Mapping[str, float]] = lambda bundle, boundary: {}
-        self.changes = 0  # grows with every change of who serves what
+        self.changes = 0  # counts changes of who serves what
         self._down_since: dict[Bundle, tuple[int, str]] = {}  # nobody serves it: since when, and who did
         self._taken: list[Taken] = []
         self._ledger = _Ledger()
@@ -124,57 +124,57 @@ class LoadCluster(SimCluster):
     # ------------------------------------------------------------ service, told by the agents
 
     def note_taken(self, broker: str, bundle: Bundle) -> None:
-        """A broker begins to serve the bundle."""
+        """Note that a broker begins to serve the bundle."""
         self.changes += 1
         since, before = self._down_since.pop(bundle, (self.now_ms, broker))
         self._taken.append(Taken(broker, bundle, self.now_ms - since, before != broker))
 
     def note_left(self, broker: str, bundle: Bundle) -> None:
-        """A broker stops to serve the bundle, in whatever way."""
+        """Note that a broker stops serving the bundle, for whatever reason."""
         self.changes += 1
         self._down_since[bundle] = (self.now_ms, broker)
 
     def take_arrivals(self) -> list[Taken]:
-        """What brokers began to serve since the last call."""
+        """The bundles that brokers began to serve since the last call."""
         arrived, self._taken = self._taken, []
         return arrived
 
     def unserved_ms(self) -> int:
-        """Summed over living bundles that nobody serves now: for how long already."""
+        """How long live bundles have not been served until now, in total."""
         living = {bundle for ring in self.state.namespaces.values() for bundle in ring}
         return sum(self.now_ms - since for bundle, (since, _) in self._down_since.items() if bundle in living)
 
     def serving(self) -> Iterator[tuple[Bundle, str]]:
-        """Every bundle that is really served, and the broker that does."""
+        """Every bundle that is really served, with its broker."""
         for agent in self.agents:
             if agent.alive:
                 for bundle in agent.serving_now():
                     yield bundle, agent.broker
 
     def halves(self, bundle: Bundle, boundary: int) -> Mapping[str, float]:
-        """Load left and right of a cut, for `split_done`; the load simulation says how much when it is set."""
+        """The loads of both halves, for `split_done`, from the load simulation if there is one."""
         return self.loads_of_halves(bundle, boundary)
 
     def process_of(self, broker: str) -> SimAgent | None:
-        """The broker's living process; the newest when there are several."""
+        """The newest living process of the broker."""
         return next((a for a in reversed(self.agents) if a.broker == broker and a.alive), None)
 
     # ------------------------------------------------------------ time
 
     def run_while_busy(self, most_ms: int) -> None:
-        """Let the ownership clock run until all is quiet, at most so long."""
+        """Let the ownership clock run until the cluster is quiet, at most for `most_ms`."""
         end_ms = self.now_ms + most_ms
         while self.now_ms < end_ms and not self.quiet():
             self.run(min(_SLICE_MS, end_ms - self.now_ms))
 
     def settle(self, patience_ms: int = 90_000) -> None:
-        """As SimCluster does, without waiting where nothing is under way any more."""
+        """Settle like SimCluster, without waiting if nothing is in progress."""
         self.cut.clear()
         self.run_while_busy(patience_ms)
         super().settle(15_000 if self.quiet() else patience_ms)
 
     def quiet(self) -> bool:
-        """Whether heartbeats are all that would happen."""
+        """Whether nothing but heartbeats would happen."""
         watch = self._watch
         if watch.deadlines or watch.orphans or watch.lookups or watch.lapsed or watch.rejections or self.state.frozen:
             return False
@@ -192,14 +192,14 @@ class LoadCluster(SimCluster):
     # ------------------------------------------------------------ moves, from the journal
 
     def begin_metering(self) -> None:
-        """Moves and gaps count from now on."""
+        """Count moves and gaps from now on."""
         self._ledger = _Ledger(len(self.journal))
         self._ledger.owner = {name: r.by.broker for name, r in self.state.bundles.items() if r.by is not None}
         self._taken.clear()
         self.splits = 0
 
     def take_moves(self, at_ms: int) -> list[Move]:
-        """Changes of owner journaled since the last call."""
+        """The changes of owner in the journal since the last call."""
         ledger = self._ledger
         fresh, ledger.read = self.journal[ledger.read :], len(self.journal)
         moves = []

@@ -1,1 +1,1 @@
-"""Scenario files: text in, runs, figures and assertions out."""
+"""Scenario files: reads commands, runs the simulation, prints figures and checks assertions."""

@@ -1,6 +1,6 @@
-"""Assertions of scenario files: which figure each key names, and what is printed when one does not hold.
+"""Assertions of scenario files: the figure that each key names, and the text of a failure.
 
-A bound is a value, or the name of a strategy: then it is what the same run gives when that strategy decides.
+A bound is a value or the name of a strategy; the latter means the figure of the same run with that strategy.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _moves(cause: str) -> Get:
     return lambda figures: figures.moves[cause]
 
 
-# type -> key -> (the figure, how its bound is written)
+# type -> key -> (the figure, the reader of its bound)
 KINDS: Mapping[str, Mapping[str, tuple[Get, Callable[[str], float]]]] = {
     "balance": {
         "max_mean": (lambda f: f.max_mean_end, number),
@@ -63,7 +63,7 @@ KINDS: Mapping[str, Mapping[str, tuple[Get, Callable[[str], float]]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Assertion:
-    """One bound on one figure, as it was written."""
+    """One bound on one figure."""
 
     text: str
     get: Get
@@ -71,7 +71,7 @@ class Assertion:
     bound: float | str  # a strategy's name
 
     def failure(self, figures: Figures, of: Callable[[str], Figures]) -> str | None:
-        """What to print when the figures do not keep it; `of`: the figures of the same run with that strategy."""
+        """The text to print if the bound does not hold. `of`: the figures of the same run with another strategy."""
         found = float(self.get(figures))
         bound = float(self.get(of(self.bound))) if isinstance(self.bound, str) else self.bound
         if _COMPARE[self.op](found, bound):
@@ -81,7 +81,7 @@ class Assertion:
 
 
 def assertions_of(command: Command) -> list[Assertion]:
-    """`assertion type=balance max_mean<=1.1 …`; raises ConfigError naming file and line."""
+    """Read `assertion type=balance max_mean<=1.1 …`. Raises ConfigError with file and line."""
     kind = next((a.value for a in command.arguments if a.key == "type"), None)
     if kind is None or kind not in KINDS:
         raise command.error(f"assertion type={kind}: one of {', '.join(KINDS)}")

@@ -1,7 +1,6 @@
-"""What goes wrong, and when: brokers that come, go, die, slow down, fall silent or are cut off.
+"""Faults: brokers that come, go, die, slow down, fall silent or are cut off, and when.
 
-A fault is a value; `timeline` turns faults into moments in order. What a moment does to the cluster and its load is
-`simulation.py`'s business.
+A fault is a value; `timeline` orders the beginnings and ends of faults. `fault_injection.py` applies them.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ FAULTS = {
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """`for_ms` 0: for good."""
+    """One fault. `for_ms`: 0 for permanently."""
 
     kind: str
     broker: str
@@ -50,7 +49,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The moment when a fault begins, or ends."""
+    """The beginning or end of a fault."""
 
     at_ms: int
     begins: bool
@@ -58,7 +57,7 @@ class Turn:
 
 
 def timeline(faults: Iterable[Fault]) -> list[Turn]:
-    """Beginnings and ends in order of time, those of one moment in the order given."""
+    """Beginnings and ends ordered by time; those of one time keep the given order."""
     turns = []
     for fault in faults:
         turns.append(Turn(fault.at_ms, True, fault))

@@ -1,8 +1,8 @@
-"""Scenario files: text that says what a cluster goes through and what must come of it, in the manner of CockroachDB's
-allocator simulator (asim). docs/simulator.md is the language's reference.
+"""Runs scenario files, which describe what happens to a cluster and what must result, in the manner of CockroachDB's
+allocator simulator (asim). docs/simulator.md is the reference of the language.
 
-Commands are carried out in order. Most add to the scenario and print nothing; `eval` runs it and prints figures and
-verdicts, `plot` prints a series of the newest run. What is printed is compared with what the file says.
+Commands run in order. Most add to the scenario and print nothing; `eval` runs it and prints figures and verdicts,
+`plot` prints a series of the last run. Printed results are compared with those in the file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from controller.sim.scenario.assertions import Assertion, assertions_of
 from controller.sim.scenario.faults import FAULTS, Fault
 from controller.sim.scenario.orders import Order, value_of
 from controller.sim.scenario.parser import Command, parse, with_results
-from controller.sim.scenario.scenario import PLACES, Scenario
+from controller.sim.scenario.scenario import PLACES, Scenario, check_fault
 from controller.sim.scenario.text_plot import STATS, text_plot
 from controller.sim.scenario.values import Reader, duration_ms, names, number, numbers, plain, set_policy, whole
 from controller.sim.simulation import Outcome, simulate
@@ -33,28 +33,29 @@ MINUTE_MS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A file that was carried out: its text with the results as they are now, and what differs or failed."""
+    """The result of a file: its text with the current results, and what differs or failed."""
 
     name: str
     text: str
-    differences: tuple[str, ...]  # results that are not what the file says
-    unrecorded: tuple[str, ...]  # results that the file says nothing about
+    differences: tuple[str, ...]  # results that differ from those in the file
+    unrecorded: tuple[str, ...]  # results that the file does not contain yet
     failures: tuple[str, ...]  # assertions that do not hold
     outcomes: tuple[Outcome, ...]  # of each `eval`, for plots
 
 
 @dataclass
 class Script:
-    """The scenario as the commands so far have made it."""
+    """The scenario that the commands so far have built."""
 
     scenario: Scenario = field(default_factory=Scenario)
     assertions: list[Assertion] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     outcomes: list[Outcome] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
+    fault_commands: list[Command] = field(default_factory=list)  # of the scenario's faults, in order
 
     def carry_out(self, command: Command) -> str | None:
-        """One command; returns what it prints. Raises ConfigError naming file and line."""
+        """Run one command; return what it prints. Raises ConfigError with file and line."""
         action = COMMANDS.get(command.name)
         if action is None:
             raise command.error(f"unknown command {command.name!r}; there are {', '.join(COMMANDS)}")
@@ -62,9 +63,9 @@ class Script:
 
 
 def run_file(text: str, name: str, strategy: str | None = None) -> Result:
-    """Carry out all commands of the text. `strategy`: in place of whatever the file says.
+    """Run all commands of the text. `strategy`: instead of those in the file.
 
-    Raises ConfigError for what the file has wrong, InvariantBroken when a run breaks an invariant.
+    Raises ConfigError for errors in the file, InvariantBroken if a run breaks an invariant.
     """
     commands = parse(text, name)
     script = Script()
@@ -75,11 +76,11 @@ def run_file(text: str, name: str, strategy: str | None = None) -> Result:
         results.append(script.carry_out(command))
     differences, unrecorded = [], []
     for command, result in zip(commands, results, strict=True):
-        told = f"{command.place}: {command.name} gives\n{result}"
+        found = f"{command.place}: {command.name} gives\n{result}"
         if command.expected is None and result is not None:
-            unrecorded.append(told)
+            unrecorded.append(found)
         elif result != command.expected:
-            differences.append(f"{told}\nand the file says\n{command.expected}")
+            differences.append(f"{found}\nand the file says\n{command.expected}")
     newest = with_results(text, commands, results)
     outcomes = tuple(script.outcomes)
     return Result(name, newest, tuple(differences), tuple(unrecorded), tuple(script.failures), outcomes)
@@ -93,7 +94,7 @@ def _gen_cluster(script: Script, command: Command) -> None:
     cores = reader.take("cores", numbers, start.cores)
     nic = reader.take("nic_mb_per_s", lambda text: tuple(mb * 1e6 for mb in numbers(text)), start.nic_bytes_per_s)
     place = reader.take("place", plain, start.place)
-    reader.done()
+    reader.check_all_taken()
     try:
         cluster = replace(start, brokers=brokers, cores=cores, nic_bytes_per_s=nic, place=place)
     except ConfigError as error:
@@ -105,7 +106,7 @@ def _gen_load(script: Script, command: Command) -> None:
     reader = Reader(command)
     reader.no_word()
     load = reader.fill(script.scenario.load)
-    reader.done()
+    reader.check_all_taken()
     if load.utilisation >= 1:
         script.warnings.append(f"WARNING: load is {load.utilisation:.0%} of all cores: no placement can carry it")
     if load.sigma > 3:
@@ -118,7 +119,7 @@ def _gen_load(script: Script, command: Command) -> None:
 def _shape(script: Script, command: Command) -> None:
     reader = Reader(command)
     shape = reader.fill(SHAPES[reader.word(SHAPES, "how load changes")]())
-    reader.done()
+    reader.check_all_taken()
     script.scenario = replace(script.scenario, shapes=(*script.scenario.shapes, shape))
 
 
@@ -126,14 +127,14 @@ def _reports(script: Script, command: Command) -> None:
     reader = Reader(command)
     reader.no_word()
     script.scenario = replace(script.scenario, reports=reader.fill(script.scenario.reports))
-    reader.done()
+    reader.check_all_taken()
 
 
 def _costs(script: Script, command: Command) -> None:
     reader = Reader(command)
     reader.no_word()
     script.scenario = replace(script.scenario, costs=reader.fill(script.scenario.costs))
-    reader.done()
+    reader.check_all_taken()
 
 
 def _set(script: Script, command: Command) -> None:
@@ -163,26 +164,26 @@ def _isolation(script: Script, command: Command) -> None:
         reader.take("secondary", names, ()),
         reader.take("min_available", whole, 1),
     )
-    reader.done()
+    reader.check_all_taken()
     _rule(script, command, "isolation", rule)
 
 
 def _failure_domain(script: Script, command: Command) -> None:
     reader = Reader(command)
     domain = FailureDomain(reader.any_word("names the domain"), reader.take("brokers", names, ()))
-    reader.done()
+    reader.check_all_taken()
     _rule(script, command, "failure_domains", domain)
 
 
 def _anti_affinity(script: Script, command: Command) -> None:
     reader = Reader(command)
     group = AntiAffinityGroup(reader.any_word("names the group"), reader.take("namespaces", names, ()))
-    reader.done()
+    reader.check_all_taken()
     _rule(script, command, "anti_affinity", group)
 
 
 def _rule(script: Script, command: Command, kind: str, rule: object) -> None:
-    """One more rule of placement; `kind` is its field of PlacementSettings."""
+    """Add a rule of placement; `kind` is its field in PlacementSettings."""
     rules = script.scenario.policy.placement
     more: dict[str, Any] = {kind: (*getattr(rules, kind), rule)}
     rules = replace(rules, **more)
@@ -207,8 +208,9 @@ def _fault(script: Script, command: Command) -> None:
         )
     except ConfigError as error:
         raise error if str(error).startswith(command.place) else command.error(str(error)) from None
-    reader.done()
+    reader.check_all_taken()
     script.scenario = replace(script.scenario, faults=(*script.scenario.faults, fault))
+    script.fault_commands.append(command)
 
 
 def _operator(script: Script, command: Command) -> None:
@@ -216,7 +218,7 @@ def _operator(script: Script, command: Command) -> None:
     reader = Reader(command)
     kind = reader.word(kinds, "what the operator does")
     at_ms = reader.take("at", duration_ms, 0)
-    arguments = {key: reader.take(key, value_of, None) for key in reader.left()}
+    arguments = {key: reader.take(key, value_of, None) for key in reader.remaining()}
     script.scenario = replace(script.scenario, orders=(*script.scenario.orders, Order(kind, at_ms, arguments)))
 
 
@@ -230,8 +232,13 @@ def _eval(script: Script, command: Command) -> str:
     duration = reader.take("duration", duration_ms, script.scenario.duration_ms)
     end = reader.take("end", duration_ms, min(script.scenario.end_ms, duration))
     seed = reader.take("seed", whole, 1)
-    reader.done()
+    reader.check_all_taken()
     script.scenario = replace(script.scenario, duration_ms=duration, end_ms=end)
+    for fault, at in zip(script.scenario.faults, script.fault_commands, strict=True):
+        try:
+            check_fault(fault, script.scenario)
+        except ConfigError as error:
+            raise at.error(str(error)) from None
 
     @cache
     def outcome_of(strategy: str) -> Outcome:
@@ -255,7 +262,7 @@ def _plot(script: Script, command: Command) -> str:
     reader.no_word()
     stat = reader.take("stat", plain, "max_best")
     width = reader.take("width", whole, 60)
-    reader.done()
+    reader.check_all_taken()
     if stat not in STATS:
         raise command.error(f"plot stat={stat}: one of {', '.join(STATS)}")
     if not script.outcomes:

@@ -1,4 +1,4 @@
-"""What operators do in a scenario: real commands to the real step, at a time. One that it rejects ends the run."""
+"""Operators' commands in a scenario: real commands for the real step, at given times. A rejection ends the run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from controller.domain.events import COMMAND_KINDS
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A command `kind` with its arguments, as `ballast` would send it."""
+    """A command with its arguments, as `ballast` would send it."""
 
     kind: str
     at_ms: int
@@ -23,7 +23,7 @@ class Order:
 
 
 def value_of(text: str) -> object:
-    """true, false, a whole number, a list in square brackets, or the text itself."""
+    """Parse true, false, a whole number or a list in square brackets; anything else stays a text."""
     if text in ("true", "false"):
         return text == "true"
     if text.startswith("[") and text.endswith("]"):

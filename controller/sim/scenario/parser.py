@@ -1,8 +1,8 @@
-"""The text of scenario files: lines to commands, and back with other results. Knows the form, not the meaning.
+"""Parses the text of scenario files into commands, and writes it with new results. Knows the form, not the meaning.
 
-A line is empty, a comment (`#`), or a command: a name, then words, then arguments `key=value` (an assertion's may also
-use <=, <, >=, > or ==). A line `----` after a command starts its printed result, which ends at the first empty line or
-at the end of the file.
+A line is empty, a comment (`#`) or a command: a name, words and arguments `key=value` (in assertions also with <=, <,
+>=, > or ==). A line `----` after a command starts its printed result, which ends at the first empty line or at the end
+of the file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command, where it stands, and the result it is expected to print (None: the file gives none)."""
+    """A command, its place, and its expected result (None if the file has none)."""
 
     place: str  # file:line
     name: str
@@ -39,12 +39,12 @@ class Command:
     result_lines: tuple[int, int] = field(default=(0, 0))  # [from, to) of the result with its ruler
 
     def error(self, text: str) -> ConfigError:
-        """What is wrong with this command."""
+        """An error in this command."""
         return ConfigError(f"{self.place}: {text}")
 
 
 def parse(text: str, name: str) -> list[Command]:
-    """The commands of a file; raises ConfigError with file and line for what is no command or argument."""
+    """The commands of a file. Raises ConfigError with file and line for anything malformed."""
     lines = text.splitlines()
     commands = []
     at = 0
@@ -62,7 +62,7 @@ def parse(text: str, name: str) -> list[Command]:
 
 
 def with_results(text: str, commands: Sequence[Command], results: Sequence[str | None]) -> str:
-    """The file with the results of these commands put in place of the old ones; None: the command prints nothing."""
+    """The text with new results of these commands; None for a command that prints nothing."""
     lines = text.splitlines()
     for command, result in reversed(list(zip(commands, results, strict=True))):
         first, last = command.result_lines
@@ -74,7 +74,7 @@ def with_results(text: str, commands: Sequence[Command], results: Sequence[str |
 
 
 def _result_end(lines: list[str], at: int) -> int:
-    """The line after the result that begins at `at`; `at` itself when none does."""
+    """The line after the result that begins at `at`; `at` itself if there is none."""
     if at >= len(lines) or lines[at].strip() != RULER:
         return at
     while at < len(lines) and lines[at].strip():
@@ -92,7 +92,7 @@ def _command(lines: list[str], at: int, end: int, name: str) -> Command:
     for part in rest:
         match = _ARGUMENT.match(part)
         if match is None:
-            words.append(part)  # before or after arguments: `fault broker=b3 crash at=10m` reads well
+            words.append(part)  # before or after arguments, as in `fault broker=b3 crash at=10m`
         elif match[1] in {argument.key for argument in arguments}:
             raise ConfigError(f"{place}: {match[1]} is given twice")
         elif not match[3]:
@@ -104,7 +104,7 @@ def _command(lines: list[str], at: int, end: int, name: str) -> Command:
 
 
 def _fields(line: str) -> Iterator[str]:
-    """Parts between blanks; a comment ends the line."""
+    """The parts of a line, separated by blanks; a comment ends the line."""
     for part in line.split():
         if part.startswith("#"):
             return

@@ -1,4 +1,4 @@
-"""What a run depends on, as values: cluster, load and its shapes, reports, costs, faults, settings and times."""
+"""The values that a run depends on: cluster, load and its shapes, reports, costs, faults, settings and times."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PLACES = ("spread", "random", "packed")
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
-    """The brokers of the start: b1, b2, …; `cores` and `nic_bytes_per_s` (each direction) in turn."""
+    """The initial brokers b1, b2, …, with `cores` and `nic_bytes_per_s` (each direction) in turn."""
 
     brokers: int = 12
     cores: tuple[float, ...] = (8.0,)
@@ -34,13 +34,13 @@ class ClusterSpec:
             raise ConfigError(f"place {self.place!r} is none of {', '.join(PLACES)}")
 
     def machine(self, number: int) -> tuple[float, float]:
-        """Cores and bytes/s of the number-th broker, from 0."""
+        """Cores and bytes/s of a broker, counted from 0."""
         return self.cores[number % len(self.cores)], self.nic_bytes_per_s[number % len(self.nic_bytes_per_s)]
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """All that a run depends on, but for the seed."""
+    """Everything that a run depends on except the seed."""
 
     cluster: ClusterSpec = field(default_factory=ClusterSpec)
     load: LoadSpec = field(default_factory=LoadSpec)
@@ -51,25 +51,29 @@ class Scenario:
     orders: tuple[Order, ...] = ()
     policy: PolicySettings = field(default_factory=PolicySettings)
     round_every_ms: int = 60_000
-    lag_limit_entries: int = (
-        ControlSettings().lag_limit_entries
-    )  # a broker further behind the journal is granted nothing
+    # a broker further behind the journal is granted nothing
+    lag_limit_entries: int = ControlSettings().lag_limit_entries
     duration_ms: int = 3_600_000
-    end_ms: int = 600_000  # how much of the run counts as its end
+    end_ms: int = 600_000  # the part of the run that counts as its end
 
 
 def check(scenario: Scenario) -> None:
-    """Raise ConfigError for times that do not fit each other, and for faults of brokers that never are there."""
+    """Raise ConfigError for times that do not fit together, and for faults of brokers that never exist."""
     tick = scenario.reports.every_ms
     if scenario.round_every_ms % tick or scenario.duration_ms % scenario.round_every_ms:
         raise ConfigError(
             f"rounds every {scenario.round_every_ms} ms in {scenario.duration_ms} ms with reports every {tick} ms: "
             "each must be a multiple of the next"
         )
+    for fault in scenario.faults:
+        check_fault(fault, scenario)
+
+
+def check_fault(fault: Fault, scenario: Scenario) -> None:
+    """Raise ConfigError for a fault of a broker that never exists, or a join of one that exists from the start."""
     known = {f"b{number + 1}" for number in range(scenario.cluster.brokers)}
     joining = {fault.broker for fault in scenario.faults if fault.kind == JOIN}
-    if known & joining:
+    if fault.kind == JOIN and fault.broker in known:
         raise ConfigError(f"{sorted(known & joining)} are there from the start and cannot join")
-    for fault in scenario.faults:
-        if fault.kind != RESTART and fault.broker not in known | joining:
-            raise ConfigError(f"fault {fault.kind} of {fault.broker!r}, which is none of {sorted(known | joining)}")
+    if fault.kind != RESTART and fault.broker not in known | joining:
+        raise ConfigError(f"fault {fault.kind} of {fault.broker!r}, which is none of {sorted(known | joining)}")

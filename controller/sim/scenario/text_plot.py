@@ -1,4 +1,4 @@
-"""A series of a run as five lines of text, for scenario files. Pictures are drawn elsewhere (ops/sim_plots.py)."""
+"""Plots a series of a run as five lines of text, for scenario files. `cli/sim_plots.py` draws PNGs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STATS: dict[str, Callable[[Outcome], Floats]] = {
 
 
 def text_plot(outcome: Outcome, stat: str, width: int = 60) -> str:
-    """The highest value of each of `width` equal parts of the run, over the time from left to right."""
+    """The highest value of each of `width` equal parts of the run, from left to right."""
     if not 10 <= width <= 200:
         raise ConfigError(f"width={width} of a plot: from 10 to 200")
     values = STATS[stat](outcome)

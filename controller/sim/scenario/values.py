@@ -1,4 +1,4 @@
-"""Arguments of scenario commands as typed values: durations, lists, settings by name. What is left over is an error."""
+"""Reads arguments of scenario commands as typed values: durations, lists, settings. Unknown arguments are errors."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def truth(text: str) -> bool:
 
 
 class Reader:
-    """Takes the arguments of one command; `done` complains about those that nobody took."""
+    """Takes the arguments of one command; `check_all_taken` refuses those that were not taken."""
 
     def __init__(self, command: Command) -> None:
         self.command = command
@@ -80,7 +80,7 @@ class Reader:
                 raise command.error(f"{argument.key}{argument.op}{argument.value}: only an assertion compares, write =")
 
     def take(self, key: str, read: Callable[[str], Any], default: Any) -> Any:
-        """The argument's value, or the default when it is not given."""
+        """The value of an argument, or the default."""
         self._known.append(key)
         argument = self._left.pop(key, None)
         if argument is None:
@@ -93,7 +93,7 @@ class Reader:
             raise self.command.error(f"{key}={argument.value}: {error}") from None
 
     def word(self, choices: Mapping[str, object], what: str) -> str:
-        """The command's only word."""
+        """The only word of the command, one of `choices`."""
         words = self.command.words
         if len(words) != 1 or words[0] not in choices:
             given = " ".join(words) or "nothing"
@@ -101,30 +101,30 @@ class Reader:
         return words[0]
 
     def any_word(self, what: str) -> str:
-        """The command's only word, whatever it is."""
+        """The only word of the command, whatever it is."""
         if len(self.command.words) != 1:
             raise self.command.error(f"{self.command.name} needs one word that {what}")
         return self.command.words[0]
 
     def no_word(self) -> None:
-        """The command has none."""
+        """Raise ConfigError if the command has a word."""
         if self.command.words:
             raise self.command.error(f"{self.command.name} takes no {self.command.words[0]!r}, only key=value")
 
-    def left(self) -> list[str]:
-        """The arguments that nobody took yet, for commands that pass them on."""
+    def remaining(self) -> list[str]:
+        """The arguments that were not taken yet, for commands that pass them on."""
         return list(self._left)
 
-    def done(self) -> None:
-        """Raise ConfigError for the first argument that is left."""
+    def check_all_taken(self) -> None:
+        """Raise ConfigError for the first argument that was not taken."""
         for key in self._left:
             known = ", ".join(self._known) or "none"
             raise self.command.error(f"unknown argument {key!r} of {self.command.name}; there are {known}")
 
     def fill(self, start: Any, renamed: Mapping[str, str] | None = None) -> Any:
-        """A copy of a flat settings value with the fields that are given; `*_ms` fields are named without it.
+        """A copy of `start` with the given fields; arguments are named like fields, without a suffix `_ms`.
 
-        `renamed`: argument's name -> field's. Raises ConfigError for values that the type refuses.
+        `renamed`: name of the argument -> name of the field. Raises ConfigError for values that the type refuses.
         """
         hints = typing.get_type_hints(type(start))
         given = {}
@@ -139,7 +139,7 @@ class Reader:
 
 
 def reader_of(kind: Any) -> Callable[[str], Any]:
-    """How a value of this type is read."""
+    """The function that reads a value of this type."""
     simple = {bool: truth, int: whole, float: number, str: plain}
     if kind in simple:
         return simple[kind]
@@ -155,8 +155,10 @@ def reader_of(kind: Any) -> Callable[[str], Any]:
 
 
 def set_policy(policy: PolicySettings, key: str, text: str) -> PolicySettings:
-    """The policy settings with one changed: `strategy`, `shed.overloaded_threshold`, or a part's field alone when no
-    other part has one of that name. Raises ConfigError."""
+    """Change one policy setting: `strategy`, `shed.overloaded_threshold`, or just a field whose name is unique.
+
+    Raises ConfigError.
+    """
     if key in {"grace_period", "shed.grace_period"}:
         return replace(policy, shed=replace(policy.shed, grace_period_ms=duration_ms(text)))
     own = typing.get_type_hints(PolicySettings)
@@ -174,7 +176,7 @@ def set_policy(policy: PolicySettings, key: str, text: str) -> PolicySettings:
 
 
 def _nearest(name: str, parts: Mapping[str, Any]) -> str:
-    """That there is no such setting, and the one that may be meant."""
+    """The text that there is no such setting, with the one that may be meant."""
     places = {field.name: f"{part}.{field.name}" for part, values in parts.items() for field in fields(values)}
     near = difflib.get_close_matches(name, places, n=1)
     return "is no setting of a policy" + (f"; the nearest is {places[near[0]]}" if near else "")
