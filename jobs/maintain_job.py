@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from controller.config.arguments import add_settings_arguments
 from controller.config.load import load_settings
 from controller.config.places import check_old_place
-from controller.config.retention import kept_ms
+from controller.config.retention import retention_ms
 from controller.config.settings import Settings
 from controller.domain.errors import ConfigError
 from controller.ledger.maintenance import BULK, Engine, Tended, maintain
@@ -52,7 +52,7 @@ def maintain_all(tables: TableRoot, engine: Engine, settings: Settings, names: S
     done: list[Tended | None] = []
     for name in names:
         try:
-            found = maintain(tables, engine, kept_ms(settings), wall_ms(), name)
+            found = maintain(tables, engine, retention_ms(settings), wall_ms(), name)
         except Exception as error:  # of Spark, delta-rs or the storage: the other tables still need maintenance
             log.error("%s: %s: %s", name, type(error).__name__, str(error).splitlines()[0])
             done.append(None)

@@ -1,9 +1,9 @@
-"""Rules between keys. Each raises ConfigError in one line that names the keys, their values and the way out."""
+"""Rules between keys. Each raises ConfigError with one line that names the keys, their values and what to change."""
 
 from __future__ import annotations
 
 from controller.bus.security import check_client_settings
-from controller.config.layers import shown
+from controller.config.layers import format_value
 from controller.config.policy_values import placement_settings
 from controller.config.settings import DEFINITIONS, Settings
 from controller.domain.errors import ConfigError
@@ -16,16 +16,16 @@ DEADLINES = tuple(f"control.{name}_deadline_ms" for name in ("assign", "accept",
 
 
 def check_all(settings: Settings) -> None:
-    """Every rule that needs nothing but the settings."""
+    """Check every rule that only depends on the settings."""
     between_two = (_whole_panes, _poll, _heartbeat, _report_age, _retention, _bundles)
     for rule in (*between_two, _strategies, _providers, _weights, _client, _placement):
         rule(settings)
 
 
 def check_lease(settings: Settings, kafka_session_timeout_ms: int, single_node: bool) -> None:
-    """A lease must outlast Kafka's own session timeout by 3 s, or a lost Kafka broker ends every lease at once.
+    """Check that a lease outlasts Kafka's session timeout by 3 s; otherwise a lost Kafka broker ends every lease.
 
-    A single node is excepted: with it everything stands still anyway. Called at start with what Kafka tells.
+    A single node is exempt, as everything stops without it. Called at start with Kafka's values.
     """
     least_ms = kafka_session_timeout_ms + LEASE_ABOVE_KAFKA_SESSION_MS
     if not single_node and settings.control.lease_ms <= least_ms:
@@ -36,7 +36,7 @@ def check_lease(settings: Settings, kafka_session_timeout_ms: int, single_node: 
 
 
 def _refuse(settings: Settings, path: str, against: str, allowed: str) -> None:
-    value, other = shown(settings.value(path)), shown(settings.value(against))
+    value, other = format_value(settings.value(path)), format_value(settings.value(against))
     raise ConfigError(
         f"{path} = {value} ({settings.origin(path)}) does not fit {against} = {other} ({settings.origin(against)}): "
         f"give {allowed}"
@@ -90,13 +90,13 @@ def _strategies(settings: Settings) -> None:
     rounds = settings.rounds
     if rounds.strategy in rounds.challengers or len(set(rounds.challengers)) < len(rounds.challengers):
         _refuse(settings, "rounds.challengers", "rounds.strategy", "each strategy once")
-    _strategy_known(settings, "rounds.strategy", (rounds.strategy,))
-    _strategy_known(settings, "rounds.challengers", rounds.challengers)
+    _check_strategies(settings, "rounds.strategy", (rounds.strategy,))
+    _check_strategies(settings, "rounds.challengers", rounds.challengers)
 
 
-def _strategy_known(settings: Settings, path: str, names: tuple[str, ...]) -> None:
+def _check_strategies(settings: Settings, path: str, names: tuple[str, ...]) -> None:
     if set(names) <= {DEFINITIONS["rounds.strategy"].default}:
-        return  # the command line starts without numpy
+        return  # so that the command line need not import numpy
     from controller.policy.strategies import get
 
     for name in names:
@@ -110,13 +110,13 @@ def _providers(settings: Settings) -> None:
     path = "weighted.load_awareness_providers"
     names = settings.value(path)
     if not names:
-        return  # the command line starts without numpy
+        return  # so that the command line need not import numpy
     from controller.policy.strategies.weighted.figures import providers_of
 
     try:
         providers_of(names)
     except ConfigError as error:
-        raise ConfigError(f"{path} = {shown(names)} ({settings.origin(path)}) is not allowed: {error}") from None
+        raise ConfigError(f"{path} = {format_value(names)} ({settings.origin(path)}) is not allowed: {error}") from None
 
 
 def _weights(settings: Settings) -> None:

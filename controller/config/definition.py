@@ -1,7 +1,7 @@
-"""What a configuration key is: declared once, in its section's model, with `key(...)`.
+"""Configuration keys: each is declared once, in the model of its section, with `key(...)`.
 
-From that one declaration come validation, the error line, Pulsar's names, `conf/ballast.yaml` and
-`docs/configuration.md`. A `Definition` is the declaration read back.
+Validation, error messages, Pulsar's names, `conf/ballast.yaml` and `docs/configuration.md` all derive from that
+declaration. A `Definition` gives access to it.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ DESIGN = "design"
 
 
 class Section(BaseModel):
-    """A section of the configuration file. Strict: `"10"` is no number and `true` no 1."""
+    """A section of the configuration file. It is strict: `"10"` is not a number and `true` is not 1."""
 
     model_config = STRICT
 
 
 @dataclass(frozen=True, slots=True)
 class PulsarName:
-    """A name Pulsar gives the same setting. Its value times `factor` is ours; `unit` is Pulsar's if another."""
+    """Pulsar's name of a setting. Pulsar's value times `factor` is ours; `unit`: Pulsar's unit if it differs."""
 
     name: str
     factor: int = 1
     unit: str = ""
-    misspelling_of: str = ""  # Pulsar's rule: read only while the well-spelt one is exactly 1.0
+    misspelling_of: str = ""  # Pulsar's rule: only read while the correctly spelt name is exactly 1.0
 
 
 def key(
@@ -53,10 +53,10 @@ def key(
     is_path: bool = False,
     path_entries: tuple[str, ...] = (),
 ) -> Any:
-    """Declare a key: default, one documentation line, where the default comes from, unit, closed range, Pulsar's names.
+    """Declare a key: default, a line of documentation, source of the default, unit, closed range, Pulsar's names.
 
-    `allowed` says in words what `pattern` or a custom type accepts; ranges and choices put themselves into words.
-    `is_path`: a place on the disk or an address (`controller.config.places`); `path_entries`: what is one in a mapping.
+    `allowed`: a description of what `pattern` or a custom type accepts; ranges and choices need none. `is_path`: the
+    value is a path or an address (`controller.config.places`); `path_entries`: keys of a mapping whose values are.
     """
     extra: dict[str, Any] = {"unit": unit, "source": source, "lo": lo, "hi": hi, "allowed": allowed, "pulsar": pulsar}
     extra |= {"is_path": is_path, "path_entries": path_entries}
@@ -65,7 +65,7 @@ def key(
 
 @dataclass(frozen=True)
 class Definition:
-    """One key, read back from its section's model."""
+    """One key, read from the model of its section."""
 
     section: str
     name: str
@@ -84,12 +84,12 @@ class Definition:
 
     @property
     def default(self) -> Any:
-        """The value when no layer names the key."""
+        """The value if no layer sets the key."""
         return self.field.default
 
     @property
     def doc(self) -> str:
-        """One line on what it does."""
+        """What the key does, in one line."""
         return self.field.description or ""
 
     @property
@@ -104,22 +104,22 @@ class Definition:
 
     @property
     def pulsar(self) -> tuple[PulsarName, ...]:
-        """Pulsar's names for it."""
+        """Pulsar's names of the key."""
         return tuple(self._extra["pulsar"])
 
     @property
     def is_path(self) -> bool:
-        """Whether it is a place on the disk or an address."""
+        """Whether the value is a path or an address."""
         return bool(self._extra["is_path"])
 
     @property
     def path_entries(self) -> tuple[str, ...]:
-        """Names in its mapping that are places on the disk."""
+        """Keys of its mapping whose values are paths."""
         return tuple(self._extra["path_entries"])
 
     @cached_property
     def optional(self) -> bool:
-        """Whether it may be left empty."""
+        """Whether the value may be empty."""
         return type(None) in _members(self.field.annotation)
 
     @cached_property
@@ -130,7 +130,7 @@ class Definition:
 
     @property
     def is_mapping(self) -> bool:
-        """Whether it is passed through as names and values (layers add to it instead of replacing it)."""
+        """Whether the value is a mapping, which layers extend instead of replacing it."""
         return get_origin(self.base) is dict
 
     @cached_property
@@ -139,7 +139,7 @@ class Definition:
         return TypeAdapter(annotated, config=ConfigDict(strict=True, allow_inf_nan=False))
 
     def validate(self, value: object) -> Any:
-        """The value as the model will hold it; raises pydantic's ValidationError."""
+        """The value in the type of the model. Raises pydantic's ValidationError."""
         if value == "" and self.optional:
             value = None
         if value is None and self.is_mapping:
@@ -147,13 +147,13 @@ class Definition:
         return self._adapter.validate_python(value)
 
     def from_text(self, text: str) -> object:
-        """A value from the environment or the command line: text stays text where text is wanted, else it is YAML."""
+        """Parse a value from the environment or the command line: as YAML, unless the key takes text."""
         if self.base is str or get_origin(self.base) is Literal:
             return text
         return yaml_value(text)
 
-    def allowed(self, factor: int = 1, unit: str = "") -> str:
-        """What the key accepts, in words; in Pulsar's unit when a factor is given."""
+    def describe_allowed(self, factor: int = 1, unit: str = "") -> str:
+        """What the key accepts, in words; with a factor, in Pulsar's unit."""
         words, unit = str(self._extra["allowed"]), unit or self.unit
         if not words:
             words = self._type_in_words(factor) + (f" ({unit})" if unit else "")
@@ -174,7 +174,7 @@ class Definition:
 
 
 def yaml_value(text: str) -> object:
-    """The YAML value of one line of text, or the text itself where that is no YAML."""
+    """The YAML value of a line of text; the text itself if it is no YAML."""
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError:

@@ -1,8 +1,8 @@
-"""One layer of the configuration: what a file, the environment or the command line says, in our keys and units.
+"""One layer of the configuration: the values of a file, the environment or the command line, in our keys and units.
 
-Within a layer nothing may be said twice in different words: `rounds.round_interval_s` and Pulsar's
-`loadBalancerSheddingIntervalMinutes` with different values are refused, naming both. A later layer may override an
-earlier one under any name. Every complaint is one line: key, value, where, what is allowed.
+Within a layer, two names of a setting must not have different values: `rounds.round_interval_s` and Pulsar's
+`loadBalancerSheddingIntervalMinutes` are refused then, naming both. A later layer may override an earlier one under any
+name. Every error is one line: key, value, place, what is allowed.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from pydantic import ValidationError
 
 from controller.config.definition import Definition, PulsarName, yaml_value
 from controller.config.pulsar_names import PULSAR_NAMES, to_our_unit, with_spelling_rule
-from controller.config.settings import DEFINITIONS, HIDDEN, Settings, is_secret, tells_secret
+from controller.config.settings import DEFINITIONS, HIDDEN, Settings, is_secret, reveals_secret
 from controller.domain.errors import ConfigError, without_login
 
 PULSAR_SECTION = "pulsar"
-CLIENT = "kafka.client"  # where secrets are
+CLIENT = "kafka.client"  # the mapping that holds secrets
 SECTIONS = tuple(Settings.model_fields)
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A value as a layer gives it: `spelled` and `raw` as written, `value` in our type and unit."""
+    """A value of a layer: `spelled` and `raw` as written, `value` in our type and unit."""
 
     path: str
     value: Any
@@ -36,7 +36,7 @@ class Given:
     origin: str
 
     def __str__(self) -> str:
-        return f"{self.spelled} = {shown(self.raw, self.spelled)}"
+        return f"{self.spelled} = {format_value(self.raw, self.spelled)}"
 
 
 Layer = dict[str, Given]
@@ -50,7 +50,9 @@ def layer_of_tree(tree: Mapping[Any, object], origin: str) -> Layer:
             if inner is None:  # a section with all its keys commented out
                 continue
             if not isinstance(inner, Mapping):
-                raise ConfigError(f"{top} = {shown(inner)} in {origin} is a section: give its keys below it, indented")
+                raise ConfigError(
+                    f"{top} = {format_value(inner)} in {origin} is a section: give its keys below it, indented"
+                )
             flat += [(f"{top}.{name}", value, origin) for name, value in inner.items()]
         else:
             flat.append((str(top), inner, origin))
@@ -58,13 +60,13 @@ def layer_of_tree(tree: Mapping[Any, object], origin: str) -> Layer:
 
 
 def default_paths() -> Layer:
-    """The layer of the defaults, so far as they are places: those are to be found like others."""
+    """The layer of those defaults that are paths, which must be resolved like others."""
     paths = [(path, d.default) for path, d in DEFINITIONS.items() if d.is_path]
     return {path: Given(path, default, path, default, "default") for path, default in paths}
 
 
 def layer_of_names(named: Iterable[tuple[str, object, str]]) -> Layer:
-    """The layer of (name, value, origin) triples; a name is `section.key`, Pulsar's, or `pulsar.` and Pulsar's."""
+    """The layer of (name, value, origin) triples; names are `section.key`, Pulsar's name, or `pulsar.<that name>`."""
     ours: list[Given] = []
     pulsar: dict[str, tuple[str, object, str]] = {}
     for spelled, raw, origin in named:
@@ -74,10 +76,10 @@ def layer_of_names(named: Iterable[tuple[str, object, str]]) -> Layer:
             pulsar[bare] = (spelled, raw, origin)
         elif spelled in DEFINITIONS:
             definition = DEFINITIONS[spelled]
-            ours.append(Given(spelled, validated(definition, raw, spelled, origin), spelled, raw, origin))
+            ours.append(Given(spelled, validate_value(definition, raw, spelled, origin), spelled, raw, origin))
         else:
-            raise ConfigError(unknown(spelled, raw, origin))
-    return _merged(ours + _from_pulsar(pulsar))
+            raise ConfigError(unknown_key_text(spelled, raw, origin))
+    return _merge(ours + _from_pulsar(pulsar))
 
 
 def _agree(first: tuple[str, object, str] | None, second: tuple[str, object, str]) -> None:
@@ -89,12 +91,12 @@ def _from_pulsar(said: Mapping[str, tuple[str, object, str]]) -> list[Given]:
     checked = {}
     for name, (spelled, raw, origin) in said.items():
         alias, definition = PULSAR_NAMES[name]
-        checked[name] = validated(definition, to_our_unit(alias, raw), spelled, origin, alias, raw)
+        checked[name] = validate_value(definition, to_our_unit(alias, raw), spelled, origin, alias, raw)
     kept = with_spelling_rule(checked)
     return [Given(PULSAR_NAMES[name][1].path, value, *said[name]) for name, value in kept.items()]
 
 
-def _merged(given: Iterable[Given]) -> Layer:
+def _merge(given: Iterable[Given]) -> Layer:
     layer: Layer = {}
     for one in given:
         other = layer.get(one.path)
@@ -104,7 +106,7 @@ def _merged(given: Iterable[Given]) -> Layer:
     return layer
 
 
-def validated(
+def validate_value(
     definition: Definition,
     value: object,
     spelled: str,
@@ -112,38 +114,38 @@ def validated(
     alias: PulsarName | None = None,
     raw: object = None,
 ) -> Any:
-    """The value in the key's type, or ConfigError saying what is allowed under the name that was used."""
+    """The value in the type of the key. Raises ConfigError, which says what is allowed under the name that was used."""
     try:
         return definition.validate(value)
     except ValidationError as error:
         if spelled == CLIENT and isinstance(value, Mapping):
             raise ConfigError(_wrong_entry(error, value, origin)) from None
-        allowed = definition.allowed(alias.factor, alias.unit) if alias else definition.allowed()
+        allowed = definition.describe_allowed(alias.factor, alias.unit) if alias else definition.describe_allowed()
         written = value if alias is None else raw
         also = f"; in Ballast's words {definition.path}" if alias else ""
-        message = f"{spelled} = {shown(written, spelled)} in {origin} is not allowed: give {allowed}{also}"
+        message = f"{spelled} = {format_value(written, spelled)} in {origin} is not allowed: give {allowed}{also}"
         raise ConfigError(message) from None
 
 
 def _wrong_entry(error: ValidationError, entries: Mapping[Any, object], origin: str) -> str:
-    """The line for a setting of the Kafka clients that is no value; whatever it is may be secret."""
+    """The error for a setting of the Kafka clients that is no value. Whatever it is may be secret."""
     given = error.errors(include_input=False, include_url=False)[0]["loc"][0]
-    name = re.split(r"[=:\s]", str(given), maxsplit=1)[0]  # `password=x` for a name: x is not to be shown
+    name = re.split(r"[=:\s]", str(given), maxsplit=1)[0]  # for a name like `password=x`, x must not be shown
     value = entries.get(given)
     got = {dict: "a mapping", list: "a list", type(None): "nothing"}.get(type(value), "neither")
     advice = "; put passwords in quotes" if value is not None and is_secret(name) else ""
     return f"{CLIENT}.{name} in {origin} is not allowed: expected text, a number or true or false, got {got}{advice}"
 
 
-def unknown(spelled: str, raw: object, origin: str) -> str:
-    """The line for a key that nobody knows, with the nearest one that is known."""
+def unknown_key_text(spelled: str, raw: object, origin: str) -> str:
+    """The error for an unknown key, with the nearest known one."""
     near = nearest(spelled)
     advice = f"the nearest known key is {near}" if near else "docs/configuration.md lists all keys"
-    return f"unknown key {spelled} = {shown(raw, spelled)} in {origin}; {advice}"
+    return f"unknown key {spelled} = {format_value(raw, spelled)} in {origin}; {advice}"
 
 
 def nearest(spelled: str) -> str | None:
-    """The known key that a mistyped one most likely means: by full path, by bare name, by Pulsar's name."""
+    """The known key that is closest to a mistyped one: by full path, by bare name, by Pulsar's name."""
     names = {path.lower(): path for path in (*DEFINITIONS, *SECTIONS, *PULSAR_NAMES)}
     found = difflib.get_close_matches(spelled.lower(), names, n=1, cutoff=0.75)
     if not found:  # the right key in the wrong section, or in none
@@ -152,12 +154,12 @@ def nearest(spelled: str) -> str | None:
     return names[found[0]] if found else None
 
 
-def shown(value: object, name: str = "") -> str:
-    """A value in one short line, as YAML would have it; what is or may be secret is hidden."""
+def format_value(value: object, name: str = "") -> str:
+    """A value on one short line, in YAML's form; values that may be secret are hidden."""
     of_clients = name == CLIENT
     if is_secret(name) or (of_clients and not isinstance(value, Mapping)):
         return HIDDEN
-    if isinstance(value, Mapping):  # below a mistyped name there may be anything
+    if isinstance(value, Mapping):  # a mistyped name may contain anything
         value = {inner: HIDDEN if of_clients or is_secret(str(inner)) else one for inner, one in value.items()}
     if value is None or isinstance(value, bool):
         text = "empty" if value is None else str(value).lower()
@@ -168,7 +170,7 @@ def shown(value: object, name: str = "") -> str:
     else:
         text = str(value)
     text = without_login(" ".join(text.split()))
-    if tells_secret(text):
+    if reveals_secret(text):
         return HIDDEN
     return text if len(text) <= 80 else text[:77] + "..."
 

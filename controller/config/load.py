@@ -1,7 +1,6 @@
-"""`load_settings`: defaults < profile < file < environment < overrides.
+"""`load_settings` merges the layers of the configuration: defaults < profile < file < environment < overrides.
 
-Raises ConfigError, one line, for whatever cannot be understood in any layer, also where a later layer would have
-hidden it.
+Raises ConfigError, in one line, for any error in any layer, even if a later layer overrides the value.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from controller.config.checks import check_all
-from controller.config.layers import Layer, default_paths, layer_of_tree, shown
-from controller.config.places import placed
+from controller.config.layers import Layer, default_paths, format_value, layer_of_tree
+from controller.config.places import resolve_paths
 from controller.config.settings import DEFINITIONS, Settings
 from controller.config.sources import ENV_CONF, ENV_PROFILE, layer_of_environment, layer_of_overrides, read_yaml
 from controller.domain.errors import ConfigError
@@ -29,10 +28,10 @@ def load_settings(
     overrides: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
 ) -> Settings:
-    """The effective settings. `env`: the process's environment unless given.
+    """The effective settings. `env`: by default the environment of the process.
 
-    The operator's file is `path`, else what BALLAST_CONF names, else none. The profile is the argument, else
-    BALLAST_PROFILE, else the file's `profile:`, else `local`.
+    The operator's file is `path`, else that in BALLAST_CONF, else none. The profile is the argument, else
+    BALLAST_PROFILE, else `profile:` in the file, else `local`.
     """
     env = os.environ if env is None else env
     by = ""
@@ -52,38 +51,38 @@ def load_settings(
         (layer_of_overrides(overrides), None),
     ]
     values, origins, written = _effective(layers)
-    settings = Settings.made_of(values, origins, str(name), written, path, by)
+    settings = Settings.from_values(values, origins, str(name), written, path, by)
     use_installed_strategies()  # the configuration may name them
     check_all(settings)
     return settings
 
 
 def _profile_file(name: object, folders: Sequence[Path]) -> Path:
-    """A `profiles` folder beside the operator's file comes first, then the shipped one."""
+    """The file of a profile, first from a folder `profiles` beside the operator's file, then from the shipped one."""
     available = {file.stem: file for folder in reversed(folders) for file in sorted(folder.glob("*.yaml"))}
     if not available:
         raise ConfigError(f"no profiles in {folders[-1]}: set BALLAST_HOME to the folder that has conf/profiles")
     if not isinstance(name, str) or name not in available:
-        raise ConfigError(f"profile = {shown(name)} is not allowed: give one of {', '.join(sorted(available))}")
+        raise ConfigError(f"profile = {format_value(name)} is not allowed: give one of {', '.join(sorted(available))}")
     return available[name]
 
 
 def _profile_tree(file: Path) -> dict[Any, object]:
     tree = read_yaml(file)
     if "profile" in tree:
-        raise ConfigError(f"profile = {shown(tree['profile'])} in {file}: a profile cannot name another")
+        raise ConfigError(f"profile = {format_value(tree['profile'])} in {file}: a profile cannot name another")
     return tree
 
 
 def _effective(layers: Sequence[tuple[Layer, Path | None]]) -> tuple[dict[str, Any], dict[str, str], dict[str, str]]:
-    """Values, origins, and relative paths as they were written. Each layer comes with the folder of its paths."""
+    """Values, origins, and relative paths as written. Each layer comes with the folder of its relative paths."""
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     written: dict[str, str] = {}
     for layer, folder in layers:
         for path, given in layer.items():
             definition = DEFINITIONS[path]
-            value = placed(path, given.value, given.origin, folder)
+            value = resolve_paths(path, given.value, given.origin, folder)
             values[path] = {**values.get(path, {}), **value} if definition.is_mapping else value
             origins[path] = given.origin
             written.pop(path, None)

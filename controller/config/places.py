@@ -1,8 +1,8 @@
-"""Where paths lead: never does what one means depend on the folder where one stands.
+"""Resolves paths in the configuration, independently of the working directory.
 
-A relative path in a file belongs to that file's folder; a default's, and a shipped profile's, to `home()`. In the
-environment and in `--set`, which belong to no place, a relative path is refused. Up to 0.1.0 all of them belonged to
-the working directory: `check_old_place` keeps who has tables there from starting beside them.
+A relative path in a file is relative to the folder of the file; those of defaults and shipped profiles are relative to
+`home()`. The environment and `--set` have no folder, so relative paths are refused there. Up to 0.1.0 all paths were
+relative to the working directory: `check_old_place` refuses to start a second journal if tables are still there.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from controller.domain.errors import ConfigError
 from controller.process.paths import absolute, located
 
 
-def placed(path: str, value: Any, origin: str, folder: Path | None) -> Any:
-    """A key's value with its paths absolute: below `folder`, or refused where there is none."""
+def resolve_paths(path: str, value: Any, origin: str, folder: Path | None) -> Any:
+    """The value of a key with absolute paths, resolved against `folder`; without one, relative paths are refused."""
 
     def place(name: str, text: str) -> str:
         return located(text, folder) if folder is not None else absolute(text, f"{origin}: {name}")
@@ -36,9 +36,11 @@ def _is_place(definition: Definition, name: str, value: object) -> bool:
 
 
 def check_old_place(settings: Settings) -> None:
-    """Raises ConfigError where tables lie in the working directory, which counted up to 0.1.0, and none where they
-    belong now: a start would begin a second journal beside the living one."""
-    written = settings.written("tables.root")
+    """Raise ConfigError if there are tables where 0.1.0 looked, in the working directory, and none in the new place.
+
+    A start would begin a second journal beside the existing one.
+    """
+    written = settings.written_path("tables.root")
     if written is None:
         return
     before, now = Path.cwd() / written, Path(settings.tables.root)

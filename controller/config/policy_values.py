@@ -1,4 +1,4 @@
-"""The edge between configuration and code: percent to fractions, minutes to ms, MiB to bytes.
+"""Converts configuration values for the code: percent to fractions, minutes to ms, MiB to bytes.
 
 Step and policies get plain dataclasses (`controller.domain.settings.policy`) and never import pydantic.
 """
@@ -35,7 +35,7 @@ _NO_LIMIT = 2**31 - 1  # Pulsar's limits cannot be empty
 
 
 def resource_weights(settings: Settings) -> ResourceWeights:
-    """Weights of the score."""
+    """The weights of resources in the score."""
     s = settings.shedding
     return ResourceWeights(
         cpu=s.cpu_weight,
@@ -48,13 +48,13 @@ def resource_weights(settings: Settings) -> ResourceWeights:
 
 
 def broker_caps(settings: Settings) -> BrokerCaps:
-    """Caps on what a broker holds."""
+    """The caps on what a broker holds."""
     b = settings.broker
     return BrokerCaps(b.max_topics, b.max_memory, b.max_net_usage, b.max_bundles)
 
 
 def placement_settings(settings: Settings) -> PlacementSettings:
-    """Where bundles may be at all."""
+    """The hard rules of placement."""
     p = settings.placement
     domains = p.failure_domains if p.failure_domains_enabled else {}
     return PlacementSettings(
@@ -133,7 +133,7 @@ def weighted_settings(settings: Settings) -> WeightedSettings:
 
 
 def pulsar_knobs(settings: Settings) -> PulsarKnobs:
-    """What Pulsar's strategies are told: every key with a name of Pulsar's, in Pulsar's unit.
+    """The settings of Pulsar's strategies: every key with a Pulsar name, in Pulsar's unit.
 
     A key that nobody has set is Pulsar's default there, also where ours is another (bundles of a report).
     """
@@ -150,7 +150,7 @@ def pulsar_knobs(settings: Settings) -> PulsarKnobs:
 
 
 def policy_settings(settings: Settings) -> PolicySettings:
-    """All that a round is told."""
+    """All settings of a round."""
     return PolicySettings(
         strategy=settings.rounds.strategy,
         challengers=settings.rounds.challengers,
@@ -168,7 +168,7 @@ def policy_settings(settings: Settings) -> PolicySettings:
 
 
 def control_settings(settings: Settings) -> ControlSettings:
-    """All that the control step is told."""
+    """All settings of the control step."""
     c, g, r = settings.control, settings.guard, settings.rounds
     return ControlSettings(
         lease_ms=c.lease_ms,

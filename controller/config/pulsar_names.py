@@ -1,7 +1,7 @@
-"""Pulsar's names for our keys, and Pulsar's units turned into ours.
+"""Pulsar's names of our keys, and the conversion of units.
 
-The names are declared with the keys; here they are found. A value keeps Pulsar's unit (MB there is MiB, minutes stay
-minutes) and is multiplied by the declared factor.
+The names are declared with the keys. A value under Pulsar's name has Pulsar's unit (its MB are MiB) and is multiplied
+by the declared factor.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PULSAR_NAMES: dict[str, tuple[PulsarName, Definition]] = {
 
 
 def to_our_unit(alias: PulsarName, value: object) -> object:
-    """The value in our unit; what is no number is left for validation to refuse."""
+    """The value in our unit. Anything but a number is left to validation."""
     if alias.factor == 1 or isinstance(value, bool) or not isinstance(value, (int, float)):
         return value
     ours = value * alias.factor
@@ -25,8 +25,8 @@ def to_our_unit(alias: PulsarName, value: object) -> object:
 def with_spelling_rule(given: dict[str, object]) -> dict[str, object]:
     """Apply Pulsar's rule for its two misspelt weights to the Pulsar names of one layer.
 
-    The well-spelt weight is read unless it is exactly 1.0; only then the misspelt one is. So a stale misspelt value
-    cannot be overridden by 1.0, there as here.
+    The misspelt weight is only read if the correctly spelt one is exactly 1.0. So, as in Pulsar, a stale misspelt value
+    cannot be overridden by 1.0.
     """
     result = dict(given)
     for alias, _ in PULSAR_NAMES.values():

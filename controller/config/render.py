@@ -1,8 +1,8 @@
-"""`conf/ballast.yaml` and `docs/configuration.md`, written from the declarations of the keys.
+"""Writes `conf/ballast.yaml` and `docs/configuration.md` from the declarations of the keys.
 
 Run `python -m controller.config.render` after changing a key; a test fails while a file is out of date. In the YAML
-every key is commented out at its default: a copied file overrides nothing until a line is uncommented, so it never
-masks a profile.
+file, every key is commented out at its default: a copy overrides nothing until a line is uncommented, so it never masks
+a profile.
 """
 
 from __future__ import annotations
@@ -112,7 +112,14 @@ def page_text() -> str:
         for d in keys:
             pulsar = "<br>".join(f"`{alias.name}`{f' ({alias.unit})' if alias.unit else ''}" for alias in d.pulsar)
             default = _yaml_value(d.default)
-            cells = (f"`{d.name}`", f"`{default}`" if default else "empty", d.allowed(), pulsar, d.doc, d.source)
+            cells = (
+                f"`{d.name}`",
+                f"`{default}`" if default else "empty",
+                d.describe_allowed(),
+                pulsar,
+                d.doc,
+                d.source,
+            )
             lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
         lines.append("")
     return "\n".join(lines)
@@ -133,7 +140,7 @@ def _facts(definition: Definition) -> str:
     names = ", ".join(alias.name + (f" ({alias.unit})" if alias.unit else "") for alias in definition.pulsar)
     pulsar = f"Pulsar: {names}; " if names else ""
     default = _yaml_value(definition.default) or "empty"
-    allowed = definition.allowed().replace(f" ({definition.unit})", "")
+    allowed = definition.describe_allowed().replace(f" ({definition.unit})", "")
     return f"{unit}default: {default}; allowed: {allowed}; {pulsar}source: {definition.source}"
 
 

@@ -1,4 +1,4 @@
-"""The configuration's section `retention` as ms, by the keys that the tables' definitions name (`kept_as`)."""
+"""The section `retention` of the configuration in ms, by the keys that table definitions refer to (`kept_as`)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from controller.config.settings import Settings
 DAY_MS = 86_400_000
 
 
-def kept_ms(settings: Settings) -> dict[str, int]:
-    """How long rows are kept, ms, by retention key (`loads_days`)."""
+def retention_ms(settings: Settings) -> dict[str, int]:
+    """How long rows are kept, in ms, by retention key (such as `loads_days`)."""
     retention = settings.retention
     days = {
         "loads_days": retention.loads_days,

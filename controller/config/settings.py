@@ -1,7 +1,7 @@
-"""`Settings`: every effective value of a process, frozen, with the origin of each.
+"""`Settings`: all effective values of a process, frozen, each with its origin.
 
-Made by `controller.config.load.load_settings`; `Settings()` is the defaults. Picklable, so that the round worker gets
-the very same values. Secrets never leave it by `dump` or `version`.
+`controller.config.load.load_settings` creates them; `Settings()` has the defaults. They are picklable, so that the
+round worker gets the same values. `dump` and `version` never reveal secrets.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from controller.domain.errors import without_login
 
 HIDDEN = "***"
 _SECRET = re.compile(r"passw|pasw|pwd|secret|jaas|token|credential|(private|access)[._-]?key", re.IGNORECASE)
-_TOLD = re.compile(rf"({_SECRET.pattern})[^\s=:]*\s*[=:](?!\s*.?{re.escape(HIDDEN)}(?![\w*]))", re.IGNORECASE)
+_REVEALED = re.compile(rf"({_SECRET.pattern})[^\s=:]*\s*[=:](?!\s*.?{re.escape(HIDDEN)}(?![\w*]))", re.IGNORECASE)
 
 
 class Settings(BaseModel):
@@ -68,7 +68,7 @@ class Settings(BaseModel):
     _file_by: str = PrivateAttr("")
 
     @classmethod
-    def made_of(
+    def from_values(
         cls,
         values: Mapping[str, Any],
         origins: Mapping[str, str],
@@ -77,9 +77,9 @@ class Settings(BaseModel):
         file: Path | None = None,
         file_by: str = "",
     ) -> Settings:
-        """Settings of validated values by path; what is not named keeps its default.
+        """Settings from validated values by path; other keys keep their defaults.
 
-        `written`: relative paths as they were given. `file`: the operator's; `file_by`: what named it, if not `--conf`.
+        `written`: relative paths as written. `file`: the operator's file; `file_by`: what named it, if not `--conf`.
         """
         sections: dict[str, dict[str, Any]] = {}
         for path, value in values.items():
@@ -95,7 +95,7 @@ class Settings(BaseModel):
 
     @property
     def profile(self) -> str:
-        """The profile they were loaded with; empty for the bare defaults."""
+        """The profile of the settings; empty for plain defaults."""
         return self._profile
 
     def value(self, path: str) -> Any:
@@ -104,17 +104,17 @@ class Settings(BaseModel):
         return getattr(getattr(self, section), name)
 
     def origin(self, path: str) -> str:
-        """Where the value comes from: default, profile, file, environment variable or override."""
+        """The origin of a value: default, profile, file, environment variable or override."""
         return self._origins.get(path, "default")
 
     @property
     def file(self) -> Path | None:
-        """The operator's file, as it was named."""
+        """The operator's file."""
         return self._file
 
     @property
-    def told(self) -> str:
-        """What counted, in words: the file or the defaults, the profile, single values from elsewhere."""
+    def description(self) -> str:
+        """What the settings were loaded from: the file or the defaults, the profile, other single values."""
         origins = set(self._origins.values())
         by = f" ({self._file_by})" if self._file_by else ""
         named = [
@@ -126,18 +126,20 @@ class Settings(BaseModel):
         named.append(f"--set {', '.join(sets)}" if sets else "")
         return "; ".join(filter(None, named))
 
-    def written(self, path: str) -> str | None:
-        """A key's path as a file or the defaults have it, where that is a relative one."""
+    def written_path(self, path: str) -> str | None:
+        """The path of a key as written in a file or in the defaults, if it is relative."""
         return self._written.get(path)
 
     def dump(self) -> dict[str, dict[str, Any]]:
-        """Every key with its effective value and origin, in order of declaration; secrets hidden."""
-        return {path: {"value": _shown(self.value(path)), "origin": self.origin(path)} for path in DEFINITIONS}
+        """Every key with its effective value and origin, in order of declaration; secrets are hidden."""
+        return {
+            path: {"value": _without_secrets(self.value(path)), "origin": self.origin(path)} for path in DEFINITIONS
+        }
 
     @property
     def version(self) -> str:
-        """12 hex digits over the effective values (not their origins, not the secrets): equal values, equal version."""
-        text = json.dumps({path: _shown(self.value(path)) for path in DEFINITIONS}, sort_keys=True)
+        """12 hex digits of a hash of the effective values, without origins and secrets."""
+        text = json.dumps({path: _without_secrets(self.value(path)) for path in DEFINITIONS}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
@@ -145,26 +147,26 @@ DEFINITIONS: dict[str, Definition] = definitions_of(Settings)
 
 
 def is_secret(name: str) -> bool:
-    """Whether a passed-through setting of this name must not be shown."""
+    """Whether a setting of this name must not be shown."""
     return _SECRET.search(name) is not None
 
 
-def tells_secret(text: str) -> bool:
-    """Whether a secret's name and value may stand in a text, such as `password: x` that was read as one word."""
-    return _TOLD.search(text) is not None
+def reveals_secret(text: str) -> bool:
+    """Whether a text may contain the name and value of a secret, such as `password: x` read as one word."""
+    return _REVEALED.search(text) is not None
 
 
-def _shown(value: Any) -> Any:
+def _without_secrets(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: HIDDEN if _hidden(name, inner) else inner for name, inner in value.items()}
+        return {name: HIDDEN if _must_hide(name, inner) else inner for name, inner in value.items()}
     if isinstance(value, str):
         return without_login(value)
     return list(value) if isinstance(value, tuple) else value
 
 
 def _word(value: Any) -> str:
-    return without_login(value) if isinstance(value, str) else json.dumps(_shown(value))
+    return without_login(value) if isinstance(value, str) else json.dumps(_without_secrets(value))
 
 
-def _hidden(name: str, value: object) -> bool:
+def _must_hide(name: str, value: object) -> bool:
     return isinstance(value, SecretStr) or is_secret(name)

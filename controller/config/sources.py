@@ -1,4 +1,4 @@
-"""Where layers are read from: YAML files, the environment, `--set` options."""
+"""Reads layers from YAML files, the environment and `--set` options."""
 
 from __future__ import annotations
 
@@ -10,23 +10,31 @@ from typing import Any
 import yaml
 
 from controller.config.definition import yaml_value
-from controller.config.layers import CLIENT, PULSAR_SECTION, SECTIONS, Layer, layer_of_names, shown, unknown
+from controller.config.layers import (
+    CLIENT,
+    PULSAR_SECTION,
+    SECTIONS,
+    Layer,
+    format_value,
+    layer_of_names,
+    unknown_key_text,
+)
 from controller.config.pulsar_names import PULSAR_NAMES
-from controller.config.settings import DEFINITIONS, is_secret, tells_secret
+from controller.config.settings import DEFINITIONS, is_secret, reveals_secret
 from controller.domain.errors import ConfigError
 
 ENV_PREFIX = "BALLAST_"
 ENV_PROFILE = "BALLAST_PROFILE"
-ENV_CONF = "BALLAST_CONF"  # the configuration file of whoever is given none
+ENV_CONF = "BALLAST_CONF"  # the configuration file if no --conf is given
 
 
-# What PyYAML quotes: names and values of the file, and its own words: one sign, or a token such as <stream end>.
+# PyYAML quotes names and values of the file, and its own terms: a character, or a token such as <stream end>.
 _QUOTED = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""")
 _OF_YAML = re.compile(r".|<[a-z ]+>")
 
 
 class _UniqueKeys(yaml.SafeLoader):
-    """YAML keeps the last of two equal keys in silence; here that is an error."""
+    """Refuses duplicate keys, of which YAML would silently keep the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
@@ -39,7 +47,7 @@ class _UniqueKeys(yaml.SafeLoader):
 
 
 def read_yaml(path: Path) -> dict[Any, object]:
-    """The mapping of a YAML file; ConfigError with file and line for anything else. Empty: {}."""
+    """The mapping in a YAML file; {} if it is empty. Raises ConfigError with file and line for anything else."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -51,14 +59,14 @@ def read_yaml(path: Path) -> dict[Any, object]:
         mark = getattr(error, "problem_mark", None)
         line = f" line {mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or "cannot be parsed"
-        if tells_secret(text):  # a password that begins with * or ! is a name to YAML, and named
+        if reveals_secret(text):  # to YAML, a password that begins with * or ! is a name, which it would quote
             problem = _QUOTED.sub(_without_value, problem)
         raise ConfigError(f"configuration file {path}{line} is no YAML that Ballast reads: {problem}") from None
     if tree is None:
         return {}
     if not isinstance(tree, dict):
-        told = ": write key: value, not key=value" if isinstance(tree, str) and "=" in tree else ""
-        raise ConfigError(f"configuration file {path} holds {type(tree).__name__}, not sections of keys{told}")
+        hint = ": write key: value, not key=value" if isinstance(tree, str) and "=" in tree else ""
+        raise ConfigError(f"configuration file {path} holds {type(tree).__name__}, not sections of keys{hint}")
     return tree
 
 
@@ -68,9 +76,10 @@ def _without_value(quoted: re.Match[str]) -> str:
 
 
 def layer_of_environment(env: Mapping[str, str]) -> Layer:
-    """`BALLAST_<SECTION>__<KEY>`, in any case; Pulsar's names as `BALLAST_PULSAR__<NAME>`. Others are left alone.
+    """The layer of `BALLAST_<SECTION>__<KEY>` (in any case) and, for Pulsar's names, `BALLAST_PULSAR__<NAME>`.
 
-    `BALLAST_KAFKA__CLIENT__<NAME>` is one passed-through setting, as `--set kafka.client.NAME` is.
+    `BALLAST_KAFKA__CLIENT__<NAME>` is one setting of the Kafka clients, like `--set kafka.client.NAME`. Other variables
+    are ignored.
     """
     known = {path.lower(): path for path in DEFINITIONS}
     known |= {f"{PULSAR_SECTION}.{name.lower()}": f"{PULSAR_SECTION}.{name}" for name in PULSAR_NAMES}
@@ -87,7 +96,7 @@ def layer_of_environment(env: Mapping[str, str]) -> Layer:
                 entries[name] = text if is_secret(name) else yaml_value(text)
                 continue
             if wanted not in known:
-                raise ConfigError(unknown(wanted, text, f"environment variable {variable}"))
+                raise ConfigError(unknown_key_text(wanted, text, f"environment variable {variable}"))
             named.append(_from_text(known[wanted], text, f"environment variable {variable}"))
         else:
             _check_single_underscore(variable, rest)
@@ -97,7 +106,7 @@ def layer_of_environment(env: Mapping[str, str]) -> Layer:
 
 
 def _check_single_underscore(variable: str, rest: str) -> None:
-    # BALLAST_CONTROL_LEASE_MS would otherwise be ignored in silence
+    # otherwise BALLAST_CONTROL_LEASE_MS would be silently ignored
     for section in SECTIONS:
         if f"{section}.{rest.removeprefix(section + '_')}" in DEFINITIONS:
             right = f"{ENV_PREFIX}{section}__{rest.removeprefix(section + '_')}".upper()
@@ -105,26 +114,26 @@ def _check_single_underscore(variable: str, rest: str) -> None:
 
 
 def layer_of_overrides(overrides: Sequence[str]) -> Layer:
-    """`section.key=value`, or `Pulsar's name=value`; `kafka.client.NAME=value` sets one passed-through setting."""
+    """The layer of `section.key=value`, `Pulsar's name=value` and `kafka.client.NAME=value`."""
     named: dict[str, tuple[str, object, str]] = {}
     entries: dict[str, dict[str, object]] = {}
     for override in overrides:
         name, equals, text = override.partition("=")
         name = name.strip()
         if not equals or not name:
-            raise ConfigError(f"override {shown(override)} is not allowed: give section.key=value")
+            raise ConfigError(f"override {format_value(override)} is not allowed: give section.key=value")
         parent = next((p for p, d in DEFINITIONS.items() if d.is_mapping and name.startswith(p + ".")), None)
         if parent:
             entries.setdefault(parent, {})[name[len(parent) + 1 :]] = yaml_value(text)
         else:
-            named[name] = _from_text(name, text, "override")  # the last of two equal names wins, as in a shell
+            named[name] = _from_text(name, text, "override")  # the last of equal names wins, as in a shell
     _check_no_secret(named, entries)
     whole: Iterable[tuple[str, object, str]] = [(path, inner, "override") for path, inner in entries.items()]
     return layer_of_names([*named.values(), *whole])
 
 
 def _check_no_secret(named: Mapping[str, tuple[str, object, str]], entries: Mapping[str, dict[str, object]]) -> None:
-    """Raises ConfigError for a secret on the command line, where the list of processes shows it to everybody."""
+    """Raise ConfigError for a secret on the command line, which everybody can see in the list of processes."""
     whole = {name: value for name, value, _ in named.values()}
     for parent, inner in {**whole, **entries}.items():
         secret = next((name for name in inner if is_secret(str(name))), None) if isinstance(inner, Mapping) else None

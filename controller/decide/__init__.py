@@ -1,1 +1,4 @@
-"""`ballast decide`: one line of loads in, one line of decisions out, with what is kept between lines."""
+"""`ballast decide`: one line of loads in, one line of decisions out.
+
+In: a parsed line. Out: decisions. A session keeps what a strategy remembers between lines. May import `policy`.
+"""

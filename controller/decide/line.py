@@ -1,8 +1,8 @@
-"""One line of `ballast decide` read into arrays, or refused with the value that is wrong.
+"""Parses one line of `ballast decide` into arrays, or refuses it and names the wrong value.
 
-What a line says is checked as strictly as a load report: numbers are finite numbers, rates are not negative, every
-bundle has all its figures. A negative usage of a known limit silences that broker alone; a limit <= 0 means that nobody
-knows the resource. A usage may be above its limit by any factor: lines may tell of demand, not only of what was served.
+A line is checked as strictly as a load report: numbers are finite, rates are not negative, every bundle has all its
+figures. A negative usage with a known limit only makes that broker unreadable; a limit <= 0 means that the resource is
+unknown. A usage may exceed its limit by any factor, because lines may contain demand rather than what was served.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ RESOURCE_KEYS = {
     "bandwidthOut": "bandwidth_out",  # bytes/s
 }
 BUNDLE_FIGURES = ("msgRateIn", "msgRateOut", "throughputIn", "throughputOut", "topics", "producers", "consumers")
-LARGEST = 2.0**53  # beyond it neither JSON's readers nor a round's integers are exact
+LARGEST = 2.0**53  # beyond it, neither JSON readers nor the integers of a round are exact
 _SHOWN = 80
 _COLUMNS = tuple(RESOURCES.index(name) for name in RESOURCE_KEYS.values())
 _NUMBERS = frozenset({int, float})
@@ -38,29 +38,29 @@ _NUMBERS = frozenset({int, float})
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """B brokers in the line's order, M bundles as they stand under them."""
+    """One line: B brokers in the order of the line, M bundles in the order of their brokers."""
 
     now_ms: int
     members_changed: bool
     brokers: tuple[str, ...]
     usage: Floats  # [B x R] NaN unknown
     limit: Floats  # [B x R] NaN unknown
-    readable: NDArray[np.bool_]  # [B] false: its own figures are impossible
+    readable: NDArray[np.bool_]  # [B] false if the broker's figures are impossible
     bundles: list[str]  # [M]
-    held: NDArray[np.int64]  # [B] how many of them are each broker's
+    held: NDArray[np.int64]  # [B] number of bundles of each broker
     figures: Floats  # [M x BUNDLE_FIGURES]
 
 
 def parse_line(raw: bytes) -> Line:
-    """The line's arrays. Raises BadRecord naming the offending value and what would be right."""
+    """Parse a line. Raises BadRecord, which names the wrong value and what would be right."""
     document = _document(raw)
     brokers = _object(document.get("brokers"), "brokers", "an object of broker id -> figures")
     now_ms: Any = document.get("now")
     if type(now_ms) not in _NUMBERS or not 0 <= now_ms <= LARGEST:
-        raise BadRecord("now", f"now = {_shown(now_ms)}: give the line's time in ms, a number >= 0")
+        raise BadRecord("now", f"now = {_quote(now_ms)}: give the line's time in ms, a number >= 0")
     changed = document.get("membersChanged", False)
     if not isinstance(changed, bool):
-        raise BadRecord("membersChanged", f"membersChanged = {_shown(changed)}: give true or false")
+        raise BadRecord("membersChanged", f"membersChanged = {_quote(changed)}: give true or false")
     bodies = [_object(body, f"brokers.{name}", "an object of figures") for name, body in brokers.items()]
     usage, limit, readable = _resources(tuple(brokers), bodies)
     held = [_object(body.get("bundles", {}), f"{name}.bundles", "an object of bundle -> figures")
@@ -82,20 +82,20 @@ def _document(raw: bytes) -> Mapping[str, Any]:
     try:
         document = from_json(raw, allow_inf_nan=False)
     except ValueError as error:
-        raise BadRecord("line_json", f"{_shown(raw.decode(errors='replace'))} is no JSON object: {error}") from None
+        raise BadRecord("line_json", f"{_quote(raw.decode(errors='replace'))} is no JSON object: {error}") from None
     return _object(document, "the line", "a JSON object with now and brokers")
 
 
 def _object(value: object, what: str, wanted: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise BadRecord("line_shape", f"{what} = {_shown(value)}: give {wanted}")
+        raise BadRecord("line_shape", f"{what} = {_quote(value)}: give {wanted}")
     if "" in value:
         raise BadRecord("line_shape", f"{what} has an empty name: give every broker and bundle a name")
     return value
 
 
 def _resources(names: Sequence[str], bodies: Sequence[Mapping[str, Any]]) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    """Usage and limit [B x R], NaN where the limit is unknown, and whose figures are possible."""
+    """Usage and limit [B x R], NaN if the limit is unknown, and which brokers have possible figures [B]."""
     pairs: list[Sequence[float]] = []
     for name, body in zip(names, bodies, strict=True):
         for key in RESOURCE_KEYS:
@@ -103,10 +103,10 @@ def _resources(names: Sequence[str], bodies: Sequence[Mapping[str, Any]]) -> tup
             if pair is not None:
                 _check_numbers(pair, f"{name}.{key}", ("usage", "limit"))
             pairs.append((-1.0, -1.0) if pair is None else pair)
-    told = np.array(pairs, np.float64).reshape(len(names), len(RESOURCE_KEYS), 2)
+    values = np.array(pairs, np.float64).reshape(len(names), len(RESOURCE_KEYS), 2)
     usage = np.full((len(names), len(RESOURCES)), np.nan)
     limit = usage.copy()
-    usage[:, _COLUMNS], limit[:, _COLUMNS] = told[..., 0], told[..., 1]
+    usage[:, _COLUMNS], limit[:, _COLUMNS] = values[..., 0], values[..., 1]
     known = limit > 0
     impossible = known & (usage < 0)
     usage[~known], limit[~known] = np.nan, np.nan
@@ -114,7 +114,7 @@ def _resources(names: Sequence[str], bodies: Sequence[Mapping[str, Any]]) -> tup
 
 
 def _figures(brokers: Sequence[str], held: Sequence[Mapping[str, Any]]) -> Floats:
-    """[M x BUNDLE_FIGURES]. One look at all of them; only what is wrong is searched for one by one."""
+    """[M x BUNDLE_FIGURES]. All figures are checked at once; wrong ones are then searched for one by one."""
     rows = list(chain.from_iterable(bundles.values() for bundles in held))
     if set(map(type, rows)) <= {list} and set(map(len, rows)) <= {len(BUNDLE_FIGURES)}:
         flat = list(chain.from_iterable(rows))
@@ -125,7 +125,7 @@ def _figures(brokers: Sequence[str], held: Sequence[Mapping[str, Any]]) -> Float
 
 
 def _refuse_row(brokers: Sequence[str], held: Sequence[Mapping[str, Any]]) -> None:
-    """Raise for the first bundle whose figures are wrong; slow, and only called when there is one."""
+    """Raise for the first bundle with wrong figures. It is slow, and only called if there is one."""
     for broker, bundles in zip(brokers, held, strict=True):
         for name, row in bundles.items():
             _check_numbers(row, f"{broker}.bundles.{name}", BUNDLE_FIGURES)
@@ -136,12 +136,12 @@ def _refuse_row(brokers: Sequence[str], held: Sequence[Mapping[str, Any]]) -> No
 
 def _check_numbers(values: object, what: str, wanted: Sequence[str]) -> None:
     if not isinstance(values, list) or len(values) != len(wanted):
-        raise BadRecord("line_shape", f"{what} = {_shown(values)}: give {len(wanted)} numbers, [{', '.join(wanted)}]")
+        raise BadRecord("line_shape", f"{what} = {_quote(values)}: give {len(wanted)} numbers, [{', '.join(wanted)}]")
     for name, value in zip(wanted, values, strict=True):
         if type(value) not in _NUMBERS or not abs(value) <= LARGEST:
-            raise BadRecord("line_number", f"{what}: {name} = {_shown(value)}: give a number of at most 2^53")
+            raise BadRecord("line_number", f"{what}: {name} = {_quote(value)}: give a number of at most 2^53")
 
 
-def _shown(value: object) -> str:
+def _quote(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")

@@ -16,7 +16,7 @@ from typing import Any
 from deltalake.exceptions import DeltaError
 
 import controller
-from controller.config.retention import kept_ms
+from controller.config.retention import retention_ms
 from controller.config.settings import Settings
 from controller.control.context import Evidence
 from controller.control.decided import StepEvidence
@@ -64,7 +64,7 @@ class ControlTables:
         self._metrics = metrics
         self._undecided: deque[StepEvidence] = deque(maxlen=UNDECIDED_KEPT)  # oldest first
         self._unwritten: list[dict[str, Any]] = []  # rows of quarantine that its table would not take
-        kept = kept_ms(settings)
+        kept = retention_ms(settings)
         self._cleanup = CleanupThread(
             ControlCleanup(root, Kept(kept["journal_days"], kept["config_history_days"])),
             settings.retention.cleanup_interval_s,

@@ -17,7 +17,7 @@ import typer
 from controller.cli.options import AsJson, Conf, Profile, Sets, new_app, report_errors, settings_of
 from controller.cli.show import emit_json, emit_table
 from controller.config.places import check_old_place
-from controller.config.retention import kept_ms
+from controller.config.retention import retention_ms
 from controller.domain.errors import ConfigError
 from controller.ledger.maintenance import BULK, DeltaRsEngine, Tended, maintain
 from controller.ledger.tables import TableRoot
@@ -51,7 +51,7 @@ def run(
     tables = TableRoot(settings.tables.root)
     if not any(tables.exists(name) for name in BULK):  # a mistyped address must not look like a success
         raise no_tables(tables.root, settings.file)
-    engine, kept, now_ms = DeltaRsEngine(tables), kept_ms(settings), wall_ms()
+    engine, kept, now_ms = DeltaRsEngine(tables), retention_ms(settings), wall_ms()
     show([maintain(tables, engine, kept, now_ms, name) for name in names], as_json)
 
 

@@ -90,7 +90,7 @@ def backtest(
         missing = distinct(point for point, run in runs.items() if run is None)
         if missing and not store.arrays(job).exists():
             store.keep_arrays(job, prepare(found.recording, base.weights.in_order(), replay))
-        about = _about(reports, settings.told, found, job)
+        about = _about(reports, settings.description, found, job)
         del found
         if spark:
             arguments = job_arguments(store, job, ",".join(names), named.axes, conf, profile, sets or [])

@@ -42,7 +42,7 @@ def decide(
     if no_split:
         settings = replace(settings, split=replace(settings.split, enabled=False))
     session = DecideSession(strategy or settings.strategy, settings)
-    typer.echo(f"ballast decide: configuration: {loaded.told}", err=True)  # stdout only carries answers
+    typer.echo(f"ballast decide: configuration: {loaded.description}", err=True)  # stdout only carries answers
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS, 20, 20)
     try:

@@ -147,7 +147,7 @@ def test_credentials_in_an_address_are_not_shown(tmp_path: Path) -> None:
     settings = load_settings(write(tmp_path, f"tables: {{root: '{address}'}}"), env={})
     assert settings.tables.root == address
     assert settings.dump()["tables.root"]["value"] == "s3a://***@bucket/ballast"
-    assert "hun/ter2" not in load_settings(None, overrides=[f"tables.root={address}"], env={}).told
+    assert "hun/ter2" not in load_settings(None, overrides=[f"tables.root={address}"], env={}).description
     twice = write(tmp_path, f"kafka: {{bootstrap_servers: '{address}'}}", "wrong.yaml")
     with pytest.raises(ConfigError, match=r"s3a://\*\*\*@bucket/ballast") as caught:
         load_settings(twice, env={})

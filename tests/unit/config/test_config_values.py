@@ -158,7 +158,7 @@ def test_the_shipped_file_uncommented_is_the_defaults(tmp_path: Path) -> None:
     tree = yaml.safe_load(path.read_text())
     assert {f"{s}.{k}" for s, keys in tree.items() if s != "profile" for k in keys} == set(DEFINITIONS)
     settings = load_settings(path, env={})
-    written = {p: settings.written(p) or v["value"] for p, v in settings.dump().items()}
+    written = {p: settings.written_path(p) or v["value"] for p, v in settings.dump().items()}
     assert written == {p: v["value"] for p, v in Settings().dump().items()}
     assert all(v["origin"] == f"file {path}" for v in settings.dump().values())
 
