@@ -1,4 +1,5 @@
-"""Apache Pulsar's own algorithms on plain data and arrays; every surprise is commented.
+"""Apache Pulsar's own algorithms on plain data and arrays. Comments starting "Surprise" mark unexpected behaviour.
 
-In: Pulsar's load data and knobs. Out: what Pulsar would decide. Knows nothing of rounds, journals or strategies.
+Input: Pulsar's load data and settings. Output: what Pulsar would decide. Nothing here knows of rounds, journals or
+strategies.
 """

@@ -1,4 +1,4 @@
-"""The order in which Java walks a HashMap whose keys are texts: where Pulsar leaves a tie to it, so does Ballast.
+"""The order in which Java iterates over a HashMap with string keys. Where it decides a tie in Pulsar, it does here too.
 
 Source: java.util.HashMap with its default capacity and load factor, String.hashCode.
 """
@@ -13,7 +13,7 @@ _MASK = 0xFFFFFFFF
 
 
 def hash_code(text: str) -> int:
-    """String.hashCode as an unsigned number: over UTF-16 units, so a character beyond them counts as two."""
+    """String.hashCode as an unsigned number. It runs over UTF-16 units, so some characters count as two."""
     units = text.encode("utf-16-be", "surrogatepass")
     code = 0
     for high, low in zip(units[::2], units[1::2], strict=True):
@@ -22,7 +22,7 @@ def hash_code(text: str) -> int:
 
 
 def hash_map_order(keys: Sequence[str]) -> list[int]:
-    """Indices of the keys in the order of a HashMap that holds all of them; those of one bin in the order given."""
+    """Indices of the keys in the iteration order of a HashMap that holds them all; within a bin, in the given order."""
     capacity = _CAPACITY
     while len(keys) > capacity * _LOAD_FACTOR:
         capacity *= 2

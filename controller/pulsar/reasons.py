@@ -1,7 +1,7 @@
-"""Pulsar's own vocabulary of decisions: labels and reasons of UnloadDecision and SplitDecision, and their counters.
+"""Pulsar's own labels and reasons of decisions: UnloadDecision and SplitDecision, and the counters of each.
 
-Surprise: a whole unload cycle yields only one skip reason; why a single bundle was refused exists in Pulsar as a debug
-log at most. The names are Pulsar's metric labels (brk_lb_unload_broker_breakdown_total and its neighbours).
+Surprise: a whole unload cycle has only one skip reason; why a single bundle was skipped appears at most in Pulsar's
+debug log. The names are the labels of Pulsar's metrics (brk_lb_unload_broker_breakdown_total and similar ones).
 """
 
 from __future__ import annotations

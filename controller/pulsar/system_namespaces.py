@@ -1,4 +1,4 @@
-"""Names that Pulsar keeps for itself, and the parts of a bundle's name. Texts: a name may have any form.
+"""The namespaces that Pulsar reserves for itself, and the parts of a bundle's name. Names are strings of any form.
 
 Source: NamespaceService (HEARTBEAT_NAMESPACE_PATTERN, _V2, SLA_NAMESPACE_PATTERN), NamespaceName.SYSTEM_NAMESPACE.
 """
@@ -13,20 +13,20 @@ _HEARTBEAT = re.compile(r"pulsar/(?:[^/]+/)?[^:/]+:\d+")
 
 
 def namespace_of_bundle_name(bundle: str) -> str:
-    """All before the last slash; the whole text where there is none."""
+    """Everything before the last slash; the whole name without one."""
     return bundle.rpartition("/")[0] or bundle
 
 
 def range_of_bundle_name(bundle: str) -> str:
-    """All behind the last slash."""
+    """Everything after the last slash."""
     return bundle.rpartition("/")[2]
 
 
 def is_sla_or_heartbeat(namespace: str) -> bool:
-    """Namespaces that belong to one broker: nothing may move their bundles."""
+    """Whether the namespace belongs to one broker, so that its bundles must never move."""
     return _SLA.fullmatch(namespace) is not None or _HEARTBEAT.fullmatch(namespace) is not None
 
 
 def is_system_service_namespace(namespace: str) -> bool:
-    """The brokers' own, the system namespace included."""
+    """Whether the namespace is the system namespace or one that belongs to a broker."""
     return namespace == SYSTEM_NAMESPACE or is_sla_or_heartbeat(namespace)

@@ -116,14 +116,14 @@ def _broker_deleted(session: str, steps: Sequence[str]) -> dict[str, Any]:
     state = metadata_state(lost, now_ms - age_s * 1_000, now_ms)
     leader, follower, returning = CleanupJobs(), CleanupJobs(), CleanupJobs()
     for jobs in (leader, follower, returning):
-        jobs.broker_deleted("broker", state, jobs is not follower, now_ms)
+        jobs.on_broker_deleted("broker", state, jobs is not follower, now_ms)
     results = ("Skip", "Schedule", "Cancel", "Success")
     counted = {f"inactive_broker_cleanup {result}": leader.counter[result] for result in results}
     if "broker" not in leader.due_at_ms:
         return {"cleanup": "ignored", "counter": counted}
     delay_ms = leader.due_at_ms["broker"] - now_ms
     in_between = returning.take_due(now_ms + (delay_ms if "after" in back else 0))
-    returning.broker_created("broker")
+    returning.on_broker_created("broker")
     return {
         "cleanup": "scheduled",
         "cleanup_delay_s": delay_ms // 1_000,

@@ -11,7 +11,7 @@ from benchmarks.conformance.layout import knobs_of, names_of, rows_of, usages_of
 from benchmarks.conformance.reading import first, known, pass_over
 from benchmarks.conformance.values import Adapters, BadCase, Case, Pick
 from controller.domain.settings.pulsar import PulsarKnobs
-from controller.pulsar.load.extensible import BrokerLoadData, BrokerSample, updated
+from controller.pulsar.load.extensible import BrokerLoadData, BrokerSample, next_load
 from controller.pulsar.load.load_data import RESOURCE_FIELDS, ResourceUsage
 from controller.pulsar.placement import filters
 from controller.pulsar.placement.extensible import select
@@ -188,7 +188,7 @@ def _stepped(loads: Mapping[str, BrokerLoadData], step: Step, knobs: PulsarKnobs
     for name in (*_USAGES, *again):
         for broker, percent in (step.get(name) or {}).items():
             usages = dict.fromkeys(RESOURCE_FIELDS, ResourceUsage(float(percent), 100.0))
-            found[broker] = updated(found.get(broker, BrokerLoadData()), BrokerSample(usages), knobs, 1)
+            found[broker] = next_load(found.get(broker, BrokerLoadData()), BrokerSample(usages), knobs, 1)
     for broker in first(step, "no_load_data", "noLoadData", default=()):
         found.pop(broker, None)
     return found
@@ -214,7 +214,7 @@ def _reported(
     if row and "weightedMaxEMA" in row:
         return BrokerLoadData(weighted_max_ema=float(row["weightedMaxEMA"]), updated_at_ms=1)
     before = before or BrokerLoadData()
-    return updated(before, BrokerSample(usages), knobs or PulsarKnobs(), 1) if usages else before
+    return next_load(before, BrokerSample(usages), knobs or PulsarKnobs(), 1) if usages else before
 
 
 def _field(row: Any, names: Sequence[str]) -> Any:

@@ -21,7 +21,7 @@ from benchmarks.conformance.values import Adapters, BadCase, Case, Either, Row, 
 from controller.domain.settings.pulsar import PulsarKnobs
 from controller.pulsar.channel.states import ServiceUnitState
 from controller.pulsar.load.bundle_stats import compare_stats
-from controller.pulsar.load.extensible import BrokerLoadData, BrokerSample, cleared, updated
+from controller.pulsar.load.extensible import BrokerLoadData, BrokerSample, clear, next_load
 from controller.pulsar.load.load_data import NamespaceBundleStats
 from controller.pulsar.load.report_trigger import (
     TOMBSTONE_DELAY_MS,
@@ -31,7 +31,7 @@ from controller.pulsar.load.report_trigger import (
     needs_report,
     of_load,
 )
-from controller.pulsar.load.topk import names, top_bundles, written_bundles
+from controller.pulsar.load.topk import bundles_to_write, names, top_bundles
 
 BROKER = "self"
 _POLICIES = (
@@ -67,7 +67,7 @@ def extensible_trigger(case: Case) -> Mapping[str, Any]:
 
 def _reported(row: Mapping[str, Any]) -> BrokerLoadData:
     sample = _sample(row)
-    data = updated(BrokerLoadData(), sample, PulsarKnobs(), 1)
+    data = next_load(BrokerLoadData(), sample, PulsarKnobs(), 1)
     return replace(data, max_resource_usage=row.get("maxResourceUsage", data.max_resource_usage))
 
 
@@ -140,7 +140,7 @@ def report_tombstone(case: Case) -> Mapping[str, Any]:
         state = ServiceUnitState(step["event"])
         clears = clears_load(state, step.get("src"), step.get("dst"), BROKER, bool(step.get("error", False)))
         if clears:
-            data = cleared(data)
+            data = clear(data)
             reset = reset or data == BrokerLoadData()
         tombstones.append(clears and may_tombstone(last_ms, now_ms, delay_ms))
         last_ms = now_ms if tombstones[-1] else last_ms
@@ -169,7 +169,7 @@ def written(case: Case) -> Mapping[str, Any]:
     data = {str(at): NamespaceBundleStats(rate, rate, rate, rate) for at, rate in enumerate(rates)}
     brokers = int((case.get("brokers") or {}).get("count", 1))
     k = knobs.load_balancer_max_number_of_bundles_in_bundle_load_report
-    chosen = sorted(int(name) for name in written_bundles(data, k, brokers, compare_stats))
+    chosen = sorted(int(name) for name in bundles_to_write(data, k, brokers, compare_stats))
     return {"written_count": len(chosen), "written": _in_words(chosen, rates)}
 
 
@@ -193,7 +193,7 @@ def broker_load_data(case: Case) -> Mapping[str, Any]:
         return _figures(data)
     rows: list[Row] = []
     for at, sample in enumerate(samples):
-        data = updated(data, _sample(sample), knobs, at + 1)
+        data = next_load(data, _sample(sample), knobs, at + 1)
         rows.append(_figures(data))
     series = {name: Series(tuple(row[name] for row in rows)) for name in rows[0]}
     return {

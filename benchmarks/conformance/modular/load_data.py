@@ -75,7 +75,7 @@ def time_average_broker(case: Case) -> Mapping[str, Any]:
     each = stats_of(first(bundles, "each(or default)", "each", "default", "stats", "defaultStats", default={}))
     names = [f"bundle-{at}" for at in range(int(bundles["count"]))]
     seeded = BundleData(
-        TimeAverageMessageData.seeded(NUM_SHORT_SAMPLES, each), TimeAverageMessageData.seeded(NUM_LONG_SAMPLES, each)
+        TimeAverageMessageData.initial(NUM_SHORT_SAMPLES, each), TimeAverageMessageData.initial(NUM_LONG_SAMPLES, each)
     )
     data = dict.fromkeys(names, seeded) if bundles.get("data_present", True) else {}
     sums = TimeAverageBrokerData.of(names, data, each)
@@ -86,10 +86,10 @@ def moving_average(case: Case) -> Mapping[str, Any]:
     """The average after each sample."""
     bundles, config = case["bundles"], case.get("config") or {}
     initial = NamespaceBundleStats(msg_rate_in=float(bundles.get("initial", DEFAULT_STATS.msg_rate_in)))
-    average = TimeAverageMessageData.seeded(int(config.get("maxSamples", NUM_SHORT_SAMPLES)), initial)
+    average = TimeAverageMessageData.initial(int(config.get("maxSamples", NUM_SHORT_SAMPLES)), initial)
     after = []
     for sample in bundles["samples"]:
-        average = average.updated(NamespaceBundleStats(msg_rate_in=float(sample)))
+        average = average.after(NamespaceBundleStats(msg_rate_in=float(sample)))
         after.append(average.msg_rate_in)
     return {
         "average_after_each": after,

@@ -1,7 +1,7 @@
-"""What the leader does about bundles whose brokers are gone or stuck: overrides, monitor, delayed cleanups.
+"""How the leader recovers bundles whose brokers are gone or stuck: overrides, the monitor, delayed cleanups.
 
-Source: ServiceUnitStateChannelImpl (overrideOwnership, monitorOwnerships, handleBrokerDeletionEvent). Pure: the caller
-carries out what is returned. Times in ms.
+Source: ServiceUnitStateChannelImpl (overrideOwnership, monitorOwnerships, handleBrokerDeletionEvent). These functions
+are pure: the caller carries out what they return. Times are in ms.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ S = ServiceUnitState
 
 
 class MetadataState(str, Enum):
-    """How far the metadata store's word about lost brokers is to be trusted."""
+    """How far to trust the metadata store when it reports that brokers are lost."""
 
     STABLE = "Stable"
     JITTERY = "Jittery"
@@ -36,7 +36,7 @@ class MetadataState(str, Enum):
 
 
 class Findings(NamedTuple):
-    """What one run of the monitor found: bundles by what is to be done, and brokers to clean up after."""
+    """What one run of the monitor found: brokers to clean up after, and bundles by the action they need."""
 
     inactive_brokers: tuple[str, ...]
     orphans: tuple[str, ...]
@@ -44,28 +44,28 @@ class Findings(NamedTuple):
 
 
 def metadata_state(session_lost: bool, established_at_ms: int, now_ms: int) -> MetadataState:
-    """From the metadata session: lost, or (re-)established at that time."""
+    """The state of a metadata session that is lost, or that was (re-)established at `established_at_ms`."""
     if session_lost:
         return MetadataState.UNSTABLE
     return MetadataState.STABLE if now_ms - established_at_ms > MAX_CLEAN_UP_DELAY_MS else MetadataState.JITTERY
 
 
 def cleanup_delay_ms(state: MetadataState, is_leader: bool) -> int | None:
-    """How long after a broker's registration vanished its bundles are taken away; None: not at all, by this broker."""
+    """How long to wait after a broker's registration vanished until its bundles move. None: this broker never acts."""
     if not is_leader or state is MetadataState.UNSTABLE:
         return None
     return 0 if state is MetadataState.STABLE else MAX_CLEAN_UP_DELAY_MS
 
 
 class CleanupJobs:
-    """What the leader plans when registrations vanish. `counter`: Skip, Schedule, Cancel, Success."""
+    """The cleanups that the leader schedules when registrations vanish. `counter`: Skip, Schedule, Cancel, Success."""
 
     def __init__(self) -> None:
         self.due_at_ms: dict[str, int] = {}
         self.counter: Counter[str] = Counter()
 
-    def broker_deleted(self, broker: str, state: MetadataState, is_leader: bool, now_ms: int) -> None:
-        """A registration is gone. Without a metadata session that means nothing."""
+    def on_broker_deleted(self, broker: str, state: MetadataState, is_leader: bool, now_ms: int) -> None:
+        """Schedule a cleanup: a registration is gone. While the metadata session is lost, that proves nothing."""
         if not is_leader:
             return
         delay_ms = cleanup_delay_ms(state, is_leader)
@@ -75,13 +75,13 @@ class CleanupJobs:
             self.counter["Schedule"] += 1
             self.due_at_ms[broker] = now_ms + delay_ms
 
-    def broker_created(self, broker: str, healthy: bool = True) -> None:
-        """The broker is back, and answers the health check: its cleanup is called off."""
+    def on_broker_created(self, broker: str, healthy: bool = True) -> None:
+        """Cancel the cleanup of a broker that is back and passes the health check."""
         if healthy and self.due_at_ms.pop(broker, None) is not None:
             self.counter["Cancel"] += 1
 
     def take_due(self, now_ms: int) -> list[str]:
-        """Brokers to clean up after now; each is named once."""
+        """Return the brokers whose cleanup is due, and forget them."""
         due = sorted(broker for broker, at_ms in self.due_at_ms.items() if at_ms <= now_ms)
         for broker in due:
             del self.due_at_ms[broker]
@@ -90,14 +90,14 @@ class CleanupJobs:
 
 
 def names_broker(data: ServiceUnitStateData, broker: str) -> bool:
-    """Whether a lost broker leaves this entry without somebody to act."""
+    """Whether this entry waits for the broker, so that nobody would act on it if the broker is lost."""
     if data.state in ACTIVE and data.dst_broker == broker:
         return True
     return data.state in IN_FLIGHT and data.source_broker == broker
 
 
 def cleanup_order(entries: Mapping[str, ServiceUnitStateData], broker: str) -> list[str]:
-    """Bundles to override after this broker's end: those of pulsar/system last."""
+    """Bundles to override once this broker is lost, those of pulsar/system last."""
     found = [bundle for bundle, data in entries.items() if names_broker(data, broker)]
     return sorted(found, key=lambda bundle: namespace_of_bundle_name(bundle) == SYSTEM_NAMESPACE)
 
@@ -105,9 +105,9 @@ def cleanup_order(entries: Mapping[str, ServiceUnitStateData], broker: str) -> l
 def override(
     data: ServiceUnitStateData, selected: str | None, now_ms: int, graceful: bool = False
 ) -> ServiceUnitStateData:
-    """The forced entry that takes a bundle away. `selected` None: there is nobody to take it.
+    """The forced entry that takes a bundle from its broker. `selected` None: no broker can take it.
 
-    `graceful`: the owner shuts down itself and can still close its topics, so what it owns is released to the target.
+    `graceful`: the owner is shutting down and can still close its topics, so it releases the bundle to the target.
     """
     forced = replace(data, force=True, version_id=next_version(data), timestamp_ms=now_ms)
     previous = data.dst_broker if data.state is S.OWNED else data.source_broker or data.dst_broker
@@ -123,7 +123,7 @@ def override(
 def monitor(
     entries: Mapping[str, ServiceUnitStateData], active: Collection[str], now_ms: int, knobs: PulsarKnobs
 ) -> Findings:
-    """What the leader looks for every minute. Only a leader whose metadata state is stable does so."""
+    """What the leader checks every minute. Only a leader with a stable metadata session does so."""
     waiting = knobs.load_balancer_in_flight_service_unit_state_waiting_time_in_millis
     tombstone_after = knobs.load_balancer_service_unit_state_tombstone_delay_time_in_seconds * 1_000
     inactive: dict[str, None] = {}
@@ -131,7 +131,7 @@ def monitor(
     tombstones: list[str] = []
     for bundle, data in entries.items():
         age = now_ms - data.timestamp_ms
-        gone = [broker for broker in _involved(data) if broker not in active]
+        gone = [broker for broker in _required_brokers(data) if broker not in active]
         if gone:
             inactive |= dict.fromkeys(gone)
         elif data.state in IN_FLIGHT and age > waiting:
@@ -141,8 +141,8 @@ def monitor(
     return Findings(tuple(inactive), tuple(orphans), tuple(tombstones))
 
 
-def _involved(data: ServiceUnitStateData) -> list[str]:
-    """Brokers that must be there for this entry to be good: the owner, or both ends of what is in flight."""
+def _required_brokers(data: ServiceUnitStateData) -> list[str]:
+    """The brokers that this entry depends on: the owner, or both ends of a transfer in flight."""
     if data.state is S.OWNED:
         return [data.dst_broker] if data.dst_broker else []
     if data.state in IN_FLIGHT:

@@ -1,7 +1,7 @@
-"""Which of two writes to the same bundle counts: ServiceUnitStateDataConflictResolver of the extensible manager.
+"""Which of two writes to the same bundle wins: ServiceUnitStateDataConflictResolver of the extensible manager.
 
-Every reader of the channel applies the same rule to the same sequence of messages, so all of them agree without a
-coordinator: of two concurrent assignments the first in the topic wins everywhere.
+Every reader of the channel applies the same rule to the same sequence of messages, so all readers agree without a
+coordinator: of two concurrent assignments, the first one in the topic wins everywhere.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ def should_keep_existing(
     new: ServiceUnitStateData | None,
     storage: StorageType = StorageType.SYSTEM_TOPIC,
 ) -> bool:
-    """Whether the new write is to be ignored (Pulsar: shouldKeepLeft)."""
-    if new is None:  # a tombstone is always taken
+    """Whether to ignore the new write (Pulsar: shouldKeepLeft)."""
+    if new is None:  # a tombstone is always accepted
         return False
-    by_version = _judged_by_version(existing, new, storage)
+    by_version = _decide_by_version(existing, new, storage)
     if by_version is not None:
         return by_version
     if new.force:  # skips the checks below; the version rule above has applied already
@@ -36,26 +36,26 @@ def should_keep_existing(
     return existing is not None and _brokers_disagree(existing, new)
 
 
-def _judged_by_version(
+def _decide_by_version(
     existing: ServiceUnitStateData | None, new: ServiceUnitStateData, storage: StorageType
 ) -> bool | None:
-    """What the version alone decides; None: the write is the next one, look further."""
+    """Decide by the version alone. None: the write has the next version, so the other checks decide."""
     if existing is None:
-        # over the metadata store nothing can be missing, so a first write has version 1 and is taken unseen
+        # the metadata store never loses a write, so a first write has version 1 and is accepted without further checks
         return new.version_id != 1 if storage is StorageType.METADATA_STORE else None
     if existing.version_id == _LONG_MAX and new.version_id == _LONG_MIN:  # wrapped round
         return None
     if new.version_id <= existing.version_id:
         return True
     if new.version_id > existing.version_id + 1:
-        # Surprise: a gap in the versions of a system topic is taken for compaction, so the write is accepted whatever
-        # its state is: neither the transition nor the brokers are checked
+        # Surprise: a gap in the versions of a system topic is attributed to compaction, so the write is accepted
+        # whatever its state: neither the transition nor the brokers are checked
         return storage is not StorageType.SYSTEM_TOPIC
     return None
 
 
 def _brokers_disagree(existing: ServiceUnitStateData, new: ServiceUnitStateData) -> bool:
-    """Whether the brokers named do not fit this (legal) transition."""
+    """Whether the brokers of the new write contradict the existing entry, given a legal transition."""
     same = existing.dst_broker == new.dst_broker and existing.source_broker == new.source_broker
     match existing.state, new.state:
         case S.OWNED, S.SPLITTING:

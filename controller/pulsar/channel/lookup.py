@@ -1,6 +1,7 @@
-"""Who owns a bundle by the channel's word: the owner lookup of ServiceUnitStateChannelImpl, without its waiting.
+"""Who owns a bundle according to the channel: the owner lookup of ServiceUnitStateChannelImpl, without its waiting.
 
-A pending lookup is answered when the state moves on, or after the in-flight waiting time with whoever owns it then.
+A pending lookup is answered when the state changes, or after the in-flight waiting time with whoever owns the bundle
+then.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ S = ServiceUnitState
 
 
 class Answer(str, Enum):
-    """What a lookup gets at once."""
+    """The immediate answer to a lookup."""
 
     OWNER = "owner"
     NOBODY = "nobody"
@@ -24,7 +25,7 @@ class Answer(str, Enum):
 
 
 class Lookup(NamedTuple):
-    """`broker`: the owner, or who is about to be."""
+    """`broker`: the owner, or the broker that is about to become it."""
 
     answer: Answer
     broker: str | None = None
@@ -33,8 +34,8 @@ class Lookup(NamedTuple):
 def look_up(data: ServiceUnitStateData | None, asked: str, active: Collection[str]) -> Lookup:
     """The answer of the broker `asked`. `active`: brokers in the registry.
 
-    An owner who is not registered any more makes the lookup wait for the leader's cleanup. A broker that is itself not
-    registered has lost the metadata store and cannot tell: it returns the owner unchecked.
+    If the owner is no longer registered, the lookup waits for the leader's cleanup. A broker that is not registered
+    itself has lost the metadata store and cannot know: it returns the owner unchecked.
     """
     match state_of(data):
         case S.OWNED | S.SPLITTING:
@@ -47,7 +48,7 @@ def look_up(data: ServiceUnitStateData | None, asked: str, active: Collection[st
             assert data is not None
             if data.dst_broker == asked:
                 return Lookup(Answer.PENDING)
-            # another destination is returned before it serves: its own lookup waits there
+            # another destination is returned before it serves the bundle: the lookup waits there
             return Lookup(Answer.OWNER, data.dst_broker) if data.dst_broker else Lookup(Answer.NOBODY)
         case S.DELETED:
             return Lookup(Answer.ERROR)
@@ -55,7 +56,7 @@ def look_up(data: ServiceUnitStateData | None, asked: str, active: Collection[st
 
 
 def after_waiting(data: ServiceUnitStateData | None, active: Collection[str]) -> Lookup:
-    """What a pending lookup gets once it has waited long enough: an active owner, nobody, or an error."""
+    """The answer to a pending lookup that has waited long enough: an active owner, nobody, or an error."""
     if data is None or data.state is S.FREE:
         return Lookup(Answer.NOBODY)
     if data.state is S.OWNED and data.dst_broker in active:

@@ -1,8 +1,8 @@
-"""The extensible manager's channel with its brokers, run in memory: who publishes what on which event.
+"""The extensible manager's channel and its brokers in memory: who publishes what on which event.
 
-One log that every broker reads, the conflict rule in front of it, and each broker's answers to what it reads: a bundle
-is assigned, transferred, unloaded, split and tombstoned exactly as the messages say. Messages are delivered in the
-order in which they were published; `settle` delivers until nothing is left. Time stands still but for `now_ms`.
+There is one log that every broker reads, filtered by the conflict rule, and each broker answers what it reads: bundles
+are assigned, transferred, unloaded, split and tombstoned exactly as the messages say. Messages are delivered in the
+order in which they were published; `settle` delivers until none is left. The caller advances the clock, `now_ms`.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ Select = Callable[[Sequence[str]], "str | None"]
 
 
 def first_by_name(candidates: Sequence[str]) -> str | None:
-    """A selection that needs no load data."""
+    """Select a broker without any load data."""
     return min(candidates, default=None)
 
 
 class Channel:
-    """`active`: brokers in the registry. `running`: processes that read the channel and answer, registered or not."""
+    """`active`: brokers in the registry. `running`: brokers that read the channel and answer, registered or not."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Channel:
     ) -> None:
         self.active, self.running = set(brokers), set(brokers)
         self.knobs, self.storage, self.select = knobs or PulsarKnobs(), storage, select
-        self.mute: set[str] = set()  # whose publishes fail
+        self.mute: set[str] = set()  # brokers whose publishes fail
         self.entries: dict[str, ServiceUnitStateData] = {}
         self.now_ms = 0
         self.bad_versions = 0  # metadata updates of splits that will fail before one succeeds
@@ -57,35 +57,35 @@ class Channel:
         self.cleanups: Counter[str] = Counter()
         self._log: deque[tuple[str, ServiceUnitStateData | None]] = deque()
 
-    # what a broker or its admin asks for -------------------------------------------------------------------------
+    # what a broker or its admin requests -------------------------------------------------------------------------
 
     def assign(self, publisher: str, bundle: str, to: str) -> bool:
-        """A lookup's assignment; False: the publish failed, and so does the lookup."""
+        """Assign a bundle on a lookup. False: the publish failed, and the lookup with it."""
         return self._ask("Assign", publisher, bundle, S.ASSIGNING, dst_broker=to)
 
     def unload(self, publisher: str, bundle: str, to: str | None = None) -> bool:
-        """Release, to a destination or to nobody."""
+        """Release the bundle, to a destination or to nobody."""
         owner = self.entries[bundle].dst_broker
         return self._ask("Unload", publisher, bundle, S.RELEASING, dst_broker=to, source_broker=owner)
 
     def split(self, publisher: str, bundle: str, children: Sequence[str]) -> bool:
-        """Split into these ranges, which stay with the owner."""
+        """Split the bundle into these ranges, which stay with the owner."""
         owner = self.entries[bundle].dst_broker
         parts = tuple((child, None) for child in children)
         return self._ask("Split", publisher, bundle, S.SPLITTING, source_broker=owner, children=parts)
 
     def look_up(self, bundle: str, asked: str) -> Lookup:
-        """What this broker answers at once."""
+        """The immediate answer of the broker `asked`."""
         data = self.entries.get(bundle)
         self.lookups[state_of(data).value] += 1
         return look_up(data, asked, self.active)
 
     def state(self, bundle: str) -> ServiceUnitState:
-        """The state every reader sees."""
+        """The state that every reader sees."""
         return state_of(self.entries.get(bundle))
 
     def settle(self) -> None:
-        """Deliver all messages, and those that answer them."""
+        """Deliver all messages, including the replies to them."""
         while self._log:
             bundle, data = self._log.popleft()
             if should_keep_existing(self.entries.get(bundle), data, self.storage):
@@ -100,14 +100,14 @@ class Channel:
     # what the leader does ----------------------------------------------------------------------------------------
 
     def clean_up(self, broker: str) -> None:
-        """Take everything away from a broker that is gone."""
+        """Take all bundles from a broker that is gone."""
         self.cleanups["inactive_broker_cleanup"] += 1
         for bundle in cleanup_order(self.entries, broker):
             self._override(bundle, excluded=broker)
         self.settle()
 
     def run_monitor(self) -> None:
-        """One run of the leader's ownership monitor, its cleanups included."""
+        """Run the leader's ownership monitor once, including its cleanups."""
         found = monitor(self.entries, self.active, self.now_ms, self.knobs)
         for bundle in found.tombstones:
             self.cleanups["su_tombstone_cleanup"] += 1
@@ -137,7 +137,7 @@ class Channel:
                 self._carry_out_split(bundle, data)
             case S.DELETED:
                 self._reply(data.source_broker, bundle, None)
-            case S.FREE if data.force:  # nobody could take it: its last owner, if it still runs, closes and forgets it
+            case S.FREE if data.force:  # no broker could take it: its last owner, if still running, closes and drops it
                 self._reply(data.source_broker, bundle, None)
 
     def _carry_out_split(self, bundle: str, data: ServiceUnitStateData) -> None:
@@ -190,7 +190,7 @@ def child_name(parent: str, child_range: str) -> str:
 
 
 def halves(bundle: str) -> tuple[str, str]:
-    """The ranges of a bundle cut in the middle."""
+    """The ranges of a bundle's two halves."""
     parent = Bundle.parse(bundle)
     lower, upper = (str(child).rpartition("/")[2] for child in parent.split_at(parent.middle()))
     return lower, upper

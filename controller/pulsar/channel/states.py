@@ -1,7 +1,7 @@
-"""The states of a bundle in the extensible manager's channel, and which may follow which (Pulsar: ServiceUnitState).
+"""The states of a bundle in the extensible manager's channel, and their legal transitions (Pulsar: ServiceUnitState).
 
-The table depends on where the channel is stored: a compacted system topic may show any state as a bundle's first one,
-because what came before has been compacted away; the metadata store shows every write.
+The transitions depend on where the channel is stored: in a compacted system topic any state may be the first one of a
+bundle, because earlier messages have been compacted away; the metadata store shows every write.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from enum import Enum
 
 
 class ServiceUnitState(str, Enum):
-    """Pulsar's names."""
+    """The states by Pulsar's names."""
 
     INIT = "Init"  # no entry, or tombstoned
     FREE = "Free"
@@ -23,7 +23,7 @@ class ServiceUnitState(str, Enum):
 
 
 class StorageType(str, Enum):
-    """Where the channel is kept."""
+    """Where the channel is stored."""
 
     SYSTEM_TOPIC = "SystemTopic"
     METADATA_STORE = "MetadataStore"
@@ -56,16 +56,16 @@ TRANSITIONS: dict[StorageType, dict[ServiceUnitState, frozenset[ServiceUnitState
 
 
 def is_valid_transition(before: ServiceUnitState, after: ServiceUnitState, storage: StorageType) -> bool:
-    """Whether a bundle may go from one state to the other."""
+    """Whether a bundle may change from one state to the other."""
     return after in TRANSITIONS[storage][before]
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceUnitStateData:
-    """One entry of the channel (Pulsar: ServiceUnitStateData). `timestamp_ms`: when its writer wrote it.
+    """One entry of the channel (Pulsar: ServiceUnitStateData). `timestamp_ms`: when it was written.
 
-    `version_id` starts at 1 and grows by one a write. `children`: range of each child of a split -> its destination,
-    None where the parent's broker keeps it.
+    `version_id` starts at 1 and grows by one with each write. `children`: (range, destination) of each child of a
+    split; the destination is None where the parent's broker keeps the child.
     """
 
     state: ServiceUnitState
@@ -78,12 +78,12 @@ class ServiceUnitStateData:
 
 
 def state_of(data: ServiceUnitStateData | None) -> ServiceUnitState:
-    """The entry's state; Init where there is none."""
+    """The entry's state; Init without an entry."""
     return S.INIT if data is None else data.state
 
 
 def next_version(data: ServiceUnitStateData | None) -> int:
-    """The version of the write after this entry, wrapping round as a Java long does."""
+    """The version of the next write after this entry. It overflows like a Java long."""
     if data is None:
         return 1
     return data.version_id + 1 if data.version_id < 2**63 - 1 else -(2**63)

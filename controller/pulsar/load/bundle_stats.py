@@ -1,4 +1,4 @@
-"""Sums over what a Pulsar broker says about one of its bundles, and Pulsar's rough order of such statements.
+"""Sums over a Pulsar broker's statistics of one bundle, and Pulsar's approximate order of such statistics.
 
 Source: NamespaceBundleStats.
 """
@@ -28,9 +28,9 @@ def sessions(stats: NamespaceBundleStats) -> int:
 
 
 def compare_stats(a: NamespaceBundleStats, b: NamespaceBundleStats) -> int:
-    """-1, 0 or 1: the first measure that differs by more than its tolerance decides.
+    """-1, 0 or 1. The first measure that differs by more than its tolerance decides.
 
-    Surprise: not transitive, since small differences add up; what is sorted by it depends on the order it came in.
+    Surprise: the order is not transitive, since small differences add up, so sorting by it depends on the input order.
     """
     for left, right, tolerance in (
         (a.msg_throughput_in, b.msg_throughput_in, _BYTES_TOLERANCE),

@@ -1,7 +1,7 @@
-"""What a broker of the extensible manager reports about itself, and how it makes it (Pulsar: BrokerLoadData).
+"""What a broker of the extensible manager reports about itself, and how it computes that (Pulsar: BrokerLoadData).
 
-`usages` by resource, named as in load_data.RESOURCE_FIELDS; only their percentage counts. EMAs are of fractions and
-bytes/s.
+`usages` by resource, named as in load_data.RESOURCE_FIELDS; only their percentages matter. The moving averages (EMA)
+are of fractions and bytes/s.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _UNKNOWN = ResourceUsage()
 
 @dataclass(frozen=True, slots=True)
 class BrokerLoadData:
-    """One report. `updated_at_ms` 0: never updated; the next update takes the raw values.
+    """One report. `updated_at_ms` 0: never updated, so the next update takes the raw values.
 
-    The defaults of the two fractions are 1.0 in Pulsar: a broker that has reported nothing yet looks full.
+    Both fractions default to 1.0 in Pulsar: a broker that has not reported yet looks full.
     """
 
     usages: Mapping[str, ResourceUsage] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class BrokerLoadData:
     msg_rate_out: float = 0.0
     bundle_count: int = 0
     topics: int = 0
-    max_resource_usage: float = 1.0  # unweighted, heap left out
+    max_resource_usage: float = 1.0  # unweighted, without heap memory
     weighted_max_ema: float = 1.0
     msg_throughput_ema: float = 0.0
     updated_at_ms: int = 0
@@ -48,7 +48,7 @@ class BrokerLoadData:
 
 @dataclass(frozen=True, slots=True)
 class BrokerSample:
-    """What the host and the broker's statistics say at one moment."""
+    """The host's usage and the broker's statistics at one moment."""
 
     usages: Mapping[str, ResourceUsage] = field(default_factory=dict)
     msg_throughput_in: float = 0.0
@@ -60,12 +60,12 @@ class BrokerSample:
 
 
 def max_resource_usage(usages: Mapping[str, ResourceUsage]) -> float:
-    """The fullest resource as a fraction, heap memory left out and no weights."""
+    """The usage of the fullest resource as a fraction, unweighted and without heap memory."""
     return max(usages.get(name, _UNKNOWN).percent() for name in RESOURCE_FIELDS if name != "memory") / 100
 
 
 def weighted_max(usages: Mapping[str, ResourceUsage], knobs: PulsarKnobs) -> float:
-    """The largest percentage x weight as a fraction. Surprise: heap counts here, with a weight that is 0 by default."""
+    """The largest percentage x weight as a fraction. Surprise: heap counts here, but its weight is 0 by default."""
     weights = (
         knobs.load_balancer_cpu_resource_weight,
         knobs.load_balancer_memory_resource_weight,
@@ -77,11 +77,11 @@ def weighted_max(usages: Mapping[str, ResourceUsage], knobs: PulsarKnobs) -> flo
     return max(usages.get(name, _UNKNOWN).percent() * weight for name, weight in pairs) / 100
 
 
-def updated(data: BrokerLoadData, sample: BrokerSample, knobs: PulsarKnobs, now_ms: int) -> BrokerLoadData:
+def next_load(data: BrokerLoadData, sample: BrokerSample, knobs: PulsarKnobs, now_ms: int) -> BrokerLoadData:
     """The data after one update.
 
-    Surprise: every update is one step of the averages, and the report check, each scrape of the metrics and each forced
-    report update; so scraping metrics makes the averages forget faster.
+    Surprise: every update advances the averages by one step, and the report check, each scrape of the metrics and each
+    forced report all update. So scraping the metrics makes the averages forget faster.
     """
     first = data.updated_at_ms == 0
     keep = knobs.load_balancer_history_resource_percentage
@@ -104,10 +104,10 @@ def updated(data: BrokerLoadData, sample: BrokerSample, knobs: PulsarKnobs, now_
 
 
 def ema(average: float, value: float, keep: float) -> float:
-    """One step: `keep` of the average, the rest of the new value."""
+    """One step of the moving average: `keep` is the weight of the average, the rest that of the new value."""
     return average * keep + (1 - keep) * value
 
 
-def cleared(data: BrokerLoadData) -> BrokerLoadData:
-    """After a bundle left or came: all back to the defaults, so that the averages begin anew."""
+def clear(data: BrokerLoadData) -> BrokerLoadData:
+    """The data after a bundle came or left: all defaults, so that the averages start from scratch."""
     return replace(BrokerLoadData(), reported_at_ms=data.reported_at_ms)

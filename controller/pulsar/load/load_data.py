@@ -1,10 +1,10 @@
-"""The load data of Pulsar's modular manager as plain values, and the maths on them.
+"""The load data of Pulsar's modular manager as plain values, and the maths on it.
 
 Names and fields are those of Pulsar's classes (LocalBrokerData, ResourceUsage, NamespaceBundleStats, BundleData,
-TimeAverageMessageData, TimeAverageBrokerData). Percentages are computed in 32-bit floats exactly where Pulsar does:
-the error is visible (10, 20 and 30 % have a mean of 0.2000000063578288), and a threshold met exactly hangs on it.
+TimeAverageMessageData, TimeAverageBrokerData). Percentages are computed in 32-bit floats exactly where Pulsar does so:
+the error is visible (10, 20 and 30 % have a mean of 0.2000000063578288) and decides whether a threshold is just met.
 
-Units: messages/s, bytes/s; resources in whatever unit both usage and limit are in.
+Units: messages/s and bytes/s; usage and limit of a resource share any one unit.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ MIB = 1024 * 1024
 
 
 class ResourceUsage(NamedTuple):
-    """Usage and limit of one resource. A freshly started broker says -1 of -1."""
+    """Usage and limit of one resource. A freshly started broker reports -1 of -1."""
 
     usage: float = -1.0
     limit: float = -1.0
 
     def percent(self) -> float:
-        """ResourceUsage.percentUsage: 32-bit, 0 without a limit, not capped at 100."""
+        """Percent of the limit (ResourceUsage.percentUsage): 32-bit, 0 without a limit, not capped at 100."""
         return float(percent_usage(np.array([self.usage]), np.array([self.limit]))[0])
 
 
@@ -42,28 +42,28 @@ NEVER_SAMPLED = ResourceUsage()
 def percent_usage(usage: Floats, limit: Floats) -> Floats:
     """Percent of the limit, element by element, each step in 32 bits as in Java; 0 where the limit is <= 0 or NaN."""
     known = (limit > 0) & np.isfinite(usage)
-    with np.errstate(over="ignore"):  # a limit beyond 32 bits is infinite, there as here
+    with np.errstate(over="ignore"):  # a limit beyond 32 bits becomes infinite, as in Java
         part = np.where(known, usage, 0.0).astype(np.float32) / np.where(known, limit, 1.0).astype(np.float32)
         return np.asarray((part * np.float32(100)).astype(np.float64))
 
 
 def max_usage_with_weight(percent: Floats, weights: Floats) -> Floats:
-    """Fraction: the largest weighted percentage / 100, over the last axis, in 64 bits.
+    """The largest weighted percentage over the last axis, as a fraction computed in 64 bits.
 
-    LocalBrokerData.getMaxResourceUsageWithWeight. Columns: cpu, direct memory, bandwidth in, bandwidth out. Heap is
-    left out by the modular manager whatever its weight: it tells more about garbage collection than about load.
+    LocalBrokerData.getMaxResourceUsageWithWeight. Columns: cpu, direct memory, bandwidth in, bandwidth out. The modular
+    manager ignores heap memory whatever its weight: it says more about garbage collection than about load.
     """
     return np.asarray((percent * weights).max(axis=-1, initial=-np.inf) / 100)
 
 
 def max_usage(percent: Floats) -> Floats:
-    """Fraction: the largest percentage / 100 in 32 bits (LocalBrokerData.getMaxResourceUsage), columns as above."""
+    """The largest percentage as a fraction computed in 32 bits (getMaxResourceUsage). Columns as above."""
     largest = percent.max(axis=-1, initial=-np.inf).astype(np.float32)
     return np.asarray((largest / np.float32(100)).astype(np.float64))
 
 
 def resource_weights(knobs: PulsarKnobs) -> Floats:
-    """Weights in the order of `max_usage_with_weight`'s columns."""
+    """The weights in the order of the columns of `max_usage_with_weight`."""
     return np.array(
         [
             knobs.load_balancer_cpu_resource_weight,
@@ -76,7 +76,7 @@ def resource_weights(knobs: PulsarKnobs) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class NamespaceBundleStats:
-    """What a broker says about one bundle at one moment."""
+    """What a broker reports about one bundle at one moment."""
 
     msg_rate_in: float = 0.0
     msg_throughput_in: float = 0.0
@@ -88,7 +88,7 @@ class NamespaceBundleStats:
     cache_size: int = 0
 
 
-# what a bundle is taken for before anybody has said anything about it (ModularLoadManagerImpl's defaultStats)
+# assumed for a bundle that no broker has reported yet (ModularLoadManagerImpl's defaultStats)
 DEFAULT_STATS = NamespaceBundleStats(
     msg_rate_in=50.0, msg_rate_out=50.0, msg_throughput_in=50_000.0, msg_throughput_out=50_000.0
 )
@@ -96,7 +96,7 @@ DEFAULT_STATS = NamespaceBundleStats(
 
 @dataclass(frozen=True, slots=True)
 class LocalBrokerData:
-    """What a broker says about itself."""
+    """What a broker reports about itself."""
 
     cpu: ResourceUsage = NEVER_SAMPLED
     memory: ResourceUsage = NEVER_SAMPLED
@@ -114,7 +114,7 @@ class LocalBrokerData:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> LocalBrokerData:
-        """From Pulsar's JSON. Fields of other versions (bundleStats, maxResourceUsage) and of no use are passed over.
+        """Parse Pulsar's JSON. Unused fields and those of other versions (bundleStats, maxResourceUsage) are ignored.
 
         A resource is {"usage": u, "limit": l} or, in case files, [u, l].
         """
@@ -124,20 +124,20 @@ class LocalBrokerData:
             if name == "lastStats":
                 values["last_stats"] = {bundle: _stats(stats) for bundle, stats in value.items()}
             elif name in known:
-                resource = isinstance(getattr(_NOTHING_SAID, known[name]), ResourceUsage)
+                resource = isinstance(getattr(_EMPTY, known[name]), ResourceUsage)
                 values[known[name]] = _resource(value) if resource else tuple(value) if name == "bundles" else value
         return cls(**values)
 
     def percents(self) -> dict[str, float]:
-        """Percent of each resource's limit, by Pulsar's name of the resource."""
+        """Usage of each resource in percent of its limit, by Pulsar's name of the resource."""
         return {_camel(name): getattr(self, name).percent() for name in RESOURCE_FIELDS}
 
     def max_resource_usage(self) -> float:
-        """Fraction; see `max_usage`."""
+        """The largest usage as a fraction; see `max_usage`."""
         return float(max_usage(self._percent_columns()))
 
     def max_resource_usage_with_weight(self, knobs: PulsarKnobs) -> float:
-        """Fraction; see `max_usage_with_weight`."""
+        """The largest weighted usage as a fraction; see `max_usage_with_weight`."""
         return float(max_usage_with_weight(self._percent_columns(), resource_weights(knobs)))
 
     def _percent_columns(self) -> Floats:
@@ -146,15 +146,15 @@ class LocalBrokerData:
 
 RESOURCE_FIELDS = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
 WEIGHED_FIELDS = ("cpu", "direct_memory", "bandwidth_in", "bandwidth_out")  # columns of max_usage_with_weight
-_NOTHING_SAID = LocalBrokerData()
+_EMPTY = LocalBrokerData()
 
 
 @dataclass(frozen=True, slots=True)
 class TimeAverageMessageData:
     """A moving average with a saturating count: n = min(n + 1, max), average = ((n - 1) * average + x) / n.
 
-    The first sample overwrites what the average was seeded with. From `max_samples` on it is an exponential average
-    with weight 1 / max_samples.
+    The first sample replaces the initial values. From `max_samples` on this is an exponential average with weight
+    1 / max_samples.
     """
 
     max_samples: int = 0
@@ -165,8 +165,8 @@ class TimeAverageMessageData:
     msg_rate_out: float = 0.0
 
     @classmethod
-    def seeded(cls, max_samples: int, stats: NamespaceBundleStats, num_samples: int = 0) -> TimeAverageMessageData:
-        """Before the first sample."""
+    def initial(cls, max_samples: int, stats: NamespaceBundleStats, num_samples: int = 0) -> TimeAverageMessageData:
+        """The averages before the first sample."""
         return cls(
             max_samples,
             num_samples,
@@ -176,8 +176,8 @@ class TimeAverageMessageData:
             stats.msg_rate_out,
         )
 
-    def updated(self, stats: NamespaceBundleStats) -> TimeAverageMessageData:
-        """With one sample more."""
+    def after(self, stats: NamespaceBundleStats) -> TimeAverageMessageData:
+        """The averages after one more sample."""
         n = min(self.num_samples + 1, self.max_samples)
         averages = {name: ((n - 1) * getattr(self, name) + getattr(stats, name)) / n for name in RATE_FIELDS}
         return replace(self, num_samples=n, **averages)
@@ -188,7 +188,7 @@ RATE_FIELDS = ("msg_throughput_in", "msg_throughput_out", "msg_rate_in", "msg_ra
 
 @dataclass(frozen=True, slots=True)
 class BundleData:
-    """What the leader remembers of a bundle. Surprise: equal content makes two bundles equal (see AvgShedder)."""
+    """What the leader remembers about a bundle. Surprise: equal content makes two bundles equal (see AvgShedder)."""
 
     short_term: TimeAverageMessageData
     long_term: TimeAverageMessageData
@@ -196,26 +196,26 @@ class BundleData:
 
     @classmethod
     def default(cls) -> BundleData:
-        """Of a bundle that nobody has said anything about."""
+        """The data of a bundle that no broker has reported yet."""
         return cls(
-            TimeAverageMessageData.seeded(NUM_SHORT_SAMPLES, DEFAULT_STATS),
-            TimeAverageMessageData.seeded(NUM_LONG_SAMPLES, DEFAULT_STATS),
+            TimeAverageMessageData.initial(NUM_SHORT_SAMPLES, DEFAULT_STATS),
+            TimeAverageMessageData.initial(NUM_LONG_SAMPLES, DEFAULT_STATS),
         )
 
     @classmethod
     def from_quota(
         cls, msg_rate_in: float, msg_rate_out: float, bandwidth_in: float, bandwidth_out: float
     ) -> BundleData:
-        """Seeded by a resource quota, which counts as ample history: both averages start saturated."""
+        """The data of a bundle with a resource quota, which counts as a full history: both averages start saturated."""
         stats = NamespaceBundleStats(msg_rate_in, bandwidth_in, msg_rate_out, bandwidth_out)
         return cls(
-            TimeAverageMessageData.seeded(NUM_SHORT_SAMPLES, stats, NUM_SHORT_SAMPLES),
-            TimeAverageMessageData.seeded(NUM_LONG_SAMPLES, stats, NUM_LONG_SAMPLES),
+            TimeAverageMessageData.initial(NUM_SHORT_SAMPLES, stats, NUM_SHORT_SAMPLES),
+            TimeAverageMessageData.initial(NUM_LONG_SAMPLES, stats, NUM_LONG_SAMPLES),
         )
 
-    def updated(self, stats: NamespaceBundleStats) -> BundleData:
-        """With one sample more in both averages."""
-        return BundleData(self.short_term.updated(stats), self.long_term.updated(stats), int(stats.topics))
+    def after(self, stats: NamespaceBundleStats) -> BundleData:
+        """The data after one more sample in both averages."""
+        return BundleData(self.short_term.after(stats), self.long_term.after(stats), int(stats.topics))
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +232,7 @@ class TimeAverageBrokerData:
         data: Mapping[str, BundleData],
         default: NamespaceBundleStats = DEFAULT_STATS,
     ) -> TimeAverageBrokerData:
-        """TimeAverageBrokerData.reset: a bundle without data counts with the default stats."""
+        """Sum up the bundles (TimeAverageBrokerData.reset). A bundle without data counts with the default stats."""
         short = dict.fromkeys(RATE_FIELDS, 0.0)
         long = dict.fromkeys(RATE_FIELDS, 0.0)
         for bundle in bundles:
@@ -244,7 +244,7 @@ class TimeAverageBrokerData:
 
 
 def next_history(history: Floats, usage: Floats, history_weight: float) -> Floats:
-    """One step of the historical average p * h + (1 - p) * u; where there was none (NaN) it starts with the usage."""
+    """One step of the historical average p * h + (1 - p) * u. Without a history (NaN) it starts at the usage."""
     return np.where(np.isnan(history), usage, history * history_weight + (1 - history_weight) * usage)
 
 

@@ -1,4 +1,4 @@
-"""Mean and spread of the brokers' loads, and what moving load does to the spread (TransferShedder.LoadStats)."""
+"""Mean and standard deviation of the brokers' loads, and how a move changes them (TransferShedder.LoadStats)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class LoadStats:
-    """Loads are fractions. `std` is the population's."""
+    """Loads are fractions. `std` is the population's standard deviation."""
 
     square_sum: float
     brokers: int
@@ -18,7 +18,7 @@ class LoadStats:
 
     @classmethod
     def of(cls, loads: Sequence[float]) -> LoadStats:
-        """Of these loads, summed up in their order; zeros for none."""
+        """The statistics of these loads, added up in the given order; zeros without loads."""
         if not loads:
             return cls(0.0, 0, 0.0, 0.0)
         total = squares = 0.0
@@ -26,11 +26,11 @@ class LoadStats:
             total += load
             squares += load * load
         average = total / len(loads)
-        # Surprise: rounding can make this negative for equal loads; NaN in Java, and NaN is never above the target
+        # Surprise: rounding can make this negative for equal loads. Java returns NaN, which is never above the target.
         return cls(squares, len(loads), average, _root(squares / len(loads) - average * average))
 
     def after(self, highest: float, lowest: float, moved: float) -> LoadStats:
-        """With `moved` taken off one broker and put on another. The mean stays as it was."""
+        """The statistics after `moved` went from one broker to another. The mean stays the same."""
         left = math.nan if math.isnan(moved) else max(0.0, highest - moved)
         grown = lowest + moved
         squares = self.square_sum - (highest * highest + lowest * lowest) + (left * left + grown * grown)

@@ -1,10 +1,11 @@
-"""The moving averages that Pulsar's modular leader keeps of every bundle, as arrays that a round's memory can hold.
+"""The moving averages that Pulsar's modular leader keeps for every bundle, as arrays that fit into a round's memory.
 
-The maths is `load_data.TimeAverageMessageData`'s; messages and bytes are kept as in + out, which is all that shedding
-and placement look at. Surprise: Pulsar adds a sample whenever any broker's report changes, so that the time its
-"short" and "long" cover depends on the cluster's size and unrest; here a sample is a round.
+The maths is that of `load_data.TimeAverageMessageData`. Messages and bytes are kept as in + out, which is all that
+shedding and placement use. Surprise: Pulsar adds a sample whenever any broker's report changes, so the time that its
+"short" and "long" averages cover depends on the size of the cluster and on how much it changes; here every round is
+one sample.
 
-As JSON the memory takes some 60 bytes a bundle, half of them its name: 1.2 MB for 20,000 bundles.
+As JSON the memory takes about 60 bytes per bundle, half of them its name: 1.2 MB for 20,000 bundles.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 from controller.pulsar.load.arrays import Ints
 from controller.pulsar.load.load_data import NUM_LONG_SAMPLES, NUM_SHORT_SAMPLES, Floats
 
-_RATE_UNIT = 1000.0  # rates are kept in thousandths, so that the memory is short and reads back as it was
+_RATE_UNIT = 1000.0  # rates are kept in thousandths, which keeps the memory small and free of rounding errors
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +33,7 @@ class TimeAverages:
     long_msg_rate: Floats
 
     def to_memory(self) -> dict[str, Any]:
-        """Names and whole numbers: thousandths of a message/s, bytes/s."""
+        """The averages as JSON: names and whole numbers, in thousandths of a message/s and in bytes/s."""
         return {
             "bundles": self.bundles,
             "samples": self.samples.tolist(),
@@ -45,11 +46,11 @@ class TimeAverages:
 def next_averages(
     memory: Mapping[str, Any], bundles: tuple[str, ...], msg_rate: Floats, throughput: Floats
 ) -> TimeAverages:
-    """One sample for each bundle ([N]). `memory`: what `to_memory` gave in the round before, {} in the first.
+    """Add one sample for each bundle ([N]). `memory`: the previous round's `to_memory`, {} in the first round.
 
-    A bundle that nobody reported in the round before starts anew: Pulsar drops its data as well.
+    A bundle that no broker reported in the previous round starts from scratch: Pulsar drops its data as well.
     """
-    samples, short_rate, short_bytes, long_rate = _aligned(memory, bundles)
+    samples, short_rate, short_bytes, long_rate = _align(memory, bundles)
     short, long = np.minimum(samples + 1, NUM_SHORT_SAMPLES), np.minimum(samples + 1, NUM_LONG_SAMPLES)
     return TimeAverages(
         bundles,
@@ -60,8 +61,8 @@ def next_averages(
     )
 
 
-def _aligned(memory: Mapping[str, Any], bundles: tuple[str, ...]) -> tuple[Ints, Floats, Floats, Floats]:
-    """What is remembered of each of these bundles; 0 samples of one that is new."""
+def _align(memory: Mapping[str, Any], bundles: tuple[str, ...]) -> tuple[Ints, Floats, Floats, Floats]:
+    """The remembered averages in the order of these bundles, with 0 samples for a new one."""
     known = memory.get("bundles", ())
     samples = np.array(memory.get("samples", ()), np.int64)
     columns = np.array(

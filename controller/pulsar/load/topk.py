@@ -1,7 +1,7 @@
-"""The top K bundles of a broker, as the extensible manager reports them and the modular one writes them.
+"""The top K bundles of a broker, as the extensible manager reports and the modular manager stores them.
 
-Source: TopKBundles. Selection is Pulsar's own quickselect (partitionSort), because the comparators are not transitive
-and another way to sort could pick others.
+Source: TopKBundles. The selection is Pulsar's own quickselect (partitionSort): its comparators are not transitive, so
+another sort could select other bundles.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ def top_bundles(
     policies_enabled: bool = False,
     excluded_namespaces: Collection[str] = (),
 ) -> list[tuple[str, NamespaceBundleStats]]:
-    """The K busiest bundles. Surprise: the list is ascending, the K-th largest first and the largest last.
+    """The K busiest bundles. Surprise: they are in ascending order, the busiest last.
 
-    `with_policies`: bundles whose namespace has an isolation policy or an anti-affinity group; left out unless
+    `with_policies`: bundles whose namespace has an isolation policy or an anti-affinity group. They are left out unless
     `policies_enabled` (loadBalancerSheddingBundlesWithPoliciesEnabled). System namespaces are always left out.
     """
     kept = [
@@ -44,10 +44,10 @@ def top_bundles(
     return kept[:k][::-1]
 
 
-def written_bundles(data: Mapping[str, T], k: int, brokers: int, compare: Compare[T]) -> list[str]:
+def bundles_to_write(data: Mapping[str, T], k: int, brokers: int, compare: Compare[T]) -> list[str]:
     """Names of the bundles whose data the modular manager's leader writes to the store: the top K x brokers.
 
-    K <= 0 writes all of them.
+    K <= 0 means all of them.
     """
     entries = list(data.items())
     limit = len(entries) if k <= 0 else min(k * max(1, brokers), len(entries))
@@ -57,7 +57,7 @@ def written_bundles(data: Mapping[str, T], k: int, brokers: int, compare: Compar
 
 
 def partition_sort(items: list[T], k: int, compare: Compare[T]) -> None:
-    """Bring the K largest to the front of the list, in descending order (Pulsar: partitionSort)."""
+    """Move the K largest items to the front of the list, in descending order (Pulsar: partitionSort)."""
     start, end, target = 0, len(items) - 1, k - 1
     while start < end:
         low, middle = _three_way(items, start, end, compare)
@@ -69,8 +69,8 @@ def partition_sort(items: list[T], k: int, compare: Compare[T]) -> None:
         else:
             start = middle
 
-    # Surprise: what equals the last pivot stays unsorted behind `end`; equal elements need no order, but with a
-    # comparator that is not transitive they may differ from one another
+    # Surprise: items that equal the last pivot stay unsorted after `end`. Equal items need no order, but since the
+    # comparator is not transitive they may differ from one another.
     def descending(a: T, b: T) -> int:
         return compare(b, a)
 
@@ -78,7 +78,7 @@ def partition_sort(items: list[T], k: int, compare: Compare[T]) -> None:
 
 
 def _three_way(items: list[T], start: int, end: int, compare: Compare[T]) -> tuple[int, int]:
-    """Larger than the pivot, equal, smaller; where the equal ones begin and end."""
+    """Partition into items larger than the pivot, equal and smaller; return where the equal ones start and end."""
     low, high, middle = start, end, start
     pivot = items[high]
     while middle <= high:
@@ -95,5 +95,5 @@ def _three_way(items: list[T], start: int, end: int, compare: Compare[T]) -> tup
 
 
 def names(bundles: Sequence[tuple[str, NamespaceBundleStats]]) -> list[str]:
-    """The names alone, in the same order."""
+    """The names of the bundles, in the same order."""
     return [name for name, _ in bundles]

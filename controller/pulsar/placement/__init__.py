@@ -1,1 +1,1 @@
-"""Which broker gets a bundle: filters and placement strategies of both managers."""
+"""Which broker receives a bundle: filters and placement strategies of both managers."""

@@ -1,7 +1,7 @@
 """ModularLoadManagerImpl.selectBroker: filters, placement strategy, second chance, preallocation.
 
-Isolation policies decide who is eligible at all; that mask comes from the caller, as do the filters (`filters.py`) for
-anti-affinity, manager class and version. A bundle once placed counts as its broker's (preallocated) for every later
+Isolation policies decide which brokers are eligible. The caller passes that mask, and the filters (`filters.py`) for
+anti-affinity, manager class and version. A placed bundle counts as its broker's (preallocated) for every later
 selection, as it does in Pulsar until the broker reports it.
 """
 
@@ -24,7 +24,7 @@ SYSTEM_NAMESPACE = "pulsar/system"
 
 
 class BrokerSelection:
-    """Chooses brokers for bundles, one after the other; each choice that is `placed` counts for the next."""
+    """Chooses brokers for bundles, one after the other. Each choice passed to `note_placement` counts for the next."""
 
     def __init__(
         self,
@@ -37,9 +37,9 @@ class BrokerSelection:
         anti_affinity: Filter | None = None,
         filters: Sequence[Filter] = (),
     ) -> None:
-        """[B] each: unweighted usage (`max_usage`), topics, and the bundles of a namespace (asked for once).
+        """Arrays are [B]: unweighted usage (`max_usage`), topics, and the bundles of a namespace (requested once).
 
-        `anti_affinity` comes before the even distribution, the other filters after it.
+        `anti_affinity` applies before the even distribution, the other filters after it.
         """
         self._loads = loads
         self._overloaded = highest_usage > knobs.load_balancer_broker_overloaded_threshold_percentage / 100.0
@@ -52,17 +52,17 @@ class BrokerSelection:
         self._filters = filters
 
     def select(self, bundle: Bundle, namespace: str, eligible: NDArray[np.bool_]) -> Choice:
-        """The broker for a bundle among the policy-eligible ones ([B] mask); a namespace of "" is spread nowhere.
+        """Choose a broker among the policy-eligible ones ([B] mask). An empty namespace is not distributed evenly.
 
-        Surprise: when the chosen broker turns out to be overloaded, all policy-eligible brokers get a second chance,
-        topic limit and even distribution notwithstanding.
+        Surprise: if the chosen broker turns out to be overloaded, all policy-eligible brokers get a second chance,
+        regardless of topic limit and even distribution.
         """
         everybody = np.flatnonzero(eligible)
         if not len(everybody):
             return NO_CHOICE
         few_topics = everybody[self._topics[everybody] <= self._knobs.load_balancer_broker_max_topics]
         candidates = few_topics if len(few_topics) else everybody
-        candidates = self._filtered(candidates, everybody, namespace)
+        candidates = self._filter(candidates, everybody, namespace)
         choice = self._placement.select(candidates, bundle, self._loads)
         if choice.broker is not None and self._overloaded[choice.broker]:
             again = self._placement.select(everybody, bundle, self._loads)
@@ -70,33 +70,33 @@ class BrokerSelection:
         return choice
 
     def placed(self, bundle: Bundle, namespace: str, broker: int, topics: int = 0) -> None:
-        """Count the bundle as the broker's from now on (its preallocated bundles)."""
+        """Count the bundle as the broker's from now on (as one of its preallocated bundles)."""
         self._loads.long_msg_rate[broker] += bundle.long_msg_rate
         self._topics[broker] += topics
         if namespace:
             self._counts(namespace)[broker] += 1
 
-    def _filtered(self, candidates: Ints, everybody: Ints, namespace: str) -> Ints:
-        """Surprise: a filter that fails, or leaves nobody, brings everybody back, those over the topic limit too."""
+    def _filter(self, candidates: Ints, everybody: Ints, namespace: str) -> Ints:
+        """Apply the filters. Surprise: if one fails or none is left, everybody is back, even above the topic limit."""
         if self._anti_affinity is not None:
-            with suppress(BallastError):  # without knowledge of the group nothing is filtered
-                candidates = self._through(self._anti_affinity, candidates)
+            with suppress(BallastError):  # if the group is unknown, nothing is filtered
+                candidates = self._apply(self._anti_affinity, candidates)
         candidates = self._least_serving(candidates, namespace)
         try:
             for one in self._filters:
-                candidates = self._through(one, candidates)
+                candidates = self._apply(one, candidates)
         except BallastError:
             return everybody
         return candidates if len(candidates) else everybody
 
-    def _through(self, one: Filter, candidates: Ints) -> Ints:
-        """The candidates that a filter on names leaves, in their order."""
+    def _apply(self, one: Filter, candidates: Ints) -> Ints:
+        """The candidates that pass a filter on names, in the same order."""
         names = [self._loads.brokers[at] for at in candidates.tolist()]
         left = set(one(names))
         return candidates[[name in left for name in names]]
 
     def _least_serving(self, candidates: Ints, namespace: str) -> Ints:
-        """removeMostServicingBrokersForNamespace: those that hold the fewest bundles of the namespace."""
+        """The candidates with the fewest bundles of the namespace (removeMostServicingBrokersForNamespace)."""
         evenly = self._knobs.load_balancer_distribute_bundles_evenly_enabled or namespace == SYSTEM_NAMESPACE
         if not evenly or not namespace or not len(candidates):
             return candidates

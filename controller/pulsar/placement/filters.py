@@ -1,7 +1,7 @@
-"""Who may get a bundle: Pulsar's broker filters as functions from candidates to those that are left, order kept.
+"""Which brokers may receive a bundle: Pulsar's broker filters as functions that narrow down the candidates in order.
 
 Sources: BrokerLoadManagerClassFilter, BrokerMaxTopicCountFilter, BrokerVersionFilter, AntiAffinityGroupPolicyFilter,
-BrokerIsolationPoliciesFilter and LoadManagerShared. Broker ids are host:port; isolation policies match the host alone.
+BrokerIsolationPoliciesFilter and LoadManagerShared. Broker ids are host:port; isolation policies match only the host.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from controller.domain.errors import BadRecord, BallastError
 
-DEFAULT_DOMAIN = "default"  # of a broker that no failure domain names
+DEFAULT_DOMAIN = "default"  # of a broker that is in no failure domain
 Filter = Callable[[list[str]], list[str]]
 _VERSION = re.compile(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?(?:\+[0-9A-Za-z.-]+)?"
@@ -20,7 +20,7 @@ _VERSION = re.compile(
 
 
 class BadBrokerVersion(BadRecord):
-    """Raised for a missing version or one that is no semantic version (Pulsar: BrokerFilterBadVersionException)."""
+    """The version is missing or is no semantic version (Pulsar: BrokerFilterBadVersionException)."""
 
     def __init__(self, broker: str, version: str | None) -> None:
         super().__init__("broker_version", f"{version!r} of broker {broker!r} is no semantic version like 4.0.8")
@@ -28,9 +28,9 @@ class BadBrokerVersion(BadRecord):
 
 @dataclass(frozen=True, slots=True)
 class IsolationPolicy:
-    """Regular expressions over hosts. `min_limit`: with fewer primaries available the secondaries serve as well.
+    """Regular expressions for hosts. `min_limit`: if fewer primaries are available, the secondaries serve as well.
 
-    Pulsar's usage_threshold is not looked at in this path.
+    Pulsar ignores usage_threshold here, and so does this class.
     """
 
     primary: tuple[str, ...]
@@ -39,17 +39,17 @@ class IsolationPolicy:
 
 
 def by_load_manager_class(classes: Mapping[str, str | None], local_class: str) -> list[str]:
-    """Brokers that run the same load manager; one that does not say which is left out."""
+    """Brokers that run the same load manager. A broker that does not report its load manager is left out."""
     return [broker for broker, name in classes.items() if name == local_class]
 
 
 def by_max_topics(candidates: Iterable[str], topics: Mapping[str, int] | None, limit: int) -> list[str]:
-    """The extensible manager's: brokers below the limit. No data counts as no topics; no store (None): all stay."""
+    """The extensible manager's filter: brokers below the limit. Without data a broker passes; without a store, all."""
     return [broker for broker in candidates if topics is None or topics.get(broker, 0) < limit]
 
 
 def by_max_topics_modular(candidates: Iterable[str], topics: Mapping[str, int], limit: int) -> list[str]:
-    """The modular manager's: brokers at or below the limit, preallocated topics counted; all, when none is left."""
+    """The modular manager's filter: brokers at or below the limit, including preallocated topics; all if none is."""
     all_of_them = list(candidates)
     return [broker for broker in all_of_them if topics.get(broker, 0) <= limit] or all_of_them
 
@@ -57,8 +57,8 @@ def by_max_topics_modular(candidates: Iterable[str], topics: Mapping[str, int], 
 def by_version(versions: Mapping[str, str | None], prefer_later: bool) -> list[str]:
     """Brokers of the newest version. Raises BadBrokerVersion.
 
-    Pulsar looks for the newest with build metadata compared and then keeps what is equal without it; so versions that
-    differ in build metadata alone are kept together, and it need not be looked at.
+    Pulsar compares build metadata to find the newest version, then keeps all versions that are equal without it. So
+    versions that differ only in build metadata stay together, and this function can ignore it.
     """
     if not prefer_later or not versions:
         return list(versions)
@@ -74,10 +74,10 @@ def by_isolation(
     supports_domain: Callable[[str], bool] = lambda broker: True,
     matches: Callable[[str, tuple[str, ...]], bool] | None = None,
 ) -> list[str]:
-    """With a policy its primaries, and its secondaries when there are too few; shared brokers never.
+    """With a policy: its primaries, plus its secondaries if there are too few. Shared brokers never qualify.
 
-    Without one: the shared brokers, those that are primary in no policy (`others`), if they take topics of that domain.
-    `matches`: instead of Pulsar's own, whether one of the expressions means the broker.
+    Without a policy: the shared brokers, which are primary in none of `others`, if they take topics of that domain.
+    `matches`: whether one of the expressions matches the broker, in place of Pulsar's rule.
     """
     matches = matches or _matches
     if policy is None:
@@ -93,10 +93,10 @@ def by_isolation(
 def by_anti_affinity(
     candidates: Iterable[str], counts: Mapping[str, int], domains: Mapping[str, Collection[str]] | None = None
 ) -> list[str]:
-    """Brokers with the least of the group, of those in the failure domains with the least of it.
+    """Brokers with the fewest members of the group, within the failure domains that have the fewest.
 
-    `counts`: by broker, namespaces of the group (modular) or Owned bundles of them (extensible); missing: 0.
-    `domains`: domain -> its brokers; None: failure domains are off.
+    `counts`: namespaces of the group (modular) or their Owned bundles (extensible) by broker; a missing broker has 0.
+    `domains`: domain -> its brokers. None: failure domains are off.
     """
     kept = list(candidates)
     if domains is not None and kept:
@@ -112,17 +112,17 @@ def by_anti_affinity(
 
 
 def by_least_bundles(candidates: Iterable[str], counts: Mapping[str, int]) -> list[str]:
-    """Brokers with the smallest count; who is not counted has none (removeMostServicingBrokersForNamespace)."""
+    """Brokers with the smallest count (removeMostServicingBrokersForNamespace). A missing broker has 0."""
     kept = list(candidates)
     least = min((counts.get(broker, 0) for broker in kept), default=0)
     return [broker for broker in kept if counts.get(broker, 0) == least]
 
 
 def anti_affinity_allows_unload(current: str, candidates: Collection[str], counts: Mapping[str, int]) -> bool:
-    """Whether moving a bundle of a group helps (LoadManagerShared.shouldAntiAffinityNamespaceUnload).
+    """Whether it helps to move a bundle of a group (LoadManagerShared.shouldAntiAffinityNamespaceUnload).
 
-    Some candidate must have none, or fewer than the current broker, or not all have the same. Surprise: a current
-    broker that is no candidate counts as having none, however many it has. Nothing counted: nothing speaks against it.
+    It does if some candidate has none or fewer than the current broker, or if the candidates' counts differ. Without
+    counts nothing speaks against a move. Surprise: a current broker that is no candidate counts as having none.
     """
     if not counts:
         return True
@@ -133,7 +133,7 @@ def anti_affinity_allows_unload(current: str, candidates: Collection[str], count
 
 
 def eligible(candidates: Iterable[str], pipeline: Iterable[Filter]) -> list[str]:
-    """The extensible manager's selection: what fails is passed over, and whatever is left is used."""
+    """The extensible manager's selection: filters that fail are skipped; the rest decide, even if no broker is left."""
     kept = list(candidates)
     for one in pipeline:
         try:
@@ -152,7 +152,7 @@ Rank = tuple[int, int, int, bool, tuple[tuple[bool, int, str], ...]]
 
 
 def _precedence(broker: str, version: str | None) -> Rank:
-    """A key in the order of semantic versions: a pre-release before its release, numbers before words."""
+    """A sort key for semantic versions: a pre-release sorts before its release, numbers before words."""
     found = _VERSION.fullmatch(version or "")
     if found is None:
         raise BadBrokerVersion(broker, version)

@@ -1,7 +1,7 @@
-"""What the modular leader answers a lookup: affinity first, then what it has assigned before, then a new selection.
+"""How the modular leader answers a lookup: by affinity, then by an earlier assignment, then by a new selection.
 
 Sources: ModularLoadManagerWrapper.getLeastLoaded, ModularLoadManagerImpl.selectBrokerForAssignment. An unload with a
-destination is emulated: the leader notes the destination and unloads; the next lookup is meant to find it.
+destination is emulated: the leader notes the destination and unloads, and the next lookup is supposed to find it.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ class LookupPlacement:
         self._preallocated: dict[str, int] = {}  # by bundle name
 
     def unload_to(self, bundle_name: str, broker: int) -> None:
-        """Note where the bundle is to go. What was assigned to it before no longer counts: it is unloaded.
+        """Note the bundle's destination and forget its earlier assignment, since it is unloaded.
 
-        Surprise: the note is kept under the bundle's range alone. Another namespace's bundle with the same range that
-        is looked up first takes the destination, and the one it was meant for is placed like any other.
+        Surprise: the key of the note is only the bundle's range. If another namespace's bundle with the same range is
+        looked up first, it takes the destination, and the intended bundle is placed like any other.
         """
         self._affinity[range_of_bundle_name(bundle_name)] = broker
         self._preallocated.pop(bundle_name, None)
 
     def assign(self, bundle_name: str, bundle: Bundle, eligible: NDArray[np.bool_], topics: int = 0) -> Choice:
-        """The broker that a lookup of an unowned bundle is told. An affinity is used up by it."""
+        """The broker that a lookup of an unowned bundle returns. The lookup uses up an affinity."""
         wanted = self._affinity.pop(range_of_bundle_name(bundle_name), None)
         if wanted is not None:
             return Choice(wanted, (wanted,))
@@ -46,6 +46,6 @@ class LookupPlacement:
             self._preallocated[bundle_name] = choice.broker
         return choice
 
-    def reported(self, bundle_name: str) -> None:
-        """A broker's report shows the bundle, or nobody owns it: it is no longer preallocated."""
+    def forget(self, bundle_name: str) -> None:
+        """Drop the preallocation: a broker's report contains the bundle, or nobody owns it."""
         self._preallocated.pop(bundle_name, None)

@@ -1,7 +1,7 @@
-"""Where Pulsar's modular manager puts a bundle: its four placement strategies.
+"""The four placement strategies of Pulsar's modular manager.
 
-Brokers are indices into a fixed tuple of ids. Every strategy answers with a `Choice`: the broker, and all among which
-it was drawn. Where Pulsar draws at random, a `Draw` with a given seed does, so that the same round chooses the same.
+Brokers are indices into a fixed tuple of ids. Every strategy returns a `Choice`: the broker, and the brokers it was
+drawn from. Where Pulsar draws at random, a `Draw` with a given seed does, so that a round can be repeated.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ INT_MAX = 2**31 - 1
 
 
 class Draw:
-    """A stream of numbers that looks random and follows from its seed (splitmix64)."""
+    """A stream of pseudorandom numbers that its seed determines (splitmix64)."""
 
     def __init__(self, seed: int) -> None:
         self._state = seed & _MASK
@@ -36,7 +36,7 @@ class Draw:
 
 
 class Choice(NamedTuple):
-    """`broker`: index, None when there is no candidate. `among`: all that were equally good."""
+    """`broker`: its index, None without candidates. `among`: all equally good brokers."""
 
     broker: int | None
     among: tuple[int, ...]
@@ -46,22 +46,22 @@ NO_CHOICE = Choice(None, ())
 
 
 class Bundle(NamedTuple):
-    """What a placement is told of the bundle. `content` stands for Pulsar's BundleData as a key of a map."""
+    """What a placement strategy knows about a bundle. `content` stands for Pulsar's BundleData as the key of a map."""
 
     long_msg_rate: float  # messages/s in + out, long-term average
     content: Hashable = None
 
 
 class Placement(Protocol):
-    """One of Pulsar's placement strategies with what it keeps between selections."""
+    """One of Pulsar's placement strategies, with its state between selections."""
 
     def select(self, candidates: Ints, bundle: Bundle, load: BrokerLoads) -> Choice:
-        """A broker among the candidates (indices, in the order in which Pulsar would walk them)."""
+        """Choose a broker among the candidates (indices, in Pulsar's iteration order)."""
         ...
 
 
 class BrokerLoads:
-    """What placements look at, [B] each. `long_msg_rate` has the rates of preallocated bundles in it."""
+    """The input of placement strategies, [B] each. `long_msg_rate` includes the rates of preallocated bundles."""
 
     def __init__(
         self, brokers: Sequence[str], usage: Floats, msg_rate: Floats, bundle_count: Ints, long_msg_rate: Floats
@@ -74,10 +74,10 @@ class BrokerLoads:
 
 
 class LeastLongTermMessageRate:
-    """The least long-term message rate among brokers that are not overloaded; equal ones by lot. The default.
+    """The broker with the least long-term message rate that is not overloaded; ties are drawn. The default.
 
-    Overloaded is strictly above the threshold; if all are, one of them by lot. Surprise: below the threshold usage
-    plays no part at all, so a broker at 84 % with few messages is preferred to an idle one with more.
+    Overloaded means strictly above the threshold; if all brokers are, one is drawn. Surprise: below the threshold usage
+    does not matter at all, so a broker at 84 % with few messages wins over an idle one with more.
     """
 
     def __init__(self, knobs: PulsarKnobs, draw: Draw) -> None:
@@ -85,15 +85,15 @@ class LeastLongTermMessageRate:
         self._draw = draw
 
     def select(self, candidates: Ints, bundle: Bundle, load: BrokerLoads) -> Choice:
-        """See the class; no candidates, no choice."""
+        """See the class. Without candidates there is no choice."""
         rates = np.where(load.usage[candidates] > self._threshold, np.inf, load.long_msg_rate[candidates])
-        return _by_lot(candidates[rates == rates.min(initial=np.inf)], self._draw)
+        return _draw_one(candidates[rates == rates.min(initial=np.inf)], self._draw)
 
 
 class LeastResourceUsageWithWeight:
-    """By lot among the brokers whose historical usage is well below the candidates' mean, else among all.
+    """Draws one of the brokers whose historical usage is well below the candidates' mean, else one of all.
 
-    Surprise: the history takes a step at every selection, so how fast it forgets hangs on how much is looked up.
+    Surprise: the history advances with every selection, so the number of lookups decides how fast it forgets.
     """
 
     def __init__(self, knobs: PulsarKnobs, draw: Draw, history: Mapping[str, float] | None = None) -> None:
@@ -103,7 +103,7 @@ class LeastResourceUsageWithWeight:
         self.history: MutableMapping[str, float] = dict(history or {})
 
     def select(self, candidates: Ints, bundle: Bundle, load: BrokerLoads) -> Choice:
-        """See the class. A broker without bundles or traffic (just restarted) starts its history anew."""
+        """See the class. The history of a broker without bundles or traffic (just restarted) starts from scratch."""
         if not len(candidates):
             return NO_CHOICE
         names = [load.brokers[at] for at in candidates.tolist()]
@@ -111,24 +111,24 @@ class LeastResourceUsageWithWeight:
         before[(load.bundle_count[candidates] == 0) | (load.msg_rate[candidates] == 0)] = np.nan
         after = next_history(before, load.usage[candidates], self._weight)
         self.history.update(zip(names, after.tolist(), strict=True))
-        mean = float(np.cumsum(after)[-1]) / len(after)  # added up one by one, as in Java
+        mean = float(np.cumsum(after)[-1]) / len(after)  # summed one by one, as in Java
         best = candidates[after + self._difference <= mean]
-        return _by_lot(best if len(best) else candidates, self._draw)
+        return _draw_one(best if len(best) else candidates, self._draw)
 
     def on_active_brokers_change(self, active: Sequence[str]) -> None:
-        """Histories of brokers that left are dropped."""
+        """Drop the histories of brokers that left."""
         self.history = {name: value for name, value in self.history.items() if name in active}
 
 
 class RoundRobinBrokerSelector:
-    """One after the other in a remembered order, which is renewed when it no longer fits the candidates."""
+    """Takes brokers in turn, in a remembered order that is replaced when it no longer fits the candidates."""
 
     def __init__(self, count: int = 0, order: Sequence[str] = ()) -> None:
         self.count = count
         self.order = tuple(order)
 
     def select(self, candidates: Ints, bundle: Bundle, load: BrokerLoads) -> Choice:
-        """See the class. The counter goes back to 0 after 2^31 - 1; no candidates do not advance it."""
+        """See the class. The counter returns to 0 after 2^31 - 1; without candidates it does not advance."""
         names = tuple(load.brokers[at] for at in candidates.tolist())
         if not names:
             return NO_CHOICE
@@ -141,11 +141,11 @@ class RoundRobinBrokerSelector:
 
 
 class AvgPlacement:
-    """AvgShedder.selectBroker: where the shedder meant the bundle to go if that is a candidate, else by lot.
+    """AvgShedder.selectBroker: the broker that the shedder planned for the bundle if it is a candidate, else a draw.
 
-    What is drawn is remembered as well. Surprise: the map's key is the content of the bundle's load data. Bundles
-    with equal data share one entry, so that plans cross; and as the data changes with every report, an entry is lost
-    as soon as the bundle has reported again. (Pulsar changed the key to the bundle's name in 2026.)
+    A drawn broker is remembered as well. Surprise: the map's key is the content of the bundle's load data. Bundles with
+    equal data share one entry, so their plans mix; and since the data changes with every report, the entry is lost
+    with the bundle's next report. (Pulsar changed the key to the bundle's name in 2026.)
     """
 
     def __init__(self, draw: Draw) -> None:
@@ -153,23 +153,23 @@ class AvgPlacement:
         self._planned: dict[Hashable, int] = {}
 
     def plan(self, bundle: Bundle, broker: int) -> None:
-        """What the shedder means for a bundle; overwrites the plan of another one with equal data."""
+        """Note the broker that the shedder planned; this replaces the plan of another bundle with equal data."""
         self._planned[bundle.content] = broker
 
     def select(self, candidates: Ints, bundle: Bundle, load: BrokerLoads) -> Choice:
-        """See the class. Surprise: without candidates Pulsar fails with a division by zero; here there is no choice."""
+        """See the class. Surprise: without candidates Pulsar divides by zero; here there is no choice."""
         if not len(candidates):
             return NO_CHOICE
         planned = self._planned.get(bundle.content)
         if planned is not None and bool((candidates == planned).any()):
             return Choice(planned, (planned,))
         by_name = sorted(candidates.tolist(), key=lambda at: load.brokers[at])
-        number = self._draw.below(2**32) - 2**31  # Pulsar hashes the digits of a random int
+        number = self._draw.below(2**32) - 2**31  # Pulsar hashes the decimal digits of a random int
         chosen = by_name[zlib.crc32(str(number).encode()) % len(by_name)]
         self._planned[bundle.content] = chosen
         return Choice(chosen, tuple(by_name))
 
 
-def _by_lot(best: Ints, draw: Draw) -> Choice:
+def _draw_one(best: Ints, draw: Draw) -> Choice:
     among = tuple(best.tolist())
     return Choice(among[draw.below(len(among))], among) if among else NO_CHOICE

@@ -1,7 +1,7 @@
 """AvgShedder (PIP-364): the fullest broker gives to the emptiest, the second fullest to the second emptiest, and so on.
 
-Hits are counted for each broker of a pair whose gap is large enough; when one of the counters is full the pair acts
-and its counters start anew. What goes where is remembered for the placement (`placement.AvgPlacement`).
+Hits are counted for each broker of a pair with a large enough gap. When one of the counters reaches its threshold, the
+pair sheds and its counters start from zero. The destinations are remembered for the placement (`AvgPlacement`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from controller.pulsar.load.load_data import Floats
 
 @dataclass(frozen=True, slots=True)
 class HitCounts:
-    """Cycles in a row by broker id. Surprise: a broker's count survives a change of its partner."""
+    """Consecutive cycles by broker id. Surprise: a broker's count survives a change of its partner."""
 
     high: Mapping[str, int] = field(default_factory=dict)
     low: Mapping[str, int] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Pair(NamedTuple):
 
 
 class AverageResult(NamedTuple):
-    """`destination`: hot broker -> the cold one that its bundles are meant for. `pairs`: those that counted."""
+    """`destination`: hot broker -> the cold one meant to receive its bundles. `pairs`: those that counted as hits."""
 
     shedding: Shedding
     hits: HitCounts
@@ -48,7 +48,7 @@ class AverageResult(NamedTuple):
 def shed_average(
     load: LoadArrays, hits: HitCounts, knobs: PulsarKnobs, walk: Sequence[int] | None = None
 ) -> AverageResult:
-    """One cycle. `walk`: the brokers in the order in which the scores are sorted; None: the order of `load`."""
+    """One cycle. `walk`: the brokers in the order before the scores are sorted; None: the order of `load`."""
     scores = load.usage * 100
     counts = _Counts(dict(hits.high), dict(hits.low))
     pairs = _pairs(load.brokers, scores, counts, knobs, walk)
@@ -84,12 +84,12 @@ class _Counts:
         self.high, self.low = high, low
 
     def note(self, names: tuple[str, str], gap: float, knobs: PulsarKnobs) -> None:
-        """A pair's gap: below low neither counter lives, below high only the low one, else both grow."""
+        """Count a pair's gap. Below low it clears both counters, below high only the low one grows, else both grow."""
         low, high = knobs.load_balancer_avg_shedder_low_threshold, knobs.load_balancer_avg_shedder_high_threshold
         if gap < low:
             self.clear(names)
             return
-        for name in names:  # of an odd middle broker both are the same, and its count grows twice
+        for name in names:  # an odd middle broker is both names, so its count grows twice
             self.low[name] = self.low.get(name, 0) + 1
             if gap < high:
                 self.high.pop(name, None)
@@ -115,10 +115,10 @@ class _Counts:
 def _pairs(
     brokers: tuple[str, ...], scores: Floats, counts: _Counts, knobs: PulsarKnobs, walk: Sequence[int] | None
 ) -> list[Pair]:
-    """Pairs with a gap of at least the low threshold, lowest and highest first; all pairs are counted.
+    """Pairs with a gap of at least the low threshold, starting with lowest and highest; hits are counted for all pairs.
 
-    Surprise: Pulsar compares int(difference), so brokers less than a point apart count as equal. That is no order:
-    which of them comes first hangs on where they stood before, there by a hash map's order, here by `walk`.
+    Surprise: Pulsar compares int(difference), so brokers less than a point apart count as equal. That is not an order:
+    the initial order decides which of them comes first, a hash map's order in Pulsar and `walk` here.
     """
     values = scores.tolist()
     order = sorted(
@@ -135,10 +135,10 @@ def _pairs(
 
 
 def _select(load: LoadArrays, pair: Pair, knobs: PulsarKnobs) -> tuple[Ints, Reason, dict[str, Any]]:
-    """The hot broker's bundles to move, why there are none, and what was reckoned with.
+    """The hot broker's bundles to move, the reason if there are none, and the figures behind the choice.
 
-    By messages/s; by bytes/s where the messages do not suffice, as when the hot broker has fewer of them than the cold
-    one and the budget is negative. Surprise: a sole bundle is not protected, Pulsar only logs a warning and moves it.
+    The measure is messages/s, or bytes/s if too few messages would move: the budget is even negative where the hot
+    broker has fewer messages than the cold one. Surprise: Pulsar moves a sole bundle too, and only logs a warning.
     """
     cold, hot, _ = pair
     by_rate = float(load.msg_rate[hot] - load.msg_rate[cold]) * knobs.max_unload_percentage
@@ -155,10 +155,10 @@ def _select(load: LoadArrays, pair: Pair, knobs: PulsarKnobs) -> tuple[Ints, Rea
 
 
 def _within(rows: Ints, values: Floats, budget: float) -> Ints:
-    """From the largest down whatever is above 0 and fits into what is left of the budget."""
+    """The rows, from the largest value down, that are above 0 and fit into the rest of the budget."""
     falling = (-values).tolist()
     taken: list[int] = []
-    at = bisect_left(falling, -budget)  # the first that fits; nothing before it ever will
+    at = bisect_left(falling, -budget)  # the first that fits; no earlier one ever will
     while at < len(falling) and falling[at] < 0:
         taken.append(at)
         budget += falling[at]

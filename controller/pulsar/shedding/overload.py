@@ -1,4 +1,4 @@
-"""OverloadShedder: brokers at or above a fixed usage shed traffic in proportion to what they are over it."""
+"""OverloadShedder: brokers at or above a fixed usage shed traffic in proportion to the excess."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from controller.domain.decision import Reason
 from controller.domain.settings.pulsar import PulsarKnobs
 from controller.pulsar.load.arrays import Ints, LoadArrays, Shedding, enough, nothing_movable, quantised
 
-ADDITIONAL_THRESHOLD_PERCENT_MARGIN = 0.05  # of the traffic, on top of what the broker is over the threshold
+ADDITIONAL_THRESHOLD_PERCENT_MARGIN = 0.05  # of the traffic, on top of the excess over the threshold
 
 
 def shed_overload(load: LoadArrays, knobs: PulsarKnobs) -> Shedding:
-    """What each overloaded broker sheds. Keeps nothing between cycles; no destination is considered.
+    """What each overloaded broker sheds. There is no state between cycles, and no destination is considered.
 
-    Surprise: the part of the traffic to shed is usage - threshold + 5 %, a difference of usages, not
-    (usage - threshold) / usage: a broker far over its limit sheds too little.
+    Surprise: the share of the traffic to shed is usage - threshold + 5 %, a difference of usages, rather than
+    (usage - threshold) / usage. So a broker far above the threshold sheds too little.
     """
     threshold = knobs.load_balancer_broker_overloaded_threshold_percentage / 100.0
     chosen: dict[int, Ints] = {}
@@ -24,7 +24,7 @@ def shed_overload(load: LoadArrays, knobs: PulsarKnobs) -> Shedding:
         needed = load.throughput[at] * (load.usage[at] - threshold + ADDITIONAL_THRESHOLD_PERCENT_MARGIN)
         evidence[at] = {"threshold": quantised(threshold), "throughput_to_shed": round(float(min(needed, 2.0**62)))}
         rows = enough(*load.heaviest_first(at, load.short_throughput), needed)
-        if load.bundle_count[at] <= 1:  # a sole bundle would only take the load along
+        if load.bundle_count[at] <= 1:  # moving a sole bundle would only move the overload
             reasons[at] = Reason.NO_BUNDLES
         elif len(rows):
             chosen[at] = rows

@@ -1,8 +1,8 @@
-"""The method of Pulsar 2.5's documentation on shedding: what a broker is over 85 %, plus 5 %, of its traffic.
+"""The shedding described in the documentation of Pulsar 2.5: the excess over 85 % usage, plus 5 %, of the traffic.
 
-A broker at 95 % CPU sheds bundles with at least (95 % - 85 %) + 5 % = 15 % of its traffic, those with the highest
-traffic first, and none that was shed within 30 minutes. "Usage" is CPU, network and memory, whichever is highest and
-without weights: that, heap included, is where it differs from OverloadShedder.
+A broker at 95 % CPU sheds bundles with at least (95 % - 85 %) + 5 % = 15 % of its traffic, those with the most traffic
+first, and none that was shed within 30 minutes. Usage is the highest of CPU, network and memory, unweighted and
+including heap memory: that is the difference from OverloadShedder.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""ThresholdShedder: brokers well above the cluster's mean usage shed; Pulsar's default up to 2026.
+"""ThresholdShedder: brokers well above the cluster's mean usage shed. It was Pulsar's default until 2026.
 
-Usage is a historical average that the leader keeps for each broker. Surprises: it lags (with 0.9 a cycle its half-life
-is 6.6 cycles) while the memory of what was unloaded is per bundle, so a broker relieved long since goes on shedding
-others of its bundles; and clusters such as 12, 2, 1, 1 % or five at 50 % and one at 0 % never shed (PIP-220).
+Usage is a historical average that the leader keeps for each broker. Surprises: it lags behind (with 0.9 per cycle its
+half-life is 6.6 cycles) while the grace period is per bundle, so a broker relieved long ago keeps shedding its other
+bundles; and clusters such as 12, 2, 1, 1 % or five at 50 % and one at 0 % never shed (PIP-220).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from controller.pulsar.load.arrays import Ints, LoadArrays, Shedding, enough, no
 from controller.pulsar.load.load_data import MIB, Floats, next_history
 from controller.pulsar.shedding.overload import ADDITIONAL_THRESHOLD_PERCENT_MARGIN
 
-LOWER_BOUNDARY_THRESHOLD_MARGIN = 0.5  # of the threshold is what the hottest sheds for the idlest
+LOWER_BOUNDARY_THRESHOLD_MARGIN = 0.5  # the share of the threshold that the hottest broker sheds for the idlest
 
 
 class ThresholdResult(NamedTuple):
-    """`history`: [B] after the cycle; `mean`: of it, as the cycle's last pass saw it."""
+    """`history`: [B] after the cycle. `mean`: its mean in the last pass of the cycle."""
 
     shedding: Shedding
     history: Floats
@@ -29,28 +29,28 @@ class ThresholdResult(NamedTuple):
 
 
 def shed_threshold(load: LoadArrays, history: Floats, knobs: PulsarKnobs) -> ThresholdResult:
-    """One cycle. `history`: [B] of the cycle before as a fraction, NaN for a broker without one."""
-    history, mean = _averaged(load, history, knobs)
+    """One cycle. `history`: [B] fractions from the previous cycle, NaN for a broker without one."""
+    history, mean = _average(load, history, knobs)
     if mean == 0:
         return ThresholdResult(Shedding(), history, mean)
     shedding = _upper_boundary(load, history, mean, knobs)
     if not shedding.rows and knobs.lower_boundary_shedding_enabled:
-        # Surprise: the mean is taken anew, which applies the history's step a second time in the same cycle
-        history, mean = _averaged(load, history, knobs)
+        # Surprise: computing the mean again advances the history a second time in the same cycle
+        history, mean = _average(load, history, knobs)
         shedding = _lower_boundary(load, history, mean, knobs, shedding)
     return ThresholdResult(shedding, history, mean)
 
 
-def _averaged(load: LoadArrays, history: Floats, knobs: PulsarKnobs) -> tuple[Floats, float]:
+def _average(load: LoadArrays, history: Floats, knobs: PulsarKnobs) -> tuple[Floats, float]:
     history = next_history(history, load.usage, knobs.load_balancer_history_resource_percentage)
-    # added up one by one as in Java: numpy's sum adds in pairs, and a threshold met exactly hangs on the last digit
+    # summed one by one as in Java: numpy's sum adds pairwise, and the last digit decides if a threshold is just met
     return history, float(np.cumsum(history)[-1]) / len(history) if len(history) else 0.0
 
 
 def _upper_boundary(load: LoadArrays, history: Floats, mean: float, knobs: PulsarKnobs) -> Shedding:
-    """Everybody at or above mean + threshold.
+    """What the brokers at or above mean + threshold shed.
 
-    Surprise: Pulsar's documentation speaks of going 5 % below the mean; the goal is mean + threshold - 5 %.
+    Surprise: Pulsar's documentation promises 5 % below the mean, but the goal is mean + threshold - 5 %.
     """
     threshold = knobs.load_balancer_broker_threshold_shedder_percentage / 100.0
     least = knobs.load_balancer_bundle_unload_min_throughput_threshold * MIB
@@ -71,10 +71,10 @@ def _upper_boundary(load: LoadArrays, history: Floats, mean: float, knobs: Pulsa
 
 
 def _lower_boundary(load: LoadArrays, history: Floats, mean: float, knobs: PulsarKnobs, upper: Shedding) -> Shedding:
-    """The hottest broker with more than one bundle sheds a little when somebody is well below the mean."""
+    """If some broker is well below the mean, the hottest broker with more than one bundle sheds a little."""
     threshold = knobs.load_balancer_broker_threshold_shedder_percentage / 100.0
     least = knobs.load_balancer_bundle_unload_min_throughput_threshold * MIB
-    everybody = frozenset(range(len(load.brokers)))  # whose number of bundles was asked for
+    everybody = frozenset(range(len(load.brokers)))  # the number of bundles of each matters
     fits = (history > mean - threshold) & (load.bundle_count > 1)
     if not fits.any() or not (history < mean - threshold).any():
         return Shedding(upper.cause, {}, upper.reasons, upper.evidence, everybody)
@@ -89,7 +89,7 @@ def _lower_boundary(load: LoadArrays, history: Floats, mean: float, knobs: Pulsa
 
 
 def _select(load: LoadArrays, at: int, needed: float) -> Ints:
-    """A broker with one bundle keeps it."""
+    """The broker's rows to shed. A broker with one bundle keeps it."""
     if load.bundle_count[at] <= 1:
         return np.zeros(0, np.int64)
     return enough(*load.heaviest_first(at, load.short_throughput), needed)

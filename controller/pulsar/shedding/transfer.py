@@ -1,7 +1,7 @@
-"""TransferShedder, the extensible manager's shedding: pairs of the fullest and the emptiest broker, bundles swapped.
+"""TransferShedder, the shedder of the extensible manager: it pairs the fullest with the emptiest broker and swaps.
 
-Pure: load data, hit count and what was unloaded recently come in, decisions and the next hit count go out. Loads are
-fractions (weightedMaxEMA), traffic is bytes/s in + out, times are ms.
+The code is pure. Input: load data, the hit count and recent unloads. Output: decisions and the next hit count. Loads
+are fractions (weightedMaxEMA), traffic is in bytes/s in + out, times are in ms.
 
 Arithmetic follows Java where it differs from Python: x / 0 is infinite or NaN, and NaN is never greater.
 """
@@ -45,11 +45,11 @@ class BrokerLoad:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What a cycle is told. `available` None: the registry did not answer.
+    """The input of a cycle. `available` None: the registry did not answer.
 
-    `loads` in the order of the load store, which decides between equal loads. `unloaded_*`: name -> when, ms; entries
-    of bundles are there only as long as their grace period lasts. `top_bundles`: as a broker reported them, ascending,
-    the busiest last; nothing where it reported none.
+    `loads`: in the order of the load store, which breaks ties. `unloaded_*`: name -> time of the unload, ms; a bundle
+    is listed only during its grace period. `top_bundles`: as the broker reported them, in ascending order, the busiest
+    last; empty if it reported none.
     """
 
     loads: Sequence[BrokerLoad]
@@ -64,11 +64,11 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`verdict`: label and reason that are counted when nothing is moved, None when something is.
+    """`verdict`: the label and reason counted if nothing moves; None if something does.
 
-    `hits` goes into the next cycle. `cooled`: brokers whose cool-down has passed; Pulsar forgets them now.
-    `average` and `std` are what the cycle began with, `std_after` what it expects. `exhausted`: it ended because no
-    pair of brokers was left, or as many as allowed had been relieved.
+    `hits` is the input of the next cycle. `cooled`: brokers whose cool-down is over; Pulsar forgets them now. The cycle
+    started with `average` and `std` and expects `std_after`. `exhausted`: it ended because no pair of brokers was left,
+    or because the maximum number of brokers was relieved.
     """
 
     decisions: tuple[Unload, ...]
@@ -87,7 +87,7 @@ def find_bundles_for_unloading(cluster: Cluster, hits: int, knobs: PulsarKnobs) 
         return Outcome((), (UnloadLabel.FAILURE, UnloadReason.UNKNOWN), hits)
     usable, why_not, cooled = _usable(cluster, cluster.available, knobs)
     if why_not is not None:
-        # Surprise: one broker that cools down, or is silent, stops the cycle for the whole cluster
+        # Surprise: one broker that is cooling down or silent stops the cycle for the whole cluster
         return Outcome((), (UnloadLabel.SKIP, why_not), hits, cooled=cooled)
     cycle = _Cycle(cluster, knobs, LoadStats.of([load.weighted_max_ema for load in usable]))
     average, std = cycle.stats.average, cycle.stats.std
@@ -101,7 +101,7 @@ def find_bundles_for_unloading(cluster: Cluster, hits: int, knobs: PulsarKnobs) 
 
 
 def may_shed(has_isolation_policy: bool, has_anti_affinity_group: bool, knobs: PulsarKnobs) -> bool:
-    """Whether policies let a bundle be shed at all (isLoadBalancerSheddingBundlesWithPoliciesEnabled)."""
+    """Whether policies allow shedding a bundle (isLoadBalancerSheddingBundlesWithPoliciesEnabled)."""
     if has_isolation_policy or has_anti_affinity_group:
         return knobs.load_balancer_shedding_bundles_with_policies_enabled
     return True
@@ -123,7 +123,7 @@ def is_transferable(
 
 
 def scheduler_runs(knobs: PulsarKnobs, is_channel_owner: bool, available_brokers: int) -> bool:
-    """Whether UnloadScheduler asks the strategy at all: switched on, on the leader, with more than one broker."""
+    """Whether UnloadScheduler calls the strategy: it is enabled, on the leader, and there is more than one broker."""
     switched_on = knobs.load_balancer_enabled and knobs.load_balancer_shedding_enabled
     return switched_on and is_channel_owner and available_brokers > 1
 
@@ -131,7 +131,7 @@ def scheduler_runs(knobs: PulsarKnobs, is_channel_owner: bool, available_brokers
 def _usable(
     cluster: Cluster, available: Collection[str], knobs: PulsarKnobs
 ) -> tuple[list[BrokerLoad], UnloadReason | None, tuple[str, ...]]:
-    """The load data that make the mean; why the cycle must stop; the brokers that have cooled down."""
+    """The load data behind the mean, the reason to stop the cycle if any, and the brokers that have cooled down."""
     missing = set(available)
     usable: list[BrokerLoad] = []
     cooled: list[str] = []
@@ -157,20 +157,20 @@ class _Cycle:
 
     def __init__(self, cluster: Cluster, knobs: PulsarKnobs, stats: LoadStats) -> None:
         self.cluster, self.knobs, self.stats = cluster, knobs, stats
-        # Surprise: brokers with stale load data are left out of the mean and are sorted in all the same, so one of
-        # them may be picked as the fullest or the emptiest
+        # Surprise: brokers with stale load data do not count for the mean but are ranked all the same, so one of them
+        # may be chosen as the fullest or the emptiest
         self.ranked = sorted(cluster.loads, key=lambda load: load.weighted_max_ema)
         self.low, self.high = 0, len(self.ranked) - 1
         self.pairs = self.without_load_data = self.with_few_bundles = 0
 
     def reason(self) -> UnloadReason | None:
-        """Why to go on: the spread, else an idle broker, else a full one; None: the cluster is as it should be."""
+        """Why to continue: the spread, else an idle broker, else a full one. None: the cluster is balanced."""
         lowest, highest = self.ranked[self.low], self.ranked[self.high]
         if self.stats.std > self.knobs.load_balancer_broker_load_target_std:
             return UnloadReason.OVERLOADED
-        if self._underloaded(lowest, highest):
+        if self._is_underloaded(lowest, highest):
             return UnloadReason.UNDERLOADED
-        return UnloadReason.OVERLOADED if self._overloaded(highest) else None
+        return UnloadReason.OVERLOADED if self._is_overloaded(highest) else None
 
     def run(self) -> list[Unload]:
         """All decisions of this cycle."""
@@ -180,17 +180,17 @@ class _Cycle:
             if reason is None:
                 break
             highest, lowest = self.ranked[self.high], self.ranked[self.low]
-            self.high -= 1  # in any case; the lowest one stays until something was moved to it
+            self.high -= 1  # always; the lowest broker stays until something moves to it
             decisions += self._shed(highest, lowest, reason)
         return decisions
 
     def has_pair(self) -> bool:
-        """Whether another pair may be looked at."""
+        """Whether the cycle may try another pair."""
         limit = self.knobs.load_balancer_max_number_of_broker_shedding_per_cycle
         return self.pairs < limit and self.low < self.high
 
     def obstacle(self) -> UnloadReason:
-        """The one reason that is counted when all pairs came to nothing."""
+        """The one reason that is counted if no pair moved anything."""
         if self.without_load_data:
             return UnloadReason.NO_LOAD_DATA
         return UnloadReason.NO_BUNDLES if self.with_few_bundles else UnloadReason.HIT_COUNT
@@ -230,20 +230,20 @@ class _Cycle:
         )
 
     def _may_leave(self, bundle: str, source: str) -> bool:
-        """What does not depend on the target."""
+        """The conditions that do not depend on the target."""
         return (
             self.cluster.is_owner(bundle, source)
             and namespace_of_bundle_name(bundle) not in self.knobs.load_balancer_shedding_excluded_namespaces
             and bundle not in self.cluster.unloaded_bundles
         )
 
-    def _underloaded(self, lowest: BrokerLoad, highest: BrokerLoad) -> bool:
+    def _is_underloaded(self, lowest: BrokerLoad, highest: BrokerLoad) -> bool:
         part = min(0.5, max(0.0, self.knobs.load_balancer_broker_load_target_std / 2.0))
         if lowest.weighted_max_ema < self.stats.average * part:
             return True
         return lowest.msg_throughput_ema < highest.msg_throughput_ema * part
 
-    def _overloaded(self, highest: BrokerLoad) -> bool:
+    def _is_overloaded(self, highest: BrokerLoad) -> bool:
         load, knobs = highest.weighted_max_ema, self.knobs
         full = load > knobs.load_balancer_broker_overloaded_threshold_percentage / 100.0
         return full and load > self.stats.average + knobs.load_balancer_broker_load_target_std

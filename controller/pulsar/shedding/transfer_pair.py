@@ -1,6 +1,6 @@
-"""Which bundles one pair of brokers exchanges: the inner loop of TransferShedder.
+"""Which bundles move between one pair of brokers: the inner loop of TransferShedder.
 
-Traffic in bytes/s, in + out.
+Traffic is in bytes/s, in + out.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from controller.domain.settings.pulsar import PulsarKnobs
 
-SWAP_CEILING = 0.75  # of its traffic: what the fuller broker may keep after a swap
+SWAP_CEILING = 0.75  # the share of its traffic that the fuller broker may keep after a swap
 
 
 class TopBundle(NamedTuple):
@@ -22,7 +22,7 @@ class TopBundle(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """`budget`: traffic that would even the two brokers out. `exchange` is asked for when a swap is tried."""
+    """`budget`: traffic that would balance the two brokers. `bundles_to_return` is called when a swap is tried."""
 
     highest: str
     lowest: str
@@ -30,7 +30,7 @@ class Pair(NamedTuple):
     lowest_traffic: float
     budget: float
     bundles: Sequence[TopBundle]  # of the highest
-    exchange: Callable[[], Sequence[TopBundle]]  # of the lowest
+    bundles_to_return: Callable[[], Sequence[TopBundle]]  # of the lowest
 
 
 class Offload(NamedTuple):
@@ -42,7 +42,7 @@ class Offload(NamedTuple):
 
 @dataclass(slots=True)
 class PairPlan:
-    """`given`: traffic that leaves the highest broker; `gained`: what is reckoned to come back."""
+    """`given`: traffic that leaves the highest broker. `gained`: traffic counted as coming back."""
 
     moves: list[Offload] = field(default_factory=list)
     given: float = 0.0
@@ -50,7 +50,7 @@ class PairPlan:
 
     @property
     def net(self) -> float:
-        """What the pair is reckoned to move."""
+        """The traffic counted as moved."""
         return self.given - self.gained
 
 
@@ -60,10 +60,10 @@ def plan_pair(
     transferable: Callable[[str, str, str], bool],
     knobs: PulsarKnobs,
 ) -> PairPlan:
-    """Walk the highest broker's bundles, the smaller ones first, until the budget is spent or one bundle is left."""
+    """Go through the highest broker's bundles, smallest first, until the budget is spent or one bundle is left."""
     plan = PairPlan()
-    remaining = len(pair.bundles)  # Surprise: counts what is skipped below as well
-    spare = _each(pair.exchange)  # Surprise: shared by all swaps of the pair and never rewound
+    remaining = len(pair.bundles)  # Surprise: includes the bundles skipped below
+    spare = _each(pair.bundles_to_return)  # Surprise: shared by all swaps of the pair and never rewound
     for bundle in pair.bundles:
         if not may_leave(bundle.name, pair.highest) or not transferable(bundle.name, pair.highest, pair.lowest):
             continue
@@ -78,8 +78,8 @@ def plan_pair(
         plan.moves += [Offload(one.name, True) for one in swapped]
         plan.moves.append(Offload(bundle.name, False))
         if knobs.load_balancer_debug_mode_enabled:
-            # Surprise: what comes back is counted in debug mode only; without it the rest of the budget and the
-            # expected spread ignore it
+            # Surprise: only debug mode counts what comes back; otherwise the rest of the budget and the expected
+            # spread ignore it
             plan.gained += sum(one.throughput for one in swapped)
         plan.given += bundle.throughput
         remaining -= 1
@@ -87,7 +87,7 @@ def plan_pair(
 
 
 def _each(bundles: Callable[[], Sequence[TopBundle]]) -> Iterator[TopBundle]:
-    """One after the other, asked for with the first."""
+    """Iterate over the bundles, which are requested with the first one."""
     yield from bundles()
 
 
@@ -98,9 +98,9 @@ def _swap(
     spare: Iterator[TopBundle],
     transferable: Callable[[str, str, str], bool],
 ) -> list[TopBundle] | None:
-    """Bundles of the lowest broker to send back for one that is too large; None when no exchange fits.
+    """Bundles that the lowest broker returns for one that is too large; None if no swap fits.
 
-    Surprise: neither the owner nor the grace period of what is sent back is checked.
+    Surprise: neither the owner nor the grace period of the returned bundles is checked.
     """
     highest = pair.highest_traffic - plan.given + plan.gained - bundle.throughput
     lowest = pair.lowest_traffic + plan.given - plan.gained + bundle.throughput

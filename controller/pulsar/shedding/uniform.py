@@ -1,6 +1,6 @@
-"""UniformLoadShedder: the broker with the most traffic gives to the rest when it is too far above the one with least.
+"""UniformLoadShedder: the broker with the most traffic sheds when it is too far above the one with the least.
 
-It looks at messages/s or bytes/s only, never at usage, and relieves one broker a cycle.
+It compares only messages/s or bytes/s, never usage, and relieves one broker per cycle.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ INT_MAX = 2**31 - 1
 
 
 class _Extremes(NamedTuple):
-    """The broker with most, what it has, and what the one with least has."""
+    """The broker with the most, its value, and the value of the broker with the least."""
 
     broker: int
     most: float
@@ -28,7 +28,7 @@ class _Extremes(NamedTuple):
 
 
 def shed_uniform(load: LoadArrays, knobs: PulsarKnobs) -> Shedding:
-    """What the broker with most messages/s sheds, else what the one with most bytes/s does; never both."""
+    """What the broker with the most messages/s sheds, else the one with the most bytes/s; never both."""
     if not load.brokers:
         return Shedding()
     rate, throughput = _extremes(load.msg_rate), _extremes(load.throughput)
@@ -47,10 +47,10 @@ def shed_uniform(load: LoadArrays, knobs: PulsarKnobs) -> Shedding:
 
 
 def _extremes(values: Floats) -> _Extremes:
-    """The first of equals wins.
+    """The extremes; the first broker wins a tie.
 
-    Surprise: the least starts at 2^31 - 1, so where every broker has more than that it stays there. A least of nothing
-    counts as 1, so that there is something to divide by.
+    Surprise: the least starts at 2^31 - 1 and stays there if every broker has more. A least of 0 counts as 1, to avoid
+    a division by zero.
     """
     least = min(float(values.min()), float(INT_MAX))
     return _Extremes(int(np.argmax(values)), float(values.max()), 1.0 if abs(least) <= EPS else least)
@@ -73,11 +73,11 @@ def _shed(
 
 
 def walk(rows: Ints, values: Floats, budget: int, most_bundles: int) -> Ints:
-    """The rows to take, from the largest value down, within the budget; `most_bundles` of -1 is no limit.
+    """The rows to take, from the largest value down, within the budget. `most_bundles` of -1: no limit.
 
-    Surprises: a bundle may be larger than what is left by DELTA; the walk goes on past bundles that are too large;
-    idle bundles are taken as long as the budget is above -DELTA (Pulsar left those out later); and the sum is one of
-    32 bits, so that a budget within DELTA of the largest int wraps to a negative number and nothing is taken.
+    Surprises: a bundle may exceed the rest of the budget by DELTA; bundles that are too large are skipped; idle bundles
+    are taken as long as the budget is above -DELTA (later versions of Pulsar leave them out); and sums have 32 bits, so
+    a budget within DELTA of the largest int overflows and nothing is taken.
     """
     taken: list[int] = []
     if budget + DELTA > INT_MAX:
@@ -92,5 +92,5 @@ def walk(rows: Ints, values: Floats, budget: int, most_bundles: int) -> Ints:
 
 
 def _to_int(value: float) -> int:
-    """Java's cast to int: truncated, held within 32 bits, 0 for NaN."""
+    """Java's cast to int: truncated, clamped to 32 bits, 0 for NaN."""
     return 0 if value != value else int(max(-(2.0**31), min(float(INT_MAX), value)))

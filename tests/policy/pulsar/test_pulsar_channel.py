@@ -262,11 +262,11 @@ def test_how_far_the_metadata_store_is_trusted() -> None:
 def test_a_planned_cleanup_is_called_off_by_a_healthy_return_alone() -> None:
     jobs = CleanupJobs()
     for broker in ("back", "sick", "sick"):
-        jobs.broker_deleted(broker, MetadataState.JITTERY, is_leader=True, now_ms=0)
-    jobs.broker_deleted("unheard", MetadataState.UNSTABLE, is_leader=True, now_ms=0)
-    jobs.broker_deleted("not mine", MetadataState.STABLE, is_leader=False, now_ms=0)
-    jobs.broker_created("back")
-    jobs.broker_created("sick", healthy=False)
+        jobs.on_broker_deleted(broker, MetadataState.JITTERY, is_leader=True, now_ms=0)
+    jobs.on_broker_deleted("unheard", MetadataState.UNSTABLE, is_leader=True, now_ms=0)
+    jobs.on_broker_deleted("not mine", MetadataState.STABLE, is_leader=False, now_ms=0)
+    jobs.on_broker_created("back")
+    jobs.on_broker_created("sick", healthy=False)
     assert jobs.take_due(MAX_CLEAN_UP_DELAY_MS - 1) == []
     assert jobs.take_due(MAX_CLEAN_UP_DELAY_MS) == ["sick"]
     assert jobs.take_due(MAX_CLEAN_UP_DELAY_MS) == []

@@ -19,10 +19,10 @@ from benchmarks.conformance.runner import find_adapter, run_case, withhold
 from controller.domain.settings.pulsar import PulsarKnobs
 from controller.pulsar.channel.states import ServiceUnitState
 from controller.pulsar.load.bundle_stats import compare_stats
-from controller.pulsar.load.extensible import BrokerLoadData, BrokerSample, cleared, updated
+from controller.pulsar.load.extensible import BrokerLoadData, BrokerSample, clear, next_load
 from controller.pulsar.load.load_data import NamespaceBundleStats, ResourceUsage
 from controller.pulsar.load.report_trigger import Reported, clears_load, may_tombstone, needs_report, percent_change
-from controller.pulsar.load.topk import names, partition_sort, top_bundles, written_bundles
+from controller.pulsar.load.topk import bundles_to_write, names, partition_sort, top_bundles
 from controller.pulsar.placement import extensible as placement
 
 CASES = json.loads((Path(__file__).parents[2] / "data" / "pulsar_cases.json").read_text())
@@ -60,19 +60,19 @@ def test_the_first_update_is_raw_and_heap_counts_with_its_weight() -> None:
         load_balancer_memory_resource_weight=0.5,
         load_balancer_history_resource_percentage=0.75,
     )
-    first = updated(BrokerLoadData(), full(10, memory=400), knobs, 1)
+    first = next_load(BrokerLoadData(), full(10, memory=400), knobs, 1)
     assert first.weighted_max_ema == pytest.approx(2.0)
     assert first.max_resource_usage == pytest.approx(0.1)  # without weights, and without heap
-    second = updated(first, full(300), knobs, 2)
+    second = next_load(first, full(300), knobs, 2)
     assert second.weighted_max_ema == pytest.approx(1.875)
     assert second.msg_throughput_ema == pytest.approx(30)
 
 
 def test_a_broker_that_has_said_nothing_looks_full_and_is_so_again_after_a_bundle_has_moved() -> None:
     assert (BrokerLoadData().weighted_max_ema, BrokerLoadData().max_resource_usage) == (1.0, 1.0)
-    data = updated(BrokerLoadData(reported_at_ms=5), full(10), KNOBS, 1)
-    assert cleared(data) == BrokerLoadData(reported_at_ms=5)
-    assert updated(cleared(data), full(30), KNOBS, 2).weighted_max_ema == pytest.approx(0.3, abs=1e-6)
+    data = next_load(BrokerLoadData(reported_at_ms=5), full(10), KNOBS, 1)
+    assert clear(data) == BrokerLoadData(reported_at_ms=5)
+    assert next_load(clear(data), full(30), KNOBS, 2).weighted_max_ema == pytest.approx(0.3, abs=1e-6)
 
 
 def test_reports_are_due_by_change_above_the_threshold_by_time_or_by_force() -> None:
@@ -158,9 +158,9 @@ def test_top_bundles_ascend_and_leave_out_what_pulsar_needs_where_it_is() -> Non
 
 def test_the_leader_writes_the_top_k_for_each_broker_or_all() -> None:
     data = {str(at): NamespaceBundleStats(msg_rate_in=at * 1_000.0) for at in range(10)}
-    assert set(written_bundles(data, 2, 3, compare_stats)) == set("456789")
-    assert set(written_bundles(data, 2, 0, compare_stats)) == set("89")
-    assert list(written_bundles(data, 0, 3, compare_stats)) == list(data)
+    assert set(bundles_to_write(data, 2, 3, compare_stats)) == set("456789")
+    assert set(bundles_to_write(data, 2, 0, compare_stats)) == set("89")
+    assert list(bundles_to_write(data, 0, 3, compare_stats)) == list(data)
 
 
 # placement ------------------------------------------------------------------------------------------------------------

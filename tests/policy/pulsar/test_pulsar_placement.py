@@ -215,7 +215,7 @@ def test_a_lookup_is_told_the_same_until_a_report_shows_the_bundle() -> None:
     answers, eligible = lookups()
     first = answers.assign("t/a/0x00000000_0x80000000", BUNDLE, eligible).broker
     assert all(answers.assign("t/a/0x00000000_0x80000000", BUNDLE, eligible).broker == first for _ in range(4))
-    answers.reported("t/a/0x00000000_0x80000000")
+    answers.forget("t/a/0x00000000_0x80000000")
     assert answers.assign("t/a/0x00000000_0x80000000", BUNDLE, eligible).broker != first  # its rate counts there
 
 
@@ -225,7 +225,7 @@ def test_a_destination_is_used_up_by_whoever_asks_first_for_that_range() -> None
     answers.unload_to(meant, 2)
     assert answers.assign(meant, BUNDLE, eligible).broker == 2
     assert len(answers.assign(other, BUNDLE, eligible).among) > 1
-    answers.reported(other)
+    answers.forget(other)
     answers.unload_to(meant, 1)
     assert answers.assign(other, BUNDLE, eligible).broker == 1  # stolen: the note knows the range only
     assert len(answers.assign(meant, BUNDLE, eligible).among) > 1  # drawn, as if nobody had named a destination
@@ -235,9 +235,9 @@ def test_the_first_sample_overwrites_and_both_averages_saturate() -> None:
     data = BundleData.default()
     assert data.short_term.msg_rate_in == DEFAULT_STATS.msg_rate_in
     for _ in range(1_100):
-        data = data.updated(NamespaceBundleStats(msg_rate_in=10.0))
+        data = data.after(NamespaceBundleStats(msg_rate_in=10.0))
     assert (data.short_term.msg_rate_in, data.long_term.msg_rate_in) == (10.0, 10.0)
-    data = data.updated(NamespaceBundleStats(msg_rate_in=1_010.0))
+    data = data.after(NamespaceBundleStats(msg_rate_in=1_010.0))
     assert data.short_term.msg_rate_in == pytest.approx(110.0)
     assert data.long_term.msg_rate_in == pytest.approx(11.0)
 
@@ -252,7 +252,7 @@ def test_the_averages_of_a_round_are_those_of_the_plain_maths() -> None:
         averages = next_averages(memory, names, rates, rates * 100)
         memory = averages.to_memory()
         for name, rate in zip(names, rates.tolist(), strict=True):
-            plain[name] = plain[name].updated(NamespaceBundleStats(msg_rate_in=rate, msg_throughput_in=rate * 100))
+            plain[name] = plain[name].after(NamespaceBundleStats(msg_rate_in=rate, msg_throughput_in=rate * 100))
     for at, name in enumerate(names):
         assert averages.short_msg_rate[at] == pytest.approx(plain[name].short_term.msg_rate_in, rel=1e-4)
         assert averages.short_throughput[at] == pytest.approx(plain[name].short_term.msg_throughput_in, rel=1e-4)
