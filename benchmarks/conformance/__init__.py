@@ -1,4 +1,5 @@
-"""Pulsar's own test cases against Ballast's form of its algorithms. `python -m benchmarks.conformance FILE`
+"""Pulsar's own test cases against Ballast's implementation of its algorithms. `python -m benchmarks.conformance FILE`
 
-In: a file of cases. Out: how many agree, and what differs. An adapter a kind; none of them sees what is expected.
+Input: a file of cases. Output: how many pass, and the differences. Each kind of case has an adapter, which never sees
+the expected results.
 """

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.conformance FILE`: Pulsar's own cases against Ballast."""
+"""`python -m benchmarks.conformance FILE`: runs Pulsar's own cases against Ballast."""
 
 from __future__ import annotations
 

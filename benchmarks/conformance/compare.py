@@ -1,8 +1,8 @@
-"""Compare what a case expects with what its adapter observed. The only place that sees both.
+"""Compare the expectations of a case with the results of its adapter. Only this module sees both.
 
-A case states part of the truth: every name it expects must have been observed, more may have been. Inside a value
-everything counts: a mapping must have the same keys, a list the same length and order (decisions are a set in Pulsar
-and are compared as one). Numbers may differ by TOLERANCE, or by the case's own `tolerance`.
+A case states some of the results: every name that it expects must be among them, and others may be too. Within a value
+everything counts: a mapping must have the same keys, a list the same length and order (except decisions, which are a
+set in Pulsar). Numbers may differ by TOLERANCE, or by the case's own `tolerance`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any
 from benchmarks.conformance.values import Either, Pick, Row, Sentence, Series
 
 TOLERANCE = 1e-7  # relative and absolute: Pulsar's 32-bit percentages leave an error of that size
-MAX_TOLERANCE = 0.01  # what a case may ask for
-_COMMENTS = ("tolerance", "notes")  # about the case, not results of the method
+MAX_TOLERANCE = 0.01  # the largest tolerance that a case may set
+_COMMENTS = ("tolerance", "notes")  # about the case, no results of the method
 _SETS = ("decisions",)  # Pulsar returns a HashSet
-_COUNTERS = ("counter", "counters")  # what a case does not name, it does not care about
-_ONE_OF = ("one_of", "any_of", "oneOf", "anyOf")  # what a case may call the brokers among which the lot fell
+_COUNTERS = ("counter", "counters")  # a case may name only some of the counters
+_ONE_OF = ("one_of", "any_of", "oneOf", "anyOf")  # names for the brokers that one is drawn from
 _NOBODY = re.compile(r"|none|null|nobody|empty|no broker|Optional\.empty", re.IGNORECASE)
 
 
@@ -30,12 +30,12 @@ _WHICHEVER = re.compile(
 _SO_MANY = re.compile(r"any (?:one )?of the (\d+)(?: equally loaded| equal)?(?: brokers| candidates| equals)?")
 
 
-class _NotUnderstood(Exception):
-    """An expectation in prose that says something nobody knows."""
+class _UnknownWording(Exception):
+    """An expectation in words that this module does not know."""
 
 
 class _Nothing:
-    """Nothing was observed under that name."""
+    """The adapter gave no result of that name."""
 
     def __repr__(self) -> str:
         return "nothing"
@@ -45,7 +45,7 @@ _NOTHING = _Nothing()
 
 
 def differences(expected: Any, observed: Mapping[str, Any]) -> list[str]:
-    """One line for each expectation that was not met; empty when all were."""
+    """One line for each expectation that was not met."""
     if not isinstance(expected, Mapping) or not expected:
         return [f"expected is {expected!r}: it must be an object that names at least one result"]
     tolerance = expected.get("tolerance", TOLERANCE)
@@ -61,17 +61,15 @@ def differences(expected: Any, observed: Mapping[str, Any]) -> list[str]:
 
 
 def step_differences(withheld: Sequence[Mapping[str, Any]], observed: Mapping[str, Any]) -> list[str]:
-    """Compare what the steps themselves expect with `observed["steps"]`, where the adapter says what each step gave."""
+    """Compare the expectations of the steps themselves with the adapter's results of each step, `observed["steps"]`."""
     steps = observed.get("steps") or ()
     found: list[str] = []
     for at, answers in enumerate(withheld):
         for name, value in answers.items():
-            told = steps[at] if at < len(steps) else {}
-            # a step that brings one result is asked for it under any name
-            default = (
-                told.get("expect", _NOTHING) if set(told) == {"expect"} and name.startswith("expect") else _NOTHING
-            )
-            seen = told.get(name, default)
+            result = steps[at] if at < len(steps) else {}
+            # a step with a single result has it under any name
+            single = set(result) == {"expect"} and name.startswith("expect")
+            seen = result.get(name, result["expect"] if single else _NOTHING)
             found += _report(f"step {at + 1} {name}", value, seen, TOLERANCE)
     return found
 
@@ -84,28 +82,28 @@ def _one(name: str, value: Any, observed: Mapping[str, Any], tolerance: float) -
         seen = observed.get(name.removesuffix("_in"), _NOTHING)
         if isinstance(seen, Pick):
             return _report(name, value, seen, tolerance)
-        return [] if seen in value else [f"{name}: {_shown(seen)} is none of {value!r}"]
+        return [] if seen in value else [f"{name}: {_format(seen)} is none of {value!r}"]
     if name in _SETS and isinstance(value, list) and isinstance(seen, list):
-        value, seen = _sorted(value), _sorted([_like(value, item) for item in seen])
+        value, seen = _sort(value), _sort([_like(value, item) for item in seen])
     if name in _COUNTERS and isinstance(value, Mapping) and isinstance(seen, Mapping):
-        seen = _counted(value, seen)
+        seen = _select_counters(value, seen)
     return _report(name, value, seen, tolerance)
 
 
 def _report(name: str, value: Any, seen: Any, tolerance: float) -> list[str]:
     try:
         same = equal(value, seen, tolerance)
-    except _NotUnderstood as error:
+    except _UnknownWording as error:
         return [f"{name}: expectation {str(error)!r} is not understood"]
-    return [] if same else [f"{name}: expected {value!r}, got {_shown(seen)}"]
+    return [] if same else [f"{name}: expected {value!r}, got {_format(seen)}"]
 
 
 def _property(value: Any, seen: Any) -> list[str]:
-    """The case tells it in prose; the adapter says in what words it knows it, and what it found in all it tried."""
+    """Compare a property that the case states in words with the wordings and the finding of the adapter."""
     if not isinstance(value, str) or not value:
         return [f"property is {value!r}: it must be told in words"]
     if not isinstance(seen, Sentence):
-        return [f"property: {_shown(_NOTHING)}"]
+        return [f"property: {_format(_NOTHING)}"]
     found = re.fullmatch(seen.form, " ".join(value.lower().split()))
     if found is None:
         return [f"property: expectation {value!r} is not understood"]
@@ -120,11 +118,11 @@ def _property(value: Any, seen: Any) -> list[str]:
 
 
 def equal(expected: Any, seen: Any, tolerance: float = TOLERANCE) -> bool:
-    """Whether the observed value is what the case states."""
+    """Whether the observed value meets the expectation."""
     if isinstance(seen, Either):
         return any(equal(expected, form, tolerance) for form in seen.forms)
     if isinstance(seen, Pick):
-        return _picked(expected, seen, tolerance)
+        return _matches_pick(expected, seen, tolerance)
     if isinstance(seen, Row) and isinstance(expected, Mapping) and expected:
         seen = {name: value for name, value in seen.items() if name in expected}
     if isinstance(seen, Series):
@@ -157,14 +155,14 @@ def _series(expected: Any, values: tuple[Any, ...], tolerance: float) -> bool:
     return bool(values) and equal(expected, values[-1], tolerance)
 
 
-def _picked(expected: Any, seen: Pick, tolerance: float) -> bool:
-    """A case names the only possible value, lists them all, or says in prose that any will do ("any of the 99 …")."""
+def _matches_pick(expected: Any, seen: Pick, tolerance: float) -> bool:
+    """A case names the only possible value, lists them all, or says that any will do ("any of the 99 …")."""
     if isinstance(expected, Mapping) and len(expected) == 1 and next(iter(expected)) in _ONE_OF:
         (expected,) = expected.values()
     if seen.value is None and isinstance(expected, str):
         return _NOBODY.fullmatch(expected) is not None
     if isinstance(expected, str) and re.match(r"any\b", expected):
-        return seen.value is not None and _any_picked(expected, seen)
+        return seen.value is not None and _matches_any(expected, seen)
     if isinstance(expected, str) and len(seen.among) > 1 and seen.drawn:
         expected = re.split(r"\s*(?:,|\||\bor\b)\s*", expected)
     if isinstance(expected, list):
@@ -172,8 +170,8 @@ def _picked(expected: Any, seen: Pick, tolerance: float) -> bool:
     return (len(seen.among) <= 1 or not seen.drawn) and equal(expected, seen.value, tolerance)
 
 
-def _any_picked(expected: str, seen: Pick) -> bool:
-    """ "any", "any of them", "any one of the 99 equally loaded brokers", "any of 1, 2, 5"; and whether it is kept."""
+def _matches_any(expected: str, seen: Pick) -> bool:
+    """Match "any", "any of them", "any one of the 99 equally loaded brokers", "any of 1, 2, 5"; ", remembered" too."""
     text = expected.removesuffix(", remembered")
     if text != expected and not seen.remembered:
         return False
@@ -185,36 +183,36 @@ def _any_picked(expected: str, seen: Pick) -> bool:
     listed = re.fullmatch(r"any (?:one )?of (.+)", text)
     names = re.split(r"\s*(?:,\s*or\b|,|\||\bor\b|\band\b)\s*", listed[1]) if listed else []
     if not names or any(" " in name or not name for name in names):
-        raise _NotUnderstood(expected)
+        raise _UnknownWording(expected)
     return sorted(names) == sorted(map(str, seen.among))
 
 
 def _like(expected: Sequence[Any], item: Any) -> Any:
-    """The item with the fields that the case's items have."""
+    """The item, reduced to the fields that the case's items have."""
     named = {name for one in expected if isinstance(one, Mapping) for name in one}
     return (
         {name: value for name, value in item.items() if name in named} if named and isinstance(item, Mapping) else item
     )
 
 
-def _sorted(items: Sequence[Any]) -> list[Any]:
+def _sort(items: Sequence[Any]) -> list[Any]:
     return sorted(items, key=lambda item: json.dumps(item, sort_keys=True, default=str))
 
 
-def _counted(expected: Mapping[str, Any], seen: Mapping[str, Any]) -> dict[str, Any]:
-    """Of the observed counters those the case names. An adapter tells all that there are, also those at 0."""
+def _select_counters(expected: Mapping[str, Any], seen: Mapping[str, Any]) -> dict[str, Any]:
+    """The observed counters that the case names. An adapter returns all counters, including those at 0."""
     result: dict[str, Any] = {}
     for name, value in expected.items():
         got = seen.get(name, _NOTHING)
-        result[name] = _counted(value, got) if isinstance(value, Mapping) and isinstance(got, Mapping) else got
+        result[name] = _select_counters(value, got) if isinstance(value, Mapping) and isinstance(got, Mapping) else got
     return result
 
 
-def _shown(seen: Any) -> str:
+def _format(seen: Any) -> str:
     if seen is _NOTHING:
         return "nothing observed under that name"
     if isinstance(seen, Either):
-        return " or ".join(map(_shown, seen.forms))
+        return " or ".join(map(_format, seen.forms))
     if isinstance(seen, Pick):
         return f"{seen.value!r} drawn from {list(seen.among)!r}"
     return repr(list(seen.values) if isinstance(seen, Series) else seen)

@@ -1,6 +1,6 @@
-"""How the case files write things down: knobs, usages, statistics, moments, groups of alike brokers.
+"""The layouts of case files: knobs, usages, statistics, moments, groups of identical brokers.
 
-Tolerant where a layout leaves something out (Pulsar's default holds), strict where it names something unknown.
+A layout may leave things out (Pulsar's defaults apply), but it must not name anything unknown.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from benchmarks.conformance.values import BadCase, Case
 from controller.domain.settings.pulsar import KNOBS_BY_PULSAR_NAME, PulsarKnobs, from_pulsar
 from controller.pulsar.load.load_data import LocalBrokerData, NamespaceBundleStats, ResourceUsage
 
-NOW_MS = 1_000_000_000_000  # where a case does not say what time it is
+NOW_MS = 1_000_000_000_000  # unless a case sets the time
 RESOURCES = {
     "cpu": "cpu",
     "memory": "memory",
@@ -43,7 +43,7 @@ _UNITS_MS |= {"seconds": 1_000, "minutes": 60_000}
 
 
 def knobs_of(case: Case, *more: Mapping[str, Any]) -> PulsarKnobs:
-    """Pulsar's knobs in the case's config, and in `more` that go before them. Other names stay unread."""
+    """Pulsar's knobs from the case's config, overridden by `more`. Other names stay unread."""
     said: dict[str, Any] = {}
     for config in (case.get("config") or {}, *more):
         said |= known(config, *(name for name in config if name in KNOBS_BY_PULSAR_NAME))
@@ -51,7 +51,7 @@ def knobs_of(case: Case, *more: Mapping[str, Any]) -> PulsarKnobs:
 
 
 def usages_of(row: Mapping[str, Any]) -> dict[str, ResourceUsage]:
-    """Resources given as [usage, limit] or {"usage": …, "limit": …}."""
+    """The resources of a row, given as [usage, limit] or {"usage": …, "limit": …}."""
     found: dict[str, ResourceUsage] = {}
     for name, ours in RESOURCES.items():
         if row.get(name) is not None:
@@ -60,12 +60,12 @@ def usages_of(row: Mapping[str, Any]) -> dict[str, ResourceUsage]:
 
 
 def stats_of(row: Mapping[str, Any]) -> NamespaceBundleStats:
-    """Statistics of one bundle; what is not said is 0. Other names are no business of it."""
+    """The statistics of one bundle; missing ones are 0, other names are ignored."""
     return NamespaceBundleStats(**{ours: row[name] for name, ours in _STATS.items() if row.get(name) is not None})
 
 
 def local_fields(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What a row says in Pulsar's JSON of LocalBrokerData, for `LocalBrokerData.from_json`; null says nothing."""
+    """The fields of a row in Pulsar's JSON of LocalBrokerData, for `LocalBrokerData.from_json`, without nulls."""
     found = known(row, *_LOCAL)
     found |= {name: [*resource_of(value)] for name, value in known(row, *RESOURCES).items()}
     if row.get("bundles") is not None:
@@ -76,17 +76,17 @@ def local_fields(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def local_of(row: Mapping[str, Any]) -> LocalBrokerData:
-    """A broker's own report."""
+    """The report of a broker."""
     return LocalBrokerData.from_json(local_fields(row))
 
 
 def names_of(value: Any) -> list[str]:
-    """Names as a list, or as an object of them whose values say nothing more."""
+    """Names from a list, or from the keys of an object."""
     return [str(name) for name, _ in value.items()] if isinstance(value, Mapping) else [str(name) for name in value]
 
 
 def rows_of(case: Case, name: str) -> Mapping[str, Mapping[str, Any]]:
-    """The case's brokers or bundles by name. Raises BadCase for one that is no object; null is an empty one."""
+    """The case's brokers or bundles by name. Null counts as an empty object. Raises BadCase for any other value."""
     rows = {one: {} if row is None else row for one, row in (case.get(name) or {}).items()}
     wrong = next((one for one, row in rows.items() if not isinstance(row, Mapping)), None)
     if wrong is not None:
@@ -95,14 +95,14 @@ def rows_of(case: Case, name: str) -> Mapping[str, Mapping[str, Any]]:
 
 
 def only_row(rows: Mapping[str, Mapping[str, Any]], name: str) -> list[tuple[str, Mapping[str, Any]]]:
-    """The one broker or bundle that the case is about. Raises BadCase."""
+    """The one broker or bundle of the case. Raises BadCase if there is not exactly one."""
     if len(rows) != 1:
         raise BadCase(f"{name} are {', '.join(rows) or 'none'}: the case must be about one")
     return list(rows.items())
 
 
 def resource_of(value: Any) -> ResourceUsage:
-    """[usage, limit], {"usage": …, "limit": …}, or a percentage; nothing said: never sampled."""
+    """A resource from [usage, limit], {"usage": …, "limit": …} or a percentage; null was never sampled."""
     if value is None:
         return ResourceUsage()
     if isinstance(value, Mapping):
@@ -112,7 +112,7 @@ def resource_of(value: Any) -> ResourceUsage:
 
 
 def by_name(rows: Any) -> Any:
-    """A list of objects that have names as an object of them; anything else as it is."""
+    """Turn a list of objects with names into an object by name; return anything else unchanged."""
     if not isinstance(rows, list) or not rows or not all(isinstance(row, Mapping) for row in rows):
         return rows
     keys = [next((key for key in _NAMES if isinstance(row.get(key), str)), None) for row in rows]
@@ -123,7 +123,7 @@ def by_name(rows: Any) -> Any:
 
 
 def elapsed_ms(*rows: Mapping[str, Any]) -> float | None:
-    """How long ago the last report was, under any name that says so and in what unit."""
+    """How long ago the last report was, under any name that says so with its unit."""
     for row in rows:
         for name in row:
             found = _ELAPSED.search(name)
@@ -133,7 +133,7 @@ def elapsed_ms(*rows: Mapping[str, Any]) -> float | None:
 
 
 def moment_ms(value: Any, now_ms: int = NOW_MS) -> int:
-    """A moment: ms, "now", "now-90s" or "90s ago". Raises BadCase."""
+    """Parse a moment: ms, "now", "now-90s" or "90s ago". Raises BadCase."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return int(value) if value >= 0 else now_ms + int(value)
     text = str(value).replace(" ", "").lower()
@@ -155,19 +155,19 @@ def moment_ms(value: Any, now_ms: int = NOW_MS) -> int:
 
 
 def moments_ms(value: Any, now_ms: int = NOW_MS) -> dict[str, int]:
-    """Name -> moment; of a mere list all are now."""
+    """Name -> moment. The names of a list are all at `now_ms`."""
     if isinstance(value, Mapping):
         return {name: moment_ms(when, now_ms) for name, when in value.items()}
     return dict.fromkeys(value or (), now_ms)
 
 
 def number(text: str) -> float:
-    """A number in prose: 100,000,000 or 30e6."""
+    """Parse a number in text: 100,000,000 or 30e6."""
     return float(text.replace(",", ""))
 
 
-def numbered(text: str, stem: str) -> list[int]:
-    """`broker0..broker98` or `broker99` -> the numbers. Raises BadCase."""
+def parse_numbers(text: str, stem: str) -> list[int]:
+    """Parse the numbers in `broker0..broker98` or `broker99`. Raises BadCase."""
     found = re.fullmatch(rf"\s*{stem}(\d+)(?:\.\.{stem}(\d+))?\s*", text)
     if found is None:
         raise BadCase(f"{text!r} names no {stem} or range of them")

@@ -1,7 +1,7 @@
-"""A case as its adapter reads it: objects that know which of their fields were asked for.
+"""A case as its adapter reads it: objects that record which of their fields were read.
 
-Taking a field's value is reading it; looking whether it is there, or walking over the names, is not. What was not read
-when the adapter has answered changed nothing about the answer: such a case is not judged, it fails and names the field.
+Getting a field's value counts as reading it; testing for the field or iterating over the names does not. A field that
+the adapter has not read cannot have affected the result, so such a case fails with the name of the field.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 _READ_BY_THE_RUNNER = ("kind", "strategy", "notes")
-# every item of a case file has these or may have them (docs of the format): with nothing in them they say nothing
+# every case has these fields or may have them (see the documentation of the format); empty ones have no meaning
 _MAY_BE_EMPTY = (
     *("config", "brokers", "bundles", "recently_unloaded", "recently_unloaded_brokers", "available_brokers"),
     *("steps", "state", "policies", "split_boundaries", "namespace_bundle_count"),
@@ -18,12 +18,12 @@ _MAY_BE_EMPTY = (
 
 
 class Fields(Mapping[str, Any]):
-    """An object of a case; objects in it, also in lists, are Fields too."""
+    """An object of a case. Objects in it are Fields as well, also those in lists."""
 
     def __init__(self, values: Mapping[str, Any], path: str = "", latest: list[str] | None = None) -> None:
         self._path = path
-        self._latest: list[str] = [] if latest is None else latest  # what was asked for last, in the whole case
-        self._values = {name: _wrapped(value, self._at(name), self._latest) for name, value in values.items()}
+        self._latest: list[str] = [] if latest is None else latest  # the last field read in the whole case
+        self._values = {name: _wrap(value, self._at(name), self._latest) for name, value in values.items()}
         self._read: set[str] = set()
 
     def __getitem__(self, name: str) -> Any:
@@ -36,7 +36,7 @@ class Fields(Mapping[str, Any]):
         return value
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The value, or the default: a field that need not be there is not missing."""
+        """The value, or the default. A missing optional field is not reported as missing."""
         return self[name] if name in self._values else default
 
     def __contains__(self, name: object) -> bool:
@@ -52,11 +52,11 @@ class Fields(Mapping[str, Any]):
         return repr(self._values)
 
     def last_read(self) -> str:
-        """What was asked for last anywhere in the case, and so what an adapter failed on, or near it."""
+        """The last field read anywhere in the case: what an adapter failed on, or close to it."""
         return self._latest[0] if self._latest else "the case"
 
     def unread(self) -> list[str]:
-        """Paths of the fields that nobody has read, in the order of the case: `steps[2].foo`."""
+        """Paths of the fields that were not read, in the order of the case: `steps[2].foo`."""
         found: list[str] = []
         for name, value in self._values.items():
             if name in self._read:
@@ -77,7 +77,7 @@ def unknown_fields(case: Fields) -> list[str]:
 
 
 def first(row: Mapping[str, Any], *names: str, default: Any = None) -> Any:
-    """What a row says under one of several names of the same thing. A second one stays unread: it may contradict."""
+    """The value under one of several names for the same thing. A second one stays unread, as it may contradict."""
     for name in names:
         if name in row and (value := row[name]) is not None:
             return value
@@ -85,20 +85,20 @@ def first(row: Mapping[str, Any], *names: str, default: Any = None) -> Any:
 
 
 def known(row: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """Those of the fields that are there and say something."""
+    """The fields of these names that are present and not null."""
     return {name: value for name in names if name in row and (value := row[name]) is not None}
 
 
 def pass_over(row: Mapping[str, Any], *names: str) -> None:
-    """Fields that Pulsar has and does not look at in this method: a case may have them, and they change nothing."""
+    """Mark as read the fields that Pulsar ignores in this method: a case may have them, without any effect."""
     known(row, *names)
 
 
-def _wrapped(value: Any, path: str, latest: list[str]) -> Any:
+def _wrap(value: Any, path: str, latest: list[str]) -> Any:
     if isinstance(value, Mapping):
         return Fields(value, path, latest)
     if isinstance(value, list):
-        return [_wrapped(one, f"{path}[{at}]", latest) for at, one in enumerate(value)]
+        return [_wrap(one, f"{path}[{at}]", latest) for at, one in enumerate(value)]
     return value
 
 

@@ -2,14 +2,14 @@
 
     python -m benchmarks.conformance FILE
 
-One line a case: `pass`, `fail` with the differences, or `n/a` with the reason. The last line is JSON:
-`{"pass": n, "fail": n, "not_applicable": n}`. Exit code 1 when a case failed, or when more than 5 % of the file were
-not applicable; 2 when the file cannot be read.
+Prints one line for each case: `pass`, `fail` with the differences, or `n/a` with the reason. The last line is JSON:
+`{"pass": n, "fail": n, "not_applicable": n}`. Exits with 1 if a case failed or more than 5 % of the cases were not
+applicable, and with 2 if the file cannot be read.
 
-A case's expectations, its id and the name of the test it was taken from are removed before an adapter sees the case;
-they come back only for the comparison. An unknown kind is a failure, as is whatever an adapter raises, a field that it
-does not read (documentation apart: `source_test`, `provenance`, `notes`, and `why` in a step), and an expectation that
-there is nothing to compare with.
+The runner removes a case's expectations, its id and the name of its source test before an adapter sees the case, and
+uses them only for the comparison. A case fails if its kind is unknown, if the adapter raises an exception, if the
+adapter does not read one of the fields (except the comments `source_test`, `provenance`, `notes`, and `why` in a
+step), or if there is no result to compare an expectation with.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ MAX_NOT_APPLICABLE = 0.05  # of the cases in the file
 OUTCOMES = ("pass", "fail", "not_applicable")
 _PROVENANCE = ("id", "source_test", "provenance")
 _STEP_COMMENTS = ("source_test", "provenance", "notes", "why")
-_STEP_ANSWERS = ("tombstone",)  # beside whatever begins with "expect": what a step of a report is said to bring
+_STEP_ANSWERS = ("tombstone",)  # expected results of a step, besides all names that start with "expect"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The command; returns the exit code."""
+    """Run the command and return the exit code."""
     if {"-h", "--help"} & set(arguments):
         print(__doc__)
         return 0
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def read_cases(path: Path) -> list[Mapping[str, Any]]:
-    """The cases of a file: a JSON array, or an object with the array under `cases`. Raises OSError or ValueError."""
+    """Read a JSON array of cases, or an object with the array under `cases`. Raises OSError or ValueError."""
     document = json.loads(path.read_text())
     cases = document.get("cases") if isinstance(document, dict) else document
     if not isinstance(cases, list) or not all(isinstance(case, dict) for case in cases):
@@ -70,7 +70,7 @@ def read_cases(path: Path) -> list[Mapping[str, Any]]:
 
 
 def run_case(case: Mapping[str, Any], adapters: Adapters | None = None) -> tuple[str, str]:
-    """One of OUTCOMES and the line to print."""
+    """Run one case; return one of OUTCOMES and the line to print."""
     name = f"{case.get('id', '?')} {case.get('kind')} {case.get('strategy', '')}: {case.get('source_test', '')}"
     try:
         check_shapes(case)
@@ -82,14 +82,14 @@ def run_case(case: Mapping[str, Any], adapters: Adapters | None = None) -> tuple
         return "fail", f"fail {name}: no adapter for kind {case.get('kind')!r}, strategy {case.get('strategy')!r}"
     try:
         observed = adapter(question)
-        knobs_of(question)  # one that the method does not look at changes nothing in Pulsar either
+        knobs_of(question)  # a knob that the method ignores is read all the same: Pulsar ignores it as well
     except NotApplicable as reason:
         return "not_applicable", f"n/a  {name}: {reason}"
     except BallastError as error:
         return "fail", f"fail {name}: {error}"
     except BadCase as error:
         return "fail", f"fail {name}: {error}"
-    except Exception as error:  # a case that breaks the code under test is a finding, the next one still has to run
+    except Exception as error:  # a case that crashes the code under test is a finding, and the next one must still run
         return "fail", f"fail {name}: {question.last_read()} cannot be used here ({type(error).__name__}: {error})"
     unknown = unknown_fields(question)
     if unknown:
@@ -102,7 +102,7 @@ def run_case(case: Mapping[str, Any], adapters: Adapters | None = None) -> tuple
 
 
 def withhold(case: Mapping[str, Any]) -> tuple[Fields, list[dict[str, Any]]]:
-    """The case as an adapter may see it, and what its steps expect, step by step."""
+    """Split a case into what its adapter may see and what each step expects."""
     question = {name: value for name, value in case.items() if name != "expected" and name not in _PROVENANCE}
     question |= {name: by_name(question.get(name) or {}) for name in ("config", "brokers", "bundles")}
     steps = question.get("steps")
@@ -119,13 +119,13 @@ def withhold(case: Mapping[str, Any]) -> tuple[Fields, list[dict[str, Any]]]:
 
 
 def find_adapter(case: Mapping[str, Any], adapters: Adapters) -> Adapter | None:
-    """The adapter of this kind and strategy, else of the strategy whatever the kind, else of the kind."""
-    kind, strategy = str(case.get("kind")), _spelt(str(case.get("strategy")))
+    """Find the adapter of this kind and strategy, else of this strategy and any kind, else of this kind."""
+    kind, strategy = str(case.get("kind")), _normalise(str(case.get("strategy")))
     return adapters.get((kind, strategy)) or adapters.get(("*", strategy)) or adapters.get(kind)
 
 
-def _spelt(strategy: str) -> str:
-    """The name with the manager behind it written out: (ext) and (extension) are (extensions)."""
+def _normalise(strategy: str) -> str:
+    """The name with its manager in full: (ext) and (extension) become (extensions)."""
     return re.sub(r"\(ext(?:ension|ensible)?s?\)$", "(extensions)", strategy, flags=re.IGNORECASE)
 
 

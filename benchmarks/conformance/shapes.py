@@ -1,6 +1,6 @@
-"""What a field of a case must look like, before anybody reads it: the fields that every kind of case may have.
+"""The shapes of the fields that every kind of case may have, checked before an adapter reads them.
 
-A value of another shape would be read as empty, or end in an error that names no field. Null is an empty field.
+A value of another shape would be read as empty, or cause an error that names no field. Null is an empty field.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ Shape = tuple[str, Callable[[Any], bool]]
 
 
 def check_shapes(case: Mapping[str, Any]) -> None:
-    """Raises BadCase that names the first field of another shape than it must have, in the case or one of its steps."""
-    mentioned = set(_mentioned({name: value for name, value in case.items() if name not in ("expected", *_NAMING)}))
+    """Raises BadCase with the name of the first field of the wrong shape, in the case or one of its steps."""
+    mentioned = set(_names_in({name: value for name, value in case.items() if name not in ("expected", *_NAMING)}))
     shapes = {**_SHAPES, "brokers": _LOADS} if case.get("strategy") == "LoadStats" else _SHAPES
     rows = [("", case, shapes)]
     steps = case.get("steps") if _list(case.get("steps")) else ()
@@ -34,20 +34,20 @@ def check_shapes(case: Mapping[str, Any]) -> None:
 
 
 def _type(value: Any) -> str:
-    plain = next((told for kind, told in _TYPES if isinstance(value, kind)), type(value).__name__)
+    plain = next((name for kind, name in _TYPES if isinstance(value, kind)), type(value).__name__)
     kinds = {_type(one).partition(" ")[2] for one in value} if _list(value) else set()
     return f"{plain} of {' and '.join(sorted(f'{one}s' for one in kinds))}" if kinds else plain
 
 
-def _mentioned(value: Any) -> Iterator[str]:
-    """Every name and every text in a value."""
+def _names_in(value: Any) -> Iterator[str]:
+    """Every key and every string in a value."""
     if isinstance(value, Mapping):
         for name, inner in value.items():
             yield name
-            yield from _mentioned(inner)
+            yield from _names_in(inner)
     elif isinstance(value, list):
         for inner in value:
-            yield from _mentioned(inner)
+            yield from _names_in(inner)
     elif isinstance(value, str):
         yield value
 
@@ -64,11 +64,11 @@ def _list(value: Any) -> bool:
     return isinstance(value, list)
 
 
-def _listed(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+def _list_of(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: _list(value) and all(map(fits, value))
 
 
-def _named(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+def _mapping_of(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, Mapping) and all(one is None or fits(one) for one in value.values())
 
 
@@ -85,24 +85,24 @@ def _rows(value: Any) -> bool:
     return _object(by_name(value))
 
 
-_MOMENTS = _any_of(_listed(_string), _named(_any_of(_number, _string)))
+_MOMENTS = _any_of(_list_of(_string), _mapping_of(_any_of(_number, _string)))
 _SHAPES: Mapping[str, Shape] = {
     "config": ("an object", _object),
     "brokers": ("an object or a list of objects with names", _rows),
     "bundles": ("an object or a list of objects with names", _rows),
     "recently_unloaded": ("a list of names, or moments by name", _MOMENTS),
     "recently_unloaded_brokers": ("a list of names, or moments by name", _MOMENTS),
-    "available_brokers": ("a list of names or an object of them", _any_of(_listed(_string), _object)),
+    "available_brokers": ("a list of names or an object of them", _any_of(_list_of(_string), _object)),
     "policies": ("an object", _object),
     "state": ("an object", _object),
-    "split_boundaries": ("lists of positions by bundle", _named(_listed(_any_of(_number, _string)))),
+    "split_boundaries": ("lists of positions by bundle", _mapping_of(_list_of(_any_of(_number, _string)))),
     "namespace_bundle_count": (
         "a number, numbers by namespace or 'error'",
-        _any_of(_number, _named(_number), lambda value: value == "error"),
+        _any_of(_number, _mapping_of(_number), lambda value: value == "error"),
     ),
-    "steps": ("a list of objects, texts or lists of names", _listed(_any_of(_string, _object, _listed(_string)))),
+    "steps": ("a list of objects, texts or lists of names", _list_of(_any_of(_string, _object, _list_of(_string)))),
     "notes": ("a string", _string),
 }
-_LOADS = ("an object, a list of objects with names, or a list of loads", _any_of(_rows, _listed(_number)))
+_LOADS = ("an object, a list of objects with names, or a list of loads", _any_of(_rows, _list_of(_number)))
 _STEP_SHAPES = {name: shape for name, shape in _SHAPES.items() if name not in ("state", "steps", "notes")}
-_STEP_SHAPES["brokers"] = ("an object or a list of names", _any_of(_rows, _listed(_string)))
+_STEP_SHAPES["brokers"] = ("an object or a list of names", _any_of(_rows, _list_of(_string)))

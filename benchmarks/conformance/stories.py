@@ -1,6 +1,6 @@
-"""Stories of the state channel, told in steps of prose, played on the channel model and told back in the same words.
+"""Cases of the state channel whose steps are sentences. They are played on the channel model and answered in its words.
 
-A step that no rule below matches is an error: nothing is passed over. Every answer is read off the model after the
+A step that matches none of the rules below is an error; none is ignored. Every answer comes from the model after the
 step that the case asks about.
 """
 
@@ -24,7 +24,7 @@ Rule = tuple[str, Callable[["Story", re.Match[str]], None]]
 
 
 def play(steps: Sequence[str], knobs: PulsarKnobs | None = None) -> dict[str, Any]:
-    """All that can be observed of the story. Raises BadCase for a step it does not understand."""
+    """Play the steps and return everything observed. Raises BadCase for a step that matches no rule."""
     story = Story(knobs or PulsarKnobs())
     for step in steps:
         for pattern, rule in RULES:
@@ -39,7 +39,7 @@ def play(steps: Sequence[str], knobs: PulsarKnobs | None = None) -> dict[str, An
 
 
 class Story:
-    """Two brokers and one bundle. `seen` collects what the case may ask about."""
+    """Two brokers and one bundle. `seen` collects all that the case may ask about."""
 
     def __init__(self, knobs: PulsarKnobs) -> None:
         self.knobs = knobs
@@ -49,11 +49,11 @@ class Story:
         self.owners: list[str | None] = []
 
     def owner(self, asked: str = HERE) -> str | None:
-        """The bundle's owner as this broker answers."""
+        """The bundle's owner according to this broker."""
         return self.channel.look_up(BUNDLE, asked).broker
 
-    def assigned(self, broker: str) -> None:
-        """A lookup on that broker assigns the bundle to it."""
+    def assign(self, broker: str) -> None:
+        """Assign the bundle to the broker by a lookup on it."""
         sent = self.channel.assign(broker, BUNDLE, broker)
         self.seen[f"{broker}_future"] = "succeeded" if sent else "failed"
         self.channel.settle()
@@ -61,17 +61,14 @@ class Story:
             self.owners.append(self.owner())
 
     def finish(self) -> None:
-        """Carry out what waited for the last step, and note the end."""
+        """Carry out what waited for the last step, and observe the end."""
         if self.planned_split is not None:
             self._split(self.planned_split)
         channel = self.channel
         looked_up = channel.lookups.copy()
         self.seen["owner"] = self.owner()
         self.seen["same_owner_seen_by_both"] = self.seen["owner"] == self.owner(THERE)
-        pending = channel.state(BUNDLE) in (
-            S.ASSIGNING,
-            S.RELEASING,
-        )  # a lookup waits as long as the bundle is in flight
+        pending = channel.state(BUNDLE) in (S.ASSIGNING, S.RELEASING)  # a lookup waits while the bundle is in flight
         self.seen["pending_owner_requests"] = int(pending)
         self.seen["handled_events"] = dict(channel.handled)
         for broker in (HERE, THERE):
@@ -102,12 +99,12 @@ def _concurrent_assigns(story: Story, found: re.Match[str]) -> None:
 
 def _failing_assign(story: Story, found: re.Match[str]) -> None:
     story.channel.mute.add(found[1])
-    story.assigned(found[1])
+    story.assign(found[1])
     story.channel.mute.clear()
 
 
 def _assign(story: Story, found: re.Match[str]) -> None:
-    story.assigned(found[1])
+    story.assign(found[1])
 
 
 def _unload_to(story: Story, found: re.Match[str]) -> None:
@@ -140,7 +137,7 @@ def _bad_versions(story: Story, found: re.Match[str]) -> None:
 
 
 def _transfer_to_mute(story: Story, found: re.Match[str]) -> None:
-    """The target cannot answer; then the leader's monitor comes by."""
+    """Transfer to a target that cannot answer; then the leader's monitor runs."""
     channel = story.channel
     channel.mute.add(found[1])
     channel.unload(HERE, BUNDLE, found[1])
@@ -161,7 +158,7 @@ def _transfer_to_mute(story: Story, found: re.Match[str]) -> None:
 
 
 def _owner_not_registered(story: Story, found: re.Match[str]) -> None:
-    """The owner's process runs, but its registration is missing; and what the leader's cleanup makes of it."""
+    """Look up a bundle whose owner runs but is not registered, then run the leader's cleanup."""
     owner = found[1]
     channel = _with_lost_owner(owner, story.knobs)
     answer = channel.look_up(BUNDLE, HERE)
@@ -176,7 +173,7 @@ def _owner_not_registered(story: Story, found: re.Match[str]) -> None:
         if unchecked.answer is Answer.OWNER
         else unchecked.answer.value
     )
-    channel.clean_up(owner)  # nobody is registered who could take it
+    channel.clean_up(owner)  # no registered broker could take the bundle
     gone = channel.look_up(BUNDLE, HERE).answer is Answer.NOBODY
     story.seen["after_leader_cleanup_no_broker"] = f"{'empty' if gone else 'owned'} ({channel.state(BUNDLE).value})"
     again = _with_lost_owner(owner, story.knobs)
@@ -192,7 +189,7 @@ def _with_lost_owner(owner: str, knobs: PulsarKnobs) -> Channel:
 
 
 def _lookups(story: Story, found: re.Match[str]) -> None:
-    """So many lookups of a bundle in this state."""
+    """Look up a bundle in this state the given number of times."""
     state = S(found[2])
     story.channel.entries.pop(BUNDLE, None)
     if state is not S.INIT:

@@ -1,7 +1,7 @@
-"""What an adapter of the conformance runner may answer with, beside plain JSON values.
+"""What an adapter of the conformance runner may return besides plain JSON values.
 
-An adapter gets one case without its expectations and returns a mapping from the names under which the case file states
-results to what the code under test gave. It never compares anything: that is `conformance_compare`'s work.
+An adapter receives a case without its expectations and returns the results of the code under test by the names that the
+case files use for them. It never compares anything: `compare.py` does.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ Adapters = Mapping["str | tuple[str, str]", Adapter]  # by kind, or by (kind, st
 
 
 class NotApplicable(Exception):
-    """Raised by an adapter for a case that needs a live ZooKeeper or a broker's process; the text says why."""
+    """The case needs a live ZooKeeper or a broker process; the message says why."""
 
 
 class BadCase(Exception):
-    """Raised by an adapter for a layout or a name that it does not know: counted as a failure, with the text."""
+    """The case has a layout or a name that its adapter does not know; it counts as a failure, with the message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """One value of several that the method holds to be equally good.
+    """One of several values that are equally good for the method.
 
-    `drawn`: at random. Otherwise it was the first of equals, and a case may name it. `remembered`: asked again, the
-    method said the same.
+    `drawn`: at random; otherwise it is the first of them, and a case may name it. `remembered`: a second call returned
+    the same value.
     """
 
     value: Any
@@ -39,10 +39,10 @@ class Pick:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A property that a case tells in prose: how it may be put, and what was found of it.
+    """A property that a case states in words: the possible wordings, and whether it holds.
 
-    `form` is a regular expression of the whole sentence in small letters, its runs of blanks made one. Its named groups
-    are numbers; of `figures` that of the same name must be below the number, or equal to it where it is an int.
+    `form`: a regular expression for the whole sentence in lower case with single spaces. Its named groups are numbers;
+    the figure of the same name in `figures` must be below that number, or equal to it if it is an int.
     """
 
     form: str
@@ -52,17 +52,17 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class Either:
-    """One result that case files write down in more than one form, as a list of bundles or with their brokers."""
+    """A result that case files write in more than one form, such as a list of bundles or bundles with their brokers."""
 
     forms: tuple[Any, ...]
 
 
 class Row(dict[str, Any]):
-    """A record of named figures: a case may state some of them only."""
+    """A record of named figures. A case may state only some of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A value after each step. A case may state all of them, only the first few, or the last alone."""
+    """A value after each step. A case may state all of them, the first few, or only the last one."""
 
     values: tuple[Any, ...]

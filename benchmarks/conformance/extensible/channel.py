@@ -1,7 +1,7 @@
 """Adapters for the extensible manager's channel: state-class, state-transition, state-conflict, state-channel.
 
-State-channel cases are little stories in prose. Those about a single entry or a registry event are read here; those
-with steps are read and played on the channel model by `conformance_stories`.
+State-channel cases are short stories in words. This module handles those about a single entry or a registry event;
+`stories.py` plays those with steps on the channel model.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CREATED_AGAIN = re.compile(r"broker created again (before|after) (?:the )?delay
 
 
 def state_class(case: Case) -> Mapping[str, Any]:
-    """The states by class, in the order of the enumeration; a case may list them in its own."""
+    """The states by class, in the order in which the cases list them."""
     classes = {"inFlight": IN_FLIGHT, "active": ACTIVE, "semiTerminal": SEMI_TERMINAL}
     none = frozenset(S) - ACTIVE - SEMI_TERMINAL
     found = {name: [state.value for state in _ORDER if state in members] for name, members in classes.items()}
@@ -45,14 +45,14 @@ _ORDER = (S.OWNED, S.ASSIGNING, S.RELEASING, S.SPLITTING, S.FREE, S.DELETED, S.I
 
 
 def state_transition(case: Case) -> Mapping[str, Any]:
-    """Where a state may go to and where not."""
+    """The legal and the illegal transitions from a state."""
     before, storage = S(case["from"]), _storage(case)
     allowed = [after.value for after in S if is_valid_transition(before, after, storage)]
     return {"allowed": allowed, "rejected": [after.value for after in S if after.value not in allowed]}
 
 
 def state_conflict(case: Case) -> Mapping[str, Any]:
-    """Is the existing entry kept? `from` may be prose for an entry in each of the states."""
+    """Whether the existing entry is kept. `from` may be 'any state', for an entry in each of the states."""
     storage, new = _storage(case), _entry(case["to"])
     if isinstance(case["from"], str):
         if case["from"] != "any state":
@@ -63,17 +63,17 @@ def state_conflict(case: Case) -> Mapping[str, Any]:
 
 
 def state_channel(case: Case) -> Mapping[str, Any]:
-    """By what the case gives: a metadata session, one entry, several entries, or a story."""
+    """A case has a metadata session, one entry, several entries, or a story."""
     config = case.get("config") or {}
     if "metadata_session" in config:
-        return _broker_deleted(str(config["metadata_session"]), [str(step) for step in case.get("steps") or ()])
+        return _delete_broker(str(config["metadata_session"]), [str(step) for step in case.get("steps") or ()])
     state = case.get("state")
     if isinstance(state, Mapping) and "state" in state:
         data = _entry(state)
         answer = look_up(None if data and data.state is S.INIT else data, "self", ("self", "other"))
-        return {"lookup": _told(answer)}
+        return {"lookup": _answer(answer)}
     if isinstance(state, Mapping):
-        return _overridden(case, state)
+        return _override(case, state)
     if case.get("steps"):
         return play([str(step) for step in case["steps"]], knobs_of(case))
     raise BadCase("no entry, no steps and no metadata_session to go by")
@@ -86,7 +86,7 @@ def _storage(case: Case) -> StorageType:
 def _entry(row: Mapping[str, Any] | None) -> ServiceUnitStateData | None:
     if row is None:
         return None
-    pass_over(row, "timestamp")  # of two entries the version decides
+    pass_over(row, "timestamp")  # the version decides between two entries
     return ServiceUnitStateData(
         S(row["state"]),
         row.get("dstBroker"),
@@ -96,12 +96,12 @@ def _entry(row: Mapping[str, Any] | None) -> ServiceUnitStateData | None:
     )
 
 
-def _told(found: Lookup) -> str | None:
+def _answer(found: Lookup) -> str | None:
     return found.answer.value.upper() if found.answer in (Answer.PENDING, Answer.ERROR) else found.broker
 
 
-def _broker_deleted(session: str, steps: Sequence[str]) -> dict[str, Any]:
-    """A broker's registration is deleted; what leader and follower make of it, and what a return changes."""
+def _delete_broker(session: str, steps: Sequence[str]) -> dict[str, Any]:
+    """Delete a broker's registration: what leader and follower do, and whether the broker's return cancels it."""
     back = [found[1] for found in map(_CREATED_AGAIN.fullmatch, steps) if found]
     if len(back) + steps.count("broker deleted") < len(steps):
         raise BadCase(f"steps {steps!r}: write 'broker deleted' and 'broker created again before delay'")
@@ -133,8 +133,8 @@ def _broker_deleted(session: str, steps: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _overridden(case: Case, states: Mapping[str, Any]) -> dict[str, Any]:
-    """Entries of several bundles; the leader cleans up after one broker, or its monitor runs."""
+def _override(case: Case, states: Mapping[str, Any]) -> dict[str, Any]:
+    """Clean up after one broker, or run the monitor, with entries of several bundles."""
     rows = case.get("brokers") or {}
     config = case.get("config") or {}
     knobs = knobs_of(case, {knob: config[name] for name, knob in _KNOBS.items() if name in config})
@@ -143,7 +143,7 @@ def _overridden(case: Case, states: Mapping[str, Any]) -> dict[str, Any]:
     channel = Channel(active, knobs, select=lambda candidates: selected)
     bundles = {f"{NAMESPACE}/0x{at << 16:08x}_0x{(at + 1) << 16:08x}": name for at, name in enumerate(states)}
     for bundle, name in bundles.items():
-        channel.entries[bundle] = _placed(states[name], bundle)
+        channel.entries[bundle] = _parse_entry(states[name], bundle)
     before = dict(channel.entries)
     if inactive is not None:
         channel.clean_up(_broker(inactive))
@@ -164,8 +164,8 @@ def _cleanups(channel: Channel) -> dict[str, int]:
 _KNOBS = {"inFlightStateWaitingTimeInMillis": "loadBalancerInFlightServiceUnitStateWaitingTimeInMillis"}
 
 
-def _placed(row: Any, bundle: str) -> ServiceUnitStateData:
-    """An entry as an object, or as [state, "dst=…", "src=…"]."""
+def _parse_entry(row: Any, bundle: str) -> ServiceUnitStateData:
+    """Parse an entry: an object, or [state, "dst=…", "src=…"]."""
     if isinstance(row, Mapping):
         data = _entry(row)
         assert data is not None
@@ -179,19 +179,19 @@ def _placed(row: Any, bundle: str) -> ServiceUnitStateData:
 
 
 def _broker(name: str) -> str:
-    """The case file writes the third broker both as broker3 and as broker-3."""
+    """The broker's name; the case file has both broker3 and broker-3."""
     return re.sub(r"^broker-(\d+)$", r"broker\1", name)
 
 
 def _owner(channel: Channel, bundle: str, before: ServiceUnitStateData) -> str | None:
-    """Who owns the bundle in the end, or all its children."""
+    """The final owner of the bundle, or of all its children."""
     names = [child_name(bundle, child) for child, _ in before.children] or [bundle]
     owners = {channel.look_up(name, min(channel.active)).broker for name in names}
     return owners.pop() if len(owners) == 1 else None
 
 
 def _end(channel: Channel, bundle: str, before: ServiceUnitStateData, selected: str) -> str:
-    """What became of one bundle, in the case file's words."""
+    """What happened to one bundle, in the words of the case file."""
     after = channel.entries.get(bundle)
     found = channel.look_up(bundle, selected)
     if found.answer is Answer.ERROR:
@@ -200,8 +200,8 @@ def _end(channel: Channel, bundle: str, before: ServiceUnitStateData, selected: 
         owner = _owner(channel, bundle, before)
         return f"split is finished by {selected}; children owned by {owner}; parent gone"
     if after == before:
-        return "unchanged, no owner" if found.answer is Answer.NOBODY else f"unchanged, {_told(found)}"
-    return f"{after.state.value if after else 'Init'} by {_told(found)}"
+        return "unchanged, no owner" if found.answer is Answer.NOBODY else f"unchanged, {_answer(found)}"
+    return f"{after.state.value if after else 'Init'} by {_answer(found)}"
 
 
 ADAPTERS: Adapters = {

@@ -17,7 +17,7 @@ from controller.pulsar.placement import filters
 from controller.pulsar.placement.extensible import select
 
 SEED = 7
-_ANEW = re.compile(
+_RESTARTED = re.compile(
     r"(?:restart(?:ed)?|fresh|new|reset|replaced?)(?:_?(?:load)?_?(?:data|brokers?|average))?", re.IGNORECASE
 )
 _DOMAIN_FLAGS = ("persistentTopicsEnabled", "nonPersistentTopicsEnabled")
@@ -25,7 +25,7 @@ _USAGES = ("usage_percent_all_resources", "usage_percent", "cpu", "update")
 _BY_BROKER = ("weightedMaxEMA", "history", "load", "loads", "brokers", *_USAGES)
 _POLICY = ("primary", "secondary", "shared", "min_limit", "minLimit", "usage_threshold")
 _HAS_POLICY = ("policy", "has_policy", "hasPolicy", "namespace_has_policy", "isolated")
-_LOAD_DATA = (  # what a broker reports beside its load
+_LOAD_DATA = (  # what a broker reports besides its load
     *("msgRateIn", "msgRateOut", "msgThroughputIn", "msgThroughputOut", "msgThroughputEMA"),
     *("bundleCount", "topics", "maxResourceUsage", "updatedAt", "reportedAt"),
 )
@@ -33,8 +33,8 @@ Step = Mapping[str, Any]
 OneFilter = Callable[[Step, Case], Any]
 
 
-def filtered(one: OneFilter) -> Callable[[Case], Mapping[str, Any]]:
-    """An adapter that runs a filter on each step of a case, or once on a case without steps."""
+def per_step(one: OneFilter) -> Callable[[Case], Mapping[str, Any]]:
+    """Make an adapter that runs a filter on each step of a case, or once on a case without steps."""
 
     def adapter(case: Case) -> Mapping[str, Any]:
         steps = case.get("steps") or [{}]
@@ -45,20 +45,20 @@ def filtered(one: OneFilter) -> Callable[[Case], Mapping[str, Any]]:
 
 
 def _last(found: Sequence[Any]) -> dict[str, Any]:
-    """The names under which a case without steps may state its result."""
+    """The names that a case without steps may use for its result."""
     names = ("result", "kept", "remaining", "candidates", "brokers", "filtered", "eligible", "allowed", "selected")
     return dict.fromkeys((*names, "left", "available", "unload", "should_unload"), found[-1])
 
 
 def load_manager_class(step: Step, case: Case) -> list[str]:
-    """Brokers are written as name -> class, or name -> {loadManagerClassName: class}."""
+    """Brokers are given as name -> class, or name -> {loadManagerClassName: class}."""
     rows = _brokers(step, case)
     classes = {broker: _field(row, ("loadManagerClassName", "class")) for broker, row in rows.items()}
-    return filters.by_load_manager_class(classes, str(_said(step, case, "class", "loadManagerClassName")))
+    return filters.by_load_manager_class(classes, str(_find(step, case, "class", "loadManagerClassName")))
 
 
 def max_topics(step: Step, case: Case) -> list[str]:
-    """Topics by broker; None or no entry: no load data."""
+    """Topics by broker; null or a missing entry means no load data."""
     limit = int(first(step, "maxTopics", default=_knobs(step, case).load_balancer_broker_max_topics))
     rows = step["topics"] if "topics" in step else _brokers(step, case)
     topics = {broker: _field(row, ("topics",)) for broker, row in rows.items()}
@@ -67,7 +67,7 @@ def max_topics(step: Step, case: Case) -> list[str]:
 
 
 def version(step: Step, case: Case) -> list[str] | str:
-    """What is kept, or the name of Pulsar's exception."""
+    """The brokers that are kept, or the name of Pulsar's exception."""
     prefer = _knobs(step, case).prefer_later_versions
     rows = step["versions"] if "versions" in step else _brokers(step, case)
     versions = {
@@ -80,9 +80,9 @@ def version(step: Step, case: Case) -> list[str] | str:
 
 
 def isolation(step: Step, case: Case) -> list[str]:
-    """One policy in the config; `"policy": false` in a step, or none of its fields: a namespace without a policy.
+    """The config has one policy. `"policy": false` in a step, or none of its fields: a namespace without a policy.
 
-    Pulsar does not look at the policy's usage_threshold; shared are the brokers that it does not name as primaries.
+    Pulsar ignores the policy's usage_threshold. Brokers that are no primaries of it are shared.
     """
     said = known(case.get("config") or {}, *_POLICY, *_HAS_POLICY) | known(step, *_POLICY, *_HAS_POLICY)
     policy = filters.IsolationPolicy(
@@ -101,7 +101,7 @@ def isolation(step: Step, case: Case) -> list[str]:
 
 
 def _takes(step: Step, case: Case) -> Callable[[str], bool]:
-    """Whether a broker takes topics of the step's domain; without flags it takes all."""
+    """Whether a broker takes topics of the step's domain. Without flags it takes all."""
     domain = str(first(step, "domain", "topicDomain", "topic", default="persistent"))
     flag = "nonPersistentTopicsEnabled" if domain.startswith("non-persistent") else "persistentTopicsEnabled"
     rows = {broker: row for broker, row in _brokers(step, case).items() if isinstance(row, Mapping)}
@@ -112,7 +112,7 @@ def _takes(step: Step, case: Case) -> Callable[[str], bool]:
 
 
 def distribute_evenly(step: Step, case: Case) -> list[str]:
-    """Off: everybody stays."""
+    """The brokers with the fewest bundles, or all candidates if the knob is off."""
     rows = _brokers(step, case)
     counts = {broker: _field(row, ("bundles", "count")) or 0 for broker, row in rows.items()}
     counts |= step.get("counts") or {}
@@ -123,7 +123,7 @@ def distribute_evenly(step: Step, case: Case) -> list[str]:
 
 
 def anti_affinity(step: Step, case: Case) -> list[str]:
-    """Candidates are the step's, the case's, the domains' brokers, or all that any step names."""
+    """Candidates come from the step, the case, the domains, or all steps together."""
     domains = (case.get("config") or {}).get("domains")
     everyone = [broker for brokers in (domains or {}).values() for broker in brokers]
     everyone = everyone or [broker for one in case.get("steps") or () for broker in one.get("owned") or ()]
@@ -135,23 +135,23 @@ def anti_affinity(step: Step, case: Case) -> list[str]:
 
 
 def anti_affinity_unload(step: Step, case: Case) -> bool:
-    """Whether moving a bundle of the group off its broker helps."""
+    """Whether it helps to move a bundle of the group off its broker."""
     counts = dict(first(step, "owned", "counts", default={}))
-    current = _said(step, case, "current", "broker", "currentBroker")
+    current = _find(step, case, "current", "broker", "currentBroker")
     everyone = step["brokers"] if "brokers" in step else list(case.get("brokers") or counts)
     candidates = _candidates(step, case, names_of(everyone))
     return filters.anti_affinity_allows_unload(str(current), candidates, counts)
 
 
 def place(case: Case) -> Mapping[str, Any]:
-    """LeastResourceUsageWithWeight(extensions), step by step; brokers' averages go on from step to step."""
+    """LeastResourceUsageWithWeight(extensions), step by step. Brokers keep their averages between steps."""
     rows = rows_of(case, "brokers")
-    loads = {broker: _reported(row) for broker, row in rows.items() if row}  # nothing said: no load data
+    loads = {broker: _load_of(row) for broker, row in rows.items() if row}  # an empty row means no load data
     of_case = first(case, "candidates", "available_brokers")
     picks: list[Any] = []
     for step in case.get("steps") or [{}]:
         knobs = _knobs(step, case)
-        loads = _stepped(loads, step, knobs)
+        loads = _apply(loads, step, knobs)
         everyone = list(dict.fromkeys([*rows, *loads]))
         candidates = first(step, "candidates", "available_brokers", default=everyone if of_case is None else of_case)
         averages = {broker: data.weighted_max_ema for broker, data in loads.items()}
@@ -165,14 +165,14 @@ def place(case: Case) -> Mapping[str, Any]:
 
 
 def _knobs(step: Step, case: Case) -> PulsarKnobs:
-    """The case's, and what the step says of them for itself, in its own `config` or plainly."""
+    """The case's knobs, overridden by those of the step, in its own `config` or directly."""
     return knobs_of(case, step.get("config") or {}, step)
 
 
-def _stepped(loads: Mapping[str, BrokerLoadData], step: Step, knobs: PulsarKnobs) -> dict[str, BrokerLoadData]:
-    """What a step says of the brokers' load: an average as it is reported, or usages that one update brings in."""
-    begun_anew = _begun_anew(step)
-    found = {broker: data for broker, data in loads.items() if broker not in begun_anew}
+def _apply(loads: Mapping[str, BrokerLoadData], step: Step, knobs: PulsarKnobs) -> dict[str, BrokerLoadData]:
+    """Apply a step to the brokers' loads: it gives a reported average, or usages for one update."""
+    restarted = _restarted_brokers(step)
+    found = {broker: data for broker, data in loads.items() if broker not in restarted}
     for name in ("weightedMaxEMA", "history", "load", "loads"):
         for broker, average in (step.get(name) or {}).items():
             if average is None:
@@ -181,10 +181,10 @@ def _stepped(loads: Mapping[str, BrokerLoadData], step: Step, knobs: PulsarKnobs
                 found[broker] = BrokerLoadData(weighted_max_ema=float(average), updated_at_ms=1)
     for broker, row in rows_of(step, "brokers").items():
         if row:
-            found[broker] = _reported(row, found.get(broker), knobs)
+            found[broker] = _load_of(row, found.get(broker), knobs)
         else:
             found.pop(broker, None)
-    again = [name for name in step if _ANEW.fullmatch(name) and isinstance(step[name], Mapping)]
+    again = [name for name in step if _RESTARTED.fullmatch(name) and isinstance(step[name], Mapping)]
     for name in (*_USAGES, *again):
         for broker, percent in (step.get(name) or {}).items():
             usages = dict.fromkeys(RESOURCE_FIELDS, ResourceUsage(float(percent), 100.0))
@@ -194,21 +194,21 @@ def _stepped(loads: Mapping[str, BrokerLoadData], step: Step, knobs: PulsarKnobs
     return found
 
 
-def _begun_anew(step: Step) -> set[str]:
-    """Brokers whose average begins with this step: those a step names so, or all of it where it says just that."""
+def _restarted_brokers(step: Step) -> set[str]:
+    """Brokers whose average starts with this step: those that it names, or all brokers of the step if it says true."""
     found: set[str] = set()
     for name in step:
-        if _ANEW.fullmatch(name):
+        if _RESTARTED.fullmatch(name):
             value = step[name]
             named = (broker for one in _BY_BROKER for broker in step.get(one) or {})
             found |= set(named if value is True else names_of(value) if value else ())
     return found
 
 
-def _reported(
+def _load_of(
     row: Mapping[str, Any] | None, before: BrokerLoadData | None = None, knobs: PulsarKnobs | None = None
 ) -> BrokerLoadData:
-    """One broker's load: its average, or usages that one update brings in; the rest of a report plays no part."""
+    """One broker's load from its average, or from usages by one update. The rest of a report has no effect."""
     usages = usages_of(row or {})
     pass_over(row or {}, *_LOAD_DATA)
     if row and "weightedMaxEMA" in row:
@@ -218,25 +218,25 @@ def _reported(
 
 
 def _field(row: Any, names: Sequence[str]) -> Any:
-    """A broker's value: written plainly, or as a field of its object."""
+    """A broker's value, given directly or as a field of its object."""
     if not isinstance(row, Mapping):
         return row
     return first(row, *names)
 
 
 def _brokers(step: Step, case: Case) -> Mapping[str, Any]:
-    """The step's brokers, else the case's."""
+    """The brokers of the step, else of the case."""
     found: Mapping[str, Any] = step["brokers"] if "brokers" in step else case.get("brokers") or {}
     return found
 
 
 def _candidates(step: Step, case: Case, everyone: Sequence[str]) -> list[str]:
-    """The step's, else the case's, else everyone."""
+    """The candidates of the step, else of the case, else everyone."""
     of_case = case.get("available_brokers")
     return names_of(first(step, "candidates", "available", default=everyone if of_case is None else of_case))
 
 
-def _said(step: Step, case: Case, *names: str) -> Any:
+def _find(step: Step, case: Case, *names: str) -> Any:
     for row in (step, case.get("config") or {}, case):
         for name in names:
             if name in row:
@@ -256,7 +256,7 @@ _BY_STRATEGY: Mapping[str, OneFilter] = {
     "anti-affinity+domains": anti_affinity,
     "anti-affinity-unload": anti_affinity_unload,
 }
-_BY_WORDS: Mapping[str, OneFilter] = {  # the first whose words a strategy's name has
+_BY_WORDS: Mapping[str, OneFilter] = {  # the first one whose words appear in the strategy's name
     r"affinity.*unload|unload.*affinity": anti_affinity_unload,
     r"affinity|domain": anti_affinity,
     r"isolation|polic": isolation,
@@ -268,16 +268,16 @@ _BY_WORDS: Mapping[str, OneFilter] = {  # the first whose words a strategy's nam
 
 
 def by_words(case: Case) -> Mapping[str, Any]:
-    """A filter that has another name than its class or the published cases give it."""
+    """A filter under a name other than that of its class or of the published cases."""
     name = str(case["strategy"])
     found = next((one for words, one in _BY_WORDS.items() if re.search(words, name, re.IGNORECASE)), None)
     if found is None:
         raise BadCase(f"no filter of Pulsar is called {name!r}")
-    return filtered(found)(case)
+    return per_step(found)(case)
 
 
 ADAPTERS: Adapters = {
     "filter": by_words,
-    **{("filter", strategy): filtered(one) for strategy, one in _BY_STRATEGY.items()},
+    **{("filter", strategy): per_step(one) for strategy, one in _BY_STRATEGY.items()},
     ("place", "LeastResourceUsageWithWeight(extensions)"): place,
 }

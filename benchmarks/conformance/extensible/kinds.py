@@ -1,4 +1,4 @@
-"""The adapters of Pulsar's extensible manager, and of what both managers share: by kind, or by kind and strategy."""
+"""The adapters of Pulsar's extensible manager and of the parts that both managers share, by kind (and strategy)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adapter for TransferShedder's LoadStats: mean and spread of given loads, and what a planned pair makes of them."""
+"""Adapter for TransferShedder's LoadStats: mean and spread of given loads, before and after a pair is planned."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _AFTER = ("stdAfterPlan", "stdAfterOffload", "stdAfter")
 
 
 def load_stats(case: Case) -> Mapping[str, Any]:
-    """Of the case's brokers; of a case without any, whether the kept sum of squares is right after every pair."""
+    """The statistics of the case's brokers. Without brokers: whether the sum of squares stays right after each pair."""
     knobs = knobs_of(case)
     loads = _values(case, knobs)
     if loads is None:
@@ -66,7 +66,7 @@ def _property() -> Sentence:
 
 
 def _values(case: Case, knobs: PulsarKnobs) -> list[float] | None:
-    """Fractions, from a list under any name that says load, or from brokers one by one; None: none are given."""
+    """Loads as fractions, from a list under any name for loads, or from the brokers. None: the case gives none."""
     brokers = case.get("brokers") or {}
     if isinstance(brokers, list):
         return _fractions(brokers, "brokers")
@@ -90,7 +90,7 @@ def _values(case: Case, knobs: PulsarKnobs) -> list[float] | None:
 
 
 def _fractions(values: Sequence[float], name: str) -> list[float]:
-    """A name that says neither percent nor fraction stands for percent where all are whole and one is above 1."""
+    """Loads as fractions. Under a neutral name they are percentages if all are whole and one is above 1."""
     whole = all(float(value).is_integer() for value in values) and any(value > 1 for value in values)
     if not _FRACTIONS.search(name) and (whole or _PERCENTS.search(name)):
         return [ResourceUsage(float(value), 100.0).percent() / 100 for value in values]

@@ -1,4 +1,4 @@
-"""Adapters for what brokers report and when: report-*, topk, and BrokerLoadData of any kind."""
+"""Adapters for what brokers report and when: report-*, topk, and BrokerLoadData in any kind of case."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eigh
 
 
 def report_trigger(case: Case) -> Mapping[str, Any]:
-    """Does the difference between the last report and now make the modular manager report?"""
+    """Whether the modular manager reports, given its last report and its current load."""
     knobs = knobs_of(case)
     rows = case["brokers"]
     last, current = (_local(rows.get(name) or {}, knobs) for name in ("last", "current"))
@@ -56,16 +56,16 @@ def report_trigger(case: Case) -> Mapping[str, Any]:
 
 
 def extensible_trigger(case: Case) -> Mapping[str, Any]:
-    """The same of the extensible manager, which compares the largest usage as it is, without weights."""
+    """Whether the extensible manager reports. It compares the largest usage without weights."""
     knobs, rows = knobs_of(case), case["brokers"]
-    last, current = (_reported(rows.get(name) or {}) for name in ("last", "current"))
+    last, current = (_load_of(rows.get(name) or {}) for name in ("last", "current"))
     since_ms = elapsed_ms(rows, case) or 0
     force = bool(rows.get("force", case.get("force", False)))
     answer = needs_report(of_load(last), of_load(current), int(since_ms), knobs, force)
     return dict.fromkeys(("report", "push", "update"), answer)
 
 
-def _reported(row: Mapping[str, Any]) -> BrokerLoadData:
+def _load_of(row: Mapping[str, Any]) -> BrokerLoadData:
     sample = _sample(row)
     data = next_load(BrokerLoadData(), sample, PulsarKnobs(), 1)
     return replace(data, max_resource_usage=row.get("maxResourceUsage", data.max_resource_usage))
@@ -79,13 +79,13 @@ def _local(row: Mapping[str, Any], knobs: PulsarKnobs) -> Reported:
 
 
 def report_sequence(case: Case) -> Mapping[str, Any]:
-    """The extensible manager's reporter: what is pushed becomes the last report, at once."""
+    """The reporter of the extensible manager. A pushed report becomes the last one immediately."""
     knobs = knobs_of(case)
     data = BrokerLoadData(reported_at_ms=NOW_MS)
     last = data
     pushed: list[bool] = []
     for step in case["steps"]:
-        data, last = _stepped(data, last, step)
+        data, last = _apply(data, last, step)
         force = bool(step.get("force", False))
         push = needs_report(of_load(last), of_load(data), NOW_MS - data.reported_at_ms, knobs, force)
         pushed.append(push)
@@ -95,10 +95,13 @@ def report_sequence(case: Case) -> Mapping[str, Any]:
     return {"pushes": sum(pushed), "steps": [{"expect_push": push} for push in pushed]}
 
 
-def _stepped(
+def _apply(
     data: BrokerLoadData, last: BrokerLoadData, step: Mapping[str, Any]
 ) -> tuple[BrokerLoadData, BrokerLoadData]:
-    """`reportedAt`, `last_X` of the last report and `current`, or X itself, of the same field now."""
+    """Apply a step to the current data and the last report.
+
+    A step may set `reportedAt`, `last_X` of the last report, and `current` or X itself of the current data.
+    """
     words = [word.strip() for word in str(step.get("state", "")).split(",") if word.strip()]
     wrong = [word for word in words if word not in ("reportedAt=now", "unchanged")]
     if wrong or step.get("unchanged") not in (None, True):
@@ -128,7 +131,7 @@ def _stepped(
 
 
 def report_tombstone(case: Case) -> Mapping[str, Any]:
-    """Events of the channel as this broker sees them; time passes only where a step says so."""
+    """Events of the channel as this broker sees them. Time passes only in steps that say so."""
     delay_ms = int((case.get("config") or {}).get("tombstoneDelayMs", TOMBSTONE_DELAY_MS))
     data = BrokerLoadData(weighted_max_ema=0.5, updated_at_ms=NOW_MS)
     now_ms, last_ms, reset = NOW_MS, 0, False
@@ -148,7 +151,7 @@ def report_tombstone(case: Case) -> Mapping[str, Any]:
 
 
 def top_k(case: Case) -> Mapping[str, Any]:
-    """The extensible manager's top bundles of one broker."""
+    """The top bundles of one broker in the extensible manager."""
     knobs = knobs_of(case)
     rows = rows_of(case, "bundles")
     k = int((case.get("config") or {}).get("topk", knobs.load_balancer_max_number_of_bundles_in_bundle_load_report))
@@ -162,8 +165,8 @@ def top_k(case: Case) -> Mapping[str, Any]:
     return {"ordered": names(found), "count": len(found)}
 
 
-def written(case: Case) -> Mapping[str, Any]:
-    """The bundles whose data the modular manager's leader writes; one number a bundle is all its rates."""
+def bundles_written(case: Case) -> Mapping[str, Any]:
+    """The bundles whose data the modular manager's leader writes. Each has one number for all its rates."""
     knobs = knobs_of(case)
     rates = case["bundles"]["throughput_in_out_and_rate"]
     data = {str(at): NamespaceBundleStats(rate, rate, rate, rate) for at, rate in enumerate(rates)}
@@ -174,7 +177,7 @@ def written(case: Case) -> Mapping[str, Any]:
 
 
 def _in_words(chosen: list[int], rates: list[float]) -> str:
-    """As the case file puts it, as far as it is true."""
+    """The result in the words of the case file, as far as they are true."""
     others = [rate for at, rate in enumerate(rates) if at not in chosen]
     largest = all(rates[at] >= max(others, default=0) for at in chosen)
     count = _NUMBERS[len(chosen)] if len(chosen) < len(_NUMBERS) else str(len(chosen))
@@ -183,10 +186,10 @@ def _in_words(chosen: list[int], rates: list[float]) -> str:
 
 
 def broker_load_data(case: Case) -> Mapping[str, Any]:
-    """Update after update of one broker's own data; the brokers of a case are its successive samples."""
+    """Successive updates of one broker's own data. The brokers of a case are its samples."""
     knobs = knobs_of(case)
     given = case.get("brokers") or {}
-    alone = any(name in (*RESOURCES, *_SAMPLE) for name in given)  # the sample itself
+    alone = any(name in (*RESOURCES, *_SAMPLE) for name in given)  # `brokers` is itself a sample
     samples = case.get("steps") or ([given] if alone else list(given.values()))
     data = BrokerLoadData()
     if not samples:
@@ -231,6 +234,6 @@ ADAPTERS: Adapters = {
     "report-sequence": report_sequence,
     "report-tombstone": report_tombstone,
     "topk": top_k,
-    ("topk", "ModularLoadManagerImpl"): written,
+    ("topk", "ModularLoadManagerImpl"): bundles_written,
     ("*", "BrokerLoadData"): broker_load_data,
 }

@@ -29,8 +29,8 @@ from controller.pulsar.splitting.boundaries import (
 from controller.pulsar.splitting.split_strategy import Surroundings
 from controller.pulsar.system_namespaces import namespace_of_bundle_name
 
-PREFIX = "persistent://test-tenant1/test-namespace1/"  # of generated topics: where Pulsar's own tests keep them
-MIN_CYCLES = 12  # more than any case states; a case may state fewer
+PREFIX = "persistent://test-tenant1/test-namespace1/"  # of generated topics, as in Pulsar's own tests
+MIN_CYCLES = 12  # more than any case states
 _RANGE = re.compile(r"^0x([0-9a-fA-F]{1,8})_0x([0-9a-fA-F]{1,8})$")
 _GENERATOR = re.compile(
     r"(?P<stem>[a-z]+)(?P<first>\d+)\.\.(?P=stem)(?P<last>\d+), partitions (?P<p0>\d+)\.\.(?P<p1>\d+): "
@@ -47,7 +47,7 @@ Namespaces = Callable[[str], int]
 
 
 def extensible_split(case: Case) -> Mapping[str, Any]:
-    """Cycle after cycle of one broker; counts are those of the first cycle that may act."""
+    """Successive cycles of one broker. Counts are those of the first cycle that may split."""
     knobs = knobs_of(case)
     cycles = max(MIN_CYCLES, int(case.get("cycles", 0)))
     ((broker, row),) = only_row(rows_of(case, "brokers") or {"broker": {"bundleStats": {}}}, "brokers")
@@ -73,21 +73,21 @@ def extensible_split(case: Case) -> Mapping[str, Any]:
 
 
 def _counter(failures: int) -> dict[str, dict[str, int]]:
-    """As the strategy leaves it: it counts what it cannot do; splits are counted once they are done."""
+    """The counters after the strategy ran: it counts failures only; splits are counted when they are carried out."""
     counted = {label.value: {reason.value: 0 for reason in SplitReason} for label in SplitLabel}
     counted[SplitLabel.FAILURE.value][SplitReason.UNKNOWN.value] = failures
     return counted
 
 
 def boundary(name: str, case: Case) -> Mapping[str, Any]:
-    """One of the four algorithms by name."""
+    """Run one of the four algorithms."""
     rows = case["bundles"]
     request = _request(rows, knobs_of(case))
     try:
         forced = name == specified_positions_divide.__name__ and bool(rows.get("force", False))
         found = specified_positions_divide(request, force=True) if forced else ALGORITHMS[name](request)
     except BadRecord:
-        refusal = "IllegalArgumentException"  # Pulsar's way to refuse
+        refusal = "IllegalArgumentException"  # what Pulsar throws
         return {"boundaries": Either((None, refusal)), **dict.fromkeys(("error", "exception", "throws"), refusal)}
     answer: dict[str, Any] = {"boundaries": found, "boundary_count": len(found or ())}
     if found is None or len(found) == 1:
@@ -98,21 +98,21 @@ def boundary(name: str, case: Case) -> Mapping[str, Any]:
 
 
 def split_ranges(case: Case) -> Mapping[str, Any]:
-    """A chain of bundles halved repeatedly, or one bundle split into equal parts."""
+    """Halve a chain of bundles repeatedly, or split one bundle into parts."""
     rows = case["bundles"]
     if "chain" in rows:
-        return _halved(rows["chain"])
+        return _halve(rows["chain"])
     lower, upper = _range(rows["bundle"])
-    given = _given_boundaries(rows)
+    given = _boundaries_of(rows)
     parts = equal_parts(lower, upper, int(rows["parts"])) if given is None else children_at(lower, upper, given)
     children = [_text(*part) for part in parts]
-    # of a namespace that had this bundle alone, unless the case says how many there were
+    # the namespace had only this bundle, unless the case says how many there were
     before = int(first(rows, "total_bundles", "numBundles", default=1))
     return {"children": children, "total_bundles_after": before - 1 + len(children)}
 
 
-def _given_boundaries(rows: Mapping[str, Any]) -> Sequence[int] | None:
-    """The split boundaries that a case gives: one or more, as numbers or hexadecimal texts."""
+def _boundaries_of(rows: Mapping[str, Any]) -> Sequence[int] | None:
+    """The split boundaries of a case: one or more, as numbers or hexadecimal strings."""
     names = ("positions", "boundaries", "boundary", "splitBoundary", "splitBoundaries", "fixBoundary")
     found = first(rows, *names)
     if found is None:
@@ -133,7 +133,7 @@ def bundle_ranges(case: Case) -> Mapping[str, Any]:
 
 
 def bundle_stats(row: Mapping[str, Any], case: Case) -> Mapping[str, Any]:
-    """A broker's bundles with their statistics; where it only names them, those of the case."""
+    """A broker's bundles with their statistics; if it only names them, the case has the statistics."""
     found = first(row, "bundleStats", "lastStats", "bundles")
     if isinstance(found, Mapping):
         return found
@@ -173,7 +173,7 @@ def _surroundings(case: Case, broker: str, stats: Mapping[str, NamespaceBundleSt
 
 
 def namespace_bundles(case: Case, known: Mapping[str, object]) -> Namespaces:
-    """How many bundles a namespace has: what the case says, else as many as are known of it."""
+    """The number of bundles in a namespace: as the case says, else the number of known ones."""
     said = case.get("namespace_bundle_count")
     fails = re.search(r"count lookup (throws|fails)", str(case.get("notes", ""))) or said == "error"
 
@@ -188,7 +188,7 @@ def namespace_bundles(case: Case, known: Mapping[str, object]) -> Namespaces:
 
 
 def _request(rows: Mapping[str, Any], knobs: Any) -> SplitRequest:
-    loads = _generated(str(rows["generator"])) if "generator" in rows else _topic_loads(rows.get("topics") or ())
+    loads = _parse_topics(str(rows["generator"])) if "generator" in rows else _topic_loads(rows.get("topics") or ())
     topics = list(loads) or rows.get("topics") or ()
     hashes = sorted(map(_position, first(rows, "hashes", "sorted_hashes", default=())))
     if topics and hashes and hashes != sorted(map(topic_hash, topics)):
@@ -217,8 +217,8 @@ def _topic_loads(topics: Any) -> dict[str, TopicLoad]:
     }
 
 
-def _generated(text: str) -> dict[str, TopicLoad]:
-    """Topics with partitions in prose: two groups with a rate each, and one more topic."""
+def _parse_topics(text: str) -> dict[str, TopicLoad]:
+    """Parse topics with partitions: two groups, each with a rate, and possibly one more topic."""
     found = _GENERATOR.search(text)
     if found is None:
         raise BadCase(f"no topics found in {text!r}")
@@ -235,7 +235,7 @@ def _generated(text: str) -> dict[str, TopicLoad]:
 
 
 def _parts_within_limits(request: SplitRequest, boundaries: Sequence[int]) -> Sentence:
-    """The load of the heaviest part of the bundle, by rate and by throughput."""
+    """The property that no part exceeds the limits, with the load of the heaviest part."""
     bounds = [request.lower, *boundaries, request.upper + 1]
     rates, throughputs = [0.0], [0.0]
     for lower, upper in pairwise(bounds):
@@ -245,8 +245,8 @@ def _parts_within_limits(request: SplitRequest, boundaries: Sequence[int]) -> Se
     return Sentence(_BELOW_LIMITS, True, {"rate": max(rates), "mib": max(throughputs)})
 
 
-def _halved(chain: Sequence[str]) -> dict[str, list[str]]:
-    """Each range of the chain and, for three generations, its halves."""
+def _halve(chain: Sequence[str]) -> dict[str, list[str]]:
+    """Halve each range of the chain, and its halves, for four generations."""
     found: dict[str, list[str]] = {}
     generation = [_range(text) for text in chain]
     for _ in range(4):
@@ -257,7 +257,7 @@ def _halved(chain: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _position(value: Any) -> int:
-    """A place on the ring: a number, or its hexadecimal text."""
+    """Parse a position on the ring: a number, or a hexadecimal string."""
     return int(value, 0) if isinstance(value, str) else int(value)
 
 

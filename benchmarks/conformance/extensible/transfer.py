@@ -1,4 +1,4 @@
-"""Adapters for TransferShedder: shed-transfer, policy-gate, scheduler and its property case."""
+"""Adapters for TransferShedder: shed-transfer, policy-gate, scheduler and property."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _UNDERSTOOD = re.compile(rf"{_THROWS.pattern}|{_LEAVES_NONE.pattern}|\b(?:all|ev
 
 
 def shed_transfer(case: Case) -> Mapping[str, Any]:
-    """As many cycles as the hit count needs; the last one is the one that acts."""
+    """Run as many cycles as the hit count needs; the last one may shed."""
     knobs = knobs_of(case)
     cluster = _cluster(case, knobs)
     counter: Counter[tuple[str, str]] = Counter()
@@ -79,21 +79,21 @@ def shed_transfer(case: Case) -> Mapping[str, Any]:
 
 
 def policy_gate(case: Case) -> Mapping[str, Any]:
-    """May a bundle with such policies be shed at all?"""
+    """Whether a bundle with these policies may be shed."""
     ((_, bundle),) = only_row(rows_of(case, "bundles"), "bundles")
     policies = bool(bundle.get("hasIsolationPolicy")), bool(bundle.get("hasAntiAffinityGroup"))
     return {"eligible": may_shed(*policies, knobs_of(case))}
 
 
 def scheduler(case: Case) -> Mapping[str, Any]:
-    """Is the strategy asked at all? Where a case is silent this is the leader of two brokers."""
+    """Whether the strategy is called. By default this broker is the leader of two brokers."""
     knobs = knobs_of(case)
     leads = bool(first(case.get("config") or {}, "isChannelOwner", "isLeader", default=True))
     return {"strategy_invoked": scheduler_runs(knobs, leads, brokers_there(case))}
 
 
 def brokers_there(case: Case) -> int:
-    """How many brokers a case says there are; two where it says nothing."""
+    """The number of brokers in the case; two if it names none."""
     if case.get("available_brokers") is not None:
         return len(names_of(case["available_brokers"]))
     brokers = case.get("brokers") or {}
@@ -101,7 +101,7 @@ def brokers_there(case: Case) -> int:
 
 
 def random_load_property(case: Case) -> Mapping[str, Any]:
-    """After a cycle the expected spread meets the target, or no pair of brokers is left."""
+    """Whether, after a cycle, the expected spread meets the target or no pair of brokers is left."""
     knobs = knobs_of(case)
     rng = random.Random(SEED)
     for _ in range(TRIALS):
@@ -126,11 +126,11 @@ def _cluster(case: Case, knobs: PulsarKnobs) -> Cluster:
     loads, tops = loads_of(case.get("brokers") or {}, knobs=knobs)
     names = [load.broker for load in loads]
     said = re.search(r"updatedAt\s*=\s*(\w+)(?: for ([^.;]*))?", notes)
-    if said is not None:  # of the brokers that are named then, else of all
+    if said is not None:  # for the brokers named after it, else for all
         named = [name for name in names if re.search(rf"\b{re.escape(name.split(':')[0])}\b", said[2] or "")] or names
         moment = moment_ms(said[1])
         loads = [replace(load, updated_at_ms=moment) if load.broker in named else load for load in loads]
-    # that the registry does not answer can only be told in words
+    # only the notes can say that the registry does not answer
     failed = re.search(r"registry\b.*\bfails?\b", notes) is not None
     available = names_of(case.get("available_brokers", names))
     owners = dict(case.get("owners") or {})
@@ -150,7 +150,7 @@ def _cluster(case: Case, knobs: PulsarKnobs) -> Cluster:
 
 
 class _Policies:
-    """The case's policies: which namespaces have one, and which brokers the filters leave."""
+    """The policies of a case: which namespaces have one, and which brokers pass the filters."""
 
     def __init__(self, policies: Mapping[str, Any], available: Collection[str], knobs: PulsarKnobs, tops: Tops) -> None:
         self.isolation = _by_namespace(policies.get("isolation"))
@@ -161,10 +161,10 @@ class _Policies:
         if unclear:
             raise BadCase(f"policy {unclear[0]!r} is not understood")
         self.available, self.knobs = available, knobs
-        self.short = {f"{name[-1]}{at + 1}": one for name, at, one in _numbered(tops)}
+        self.short = {f"{name[-1]}{at + 1}": one for name, at, one in _number_bundles(tops)}
 
     def transferable(self, bundle: str, source: str, target: str) -> bool:
-        """Pulsar's isTransferable on the brokers that the filters leave."""
+        """Pulsar's isTransferable for the brokers that pass the filters."""
         namespace = namespace_of_bundle_name(bundle)
         allowed = may_shed(_names(self.isolation, namespace), _names(self.group, namespace), self.knobs)
         return is_transferable(source, target, self._eligible(bundle, namespace), self.knobs, allowed)
@@ -178,22 +178,22 @@ class _Policies:
         for text in self.texts:
             if _THROWS.search(text):
                 return None
-            spared = self._named(text)
+            spared = self._bundles_in(text)
             if bundle in spared:
                 continue
             if _LEAVES_NONE.search(text) or (spared and re.search(r"\bonly\b|\bexcept\b|\bbut\b", text)):
                 return []
         return left
 
-    def _named(self, text: str) -> set[str]:
-        """Bundles that the prose names, in full or as E1: the first of namespace E."""
+    def _bundles_in(self, text: str) -> set[str]:
+        """The bundles named in a text, in full or as E1: the first bundle of namespace E."""
         found = set(re.findall(r"[\w-]+/[\w-]+/0x[0-9a-fA-F]{8}_0x[0-9a-fA-F]{8}", text))
         short = (f"{letter}{at}" for letter, at in re.findall(r"(?<![A-Za-z/])(?:bundle ?)?([A-Z])-?(\d)\b", text))
         return found | {self.short[name] for name in short if name in self.short}
 
 
-def _numbered(tops: Tops) -> Iterator[tuple[str, int, str]]:
-    """Namespace, place within it, name: of every top bundle."""
+def _number_bundles(tops: Tops) -> Iterator[tuple[str, int, str]]:
+    """Namespace, number within it, and name of every top bundle."""
     seen: Counter[str] = Counter()
     for bundles in tops.values():
         for one in bundles:
@@ -203,7 +203,7 @@ def _numbered(tops: Tops) -> Iterator[tuple[str, int, str]]:
 
 
 def _by_namespace(policy: Any) -> Any:
-    """Namespace -> the brokers that its policy allows, where it says so of single namespaces."""
+    """Namespace -> the brokers that its policy allows, if the policy is given by namespace."""
     if not isinstance(policy, Mapping):
         return policy
     return {
@@ -213,7 +213,7 @@ def _by_namespace(policy: Any) -> Any:
 
 
 def _names(policy: Any, namespace: str) -> bool:
-    """Whether the namespace has this policy: told for each, or in prose for all."""
+    """Whether the namespace has this policy, given by namespace or in words for all."""
     return namespace in policy if isinstance(policy, Mapping | list) else bool(policy)
 
 
@@ -235,7 +235,7 @@ def _breakdown(counter: Mapping[tuple[str, str], int]) -> dict[str, dict[str, in
 
 
 def _sole(outcome: Outcome, loads: Sequence[BrokerLoad]) -> dict[str, Any]:
-    """The fields of the only decision; its destination may be one of several that are loaded alike."""
+    """The fields of the only decision; its destination may be one of several equally loaded brokers."""
     if len(outcome.decisions) != 1:
         return {}
     (move,) = outcome.decisions

@@ -1,4 +1,4 @@
-"""How cases about TransferShedder tell loads: broker by broker, or groups of alike brokers in prose."""
+"""The loads in cases about TransferShedder: by broker, or as groups of identical brokers in words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from benchmarks.conformance.layout import NOW_MS, moment_ms, number, numbered, stats_of, usages_of
+from benchmarks.conformance.layout import NOW_MS, moment_ms, number, parse_numbers, stats_of, usages_of
 from benchmarks.conformance.reading import first, pass_over
 from benchmarks.conformance.values import BadCase
 from controller.domain.settings.pulsar import PulsarKnobs
@@ -20,7 +20,7 @@ _GROUP = re.compile(
     r"(?:, (?:throughputOut|out) (?P<out>[\d,.e]+), "
     r"(?:top )?bundles (?P<small>[\d,.e]+)(?:/| and )(?P<large>[\d,.e]+))?"
 )
-_REPORTED_TOO = (  # by BrokerLoadData, and of no interest to the shedder
+_REPORTED_TOO = (  # fields of BrokerLoadData that the shedder ignores
     *("msgRateIn", "msgRateOut", "bundleCount", "topics", "maxResourceUsage", "reportedAt"),
 )
 _RANGES = ("0x00000000_0x0FFFFFFF", "0x0FFFFFFF_0xFFFFFFFF")
@@ -30,13 +30,13 @@ Tops = dict[str, list[TopBundle]]
 def loads_of(
     brokers: Mapping[str, Any], updated_ms: int = NOW_MS, knobs: PulsarKnobs | None = None
 ) -> tuple[list[BrokerLoad], Tops]:
-    """Brokers one by one, or groups of them in prose under `generator`; and the top bundles of each."""
+    """The loads and the top bundles of the brokers, which may be groups in words under `generator`."""
     if "generator" in brokers:
-        return _generated(str(brokers["generator"]), updated_ms)
+        return _parse_groups(str(brokers["generator"]), updated_ms)
     loads: list[BrokerLoad] = []
     tops: Tops = {}
     for name, row in brokers.items():
-        if row is None:  # registered, and nothing heard of it
+        if row is None:  # registered, but has not reported
             continue
         if not isinstance(row, Mapping):
             raise BadCase(f"brokers.{name} is {row!r}: it must be an object")
@@ -51,7 +51,7 @@ def loads_of(
 
 
 def _load(row: Mapping[str, Any], knobs: PulsarKnobs | None = None) -> float:
-    """The reported average; else the usages' maximum; else Pulsar's default of a broker that has reported nothing."""
+    """The reported average, else the largest usage, else Pulsar's default for a broker that has not reported."""
     usages = usages_of(row)
     if "weightedMaxEMA" in row:
         return float(row["weightedMaxEMA"])
@@ -59,7 +59,7 @@ def _load(row: Mapping[str, Any], knobs: PulsarKnobs | None = None) -> float:
 
 
 def _top_bundle(row: Any) -> TopBundle:
-    """An object with its name in it, or the name and what there is of it: statistics, or bytes/s in + out."""
+    """A top bundle from an object with its name, or from a name and its statistics or bytes/s in + out."""
     if isinstance(row, list | tuple):
         bundle, said = row
         row = {"bundle": bundle, "stats": said if isinstance(said, Mapping) else {"throughput": said}}
@@ -72,8 +72,8 @@ def _top_bundle(row: Any) -> TopBundle:
     return TopBundle(name, first(said, "throughput", "msgThroughput", default=both))
 
 
-def _generated(text: str, updated_ms: int) -> tuple[list[BrokerLoad], Tops]:
-    """Groups of alike brokers in prose; `same traffic` is that of the group before."""
+def _parse_groups(text: str, updated_ms: int) -> tuple[list[BrokerLoad], Tops]:
+    """Parse groups of identical brokers. `same traffic` means that of the previous group."""
     throughput_in = re.search(r"throughputIn ([\d,.]+) each", text)
     base = number(throughput_in[1]) if throughput_in else 0.0
     loads: list[BrokerLoad] = []
@@ -83,7 +83,7 @@ def _generated(text: str, updated_ms: int) -> tuple[list[BrokerLoad], Tops]:
         if group["out"] is not None:
             out, sizes = number(group["out"]), (number(group["small"]), number(group["large"]))
         load = ResourceUsage(float(group["cpu"]), 100.0).percent() / 100
-        for at in numbered(group["who"], "broker"):
+        for at in parse_numbers(group["who"], "broker"):
             name = f"broker{at}:8080"
             loads.append(BrokerLoad(name, load, base + out, base + out, updated_ms))
             pairs = zip(_RANGES, sizes, strict=True)

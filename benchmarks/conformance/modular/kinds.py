@@ -1,4 +1,4 @@
-"""The adapters of Pulsar's modular manager: by kind, or by kind and strategy."""
+"""The adapters of Pulsar's modular manager, by kind (and strategy)."""
 
 from __future__ import annotations
 

@@ -32,11 +32,11 @@ _PULSAR_NAMES = dict(zip(RATE_FIELDS, ("msgThroughputIn", "msgThroughputOut", "m
 
 
 def local_broker_data(case: Case) -> Mapping[str, Any]:
-    """Percentages and largest usages of brokers; `brokers` may be one broker's fields themselves."""
+    """Percentages and largest usages of brokers. `brokers` may contain the fields of a single broker."""
     rows = case.get("brokers") or {}
     one = not rows or any(name in RESOURCES for name in rows)
     brokers = {"": rows} if one else rows_of(case, "brokers")
-    weight = (case.get("config") or {}).get("weight")  # one for all
+    weight = (case.get("config") or {}).get("weight")  # for all resources
     knobs = knobs_of(case)
     if weight is not None:
         same: dict[str, Any] = dict.fromkeys(_WEIGHTS, float(weight))
@@ -48,19 +48,19 @@ def local_broker_data(case: Case) -> Mapping[str, Any]:
         "maxResourceUsageWithWeight": {
             broker: local.max_resource_usage_with_weight(knobs) for broker, local in data.items()
         },
-        "printResourceUsage": {broker: _printed(local) for broker, local in data.items()},
+        "printResourceUsage": {broker: _print_usage(local) for broker, local in data.items()},
     }
     weighted = found["maxResourceUsageWithWeight"].values()
     mean = sum(weighted) / len(weighted)
     if len(data) != 1:
         return {**found, **dict.fromkeys(("mean", "avg", "average"), mean)}
     ((name, only),) = data.items()
-    told = {key: Either((values[name], values)) for key, values in found.items()}
+    results = {key: Either((values[name], values)) for key, values in found.items()}
     fields = {f"{key}.percentUsage": percent for key, percent in only.percents().items()}
     said = [key for key in RESOURCES if key in brokers[name]]
     alone = {"percentUsage": only.percents()[said[0]]} if len(said) == 1 else {}
-    texts = dict.fromkeys(("text", "printed", "printResourceUsage"), _printed(only))
-    return {**told, **fields, **alone, **texts}
+    texts = dict.fromkeys(("text", "printed", "printResourceUsage"), _print_usage(only))
+    return {**results, **fields, **alone, **texts}
 
 
 def resource_usage(case: Case) -> Mapping[str, Any]:
@@ -70,16 +70,16 @@ def resource_usage(case: Case) -> Mapping[str, Any]:
 
 
 def time_average_broker(case: Case) -> Mapping[str, Any]:
-    """Sums over so many bundles, with data or without; the default stats are the given ones."""
+    """Sums over a number of bundles, with or without data; the given statistics are the default."""
     bundles = case["bundles"]
     each = stats_of(first(bundles, "each(or default)", "each", "default", "stats", "defaultStats", default={}))
     names = [f"bundle-{at}" for at in range(int(bundles["count"]))]
-    seeded = BundleData(
+    initial = BundleData(
         TimeAverageMessageData.initial(NUM_SHORT_SAMPLES, each), TimeAverageMessageData.initial(NUM_LONG_SAMPLES, each)
     )
-    data = dict.fromkeys(names, seeded) if bundles.get("data_present", True) else {}
+    data = dict.fromkeys(names, initial) if bundles.get("data_present", True) else {}
     sums = TimeAverageBrokerData.of(names, data, each)
-    return _both(_named(sums.short_term), _named(sums.long_term))
+    return _both(_rename(sums.short_term), _rename(sums.long_term))
 
 
 def moving_average(case: Case) -> Mapping[str, Any]:
@@ -100,7 +100,7 @@ def moving_average(case: Case) -> Mapping[str, Any]:
 
 
 def bundle_data(case: Case) -> Mapping[str, Any]:
-    """What the manager takes a bundle for that it knows nothing of: its quota, or the default."""
+    """The data that the manager assumes for an unknown bundle: its quota, or the default."""
     quota = (case.get("bundles") or {}).get("quota")
     data = BundleData.default()
     if quota is not None:
@@ -109,27 +109,27 @@ def bundle_data(case: Case) -> Mapping[str, Any]:
         data = BundleData.from_quota(*map(float, rates))
     samples = {"shortTermSamples": data.short_term.num_samples, "longTermSamples": data.long_term.num_samples}
     short, long = ({n: getattr(term, n) for n in RATE_FIELDS} for term in (data.short_term, data.long_term))
-    return {**_both(_named(short), _named(long)), **samples}
+    return {**_both(_rename(short), _rename(long)), **samples}
 
 
-def hashed(case: Case) -> Mapping[str, Any]:
-    """A topic's hash and its bundle among those of a new namespace."""
+def hash_topics(case: Case) -> Mapping[str, Any]:
+    """Topics with their hashes and their bundles in a new namespace."""
     bundles, ring = case["bundles"], _ring(case)
     if "topics" in bundles:
-        found = {topic: Row(_hashed(topic, ring)) for topic in bundles["topics"]}
+        found = {topic: Row(_hash(topic, ring)) for topic in bundles["topics"]}
         numbers = {topic: row["crc32"] for topic, row in found.items()}
-        told = Either((numbers, list(numbers.values()), {topic: row["hex"] for topic, row in found.items()}))
+        hashes = Either((numbers, list(numbers.values()), {topic: row["hex"] for topic, row in found.items()}))
         return {
             **{topic: Either((row, row["crc32"], row["hex"])) for topic, row in found.items()},
             "topics": found,
-            **dict.fromkeys(("crc32", "hash", "hashes"), told),
+            **dict.fromkeys(("crc32", "hash", "hashes"), hashes),
             "bundle": {topic: row["bundle"] for topic, row in found.items()},
         }
-    return _hashed(str(bundles["topic"]), ring)
+    return _hash(str(bundles["topic"]), ring)
 
 
 def scheduler(case: Case) -> Mapping[str, Any]:
-    """Is the modular manager's shedder asked at all? Where a case is silent this is the leader of two brokers."""
+    """Whether the modular manager calls its shedder. By default this broker is the leader of two brokers."""
     config = case.get("config") or {}
     knobs = knobs_of(case)
     on = knobs.load_balancer_enabled and knobs.load_balancer_shedding_enabled
@@ -138,7 +138,7 @@ def scheduler(case: Case) -> Mapping[str, Any]:
 
 
 def _ring(case: Case) -> list[Bundle]:
-    """The namespace's bundles: between the case's boundaries, or those of a new namespace."""
+    """The bundles between the case's boundaries, or those of a new namespace."""
     said = known(case["bundles"], "boundaries", "numBundles") | known(case.get("config") or {}, "numBundles")
     if "boundaries" not in said:
         return list(initial_bundles("t/ns", int(said.get("numBundles", 4))))
@@ -148,13 +148,13 @@ def _ring(case: Case) -> list[Bundle]:
     return [Bundle("t/ns", lower, upper) for lower, upper in pairwise(bounds)]
 
 
-def _hashed(topic: str, ring: Sequence[Bundle]) -> dict[str, Any]:
+def _hash(topic: str, ring: Sequence[Bundle]) -> dict[str, Any]:
     number = topic_hash(topic)
     bundle = str(locate(ring, number)).rpartition("/")[2]
     return {"crc32": number, "hash": number, "hex": f"0x{number:08x}", "bundle": bundle}
 
 
-def _named(rates: Mapping[str, float]) -> dict[str, float]:
+def _rename(rates: Mapping[str, float]) -> dict[str, float]:
     return {_PULSAR_NAMES[name]: value for name, value in rates.items()}
 
 
@@ -163,13 +163,13 @@ def _both(short: Mapping[str, float], long: Mapping[str, float]) -> dict[str, An
     return {"shortTerm": short, "longTerm": long, "shortTerm==longTerm": same}
 
 
-def _printed(local: LocalBrokerData) -> str:
+def _print_usage(local: LocalBrokerData) -> str:
     """LocalBrokerData.printResourceUsage."""
     return ", ".join(f"{name}: {percent:.2f}%" for name, percent in local.percents().items())
 
 
 def formula(case: Case) -> Mapping[str, Any]:
-    """By the class the case is about."""
+    """Run the formula of the class that the case names."""
     found = _FORMULAS.get(str(case["strategy"]))
     if found is None:
         raise BadCase(f"no formula of the modular manager is kept for {case['strategy']!r}")
@@ -187,6 +187,6 @@ _FORMULAS = {
 ADAPTERS: Adapters = {
     "formula": formula,
     "format": local_broker_data,
-    "hash": hashed,
+    "hash": hash_topics,
     ("scheduler", "ModularLoadManagerImpl"): scheduler,
 }

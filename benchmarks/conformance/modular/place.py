@@ -1,7 +1,7 @@
-"""Adapters for the modular manager's placements: place, place-state.
+"""Adapters for the modular manager's placement strategies: place, place-state.
 
-A step says what changed since the step before (loads by broker, candidates, histories; `config` holds for that step
-alone) and asks for one selection, or for several in a row (`times`).
+A step says what changed since the previous step (loads by broker, candidates, histories; its `config` applies to that
+step only) and requests one selection, or several in a row (`times`).
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from controller.pulsar.placement.strategies import (
 
 SEED = 20240815
 _COUNTS = ("times", "repeat", "selections", "selects", "picks", "calls", "n", "count")
-_FAR = 1_000_000  # a `count` from here on is a counter to start from
-_MANY = 30  # selections in a row, where a case without steps states a sequence
+_FAR = 1_000_000  # a `count` of at least this is the initial value of the counter
+_MANY = 30  # selections in a row if a case without steps states a sequence
 _PLANNED = re.compile(
     r"(?:pre_?assigned|planned|assigned|remembered|destination|bundleBrokerMap)(?:_?broker)?", re.IGNORECASE
 )
@@ -41,7 +41,7 @@ _COUNTER = re.compile(r"(?:(?:set|start|initial)_?)?counter|(?:set|start|initial
 
 
 def place(make: Callable[[PulsarKnobs], Placement], case: Case) -> Mapping[str, Any]:
-    """One placement strategy, step by step; what it keeps goes on."""
+    """One placement strategy, step by step. It keeps its state between steps."""
     placement, brokers = make(knobs_of(case)), Brokers(case)
     _prepare(placement, brokers, case.get("config") or {})
     _prepare(placement, brokers, case)
@@ -52,7 +52,7 @@ def place(make: Callable[[PulsarKnobs], Placement], case: Case) -> Mapping[str, 
     for given in case.get("steps") or [{}]:
         step: Step = {"candidates": given} if isinstance(given, list) else given
         knobs = knobs_of(case, step.get("config") or {})
-        placement = _carried_on(make(knobs), placement)
+        placement = _carry_over(make(knobs), placement)
         brokers.apply(step)
         fallback = candidates or of_case or list(brokers.fields)
         candidates = _candidates(step, fallback, picks)
@@ -60,9 +60,9 @@ def place(make: Callable[[PulsarKnobs], Placement], case: Case) -> Mapping[str, 
         at = brokers.indices(candidates)
         loads = brokers.loads(knobs)
         times = _times(step)
-        found = [_checked(placement, at, bundle, loads) for _ in range(1 if times is None else times)]
+        found = [_select(placement, at, bundle, loads) for _ in range(1 if times is None else times)]
         picks.append(found[0] if times is None else found)
-    told: dict[str, Any] = {
+    results: dict[str, Any] = {
         "per_step": picks,
         "steps": [{"expect": pick} for pick in picks],
         "selected": picks[-1],
@@ -72,33 +72,34 @@ def place(make: Callable[[PulsarKnobs], Placement], case: Case) -> Mapping[str, 
         "history_size": len(getattr(placement, "history", ())),
     }
     if not case.get("steps") and candidates:
-        more = [_checked(placement, at, bundle, loads) for _ in range((_times(case) or _MANY) - 1)]
+        more = [_select(placement, at, bundle, loads) for _ in range((_times(case) or _MANY) - 1)]
         series = Series((picks[0], *more))
-        told |= dict.fromkeys(("sequence", "picks", "selections"), series)
-        told |= dict.fromkeys(("selected", "broker"), Either((picks[0], series)) if _in_turn(placement) else picks[0])
-    return {**told, **dict.fromkeys(("one_of", "any_of"), picks[-1])}
+        results |= dict.fromkeys(("sequence", "picks", "selections"), series)
+        selected = Either((picks[0], series)) if _takes_turns(placement) else picks[0]
+        results |= dict.fromkeys(("selected", "broker"), selected)
+    return {**results, **dict.fromkeys(("one_of", "any_of"), picks[-1])}
 
 
 def _times(row: Mapping[str, Any]) -> int | None:
-    """How many selections in a row are asked for; None: one, told as it is and not as a list of one."""
+    """The number of selections in a row. None: one selection, whose result is not in a list."""
     return next((int(row[name]) for name in _COUNTS if int(row.get(name, _FAR)) < _FAR), None)
 
 
-def _carried_on(fresh: Placement, before: Placement) -> Placement:
-    """The placement under a step's knobs, with what it has kept so far; those that keep anything else have no knobs."""
+def _carry_over(fresh: Placement, before: Placement) -> Placement:
+    """The placement with a step's knobs and its state so far. Placements with other state have no knobs."""
     if isinstance(fresh, LeastResourceUsageWithWeight) and isinstance(before, LeastResourceUsageWithWeight):
         fresh.history = before.history
         return fresh
     return fresh if isinstance(fresh, LeastLongTermMessageRate) else before
 
 
-def _in_turn(placement: Placement) -> bool:
-    """Whether a list of brokers means one after the other, not one of them."""
+def _takes_turns(placement: Placement) -> bool:
+    """Whether a list of brokers means one after the other rather than any one of them."""
     return isinstance(placement, RoundRobinBrokerSelector)
 
 
 def place_state(make: Callable[[PulsarKnobs], Placement], case: Case) -> Mapping[str, Any]:
-    """Steps in words: a selection among all brokers, or a change of the active ones."""
+    """Steps in words: a selection among all brokers, or a change of the active brokers."""
     knobs = knobs_of(case)
     placement, brokers = make(knobs), Brokers(case)
     at = brokers.indices(list(brokers.fields))
@@ -120,10 +121,10 @@ def place_state(make: Callable[[PulsarKnobs], Placement], case: Case) -> Mapping
     }
 
 
-def _checked(
+def _select(
     placement: Placement, at: np.ndarray[Any, np.dtype[np.int64]], bundle: Bundle, loads: BrokerLoads
 ) -> Pick | str:
-    """One selection. What AvgShedder drew must be remembered: asked again it must say the same."""
+    """Select once. AvgShedder must remember what it drew: a second call must return the same broker."""
     choice: Choice = placement.select(at, bundle, loads)
     if choice.broker is None:
         return Pick(None, ())
@@ -134,7 +135,7 @@ def _checked(
 
 
 def _prepare(placement: Placement, brokers: Brokers, said: Mapping[str, Any]) -> None:
-    """What a case or step gives a strategy to start with: a history, a counter, a planned destination."""
+    """Set the initial state that a case or step gives: a history, a counter, a planned destination."""
     if isinstance(placement, LeastResourceUsageWithWeight) and isinstance(said.get("history"), Mapping):
         placement.history = {str(broker): float(value) for broker, value in said["history"].items()}
     if isinstance(placement, RoundRobinBrokerSelector):
@@ -145,14 +146,14 @@ def _prepare(placement: Placement, brokers: Brokers, said: Mapping[str, Any]) ->
     if isinstance(placement, AvgPlacement):
         for name in said:
             if _PLANNED.fullmatch(name):
-                told = list(said[name].values()) if isinstance(said[name], Mapping) else [said[name]]
-                if len(told) != 1:
-                    raise BadCase(f"{name} names {len(told)} destinations: the case places one bundle")
-                placement.plan(Bundle(0.0, "the bundle of the case"), int(brokers.indices([str(told[0])])[0]))
+                planned = list(said[name].values()) if isinstance(said[name], Mapping) else [said[name]]
+                if len(planned) != 1:
+                    raise BadCase(f"{name} names {len(planned)} destinations: the case places one bundle")
+                placement.plan(Bundle(0.0, "the bundle of the case"), int(brokers.indices([str(planned[0])])[0]))
 
 
 def _candidates(step: Step, fallback: Sequence[str], picks: Sequence[Any]) -> list[str]:
-    """The step's, else those of the step before, the case's, or all brokers. "The others" are all but the last pick."""
+    """The candidates of the step, else of the previous step, the case, or all. "The others": all but the last pick."""
     given = step["candidates"] if "candidates" in step else step.get("available_brokers")
     if isinstance(given, str):
         if re.search(r"\bothers?\b", given) is None or not picks:
@@ -175,7 +176,7 @@ _OTHER_NAMES = {
 
 
 def by_strategy(run: Callable[..., Mapping[str, Any]]) -> Callable[[Case], Mapping[str, Any]]:
-    """An adapter that looks its placement up by the case's strategy."""
+    """Make an adapter that uses the placement named by the case's strategy."""
 
     def adapter(case: Case) -> Mapping[str, Any]:
         name = str(case["strategy"])

@@ -1,4 +1,4 @@
-"""What a case about placement says of its brokers, from the start and step by step, under whatever name it says it."""
+"""The brokers in a case about placement, at the start and after each step, under any of the names for their fields."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from controller.pulsar.placement.strategies import BrokerLoads
 
 _ALL = "allResources"  # a percentage that holds for every resource
 _LONG_TERM = ("longTerm", "longTermData")
-_AVERAGES = ("timeAverage", "timeAverageData", *_LONG_TERM)  # of all that a broker holds
+_AVERAGES = ("timeAverage", "timeAverageData", *_LONG_TERM)  # over all bundles of a broker
 _FIELDS = (
     *RESOURCES,
     *("msgRate", "msgRateIn", "msgRateOut", "msgThroughputIn", "msgThroughputOut"),
@@ -35,14 +35,14 @@ Step = Mapping[str, Any]
 
 
 class Brokers:
-    """What the case and its steps so far say of each broker."""
+    """The fields of each broker according to the case and its steps so far."""
 
     def __init__(self, case: Case) -> None:
         self.fields: dict[str, dict[str, Any]] = {}
         self._merge(case)
 
     def apply(self, step: Step) -> None:
-        """Fields by broker, given as {broker: {field: value}} or as {field: {broker: value}}."""
+        """Set fields given as {broker: {field: value}} or as {field: {broker: value}}."""
         self._merge(step)
         for name in step:
             field = _field(name)
@@ -56,7 +56,7 @@ class Brokers:
                 self._update({broker: {field: value} for broker, value in step[name].items()})
 
     def loads(self, knobs: PulsarKnobs) -> BrokerLoads:
-        """As the placements see them."""
+        """The brokers as the placement strategies see them."""
         local = [_local(row) for row in self.fields.values()]
         return BrokerLoads(
             tuple(self.fields),
@@ -67,17 +67,17 @@ class Brokers:
         )
 
     def highest_usage(self) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """[B] without weights."""
+        """[B] the largest usage without weights."""
         return _floats(_local(row).max_resource_usage() for row in self.fields.values())
 
     def indices(self, names: Sequence[str]) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """Candidates in the order given; a broker that nothing was said of is an idle one."""
+        """The indices of the candidates in the given order. An unknown broker is an idle one."""
         self._update({name: {} for name in names if name not in self.fields})
         at = {name: place for place, name in enumerate(self.fields)}
         return np.array([at[name] for name in names], np.int64)
 
     def _merge(self, case: Mapping[str, Any]) -> None:
-        """What `brokers` says; a name that no field has stays unread."""
+        """Set the fields in `brokers`. A name that is no field stays unread."""
         for broker, row in rows_of(case, "brokers").items():
             fields = ((_field(name, in_row=True), name) for name in row)
             self._update({broker: {field: row[name] for field, name in fields if field is not None}})
@@ -88,9 +88,9 @@ class Brokers:
 
 
 def _field(name: str, in_row: bool = False) -> str | None:
-    """A field's name in Pulsar's spelling; one that says `usage` or `percent` of nothing in particular is of all.
+    """A field's name in Pulsar's spelling. `usage` or `percent` without a resource means all resources.
 
-    None: no field is called so. Averages of all that a broker holds are known in its row alone.
+    None: there is no such field. Averages over all bundles are fields only in a broker's row.
     """
     spelt: dict[str, str] = {one.lower(): one for one in (*_FIELDS, *(_AVERAGES if in_row else ()))}
     plain = name.replace("_", "").lower()
@@ -106,9 +106,9 @@ def _field(name: str, in_row: bool = False) -> str | None:
 
 
 def _local(row: Mapping[str, Any]) -> LocalBrokerData:
-    """A broker that serves something: Pulsar's tests give theirs one bundle and 100 messages/s each way."""
-    told = any(name in row for name in ("msgRate", "msgRateIn", "msgRateOut"))
-    document: dict[str, Any] = {} if told else {"msgRateIn": 100.0, "msgRateOut": 100.0}
+    """A busy broker by default: Pulsar's tests give it one bundle and 100 messages/s each way."""
+    has_rate = any(name in row for name in ("msgRate", "msgRateIn", "msgRateOut"))
+    document: dict[str, Any] = {} if has_rate else {"msgRateIn": 100.0, "msgRateOut": 100.0}
     document["msgRateIn"] = float(row.get("msgRate", document.get("msgRateIn", 0.0)))
     if _ALL in row:
         document |= {name: _resource(row[_ALL]) for name in RESOURCES}
@@ -117,7 +117,7 @@ def _local(row: Mapping[str, Any]) -> LocalBrokerData:
 
 
 def _bundle_count(row: Mapping[str, Any]) -> int:
-    """As the row says, by number or by name; one where it says nothing."""
+    """The number of bundles, given as a number or by their names; one by default."""
     return int(row["numBundles"]) if "numBundles" in row else len(row.get("bundles", ("one",)) or ())
 
 
@@ -127,7 +127,7 @@ def _resource(value: Any) -> list[float]:
 
 
 def _long_rate(row: Mapping[str, Any]) -> float:
-    """Of the broker's bundles, and of those preallocated to it: a rate, or rates by bundle."""
+    """The long-term rate of the broker's bundles and of those preallocated to it: one rate, or rates by bundle."""
     rates: list[float] = []
     for name, given in row.items():
         if name.lower().startswith("preallocated"):
@@ -139,7 +139,7 @@ def _long_rate(row: Mapping[str, Any]) -> float:
 
 
 def both_rates(row: Mapping[str, Any]) -> float:
-    """In + out, as longTermMsgRateIn or under longTerm; the other averages that Pulsar keeps beside them are known."""
+    """The long-term rate in + out, from longTermMsgRateIn or under longTerm. Pulsar's other averages are ignored."""
     said = known(row, *_TIME_AVERAGES)
     nested = stats_of(first(row, *_LONG_TERM, default={}))
     plain = float(said.get("longTermMsgRateIn", 0)) + float(said.get("longTermMsgRateOut", 0))

@@ -1,4 +1,4 @@
-"""Adapter for the modular manager's whole placement: filters, even distribution, strategy, preallocation."""
+"""Adapter for the whole placement of the modular manager: filters, even distribution, strategy, preallocation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from controller.pulsar.placement.broker_selection import BrokerSelection
 from controller.pulsar.placement.strategies import Bundle, Draw, LeastLongTermMessageRate
 
 NAMESPACE = "t/ns"
-FURTHER_BUNDLES = 49  # placed after those of the case to see where they go
+FURTHER_BUNDLES = 49  # placed after those of the case, to see where they go
 
 _ELSEWHERE = (
     r"(?:(?:all|the) )?(?:(?P<further>\d+) )?further bundles (?:never go|do not go|go never) to the broker that got the"
@@ -24,10 +24,10 @@ _ELSEWHERE = (
 
 
 def place_by_manager(case: Case) -> Mapping[str, Any]:
-    """The whole pipeline: the case's bundles first, then more of the same namespace.
+    """Run the whole pipeline: place the case's bundles, then more of the same namespace.
 
-    None may join a broker over the topic limit while there are others, and of those the ones with the fewest bundles
-    of the namespace come first.
+    A bundle must not go to a broker above the topic limit while there are others, and must go to one of those with the
+    fewest bundles of the namespace.
     """
     knobs = knobs_of(case)
     brokers = Brokers(case)

@@ -38,7 +38,7 @@ Unloads = dict[str, list[str]]
 
 
 class Cluster:
-    """The brokers and bundles of a case, and a shedder with what it keeps between cycles."""
+    """The brokers and bundles of a case, and a shedder with its state between cycles."""
 
     def __init__(self, case: Case) -> None:
         self.strategy = str(case["strategy"]).rpartition("+")[2]
@@ -53,7 +53,7 @@ class Cluster:
         self.average: AverageResult | None = None
 
     def load(self) -> LoadArrays:
-        """Candidates are the bundles that a broker holds and that there is data on, in the order of the data."""
+        """The input of a shedder. Candidates are the bundles with data that brokers hold, in the order of the data."""
         held = [
             (at, name)
             for at, data in enumerate(self.local.values())
@@ -77,13 +77,13 @@ class Cluster:
         )
 
     def cycle(self) -> Unloads:
-        """One shedding cycle: broker -> bundles in the order of selection."""
+        """Run one shedding cycle: broker -> bundles in the order of selection."""
         load = self.load()
         shedding = self._shed(load)
         return {load.brokers[at]: [load.bundles[row] for row in rows] for at, rows in shedding.rows.items()}
 
     def destinations(self, unloads: Unloads) -> dict[str, str | None]:
-        """Where AvgShedder's own placement puts what was unloaded, by source; None where it is not one broker."""
+        """Where AvgShedder's own placement puts the unloaded bundles, by source; None unless all go to one broker."""
         if self.average is None:
             return {}
         load = self.load()
@@ -102,12 +102,12 @@ class Cluster:
             result[source] = None if only is None else load.brokers[only]
         return result
 
-    def active_brokers_changed(self, active: Sequence[str]) -> None:
-        """What is kept of brokers that are not active is dropped."""
+    def on_active_brokers_change(self, active: Sequence[str]) -> None:
+        """Drop the history of brokers that are no longer active."""
         self.history = {broker: value for broker, value in self.history.items() if broker in active}
 
     def apply(self, step: Mapping[str, Any]) -> None:
-        """What a step sets: usages by broker or for the first one, whole brokers, bundles, what was unloaded."""
+        """Set what a step gives: usages by broker or for the first broker, whole brokers, bundles."""
         for name, ours in {**RESOURCES, "usage": "cpu", "usages": "cpu", "usage_percent": "cpu"}.items():
             given = step.get(name, {})
             for broker, value in (given if isinstance(given, Mapping) else {next(iter(self.local)): given}).items():
@@ -120,7 +120,7 @@ class Cluster:
             self.bundles[bundle] = _short_term(row)
 
     def _bundle(self, name: str) -> Bundle:
-        # no two real bundles have the same data: the number of samples tells them apart, as in Pulsar's own tests
+        # no two real bundles have the same data: the index stands for the number of samples in Pulsar's own tests
         return Bundle(0.0, (list(self.bundles).index(name), self.bundles[name]))
 
     def _shed(self, load: LoadArrays) -> Shedding:
@@ -146,15 +146,15 @@ class Cluster:
 
 
 def shed(case: Case) -> Mapping[str, Any]:
-    """One cycle."""
+    """Run one cycle."""
     cluster = Cluster(case)
-    told = _told(cluster.cycle())
+    results = _results(cluster.cycle())
     history = dict.fromkeys(("history", "history_cache"), cluster.history)
-    return {**told, **history, **dict.fromkeys(("avg", "mean", "avgUsage"), cluster.mean)}
+    return {**results, **history, **dict.fromkeys(("avg", "mean", "avgUsage"), cluster.mean)}
 
 
 def shed_sequence(case: Case) -> Mapping[str, Any]:
-    """Cycles on the same load, as many as the hit counters can ask for twice over; the first that sheds is told of."""
+    """Run cycles on the same load, twice as many as the hit counters need; report the first one that sheds."""
     if case.get("steps"):
         return shed_steps(case)
     cluster = Cluster(case)
@@ -164,25 +164,25 @@ def shed_sequence(case: Case) -> Mapping[str, Any]:
         cycles.append(cluster.cycle())
         if cycles[-1] and not first:
             first, where = at, cluster.destinations(cycles[-1])
-    told = cycles[first - 1] if first else {}
+    unloads = cycles[first - 1] if first else {}
     return {
-        **{f"cycle{at}": unloads for at, unloads in enumerate(cycles, start=1)},
-        **_told(told),
+        **{f"cycle{at}": found for at, found in enumerate(cycles, start=1)},
+        **_results(unloads),
         "cycle": first or None,
         "cycles_with_no_unload_first": first - 1 if first else len(cycles),
-        "total": sum(map(len, told.values())),
+        "total": sum(map(len, unloads.values())),
         "destination": where,
     }
 
 
 def shed_steps(case: Case) -> Mapping[str, Any]:
-    """Steps that set usages and clear or age what was unloaded; one cycle each.
+    """Run one cycle for each step. A step sets usages, and clears or ages the recent unloads.
 
-    Under the whole manager what was unloaded is in its grace period, though it stays in the broker's report; a shedder
-    alone remembers nothing of it.
+    The whole manager keeps unloaded bundles in their grace period, although they stay in the broker's report. A shedder
+    alone does not remember them.
     """
     cluster = Cluster(case)
-    for step in case["steps"]:  # other brokers are only named as destinations; two must be there for anything to move
+    for step in case["steps"]:  # other brokers appear only as destinations, and nothing moves without two brokers
         if step.get("dest") is not None:
             cluster.local.setdefault(str(step["dest"]), LocalBrokerData())
     managed = str(case["strategy"]).startswith("ModularLoadManagerImpl")
@@ -223,12 +223,12 @@ def shed_steps(case: Case) -> Mapping[str, Any]:
 
 
 def shed_state(case: Case) -> Mapping[str, Any]:
-    """Steps in words: cycles are run, and the set of active brokers changes."""
+    """Steps in words: a cycle, or a change of the active brokers."""
     cluster = Cluster(case)
     for step in case.get("steps") or ():
         active = active_brokers(str(step))
         if active is not None:
-            cluster.active_brokers_changed(active)
+            cluster.on_active_brokers_change(active)
         elif re.match(r"(run )?shed", str(step)):
             cluster.cycle()
         else:
@@ -242,8 +242,8 @@ def active_brokers(step: str) -> list[str] | None:
     return None if changed is None else re.findall(r"[^\s,]+", changed[1])
 
 
-def _told(unloads: Unloads) -> dict[str, Any]:
-    """What a case may state of one cycle."""
+def _results(unloads: Unloads) -> dict[str, Any]:
+    """The results of one cycle, under all the names that a case may use."""
     return {
         **dict.fromkeys(("unload", "reference_result"), unloads),
         "unload_count": {broker: len(names) for broker, names in unloads.items()},
@@ -268,7 +268,7 @@ def _never_shed(name: str) -> bool:
 
 
 def _short_term(row: Mapping[str, Any]) -> NamespaceBundleStats:
-    """A bundle's figures, plain, under shortTerm or shortTermData, or as shortTermMsgRateIn."""
+    """A bundle's short-term averages: as msgRateIn, under shortTerm or shortTermData, or as shortTermMsgRateIn."""
     inner = first(row, "shortTerm", "shortTermData", default=row)
     prefixed = {
         ours: float(inner[name])
@@ -279,7 +279,7 @@ def _short_term(row: Mapping[str, Any]) -> NamespaceBundleStats:
 
 
 def _plain(name: str) -> str:
-    """shortTermMsgRateIn as it is called without the prefix."""
+    """The name without its prefix: shortTermMsgRateIn becomes msgRateIn."""
     bare = name.removeprefix("shortTerm")
     return bare[0].lower() + bare[1:]
 

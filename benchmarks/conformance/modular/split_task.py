@@ -1,4 +1,4 @@
-"""Adapter for the modular manager's splits: BundleSplitterTask, and the manager's word on whether it is asked."""
+"""Adapter for the modular manager's splits: BundleSplitterTask, and whether the manager calls it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _AT_THE_LIMIT = r"splits \+ current bundle count ==? max(?:imum)? bundles"
 
 
 def modular_split(case: Case, checks: bool = True) -> Mapping[str, Any]:
-    """One pass of the leader over all brokers' last statistics and the bundles' long-term averages."""
+    """Run the leader once over all brokers' last statistics and the bundles' long-term averages."""
     knobs = knobs_of(case)
     last = [
         (broker, {bundle: stats_of(one) for bundle, one in bundle_stats(row, case).items()})
@@ -32,19 +32,19 @@ def modular_split(case: Case, checks: bool = True) -> Mapping[str, Any]:
     by_broker: dict[str, list[str]] = {}
     for bundle, broker in found.items():
         by_broker.setdefault(broker, []).append(bundle)
-    told = Either((names, found, by_broker))
+    splits = Either((names, found, by_broker))
     return {
         **dict.fromkeys(("split_count", "split_total", "count", "total"), len(names)),
-        **dict.fromkeys(("splits", "split", "bundles", "bundles_to_split", "bundlesToSplit", "split_bundles"), told),
+        **dict.fromkeys(("splits", "split", "bundles", "bundles_to_split", "bundlesToSplit", "split_bundles"), splits),
         "split_nonempty": bool(names),
         "decisions": [Row(bundle=bundle, broker=broker) for bundle, broker in found.items()],
         "per_cycle": Series((names,)),
-        "property": _limit_reached(names, count, knobs.load_balancer_namespace_maximum_bundles),
+        "property": _check_limit(names, count, knobs.load_balancer_namespace_maximum_bundles),
     }
 
 
-def _limit_reached(splits: Sequence[str], count: Namespaces, limit: int) -> Sentence:
-    """Every namespace that splits has as many bundles after its splits as it may have."""
+def _check_limit(splits: Sequence[str], count: Namespaces, limit: int) -> Sentence:
+    """The property that every namespace with splits has the maximum number of bundles after them."""
     new = Counter(map(namespace_of_bundle_name, splits))
     after = {namespace: count(namespace) + more for namespace, more in new.items()}
     missed = [f"{namespace} would have {bundles} bundles" for namespace, bundles in after.items() if bundles != limit]
@@ -52,13 +52,13 @@ def _limit_reached(splits: Sequence[str], count: Namespaces, limit: int) -> Sent
 
 
 def modular_manager_split(case: Case) -> Mapping[str, Any]:
-    """As the manager does it: not at all with a single broker."""
+    """Split as the manager does, which never splits with a single broker."""
     return modular_split(case, split_task.checks_splits(knobs_of(case), len(case["brokers"])))
 
 
 def _long_term(row: Mapping[str, Any]) -> split_task.LongTerm:
-    """Averages under `longTerm`, `longTermData`, as longTermMsgRateIn, or plain."""
-    pass_over(row, "topics")  # those that the broker reports count
+    """The long-term averages, under `longTerm` or `longTermData`, as longTermMsgRateIn, or as msgRateIn."""
+    pass_over(row, "topics")  # the broker's report decides
     inner = first(row, "longTerm", "longTermData", default=row)
     rate, throughput = (
         sum(float(first(inner, f"longTermMsg{what}{way}", f"msg{what}{way}", default=0)) for way in ("In", "Out"))
