@@ -1,1 +1,1 @@
-"""Pages of `docs/` that are generated: `python -m benchmarks.pages.NAME [--write]`."""
+"""The generated pages in `docs/`: `python -m benchmarks.pages.NAME [--write]`."""

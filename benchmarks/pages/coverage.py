@@ -1,7 +1,7 @@
-"""docs/coverage.md: what the source documents describe, and what shows it. `python -m benchmarks.pages.coverage`
+"""docs/coverage.md: what the source documents describe, and which tests show it. `python -m benchmarks.pages.coverage`
 
-Made of docs/coverage_rows.yaml (the rows) and the markers in tests/. Without `--write` it only says whether the page is
-up to date. A row is shown by the tests that carry its id; nobody can write that it is.
+The page is generated from docs/coverage_rows.yaml (the rows) and the markers in tests/. Without `--write` the command
+only checks whether it is up to date. Only a test with a row's id shows the row; nobody can claim it by hand.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ STANDINGS = (TESTED, NOT_YET, OUT_OF_SCOPE)
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """All that the page is made of. `tests`: test id -> rows."""
+    """The content of the page. `tests`: test id -> rows."""
 
     coverage: Coverage
     tests: Mapping[str, Sequence[str]]
 
     def tests_of(self, row: Row) -> list[str]:
-        """Sorted ids of the tests that carry this row's id."""
+        """Sorted ids of the tests with this row's id."""
         return sorted(test for test, rows in self.tests.items() if row.id in rows)
 
     def standing(self, row: Row) -> str:
@@ -44,7 +44,7 @@ class Shown:
 
 
 def problems(shown: Shown) -> list[str]:
-    """What must not be: markers of rows that do not exist, tests of what is out of scope."""
+    """Mistakes: markers of rows that do not exist, and tests of rows that are out of scope."""
     rows = {row.id: row for row in shown.coverage.rows}
     found = []
     for test, ids in sorted(shown.tests.items()):
@@ -56,8 +56,8 @@ def problems(shown: Shown) -> list[str]:
     return found
 
 
-def rendered(page: str, shown: Shown) -> str:
-    """The page with every generated part made anew. Raises KeyError for a part that nobody makes."""
+def render(page: str, shown: Shown) -> str:
+    """Replace every generated part of the page. Raises KeyError for an unknown part."""
     parts = {"documents": documents, "totals": totals, "conflicts": conflicts, "open": still_open, "rows": tables}
     return _PART.sub(lambda match: f"{match[1]}{parts[match['name']](shown)}{match[3]}", page)
 
@@ -68,7 +68,7 @@ def documents(shown: Shown) -> str:
 
 
 def totals(shown: Shown) -> str:
-    """How many rows of each kind stand how."""
+    """The number of rows by kind and standing."""
     count = Counter((row.kind, shown.standing(row)) for row in shown.coverage.rows)
     kinds = sorted({kind for kind, _ in count})
     body = [[kind, *(str(count[kind, standing]) for standing in STANDINGS)] for kind in kinds]
@@ -77,7 +77,7 @@ def totals(shown: Shown) -> str:
 
 
 def conflicts(shown: Shown) -> str:
-    """Where documents contradict each other or what was measured."""
+    """Rows whose documents contradict each other or a measurement."""
     rows = [
         (_link(row), row.conflict, row.default or row.out_of_scope, row.other or "—")
         for row in shown.coverage.rows
@@ -87,13 +87,13 @@ def conflicts(shown: Shown) -> str:
 
 
 def still_open(shown: Shown) -> str:
-    """Rows that no test shows, and what is missing."""
+    """Rows without a test, and what is missing."""
     rows = [(_link(row), row.missing) for row in shown.coverage.rows if shown.standing(row) == NOT_YET]
     return _table(("row", "what is missing"), rows) if rows else "Nothing.\n"
 
 
 def tables(shown: Shown) -> str:
-    """One section a topic, one line a row."""
+    """One section for each topic, with a line for each row."""
     head = ("row", "what is described", "where", "by default", "the other way", "shown by")
     made = []
     for title, rows in shown.coverage.sections:
@@ -132,12 +132,12 @@ def _cell(text: str) -> str:
 
 
 def newest() -> Shown:
-    """Rows and markers as the repository has them now."""
+    """The current rows and markers of the repository."""
     return Shown(load(), scan())
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code 1 when a marker names no row, or the page is not up to date and was not written."""
+    """Write or check the page. Returns 1 if a marker names no row or the page is not up to date."""
     shown = newest()
     if found := problems(shown):
         print("\n".join(found))
@@ -145,7 +145,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return write_or_check(
         argv,
         PAGE,
-        lambda page: rendered(page, shown),
+        lambda page: render(page, shown),
         "docs/coverage.md from its rows and the tests' markers.",
         "is not what rows and markers say: run `python -m benchmarks.pages.coverage --write`",
     )

@@ -1,7 +1,7 @@
-"""Which tests say which rows of docs/coverage.md they show: the marker `covers("row-id", …)`.
+"""Which tests show which rows of docs/coverage.md, according to their marker `covers("row-id", …)`.
 
-The markers are read from the source, so nothing is imported or run. A marker stands above a function or a class (then
-it counts for all tests of the class).
+The markers are read from the source, so no test is imported or run. A marker is a decorator of a test function, or of
+a class for all of its tests.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class BadMarker(ValueError):
-    """A marker that nobody could read; the message names file and line."""
+    """A marker is malformed or misplaced; the message names the file and line."""
 
 
 def scan(root: Path = ROOT) -> dict[str, tuple[str, ...]]:
-    """Test id (`tests/unit/test_x.py::test_y`, without parameters) -> the rows it shows, of every file in tests/."""
+    """Test id (`tests/unit/test_x.py::test_y`, without parameters) -> its rows, for every file in tests/."""
     found = {}
     for path in sorted((root / "tests").rglob("test_*.py")):
         text = path.read_text(encoding="utf-8")
         if MARKER in text:
-            found.update(marked(text, str(path.relative_to(root))))
+            found.update(scan_file(text, str(path.relative_to(root))))
     return found
 
 
-def marked(text: str, file: str) -> dict[str, tuple[str, ...]]:
-    """The same for one file's text. Raises BadMarker for arguments that are no row ids, or a marker elsewhere."""
+def scan_file(text: str, file: str) -> dict[str, tuple[str, ...]]:
+    """Test id -> its rows, for the text of one file. Raises BadMarker for a malformed or misplaced marker."""
     tree = ast.parse(text, file)
     used = sum(_is_marker(node) for node in ast.walk(tree))
     found: dict[str, tuple[str, ...]] = {}
@@ -66,7 +66,7 @@ def _markers(node: Function | ast.ClassDef) -> Iterator[ast.expr]:
 
 
 def _is_marker(node: ast.AST) -> bool:
-    """`….mark.covers`, and no other attribute of that name."""
+    """Whether the node is `….mark.covers` rather than another attribute of that name."""
     return isinstance(node, ast.Attribute) and node.attr == MARKER and getattr(node.value, "attr", "") == "mark"
 
 

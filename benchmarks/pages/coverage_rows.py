@@ -1,7 +1,7 @@
 """The rows of docs/coverage.md, read from docs/coverage_rows.yaml and checked.
 
-A row is one feature, knob or behaviour that the source documents describe. Whether it is shown nobody writes: it comes
-from the tests that carry the row's id. Only what is out of scope says so, with the reason.
+A row is one feature, knob or behaviour that the source documents describe. Whether it is shown follows from the tests
+with the row's id. Only rows that are out of scope say so here, with the reason.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
 class BadRows(ValueError):
-    """The rows file says something that cannot be; the message names the row and what would be right."""
+    """The rows file is invalid; the message names the row and what would be valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`says`: what the documents describe. `default`: what Ballast does unless told otherwise; `other`: how to get what
-    else the documents describe. `conflict`: who says what, where documents or measurements disagree. `missing`: what a
-    row without tests lacks. `out_of_scope`: why Ballast leaves it to others.
+    """`says`: what the documents describe. `default`: what Ballast does by default. `other`: how to get the other
+    behaviour that the documents describe. `conflict`: who says what, if documents or measurements disagree. `missing`:
+    what a row without tests lacks. `out_of_scope`: why Ballast leaves it to others.
     """
 
     id: str
@@ -45,24 +45,24 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """All that the rows file holds. `documents`: key -> (name in the page, what it is)."""
+    """The content of the rows file. `documents`: key -> (name in the page, what it is)."""
 
     documents: Mapping[str, tuple[str, str]]
     sections: tuple[tuple[str, tuple[Row, ...]], ...]
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """Of all sections, in their order."""
+        """The rows of all sections, in order."""
         return tuple(row for _, rows in self.sections for row in rows)
 
 
 def load(path: Path = ROWS) -> Coverage:
-    """Raises BadRows for what cannot be, yaml.YAMLError for what is no YAML."""
+    """Load the rows. Raises BadRows if they are invalid, yaml.YAMLError if the file is no YAML."""
     return parse(yaml.safe_load(path.read_text(encoding="utf-8")))
 
 
 def parse(raw: Any) -> Coverage:
-    """The rows of what YAML gave; raises BadRows."""
+    """Parse the rows from the parsed YAML. Raises BadRows."""
     documents = {key: (text["name"], text["what"]) for key, text in raw["documents"].items()}
     sections = tuple(
         (section["title"], tuple(_row(row, documents) for row in section["rows"])) for section in raw["sections"]

@@ -1,4 +1,4 @@
-"""docs/modules.md, made of docstrings: what every room is for, and its files. `python -m benchmarks.pages.modules`"""
+"""docs/modules.md from docstrings: the purpose of every room, and its files. `python -m benchmarks.pages.modules`"""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ PACKAGES = ("controller", "jobs", "schemas", "benchmarks")
 
 
 def docstring_of(file: Path) -> str:
-    """The module's docstring; empty where it has none."""
+    """The module's docstring, or an empty string."""
     return ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
 
 
 def rooms() -> list[Path]:
-    """Every package, a parent before what is in it."""
+    """Every package, parents before their children."""
     found = (file.parent for name in PACKAGES for file in (ROOT / name).rglob("__init__.py"))
     return sorted(found, key=lambda folder: folder.relative_to(ROOT).parts)
 
 
 def room_lines(folder: Path) -> Iterator[str]:
-    """The room's heading and text, then its files, a line each."""
+    """The room's heading and text, then a line for each of its files."""
     yield f"### `{folder.relative_to(ROOT)}/`"
     yield ""
     yield from docstring_of(folder / "__init__.py").splitlines()
@@ -37,15 +37,15 @@ def room_lines(folder: Path) -> Iterator[str]:
         yield ""
 
 
-def rendered(page: str) -> str:
-    """The page with its list made anew."""
+def render(page: str) -> str:
+    """Replace the list in the page."""
     return with_parts(page, {"rooms": lambda: "\n".join(line for room in rooms() for line in room_lines(room))})
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Write the page with `--write`; else the exit code says whether it is up to date."""
+    """Write or check the page. Returns 1 if it is not up to date."""
     outdated = "is not what the modules say: run `python -m benchmarks.pages.modules --write`"
-    return write_or_check(argv, PAGE, rendered, "The page of all modules.", outdated)
+    return write_or_check(argv, PAGE, render, "The page of all modules.", outdated)
 
 
 def _sentence(text: str) -> str:

@@ -1,7 +1,7 @@
-"""docs/performance.md's tables, written from benchmarks/results/. `python -m benchmarks.pages.performance --write`
+"""The tables of docs/performance.md from benchmarks/results/. `python -m benchmarks.pages.performance --write`
 
-The page's text is written by hand; what lies between a pair of markers (`<!-- figures: targets -->` and
-`<!-- end -->`) is made from the results, so the page cannot say another figure than the one that was measured.
+The text of the page is written by hand. The parts between a pair of markers (`<!-- figures: targets -->` and
+`<!-- end -->`) are generated from the results, so the page can only state measured figures.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ PAGE = ROOT / "docs" / "performance.md"
 _PART = re.compile(r"(<!-- figures: (?P<name>\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def rendered(page: str, results: Mapping[str, Mapping[str, Any]]) -> str:
-    """The page with every marked part made anew. Raises KeyError for a part that nobody makes."""
+def render(page: str, results: Mapping[str, Mapping[str, Any]]) -> str:
+    """Replace every marked part of the page. Raises KeyError for an unknown part."""
 
     def part(match: re.Match[str]) -> str:
         return f"{match[1]}{PARTS[match['name']](results)}{match[3]}"
@@ -33,7 +33,7 @@ def rendered(page: str, results: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def targets(results: Mapping[str, Mapping[str, Any]]) -> str:
-    """Every figure that has a limit, and whether it kept it."""
+    """Every figure with a limit, and whether it meets the limit."""
     rows = [
         (f"`{name}`", t["figure"], f"{_plain(t['measured'])} {t['unit']}", f"{t['limit']:g} {t['unit']}", _verdict(t))
         for name, document in sorted(results.items())
@@ -43,7 +43,7 @@ def targets(results: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def machines(results: Mapping[str, Mapping[str, Any]]) -> str:
-    """What each benchmark ran on."""
+    """The machine that each benchmark ran on."""
     rows = [
         (f"`{name}`", d["taken_at"][:10], f"{m['threads']} × {m['cpu']}, {m['memory_gib']} GiB", f"{m['load_1m']}")
         for name, d in sorted(results.items())
@@ -53,7 +53,7 @@ def machines(results: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def control_path(results: Mapping[str, Mapping[str, Any]]) -> str:
-    """Milliseconds of an event by step, a column for each scenario."""
+    """Milliseconds of an event by step, with a column for each scenario."""
     figures = results.get("control_stages", {}).get("figures", {})
     known = {title: figures[name]["events_ms"] for name, title in SCENARIOS.items() if name in figures}
     rows = []
@@ -67,12 +67,12 @@ PARTS = {"targets": targets, "machines": machines, "control_path": control_path}
 
 
 def refresh() -> None:
-    """Write the page anew."""
-    PAGE.write_text(rendered(PAGE.read_text(), load_results()))
+    """Write the page."""
+    PAGE.write_text(render(PAGE.read_text(), load_results()))
 
 
 def load_results(directory: Path = RESULTS) -> dict[str, dict[str, Any]]:
-    """Benchmark -> its newest document."""
+    """Benchmark -> its newest results."""
     return {path.stem: json.loads(path.read_text()) for path in sorted(directory.glob("*.json"))}
 
 
@@ -90,13 +90,13 @@ def _verdict(target: Mapping[str, Any]) -> str:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Write the page, or say (exit code 1) that it is not what the results say."""
+    """Write or check the page. Returns 1 if it is not up to date."""
     parser = argparse.ArgumentParser(description="docs/performance.md from benchmarks/results/")
     parser.add_argument("--write", action="store_true", help="write the page")
     given = parser.parse_args(argv)
     if given.write:
         refresh()
-    elif rendered(PAGE.read_text(), load_results()) != PAGE.read_text():
+    elif render(PAGE.read_text(), load_results()) != PAGE.read_text():
         print(
             "docs/performance.md is not what benchmarks/results/ says: `python -m benchmarks.pages.performance --write`"
         )

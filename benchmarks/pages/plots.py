@@ -1,6 +1,6 @@
 """Figures for docs/performance.md, drawn from benchmarks/results/. `python -m benchmarks.pages.plots`
 
-The stacked bars are means, because only means add up: of all events, and of the slowest twentieth.
+The stacked bars show means, because only means add up: those of all events and of the slowest twentieth.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ COLOURS = ("#4477aa", "#66ccee", "#228833", "#ccbb44", "#ee6677", "#aa3377", "#9
 
 
 def control_path(figures: Mapping[str, Any], file: Path) -> None:
-    """Where an event's milliseconds go, stacked by step; two bars a scenario."""
+    """Draw where an event's milliseconds go, stacked by step, with two bars for each scenario."""
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
@@ -48,7 +48,7 @@ def control_path(figures: Mapping[str, Any], file: Path) -> None:
 
 
 def decide_growth(figures: Mapping[str, Any], file: Path) -> None:
-    """How long `steady` decides, by size, on two logarithmic axes, with a line of linear growth."""
+    """Draw how long `steady` takes to decide, by size, on two logarithmic axes, with a line of linear growth."""
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
@@ -74,7 +74,7 @@ DRAWINGS = {"control_stages": ("control_path", control_path), "decide_speed": ("
 
 
 def main() -> int:
-    """Draw what there are results for; exit code 1 when some are missing."""
+    """Draw the figures that have results. Returns 1 if some results are missing."""
     missing = [name for name in DRAWINGS if not (RESULTS / f"{name}.json").exists()]
     for name in missing:
         print(f"no figures of {name}: run `make bench ARGS={name}` first", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The tables of docs/reasons.md, from the one table of reasons. `python -m benchmarks.pages.reasons [--write]`"""
+"""The tables of docs/reasons.md, from the table of reasons. `python -m benchmarks.pages.reasons [--write]`"""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from controller.process.paths import ROOT
 PAGE = ROOT / "docs" / "reasons.md"
 
 
-def rendered(page: str) -> str:
-    """The page with every band's table made anew. Raises KeyError for a part that nobody makes."""
+def render(page: str) -> str:
+    """Replace the table of every band. Raises KeyError for an unknown part."""
     return with_parts(page, {band: _maker(band) for band in {reason.band for reason in Reason}})
 
 
@@ -26,17 +26,17 @@ def _maker(band: str) -> Callable[[], str]:
 
 
 def _row(reason: Reason) -> list[str]:
-    told = REASON_TABLE[reason]
-    code = f"`{reason.value}`" + (f", Pulsar's `{told.pulsar}`" if told.pulsar else "")
-    return [code, told.words[-1], told.meaning, told.act, ", ".join(f"`{key}`" for key in told.keys)]
+    entry = REASON_TABLE[reason]
+    code = f"`{reason.value}`" + (f", Pulsar's `{entry.pulsar}`" if entry.pulsar else "")
+    return [code, entry.words[-1], entry.meaning, entry.act, ", ".join(f"`{key}`" for key in entry.keys)]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code 1 when the page is not up to date and was not written."""
+    """Write or check the page. Returns 1 if it is not up to date."""
     return write_or_check(
         argv,
         PAGE,
-        rendered,
+        render,
         "The tables of docs/reasons.md.",
         "does not say what the reasons mean: run `python -m benchmarks.pages.reasons --write`",
     )

@@ -1,7 +1,7 @@
 """The generated parts of docs/strategies.md. `python -m benchmarks.pages.strategies [--write]`
 
-What every strategy does with the published cases V01–V33 is played anew each time (some seconds); the field's figures
-come from benchmarks/results/strategy_field.json. Without `--write` it only says whether the page is up to date.
+The command plays every strategy on the published cases V01–V33, which takes some seconds. The figures of the field come
+from benchmarks/results/strategy_field.json. Without `--write` it only checks whether the page is up to date.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from controller.process.paths import ROOT
 PAGE = ROOT / "docs" / "strategies.md"
 
 
-def rendered(page: str) -> str:
-    """The page with every generated part made anew. Raises KeyError for a part that nobody makes."""
+def render(page: str) -> str:
+    """Replace every generated part of the page. Raises KeyError for an unknown part."""
     return with_parts(page, PARTS)
 
 
 def published() -> str:
-    """One row a case: what it is, and what each strategy did."""
+    """One row for each case: what it is, and what each strategy did."""
     rows = [[f"{case.name}: {case.title}", *(_cell(case, name) for name in STRATEGIES)] for case in CASES]
     good = [sum(row[1 + at].startswith("good") for row in rows) for at in range(len(STRATEGIES))]
     rows.append(["**good**", *(f"**{count} of {len(CASES)}**" for count in good)])
@@ -57,11 +57,11 @@ PARTS: dict[str, Callable[[], str]] = {"published": published, "field": field}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code 1 when the page is not up to date and was not written."""
+    """Write or check the page. Returns 1 if it is not up to date."""
     return write_or_check(
         argv,
         PAGE,
-        rendered,
+        render,
         "The generated parts of docs/strategies.md.",
         "does not say what the strategies do: run `python -m benchmarks.pages.strategies --write`",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.pages.performance import PAGE, load_results, main, rendered
+from benchmarks.pages.performance import PAGE, load_results, main, render
 
 RESULT = {
     "taken_at": "2026-01-02T03:04:05+00:00",
@@ -17,12 +17,12 @@ RESULT = {
 
 def test_the_page_is_what_the_results_say() -> None:
     assert main([]) == 0, "run `python -m benchmarks.pages.performance --write`"
-    assert rendered(PAGE.read_text(), load_results()) == PAGE.read_text()
+    assert render(PAGE.read_text(), load_results()) == PAGE.read_text()
 
 
 def test_a_part_is_made_anew_and_the_text_around_it_stays() -> None:
     page = "before\n<!-- figures: targets -->\nold\n<!-- end -->\nafter\n"
-    made = rendered(page, {"failover": RESULT})
+    made = render(page, {"failover": RESULT})
     assert "| `failover` | a.p99 | 8.4 s | 9 s | kept |" in made
     assert "old" not in made
     assert made.startswith("before\n")
@@ -31,4 +31,4 @@ def test_a_part_is_made_anew_and_the_text_around_it_stays() -> None:
 
 def test_a_part_that_nobody_makes_is_an_error() -> None:
     with pytest.raises(KeyError, match="speed"):
-        rendered("<!-- figures: speed -->\n<!-- end -->\n", {})
+        render("<!-- figures: speed -->\n<!-- end -->\n", {})

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.pages import coverage as coverage_page
 from benchmarks.pages.coverage import NOT_YET, PAGE, STANDINGS, Shown, newest, problems
-from benchmarks.pages.coverage_markers import BadMarker, marked
+from benchmarks.pages.coverage_markers import BadMarker, scan_file
 from benchmarks.pages.coverage_rows import BadRows, Coverage, parse
 
 DOCUMENTS = {"guide": {"name": "the guide", "what": "a page"}}
@@ -78,7 +78,7 @@ class TestStanding:
 
     def test_a_part_that_nobody_makes_is_an_error(self) -> None:
         with pytest.raises(KeyError, match="speed"):
-            coverage_page.rendered("<!-- generated: speed -->\n<!-- end -->\n", Shown(rows(), {}))
+            coverage_page.render("<!-- generated: speed -->\n<!-- end -->\n", Shown(rows(), {}))
 
 
 class TestRows:
@@ -123,7 +123,7 @@ class TestB:
 
 def test_unmarked(): ...
 """
-        assert marked(text, "t.py") == {
+        assert scan_file(text, "t.py") == {
             "t.py::test_a": ("one", "two"),
             "t.py::TestB::test_c": ("three",),
             "t.py::TestB::test_d": ("three", "one"),
@@ -143,4 +143,4 @@ def test_unmarked(): ...
     )
     def test_what_could_be_overlooked_is_refused(self, text: str) -> None:
         with pytest.raises(BadMarker, match=r"t\.py"):
-            marked(text, "t.py")
+            scan_file(text, "t.py")

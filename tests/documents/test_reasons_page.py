@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.pages.reasons import PAGE, main, rendered
+from benchmarks.pages.reasons import PAGE, main, render
 from controller.domain.decision import Reason
 
 
@@ -13,4 +13,4 @@ def test_the_page_is_made_of_the_table() -> None:
 def test_the_page_has_every_reason() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert [reason.value for reason in Reason if f"| `{reason.value}`" not in page] == []
-    assert f"| `{Reason.BALANCED.value}`" not in rendered("<!-- generated: hard -->\n<!-- end -->\n")
+    assert f"| `{Reason.BALANCED.value}`" not in render("<!-- generated: hard -->\n<!-- end -->\n")

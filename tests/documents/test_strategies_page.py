@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.pages.strategies import main, rendered
+from benchmarks.pages.strategies import main, render
 
 
 def test_the_page_is_what_the_strategies_do() -> None:
@@ -13,4 +13,4 @@ def test_the_page_is_what_the_strategies_do() -> None:
 
 def test_a_part_that_nobody_makes_is_an_error() -> None:
     with pytest.raises(KeyError, match="speed"):
-        rendered("<!-- generated: speed -->\n<!-- end -->\n")
+        render("<!-- generated: speed -->\n<!-- end -->\n")

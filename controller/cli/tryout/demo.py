@@ -25,7 +25,10 @@ from controller.testbed.demo.screen.view import LiveView
 from controller.testbed.local_cluster import LocalCluster
 
 app = new_app()
-MINUTES = "Each act waits at most a quarter of it, at least 45 s. The demo ends once the balancer is calm: maybe later."
+MINUTES = (
+    "Each act waits at most a quarter of it, at least 45 s. "
+    "The demo ends once the balancer is calm, so it may take longer."
+)
 
 
 @app.command()

@@ -244,4 +244,4 @@ def test_the_help_says_that_it_may_take_longer_than_its_minutes(capsys: pytest.C
     with pytest.raises(SystemExit):
         main(["demo", "--help"])
     said = " ".join(capsys.readouterr().out.split())
-    assert "It goes on until the balancer is calm, so it may take longer." in said
+    assert "The demo ends once the balancer is calm, so it may take longer." in said
