@@ -25,9 +25,9 @@ from controller.service.arguments import CONTROL, LOADS, Arguments, parse_argume
 from controller.service.health import HealthServer
 from controller.service.start_checks import check_job
 from jobs.control_runner import ControlRunner
-from jobs.quiet import quieten
 from jobs.session import build_session
 from jobs.signals import stop_on_jvm_signals, stop_on_signals
+from jobs.spark_context import quieten
 
 log = logging.getLogger("ballast.job")
 
@@ -86,7 +86,7 @@ def _run(settings: Settings, arguments: Arguments, stop: threading.Event) -> int
     spark = build_session(f"ballast-{settings.cluster.name}")
     stop_on_signals(stop)  # again: the session has installed its own SIGINT handler
     stop_on_jvm_signals(spark.sparkContext, stop)
-    quieten(spark)
+    quieten(spark.sparkContext)
     http = settings.http
     server = HealthServer(
         http.bind_host, http.job_port, registry, lambda: [t for runner in runners for t in runner.troubles()]

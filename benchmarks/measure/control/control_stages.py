@@ -224,11 +224,11 @@ def _job(cluster: LocalCluster, loads: bool, stages: Stages) -> Iterator[None]:
     from controller.service.arguments import parse_arguments
     from jobs.control_runner import ControlRunner
     from jobs.loads_runner import LoadsRunner
-    from jobs.quiet import quieten
     from jobs.session import build_session
+    from jobs.spark_context import quieten
 
     spark = build_session("ballast-bench")
-    quieten(spark)
+    quieten(spark.sparkContext)
     arguments, registry, stop = parse_arguments([]), CollectorRegistry(), threading.Event()
     parts: list[Any] = [ControlRunner(cluster.settings, arguments, registry, stop)]
     parts += [LoadsRunner(cluster.settings, arguments, registry)] if loads else []
