@@ -21,12 +21,12 @@ from controller.domain.settings.pulsar import PulsarKnobs
 from controller.pulsar.placement.strategies import (
     AvgPlacement,
     BrokerLoads,
-    Bundle,
+    BundleToPlace,
     Choice,
     Draw,
     LeastLongTermMessageRate,
     LeastResourceUsageWithWeight,
-    Placement,
+    PlacementStrategy,
     RoundRobinBrokerSelector,
 )
 
@@ -40,12 +40,12 @@ _PLANNED = re.compile(
 _COUNTER = re.compile(r"(?:(?:set|start|initial)_?)?counter|(?:set|start|initial)_?count|count_?(?:set|start|is)", re.I)
 
 
-def place(make: Callable[[PulsarKnobs], Placement], case: Case) -> Mapping[str, Any]:
+def place(make: Callable[[PulsarKnobs], PlacementStrategy], case: Case) -> Mapping[str, Any]:
     """One placement strategy, step by step. It keeps its state between steps."""
     placement, brokers = make(knobs_of(case)), Brokers(case)
     _prepare(placement, brokers, case.get("config") or {})
     _prepare(placement, brokers, case)
-    bundle = Bundle(0.0, "the bundle of the case")
+    bundle = BundleToPlace(0.0, "the bundle of the case")
     picks: list[Any] = []
     of_case = first(case, "candidates", "available_brokers")
     candidates: list[str] = []
@@ -85,7 +85,7 @@ def _times(row: Mapping[str, Any]) -> int | None:
     return next((int(row[name]) for name in _COUNTS if int(row.get(name, _FAR)) < _FAR), None)
 
 
-def _carry_over(fresh: Placement, before: Placement) -> Placement:
+def _carry_over(fresh: PlacementStrategy, before: PlacementStrategy) -> PlacementStrategy:
     """The placement with a step's knobs and its state so far. Placements with other state have no knobs."""
     if isinstance(fresh, LeastResourceUsageWithWeight) and isinstance(before, LeastResourceUsageWithWeight):
         fresh.history = before.history
@@ -93,12 +93,12 @@ def _carry_over(fresh: Placement, before: Placement) -> Placement:
     return fresh if isinstance(fresh, LeastLongTermMessageRate) else before
 
 
-def _takes_turns(placement: Placement) -> bool:
+def _takes_turns(placement: PlacementStrategy) -> bool:
     """Whether a list of brokers means one after the other rather than any one of them."""
     return isinstance(placement, RoundRobinBrokerSelector)
 
 
-def place_state(make: Callable[[PulsarKnobs], Placement], case: Case) -> Mapping[str, Any]:
+def place_state(make: Callable[[PulsarKnobs], PlacementStrategy], case: Case) -> Mapping[str, Any]:
     """Steps in words: a selection among all brokers, or a change of the active brokers."""
     knobs = knobs_of(case)
     placement, brokers = make(knobs), Brokers(case)
@@ -109,7 +109,7 @@ def place_state(make: Callable[[PulsarKnobs], Placement], case: Case) -> Mapping
         if active is None and not re.match(r"(run )?(one |a )?(select|place)", str(step)):
             raise BadCase(f"step {step!r} is not understood: write 'select' or 'onActiveBrokersChange({{…}})'")
         if active is None:
-            placement.select(at, Bundle(0.0), brokers.loads(knobs))
+            placement.select(at, BundleToPlace(0.0), brokers.loads(knobs))
         elif isinstance(placement, LeastResourceUsageWithWeight):
             placement.on_active_brokers_change(active)
         sizes.append(len(getattr(placement, "history", ())))
@@ -122,7 +122,7 @@ def place_state(make: Callable[[PulsarKnobs], Placement], case: Case) -> Mapping
 
 
 def _select(
-    placement: Placement, at: np.ndarray[Any, np.dtype[np.int64]], bundle: Bundle, loads: BrokerLoads
+    placement: PlacementStrategy, at: np.ndarray[Any, np.dtype[np.int64]], bundle: BundleToPlace, loads: BrokerLoads
 ) -> Pick | str:
     """Select once. AvgShedder must remember what it drew: a second call must return the same broker."""
     choice: Choice = placement.select(at, bundle, loads)
@@ -134,7 +134,7 @@ def _select(
     return Pick(loads.brokers[choice.broker], among, remembered=isinstance(placement, AvgPlacement))
 
 
-def _prepare(placement: Placement, brokers: Brokers, said: Mapping[str, Any]) -> None:
+def _prepare(placement: PlacementStrategy, brokers: Brokers, said: Mapping[str, Any]) -> None:
     """Set the initial state that a case or step gives: a history, a counter, a planned destination."""
     if isinstance(placement, LeastResourceUsageWithWeight) and isinstance(said.get("history"), Mapping):
         placement.history = {str(broker): float(value) for broker, value in said["history"].items()}
@@ -149,7 +149,7 @@ def _prepare(placement: Placement, brokers: Brokers, said: Mapping[str, Any]) ->
                 planned = list(said[name].values()) if isinstance(said[name], Mapping) else [said[name]]
                 if len(planned) != 1:
                     raise BadCase(f"{name} names {len(planned)} destinations: the case places one bundle")
-                placement.plan(Bundle(0.0, "the bundle of the case"), int(brokers.indices([str(planned[0])])[0]))
+                placement.plan(BundleToPlace(0.0, "the bundle of the case"), int(brokers.indices([str(planned[0])])[0]))
 
 
 def _candidates(step: Step, fallback: Sequence[str], picks: Sequence[Any]) -> list[str]:
@@ -163,7 +163,7 @@ def _candidates(step: Step, fallback: Sequence[str], picks: Sequence[Any]) -> li
     return names_of(fallback if given is None else given)
 
 
-_MAKERS: Mapping[str, Callable[[PulsarKnobs], Placement]] = {
+_MAKERS: Mapping[str, Callable[[PulsarKnobs], PlacementStrategy]] = {
     "LeastLongTermMessageRate": lambda knobs: LeastLongTermMessageRate(knobs, Draw(SEED)),
     "LeastResourceUsageWithWeight(modular)": lambda knobs: LeastResourceUsageWithWeight(knobs, Draw(SEED)),
     "RoundRobinBrokerSelector": lambda knobs: RoundRobinBrokerSelector(),

@@ -12,7 +12,7 @@ from benchmarks.conformance.modular.place import SEED
 from benchmarks.conformance.modular.place_brokers import Brokers, both_rates
 from benchmarks.conformance.values import Adapters, Case, Sentence
 from controller.pulsar.placement.broker_selection import BrokerSelection
-from controller.pulsar.placement.strategies import Bundle, Draw, LeastLongTermMessageRate
+from controller.pulsar.placement.strategies import BundleToPlace, Draw, LeastLongTermMessageRate
 
 NAMESPACE = "t/ns"
 FURTHER_BUNDLES = 49  # placed after those of the case, to see where they go
@@ -45,13 +45,13 @@ def place_by_manager(case: Case) -> Mapping[str, Any]:
         allowed = open_ if open_.any() else np.ones_like(open_)
         if knobs.load_balancer_distribute_bundles_evenly_enabled:
             allowed = allowed & (spread == spread[allowed].min())
-        bundle = Bundle(both_rates(row), name)
+        bundle = BundleToPlace(both_rates(row), name)
         at = pipeline.select(bundle, NAMESPACE, np.ones(len(topics), bool)).broker
         where[name] = None if at is None else loads.brokers[at]
         if at is None or not allowed[at]:
             broken.append(name)
         if at is not None:
-            pipeline.placed(bundle, NAMESPACE, at, int(row.get("topics", 0)))
+            pipeline.note_placement(bundle, NAMESPACE, at, int(row.get("topics", 0)))
             topics[at] += int(row.get("topics", 0))
             spread[at] += 1
     held: bool | str = not broken or f"{broken} were placed against the filters"

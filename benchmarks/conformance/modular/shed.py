@@ -24,7 +24,7 @@ from benchmarks.conformance.values import Adapters, BadCase, Case, Series
 from controller.domain.settings.pulsar import PulsarKnobs
 from controller.pulsar.load.arrays import LoadArrays, Shedding
 from controller.pulsar.load.load_data import LocalBrokerData, NamespaceBundleStats
-from controller.pulsar.placement.strategies import AvgPlacement, BrokerLoads, Bundle, Draw
+from controller.pulsar.placement.strategies import AvgPlacement, BrokerLoads, BundleToPlace, Draw
 from controller.pulsar.shedding.average import AverageResult, HitCounts, shed_average
 from controller.pulsar.shedding.overload import shed_overload
 from controller.pulsar.shedding.simple import shed_simple
@@ -119,9 +119,9 @@ class Cluster:
         for bundle, row in rows_of(step, "bundles").items():
             self.bundles[bundle] = _short_term(row)
 
-    def _bundle(self, name: str) -> Bundle:
+    def _bundle(self, name: str) -> BundleToPlace:
         # no two real bundles have the same data: the index stands for the number of samples in Pulsar's own tests
-        return Bundle(0.0, (list(self.bundles).index(name), self.bundles[name]))
+        return BundleToPlace(0.0, (list(self.bundles).index(name), self.bundles[name]))
 
     def _shed(self, load: LoadArrays) -> Shedding:
         knobs = self.knobs

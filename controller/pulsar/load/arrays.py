@@ -92,6 +92,6 @@ def nothing_movable(load: LoadArrays, broker: int) -> Reason:
     return Reason.GRACE_PERIOD if len(rows) and bool(load.barred[rows].all()) else Reason.NO_BUNDLES
 
 
-def quantised(value: float) -> int:
+def quantise(value: float) -> int:
     """A fraction in hundredths of a percentage point, the unit of scores."""
     return round(max(-1e11, min(1e11, float(value))) * 10_000)

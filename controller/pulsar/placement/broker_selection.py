@@ -18,7 +18,7 @@ from controller.domain.settings.pulsar import PulsarKnobs
 from controller.pulsar.load.arrays import Ints
 from controller.pulsar.load.load_data import Floats
 from controller.pulsar.placement.filters import Filter
-from controller.pulsar.placement.strategies import NO_CHOICE, BrokerLoads, Bundle, Choice, Placement
+from controller.pulsar.placement.strategies import NO_CHOICE, BrokerLoads, BundleToPlace, Choice, PlacementStrategy
 
 SYSTEM_NAMESPACE = "pulsar/system"
 
@@ -32,7 +32,7 @@ class BrokerSelection:
         highest_usage: Floats,
         topics: Ints,
         bundles_of_namespace: Callable[[str], Ints],
-        placement: Placement,
+        placement: PlacementStrategy,
         knobs: PulsarKnobs,
         anti_affinity: Filter | None = None,
         filters: Sequence[Filter] = (),
@@ -51,7 +51,7 @@ class BrokerSelection:
         self._anti_affinity = anti_affinity
         self._filters = filters
 
-    def select(self, bundle: Bundle, namespace: str, eligible: NDArray[np.bool_]) -> Choice:
+    def select(self, bundle: BundleToPlace, namespace: str, eligible: NDArray[np.bool_]) -> Choice:
         """Choose a broker among the policy-eligible ones ([B] mask). An empty namespace is not distributed evenly.
 
         Surprise: if the chosen broker turns out to be overloaded, all policy-eligible brokers get a second chance,
@@ -69,7 +69,7 @@ class BrokerSelection:
             choice = again if again.broker is not None else choice
         return choice
 
-    def placed(self, bundle: Bundle, namespace: str, broker: int, topics: int = 0) -> None:
+    def note_placement(self, bundle: BundleToPlace, namespace: str, broker: int, topics: int = 0) -> None:
         """Count the bundle as the broker's from now on (as one of its preallocated bundles)."""
         self._loads.long_msg_rate[broker] += bundle.long_msg_rate
         self._topics[broker] += topics

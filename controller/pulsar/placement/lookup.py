@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.pulsar.placement.broker_selection import BrokerSelection
-from controller.pulsar.placement.strategies import Bundle, Choice
+from controller.pulsar.placement.strategies import BundleToPlace, Choice
 from controller.pulsar.system_namespaces import namespace_of_bundle_name, range_of_bundle_name
 
 
@@ -31,7 +31,7 @@ class LookupPlacement:
         self._affinity[range_of_bundle_name(bundle_name)] = broker
         self._preallocated.pop(bundle_name, None)
 
-    def assign(self, bundle_name: str, bundle: Bundle, eligible: NDArray[np.bool_], topics: int = 0) -> Choice:
+    def assign(self, bundle_name: str, bundle: BundleToPlace, eligible: NDArray[np.bool_], topics: int = 0) -> Choice:
         """The broker that a lookup of an unowned bundle returns. The lookup uses up an affinity."""
         wanted = self._affinity.pop(range_of_bundle_name(bundle_name), None)
         if wanted is not None:
@@ -42,7 +42,7 @@ class LookupPlacement:
         namespace = namespace_of_bundle_name(bundle_name)
         choice = self._selection.select(bundle, namespace, eligible)
         if choice.broker is not None:
-            self._selection.placed(bundle, namespace, choice.broker, topics)
+            self._selection.note_placement(bundle, namespace, choice.broker, topics)
             self._preallocated[bundle_name] = choice.broker
         return choice
 

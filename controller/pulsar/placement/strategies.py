@@ -45,17 +45,17 @@ class Choice(NamedTuple):
 NO_CHOICE = Choice(None, ())
 
 
-class Bundle(NamedTuple):
+class BundleToPlace(NamedTuple):
     """What a placement strategy knows about a bundle. `content` stands for Pulsar's BundleData as the key of a map."""
 
     long_msg_rate: float  # messages/s in + out, long-term average
     content: Hashable = None
 
 
-class Placement(Protocol):
+class PlacementStrategy(Protocol):
     """One of Pulsar's placement strategies, with its state between selections."""
 
-    def select(self, candidates: Ints, bundle: Bundle, load: BrokerLoads) -> Choice:
+    def select(self, candidates: Ints, bundle: BundleToPlace, load: BrokerLoads) -> Choice:
         """Choose a broker among the candidates (indices, in Pulsar's iteration order)."""
         ...
 
@@ -84,7 +84,7 @@ class LeastLongTermMessageRate:
         self._threshold = knobs.load_balancer_broker_overloaded_threshold_percentage / 100.0
         self._draw = draw
 
-    def select(self, candidates: Ints, bundle: Bundle, load: BrokerLoads) -> Choice:
+    def select(self, candidates: Ints, bundle: BundleToPlace, load: BrokerLoads) -> Choice:
         """See the class. Without candidates there is no choice."""
         rates = np.where(load.usage[candidates] > self._threshold, np.inf, load.long_msg_rate[candidates])
         return _draw_one(candidates[rates == rates.min(initial=np.inf)], self._draw)
@@ -102,7 +102,7 @@ class LeastResourceUsageWithWeight:
         self._draw = draw
         self.history: MutableMapping[str, float] = dict(history or {})
 
-    def select(self, candidates: Ints, bundle: Bundle, load: BrokerLoads) -> Choice:
+    def select(self, candidates: Ints, bundle: BundleToPlace, load: BrokerLoads) -> Choice:
         """See the class. The history of a broker without bundles or traffic (just restarted) starts from scratch."""
         if not len(candidates):
             return NO_CHOICE
@@ -127,7 +127,7 @@ class RoundRobinBrokerSelector:
         self.count = count
         self.order = tuple(order)
 
-    def select(self, candidates: Ints, bundle: Bundle, load: BrokerLoads) -> Choice:
+    def select(self, candidates: Ints, bundle: BundleToPlace, load: BrokerLoads) -> Choice:
         """See the class. The counter returns to 0 after 2^31 - 1; without candidates it does not advance."""
         names = tuple(load.brokers[at] for at in candidates.tolist())
         if not names:
@@ -152,11 +152,11 @@ class AvgPlacement:
         self._draw = draw
         self._planned: dict[Hashable, int] = {}
 
-    def plan(self, bundle: Bundle, broker: int) -> None:
+    def plan(self, bundle: BundleToPlace, broker: int) -> None:
         """Note the broker that the shedder planned; this replaces the plan of another bundle with equal data."""
         self._planned[bundle.content] = broker
 
-    def select(self, candidates: Ints, bundle: Bundle, load: BrokerLoads) -> Choice:
+    def select(self, candidates: Ints, bundle: BundleToPlace, load: BrokerLoads) -> Choice:
         """See the class. Surprise: without candidates Pulsar divides by zero; here there is no choice."""
         if not len(candidates):
             return NO_CHOICE

@@ -16,7 +16,7 @@ import numpy as np
 
 from controller.domain.decision import Reason
 from controller.domain.settings.pulsar import PulsarKnobs
-from controller.pulsar.load.arrays import Ints, LoadArrays, Shedding, nothing_movable, quantised
+from controller.pulsar.load.arrays import Ints, LoadArrays, Shedding, nothing_movable, quantise
 from controller.pulsar.load.load_data import Floats
 
 
@@ -143,7 +143,7 @@ def _select(load: LoadArrays, pair: Pair, knobs: PulsarKnobs) -> tuple[Ints, Rea
     cold, hot, _ = pair
     by_rate = float(load.msg_rate[hot] - load.msg_rate[cold]) * knobs.max_unload_percentage
     by_throughput = float(load.throughput[hot] - load.throughput[cold]) * knobs.max_unload_percentage
-    seen = {"score": quantised(load.usage[hot]), "partner_score": quantised(load.usage[cold])}
+    seen = {"score": quantise(load.usage[hot]), "partner_score": quantise(load.usage[cold])}
     if by_rate > knobs.min_unload_message:
         values, budget, seen["msg_rate_to_shed"] = load.short_msg_rate, by_rate, round(by_rate)
     elif by_throughput > knobs.min_unload_message_throughput:

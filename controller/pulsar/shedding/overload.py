@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controller.domain.decision import Reason
 from controller.domain.settings.pulsar import PulsarKnobs
-from controller.pulsar.load.arrays import Ints, LoadArrays, Shedding, enough, nothing_movable, quantised
+from controller.pulsar.load.arrays import Ints, LoadArrays, Shedding, enough, nothing_movable, quantise
 
 ADDITIONAL_THRESHOLD_PERCENT_MARGIN = 0.05  # of the traffic, on top of the excess over the threshold
 
@@ -22,7 +22,7 @@ def shed_overload(load: LoadArrays, knobs: PulsarKnobs) -> Shedding:
     evidence = {}
     for at in hot:
         needed = load.throughput[at] * (load.usage[at] - threshold + ADDITIONAL_THRESHOLD_PERCENT_MARGIN)
-        evidence[at] = {"threshold": quantised(threshold), "throughput_to_shed": round(float(min(needed, 2.0**62)))}
+        evidence[at] = {"threshold": quantise(threshold), "throughput_to_shed": round(float(min(needed, 2.0**62)))}
         rows = enough(*load.heaviest_first(at, load.short_throughput), needed)
         if load.bundle_count[at] <= 1:  # moving a sole bundle would only move the overload
             reasons[at] = Reason.NO_BUNDLES

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from controller.domain.settings.pulsar import PulsarKnobs
-from controller.pulsar.load.arrays import LoadArrays, Shedding, quantised
+from controller.pulsar.load.arrays import LoadArrays, Shedding, quantise
 from controller.pulsar.load.load_data import Floats
 from controller.pulsar.shedding.overload import shed_overload
 
@@ -18,5 +18,5 @@ from controller.pulsar.shedding.overload import shed_overload
 def shed_simple(load: LoadArrays, highest_usage: Floats, knobs: PulsarKnobs) -> Shedding:
     """What each broker at or above the threshold sheds. `highest_usage`: [B] of all its resources, as fractions."""
     shedding = shed_overload(replace(load, usage=highest_usage), knobs)
-    seen = {at: {**figures, "highest_usage": quantised(highest_usage[at])} for at, figures in shedding.evidence.items()}
+    seen = {at: {**figures, "highest_usage": quantise(highest_usage[at])} for at, figures in shedding.evidence.items()}
     return replace(shedding, evidence=seen)

@@ -13,7 +13,7 @@ import numpy as np
 
 from controller.domain.decision import Reason
 from controller.domain.settings.pulsar import PulsarKnobs
-from controller.pulsar.load.arrays import Ints, LoadArrays, Shedding, enough, nothing_movable, quantised
+from controller.pulsar.load.arrays import Ints, LoadArrays, Shedding, enough, nothing_movable, quantise
 from controller.pulsar.load.load_data import MIB, Floats, next_history
 from controller.pulsar.shedding.overload import ADDITIONAL_THRESHOLD_PERCENT_MARGIN
 
@@ -97,7 +97,7 @@ def _select(load: LoadArrays, at: int, needed: float) -> Ints:
 
 def _evidence(history: float, threshold: float, needed: float) -> dict[str, Any]:
     return {
-        "history": quantised(history),
-        "threshold": quantised(threshold),
+        "history": quantise(history),
+        "threshold": quantise(threshold),
         "throughput_to_shed": round(max(-(2.0**62), min(2.0**62, float(needed)))),
     }

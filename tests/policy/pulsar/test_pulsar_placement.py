@@ -24,16 +24,16 @@ from controller.pulsar.placement.strategies import (
     INT_MAX,
     AvgPlacement,
     BrokerLoads,
-    Bundle,
+    BundleToPlace,
     Draw,
     LeastLongTermMessageRate,
     LeastResourceUsageWithWeight,
-    Placement,
+    PlacementStrategy,
     RoundRobinBrokerSelector,
 )
 
 KNOBS = PulsarKnobs()
-BUNDLE = Bundle(100.0, "content")
+BUNDLE = BundleToPlace(100.0, "content")
 
 
 def loads(usage: list[float], rates: list[float] | None = None, bundles: list[int] | None = None) -> BrokerLoads:
@@ -52,7 +52,7 @@ def everybody(brokers: BrokerLoads) -> np.ndarray:
 
 
 def selection(
-    brokers: BrokerLoads, placement: Placement, knobs: PulsarKnobs = KNOBS, **given: list[int]
+    brokers: BrokerLoads, placement: PlacementStrategy, knobs: PulsarKnobs = KNOBS, **given: list[int]
 ) -> BrokerSelection:
     count = len(brokers.brokers)
     topics = np.array(given.get("topics", [0] * count))
@@ -121,11 +121,11 @@ def test_round_robin_keeps_its_order_until_it_no_longer_fits_and_wraps() -> None
 def test_average_placement_follows_the_plan_and_equal_data_crosses_plans() -> None:
     brokers = loads([0.0] * 4)
     placement = AvgPlacement(Draw(1))
-    first, second = Bundle(0.0, (1, 450.0)), Bundle(0.0, (1, 450.0))
+    first, second = BundleToPlace(0.0, (1, 450.0)), BundleToPlace(0.0, (1, 450.0))
     placement.plan(first, 1)
     placement.plan(second, 3)
     assert placement.select(everybody(brokers), first, brokers).broker == 3
-    assert placement.select(np.array([1]), Bundle(0.0, (2, 450.0)), brokers).broker == 1
+    assert placement.select(np.array([1]), BundleToPlace(0.0, (2, 450.0)), brokers).broker == 1
 
 
 def test_average_placement_remembers_what_it_drew_while_that_is_a_candidate() -> None:
@@ -146,7 +146,7 @@ def test_what_was_placed_counts_for_the_next() -> None:
     where = []
     for _ in range(3):
         where.append(choose.select(BUNDLE, "", np.ones(2, bool)).broker)
-        choose.placed(BUNDLE, "", where[-1] or 0)
+        choose.note_placement(BUNDLE, "", where[-1] or 0)
     assert where == [0, 0, 1]
 
 
@@ -156,7 +156,7 @@ def test_a_namespace_is_spread_before_rates_are_compared() -> None:
     lowest = LeastLongTermMessageRate(KNOBS, Draw(1))
     choose = selection(brokers, lowest, spread=[3, 1, 1])
     assert choose.select(BUNDLE, "t/ns", np.ones(3, bool)).broker == 1
-    choose.placed(BUNDLE, "t/ns", 1)
+    choose.note_placement(BUNDLE, "t/ns", 1)
     assert choose.select(BUNDLE, "t/ns", np.ones(3, bool)).broker == 2
     uneven = replace(KNOBS, load_balancer_distribute_bundles_evenly_enabled=False)
     assert selection(brokers, lowest, uneven, spread=[3, 1, 1]).select(BUNDLE, "t/ns", np.ones(3, bool)).broker == 0
@@ -171,7 +171,7 @@ def test_the_topic_limit_holds_unless_everybody_is_over_it() -> None:
     lowest = LeastLongTermMessageRate(KNOBS, Draw(1))
     choose = selection(brokers, lowest, topics=[50_000, 0])
     assert choose.select(BUNDLE, "", np.ones(2, bool)).broker == 0  # exactly at the limit
-    choose.placed(BUNDLE, "", 0, topics=1)
+    choose.note_placement(BUNDLE, "", 0, topics=1)
     assert choose.select(BUNDLE, "", np.ones(2, bool)).broker == 1
     assert selection(brokers, lowest, topics=[60_000, 60_000]).select(BUNDLE, "", np.ones(2, bool)).broker == 0
 

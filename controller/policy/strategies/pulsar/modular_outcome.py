@@ -24,19 +24,19 @@ from controller.policy.strategies.pulsar.predicted_scores import PredictedScores
 from controller.policy.view.frame import namespaces_of
 from controller.policy.view.reason_codes import ALLOWED, REASONS
 from controller.policy.view.snapshot import Bools
-from controller.pulsar.load.arrays import Ints, Shedding, quantised
+from controller.pulsar.load.arrays import Ints, Shedding, quantise
 from controller.pulsar.placement.strategies import (
     BrokerLoads,
-    Bundle,
+    BundleToPlace,
     LeastLongTermMessageRate,
     LeastResourceUsageWithWeight,
-    Placement,
+    PlacementStrategy,
     RoundRobinBrokerSelector,
 )
 
 IDLE_REASONS = (Reason.SWITCHED_OFF, Reason.NO_TARGET)
 _TOPICS = BUNDLE_FIELDS.index("topics")
-OnShed = Callable[[int, int, Bundle], None]  # called for every bundle shed: row, source, bundle
+OnShed = Callable[[int, int, BundleToPlace], None]  # called for every bundle shed: row, source, bundle
 
 
 def idle_outcome(name: str, cluster: ModularRound, memory: Mapping[str, Any]) -> StrategyOutcome | None:
@@ -71,7 +71,7 @@ class ModularOutcome:
         hits: Mapping[str, int] | None = None,
         mean: float | None = None,
         kept: Mapping[str, Any] | None = None,
-        placement: Placement | None = None,
+        placement: PlacementStrategy | None = None,
         on_shed: OnShed | None = None,
     ) -> StrategyOutcome:
         """`hits` by broker, `mean` as a fraction, `kept` by the shedder; `placement`: instead of the knob's."""
@@ -85,7 +85,7 @@ class ModularOutcome:
         counted = np.array([(hits or {}).get(broker, 0) for broker in self._snapshot.brokers], np.int64)
         usage = self._round.load.usage
         middle = mean if mean is not None else float(usage.mean()) if len(usage) else 0.0
-        rows = score_rows(self._snapshot, quantised(middle), counted, sources, reasons)
+        rows = score_rows(self._snapshot, quantise(middle), counted, sources, reasons)
         unloaded = {d.bundle: d.source for d in self._moves if d.bundle is not None and d.source is not None}
         memory = {**self._round.kept(unloaded), **(kept or {}), **self._placement_memory}
         return StrategyOutcome((*self._moves, *self._stays, *skips), rows, memory, self._considered())
@@ -95,7 +95,7 @@ class ModularOutcome:
         passive = (Reason.HIT_COUNT, *IDLE_REASONS)
         return sorted({*self._shedding.rows, *(p for p, why in self._shedding.reasons.items() if why not in passive)})
 
-    def _place(self, placement: Placement | None, on_shed: OnShed | None) -> None:
+    def _place(self, placement: PlacementStrategy | None, on_shed: OnShed | None) -> None:
         """Choose a destination for every bundle shed and note the moves."""
         cluster, snapshot = self._round, self._snapshot
         loads = cluster.broker_loads()
@@ -127,11 +127,11 @@ class ModularOutcome:
             if placement_state is not None:
                 placement_state.move(at, int(cluster.brokers[choice.broker]))
             topics = int(snapshot.fields[at, _TOPICS])
-            selection.placed(bundle, namespace, choice.broker, topics)
+            selection.note_placement(bundle, namespace, choice.broker, topics)
             self._moves.append(self._move(at, row, place, choice.broker, loads))
         self._remember(chosen_by)
 
-    def _configured(self) -> Placement:
+    def _configured(self) -> PlacementStrategy:
         """The placement strategy that the knob names, with what it kept; the default for any other name."""
         knobs, draw = self._round.knobs, self._round.draw(self._name)
         name = knobs.load_balancer_load_placement_strategy.rpartition(".")[2]
@@ -142,7 +142,7 @@ class ModularOutcome:
             return RoundRobinBrokerSelector(kept.get("count", 0), kept.get("order", ()))
         return LeastLongTermMessageRate(knobs, draw)
 
-    def _remember(self, placement: Placement) -> None:
+    def _remember(self, placement: PlacementStrategy) -> None:
         if isinstance(placement, LeastResourceUsageWithWeight):
             placement.on_active_brokers_change(self._round.load.brokers)
             self._placement_memory = {"placement_history": dict(placement.history)}
@@ -155,7 +155,7 @@ class ModularOutcome:
             **self._seen(source),
             "short_msg_rate": round(float(load.short_msg_rate[row]) * 1000),
             "short_throughput": round(float(load.short_throughput[row])),
-            "target_usage": quantised(load.usage[target]),
+            "target_usage": quantise(load.usage[target]),
             "target_long_msg_rate": round(float(loads.long_msg_rate[target]) * 1000),
             "cost": self._predicted.cost(at),
         }
@@ -204,7 +204,7 @@ class ModularOutcome:
 
     def _seen(self, place: int) -> dict[str, Any]:
         """The usage the shedder saw, and what it made of it."""
-        return {"usage": quantised(self._round.load.usage[place]), **self._shedding.evidence.get(place, {})}
+        return {"usage": quantise(self._round.load.usage[place]), **self._shedding.evidence.get(place, {})}
 
     def _considered(self) -> Bools:
         """[N] all bundles where something was placed (even distribution counts them), else those looked into."""

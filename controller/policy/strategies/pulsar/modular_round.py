@@ -34,7 +34,7 @@ from controller.pulsar.load.load_data import (
 )
 from controller.pulsar.load.time_averages import TimeAverages, next_averages
 from controller.pulsar.placement.broker_selection import BrokerSelection
-from controller.pulsar.placement.strategies import BrokerLoads, Bundle, Draw, Placement
+from controller.pulsar.placement.strategies import BrokerLoads, BundleToPlace, Draw, PlacementStrategy
 
 COMMON_MEMORY = ("averages", "recently_unloaded")  # the parts of a memory that `ModularRound.kept` writes
 _F = {name: at for at, name in enumerate(BUNDLE_FIELDS)}
@@ -73,7 +73,7 @@ class ModularRound:
         long_rate: Floats = np.bincount(self.load.holder, self.averages.long_msg_rate[self.held], count).astype(float)
         return BrokerLoads(self.load.brokers, self.load.usage, self.load.msg_rate, self.load.bundle_count, long_rate)
 
-    def selection(self, loads: BrokerLoads, placement: Placement) -> BrokerSelection:
+    def selection(self, loads: BrokerLoads, placement: PlacementStrategy) -> BrokerSelection:
         """The placement pipeline over the brokers of this round."""
         topics = np.rint(self.snapshot.totals[self.brokers, _F["topics"]]).astype(np.int64)
         weighted_usage = max_usage(self.percent[:, _WEIGHED])
@@ -83,7 +83,7 @@ class ModularRound:
         """[brokers] which of them may take something. Pulsar knows no such rule beside its filters."""
         return np.asarray(self.snapshot.target_block[self.brokers] == ALLOWED)
 
-    def bundle(self, row: int) -> Bundle:
+    def bundle(self, row: int) -> BundleToPlace:
         """What the placement knows of the bundle in a row of `load`."""
         at = int(self.held[row])
         averages = self.averages
@@ -94,7 +94,7 @@ class ModularRound:
             float(averages.long_msg_rate[at]),
             *self.snapshot.fields[at, _CONTENT].tolist(),
         )
-        return Bundle(float(averages.long_msg_rate[at]), content)
+        return BundleToPlace(float(averages.long_msg_rate[at]), content)
 
     def kept(self, unloaded: Mapping[str, str]) -> dict[str, Any]:
         """The memory for the next round. `unloaded`: bundle -> source of what this round moves."""

@@ -19,7 +19,7 @@ from controller.policy.strategies.pulsar.modular_round import ModularRound
 from controller.policy.view.snapshot import Snapshot
 from controller.pulsar.java_order import hash_map_order
 from controller.pulsar.load.arrays import Shedding
-from controller.pulsar.placement.strategies import AvgPlacement, Bundle
+from controller.pulsar.placement.strategies import AvgPlacement, BundleToPlace
 from controller.pulsar.shedding.average import HitCounts, shed_average
 from controller.pulsar.shedding.overload import shed_overload
 from controller.pulsar.shedding.simple import shed_simple
@@ -103,7 +103,7 @@ class Average(ModularStrategy):
         result = shed_average(cluster.load, before, cluster.knobs, hash_map_order(cluster.load.brokers))
         placement = AvgPlacement(cluster.draw(self.name))
 
-        def plan(row: int, source: int, bundle: Bundle) -> None:
+        def plan(row: int, source: int, bundle: BundleToPlace) -> None:
             placement.plan(bundle, result.destination[source])
 
         high, low = result.hits.high, result.hits.low
