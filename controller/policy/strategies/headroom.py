@@ -30,7 +30,6 @@ from controller.policy.view.reason_codes import ALLOWED, CODES, REASONS, count_r
 from controller.policy.view.snapshot import Bools, Snapshot
 from controller.policy.what_if import Model
 
-NAME = "headroom"
 MIN_GAIN = 10  # a move must take at least a tenth of a point off the pair's maximum
 MOST_TARGETS = 128  # the least loaded ones; those after them only add load to a fuller broker
 PAIRS_LISTED = 20
@@ -41,7 +40,7 @@ _TOP = (1 << _BITS) - 1
 class Headroom:
     """See the module's text."""
 
-    name = NAME
+    name = "headroom"
     rules = 2
     traits = Traits(knobs=())
 
@@ -73,7 +72,7 @@ class _Round:
         self.margin = round(settings.shed.target_margin * SCORE_UNIT)
         self.sources = np.asarray(snapshot.eligible & (hits >= settings.shed.consecutive_rounds))
         self.log = DecisionLog(
-            snapshot, NAME, lambda at: Reason.HIT_COUNT if hits[at] > 0 else Reason.BALANCED, self._seen
+            snapshot, Headroom.name, lambda at: Reason.HIT_COUNT if hits[at] > 0 else Reason.BALANCED, self._seen
         )
 
     def choose_moves(self) -> None:
