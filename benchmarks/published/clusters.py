@@ -93,7 +93,7 @@ class ClusterBuilder:
         return build(self.state, *self.columns(), self.at_ms, self.settings, self.lagging)
 
     def columns(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """The columns of broker_load and bundle_load."""
+        """The averages of brokers and of bundles that a round reads, as columns."""
         measured = [f"{r}_{what}" for r in RESOURCES for what in ("usage", "limit")]
         brokers = _columns(list(self.brokers.values()), ["broker"], ["incarnation", "reports", "last_event_ms"],
                            [*measured, *BUNDLE_FIELDS])  # fmt: skip

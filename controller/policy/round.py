@@ -49,7 +49,8 @@ _DEFAULTS = PolicySettings()
 
 @dataclass(frozen=True, slots=True)
 class RoundInputs:
-    """All that a round reads. `brokers` and `bundles`: columns of broker_load and bundle_load at one version.
+    """All that a round reads. `brokers` and `bundles`: the window's panes as averages, at pinned table versions
+    (`ledger.loads.Panes`).
 
     `at_ms` is the round's time on the load reports' axis. `lagging`: brokers that must be granted nothing.
     """

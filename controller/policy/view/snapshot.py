@@ -146,7 +146,7 @@ def build(
     settings: PolicySettings,
     lagging: Collection[str] = (),
 ) -> Snapshot:
-    """The snapshot of a moment from the journal's state and the columns of broker_load and bundle_load."""
+    """The snapshot of a moment from the journal's state and the averaged panes of brokers and bundles."""
     frame = tabulate(state, brokers, bundles, at_ms, lagging)
     return from_frame(replace(frame, rule_facts=count_rule_facts(state, frame, settings)), settings)
 

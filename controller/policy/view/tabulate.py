@@ -44,8 +44,9 @@ def tabulate(
 ) -> Frame:
     """The frame of a moment: the journal's state joined with the short averages of brokers and bundles.
 
-    `brokers` and `bundles`: columns of broker_load (LATENCIES may be left out) and bundle_load. `lagging`: brokers that
-    must be granted nothing. Raises BadRecord for a missing column or columns of unequal length.
+    `brokers` and `bundles`: averaged panes, with the columns that the tables broker_load and bundle_load have as well
+    (LATENCIES may be left out). `lagging`: brokers that must be granted nothing. Raises BadRecord for a missing column
+    or columns of unequal length.
     """
     _check(
         brokers, "broker_load", ("broker", "incarnation", "reports", "last_event_ms", *_USAGE, *_LIMIT, *BUNDLE_FIELDS)

@@ -1,8 +1,8 @@
 """What the balancer sees: load reports with noise and delay, sometimes lost, and their rolling averages.
 
 Every tick, every able broker reports its own usage and that of its bundles. A report counts from its append, since
-Kafka's append time is the clock of all panes. A round at T reads the window [T - 60 s, T): one row per broker
-(broker_load) and one per broker and bundle (bundle_load), as `ledger/loads.py` reads from the real tables.
+Kafka's append time is the clock of all panes. A round at T reads the window [T - 60 s, T): one row of averages per
+broker and one per broker and bundle, as `ledger/loads.py` merges them from the panes of the real tables.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Reports:
         self._samples = [s for s in self._samples if s.appended_ms.max(initial=0) > oldest] + [sample]
 
     def rolling(self, at_ms: int, brokers: list[str]) -> tuple[Columns, Columns]:
-        """The columns of broker_load and bundle_load that a round at this time reads."""
+        """The averages of brokers and of bundles that a round at this time reads, as columns."""
         window = [(s, (s.appended_ms >= at_ms - WINDOW_MS) & (s.appended_ms < at_ms)) for s in self._samples]
         return self._broker_columns(window, brokers), self._bundle_columns(window, brokers)
 
