@@ -237,7 +237,7 @@ def test_stored_rounds_are_decided_again(document: Any, ballast: Any, monkeypatc
     assert (code, out.count(f"decided by rules {rows[0]['rules']}")) == (0, min(20, len(rows)))
     assert {row["verdict"] for row in document("replay")} == {"other_rules"}
     monkeypatch.undo()
-    monkeypatch.setattr("controller.policy.strategies.headroom.NAME", "headroom ")
+    monkeypatch.setattr(Headroom, "name", "headroom ")
     code, out, _ = ballast("replay", rows[0]["round_id"])
     assert (code, out.count("DIFFERENT: stored")) == (1, 1)
     monkeypatch.undo()
