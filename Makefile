@@ -55,7 +55,7 @@ fmt: $(STAMP) ## Put imports and layout right
 bench: setup ## Measure; figures go to benchmarks/results/
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-lock: $(STAMP) ## Resolve the roots of conf/jars.lock anew
+lock: $(STAMP) ## Resolve the roots of conf/jars.lock again
 	@$(BIN)/python -m controller.process.setup --refresh-lock
 
 clean: ## Remove the environment, caches and local runs (the JARs too)

@@ -43,7 +43,7 @@ def main(argv: Sequence[str]) -> int:
         print(f"ballast backtest: {error}", file=sys.stderr, flush=True)
         return EXIT_CONFIG
     configure_logs(settings.logging.level, settings.logging.json_lines, cluster=settings.cluster.name)
-    missing = distinct(point for point in points if store.finished(job, point) is None)
+    missing = distinct(point for point in points if store.load(job, point) is None)
     spark = build_session(f"ballast-backtest-{settings.cluster.name}")
     try:
         done = run_tasks(spark.sparkContext, given.out, job, missing)

@@ -40,11 +40,11 @@ def _run(folder: str, job: Job, points: Iterable[GridPoint]) -> Iterator[int]:
         raise ConfigError("this executor runs other code than the driver: install the same version on every node")
     store = Store(Path(folder))
     for point in points:
-        store.keep(job, point, run_point(_prepared(str(store.arrays(job))), point, job.base, job.replay))
+        store.keep(job, point, run_point(_load_prepared(str(store.arrays(job))), point, job.base, job.replay))
         yield 1
 
 
 @lru_cache(maxsize=1)
-def _prepared(folder: str) -> Prepared:
+def _load_prepared(folder: str) -> Prepared:
     """Load the arrays once per worker process, which runs many tasks."""
     return load_arrays(Path(folder))

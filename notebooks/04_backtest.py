@@ -100,11 +100,11 @@ check_values(
     lambda overrides: load_settings(None, dbutils.widgets.get("profile"), overrides),
 )
 store = Store(OUT)
-missing = distinct(point for point in points if store.finished(job, point) is None)
+missing = distinct(point for point in points if store.load(job, point) is None)
 if missing and not store.arrays(job).exists():
     store.keep_arrays(job, prepare(recording, base.weights.in_order(), job.replay))
 points_run = run_tasks(spark.sparkContext, OUT.resolve(), job, missing)
-runs = [store.finished(job, point) for point in points]
+runs = [store.load(job, point) for point in points]
 store.write_tables(runs, facts)
 recommendation = write_report(OUT, runs, base, facts)
 view = View(runs, base)

@@ -151,7 +151,7 @@ def fills(broker: str, share: float) -> Judge:
 def ends_below(*allowed: str, below: float) -> Judge:
     def judge(played: Played) -> str | None:
         grown = {m.target for m in played.moves if m.after[str(m.target)] > m.before[str(m.target)]}
-        others = grown - set(allowed)  # of an exchange, the lighter half goes back to a fuller broker
+        others = grown - set(allowed)  # in a swap, the lighter half goes back to a fuller broker
         return first_complaint(
             (bool(played.moves), "nothing moves"),
             (not others, f"moves to {', '.join(sorted(map(str, others)))}"),

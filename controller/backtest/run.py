@@ -1,7 +1,7 @@
-"""Points on the cores of this machine: each is stored as soon as it is finished, whatever happens to the others.
+"""Runs points on the cores of this machine. Each is stored when it is finished, whatever happens to the others.
 
-Workers read the prepared arrays as memory maps of one folder; nothing large is sent to them. An interrupt ends them
-and leaves what is finished. With one job everything runs in this process.
+Workers read the prepared arrays as memory maps of one folder, so nothing large is sent to them. An interrupt ends the
+workers and keeps all finished points. With one job everything runs in this process.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from controller.process.plugins import use_installed_strategies
 
 
 class Finished(NamedTuple):
-    """A point and what it came to."""
+    """A point and its result."""
 
     point: GridPoint
     run: PointRun
 
 
 def run_points(store: Store, job: Job, points: Sequence[GridPoint], jobs: int) -> Generator[Finished, None, None]:
-    """Run the points, which are not finished yet, and store each; in the order in which they end."""
+    """Run the points and store each one; yields them in the order in which they finish."""
     folder = store.arrays(job)
     if jobs <= 1 or len(points) <= 1:
         prepared = load_arrays(folder)
@@ -41,10 +41,10 @@ def run_points(store: Store, job: Job, points: Sequence[GridPoint], jobs: int) -
     start = _start, (str(store.folder), str(folder), job)
     pool = ProcessPoolExecutor(min(jobs, len(points)), get_context("spawn"), *start)
     try:
-        futures = [pool.submit(_one, point) for point in points]
+        futures = [pool.submit(_run_one, point) for point in points]
         for future in as_completed(futures):
             yield future.result()
-    except BaseException:  # an interrupt, too: what runs is of no use any more
+    except BaseException:  # including an interrupt: running points are of no use any more
         for process in list((pool._processes or {}).values()):
             process.terminate()
         raise
@@ -67,7 +67,7 @@ def _start(folder: str, arrays: str, job: Job) -> None:
     _worker[:] = [_Worker(Store(Path(folder)), job, load_arrays(Path(arrays)))]
 
 
-def _one(point: GridPoint) -> Finished:
+def _run_one(point: GridPoint) -> Finished:
     (worker,) = _worker
     run = run_point(worker.prepared, point, worker.job.base, worker.job.replay)
     worker.store.keep(worker.job, point, run)

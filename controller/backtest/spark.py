@@ -60,7 +60,7 @@ def spark_points(
             running = process.poll() is None  # before the listing: if it has ended, missing points stay missing
             there = {file.stem for file in (store.folder / POINTS).iterdir()}  # one listing for all points
             for key in [key for key in pending if key in there]:
-                run = store.finished(job, pending[key])
+                run = store.load(job, pending[key])
                 if run is not None:
                     yield Finished(pending.pop(key), run)
             if pending and not running:

@@ -1,8 +1,8 @@
-"""The folder of a backtest: prepared arrays that all points share, one file a finished point, the tables.
+"""The folder of a backtest: the prepared arrays that all points share, one file per finished point, the tables.
 
-A point's file is named by a digest of all that its result depends on: recording, replay, configuration, the point, and
-the code that computes results. It is written aside and renamed, so that whatever is there is whole; a second run takes
-it as it is. Arrays are read as memory maps: processes share one copy.
+A point's file is named by a digest of everything that its result depends on: recording, replay, configuration, the
+point, and the code that computes results. It is written to a temporary file and renamed, so every file is complete and
+a second run can use it. Arrays are read as memory maps, so processes share one copy.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ POINTS, REPLAYS, QUARANTINE, RESULTS_CSV, RESULTS_JSON = (
 NAMES = "names.json"
 _SHOWN = 16  # hex digits of a digest in names of folders
 _OWN = re.compile(rf"[0-9a-f]{{{_SHOWN}}}(\.part)?")
-# where what a point comes to is computed
+# the code that computes the result of a point
 _CODE = (
     "domain", "pulsar", "policy", "backtest/recording", "backtest/point", "sim/thrash.py", "sim/figures.py",
     "sim/ownership/load_cluster.py",
@@ -46,7 +46,7 @@ _CODE = (
 
 @lru_cache(maxsize=1)
 def code_digest() -> str:
-    """SHA-256 of the code that results are computed by: another version's results are not taken for this one's."""
+    """SHA-256 of the code that computes results, so that results of another version are not used."""
     package = Path(__file__).resolve().parents[1]
     digest = hashlib.sha256()
     for part in _CODE:
@@ -57,7 +57,7 @@ def code_digest() -> str:
 
 
 def providers_digest(names: Sequence[str]) -> dict[str, str]:
-    """Class -> SHA-256 of its module's file, of an operator's own classes: they compute results as well."""
+    """Class -> SHA-256 of its module's file, for the operator's own classes, since they compute results as well."""
     found = {}
     for dotted in names:
         module = dotted.rpartition(".")[0]
@@ -68,7 +68,7 @@ def providers_digest(names: Sequence[str]) -> dict[str, str]:
 
 
 def strategy_digest(name: str) -> dict[str, str]:
-    """Module -> SHA-256 of all modules beside it, for a strategy of another package; {} for Ballast's own."""
+    """Module -> SHA-256 of its whole package, for a strategy of another package; {} for Ballast's own."""
     module = type(get(name)).__module__
     return {} if module.startswith("controller.") else {module: _package_digest(module)}
 
@@ -87,7 +87,7 @@ def _package_digest(module: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What all points of a backtest have in common. `digest`: the recording's; `code`: of the code that computes."""
+    """What all points of a backtest share. `digest`: of the recording. `code`: of the code that computes results."""
 
     digest: str
     base: PolicySettings
@@ -95,7 +95,7 @@ class Job:
     code: str = field(default_factory=code_digest)
 
     def key(self, point: GridPoint) -> str:
-        """Names the point's file, which points of the same result have in common."""
+        """The name of the point's file. Points with the same result share it."""
         point = point.effective()
         about: dict[str, Any] = {"strategy": point.strategy, "knobs": point.knobs}
         code = strategy_digest(point.strategy)
@@ -104,7 +104,7 @@ class Job:
         return self._digest({"base": asdict(self.base), **about})
 
     def replay_key(self) -> str:
-        """Names the folder of prepared arrays."""
+        """The name of the folder of prepared arrays."""
         weights = self.base.weights.in_order()
         return self._digest({"weights": weights})[:_SHOWN]
 
@@ -116,10 +116,10 @@ class Job:
 
 
 class Store:
-    """One folder; nothing in it is ever half written."""
+    """The folder of a backtest. No file in it is ever incomplete."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises ConfigError where the folder cannot be made or written into."""
+        """Raises ConfigError if the folder cannot be created or written to."""
         self.folder = folder
         try:
             for part in (POINTS, REPLAYS):
@@ -132,14 +132,14 @@ class Store:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Hold the folder for this process, until it ends at the latest. Raises ConfigError while another holds it."""
+        """Lock the folder for this process. Raises ConfigError while another process holds the lock."""
         descriptor = os.open(self.folder, os.O_RDONLY)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(descriptor)
-            told = f"another backtest works in {self.folder}: wait for it, or name another folder in --out"
-            raise ConfigError(told) from None
+            message = f"another backtest works in {self.folder}: wait for it, or name another folder in --out"
+            raise ConfigError(message) from None
         except OSError:
             pass  # a file system without locks
         try:
@@ -148,11 +148,11 @@ class Store:
             os.close(descriptor)
 
     def arrays(self, job: Job) -> Path:
-        """Where the prepared arrays of this job are, or would be."""
+        """The folder of the job's prepared arrays, whether it exists or not."""
         return self.folder / REPLAYS / job.replay_key()
 
     def keep_arrays(self, job: Job, prepared: Prepared) -> Path:
-        """Store the prepared arrays; those of other jobs are removed."""
+        """Store the prepared arrays and remove those of other jobs."""
         target = self.arrays(job)
         for old in (self.folder / REPLAYS).iterdir():
             if _OWN.fullmatch(old.name) and old.is_dir():
@@ -165,8 +165,8 @@ class Store:
         aside.rename(target)
         return target
 
-    def finished(self, job: Job, point: GridPoint) -> PointRun | None:
-        """The stored run of a point, or None; one that cannot be read counts as not there."""
+    def load(self, job: Job, point: GridPoint) -> PointRun | None:
+        """The stored run of a point, or None. An unreadable file counts as missing."""
         try:
             run = PointRun.from_json(json.loads(self._file(job, point).read_text()))
         except (FileNotFoundError, ValueError, TypeError, BadRecord):
@@ -179,7 +179,7 @@ class Store:
         _replace(self._file(job, point), json.dumps(run.to_json(), sort_keys=True, allow_nan=False))
 
     def write_tables(self, runs: Sequence[PointRun], about: dict[str, Any]) -> None:
-        """results.csv and results.json of the finished points, in their order; `about` tells what was run."""
+        """Write results.csv and results.json of the finished points, in order. `about`: what was run."""
         results = [run.point for run in runs]
         _replace(self.folder / RESULTS_CSV, to_csv(results))
         document = {"about": about, "points": [result.to_json() for result in results]}
@@ -192,7 +192,7 @@ class Store:
 def load_arrays(folder: Path) -> Prepared:
     """The prepared arrays of a folder, as memory maps."""
     names = json.loads((folder / NAMES).read_text())
-    # as plain arrays: the class of memory maps makes every operation on a part of them slower
+    # as plain arrays: numpy's class of memory maps makes every operation on a slice slower
     arrays = {name: np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in ARRAYS}
     return Prepared(brokers=tuple(names["brokers"]), bundles=tuple(names["bundles"]), **arrays)
 

@@ -195,7 +195,7 @@ class Simulation:
         result = np.zeros(len(self.world.brokers), np.int64)
         for at, broker in enumerate(self.world.brokers):
             agent = self.cluster.process_of(broker)
-            able = agent is not None and agent.registered and not self.cluster.kafka_cut(broker)
+            able = agent is not None and agent.registered and not self.cluster.is_kafka_cut(broker)
             if agent is not None and able and broker not in self.faults.silent:
                 result[at] = agent.session.incarnation
         return result

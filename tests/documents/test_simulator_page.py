@@ -10,8 +10,9 @@ import pytest
 from controller.domain.errors import ConfigError
 from controller.sim.load.shapes import SHAPES
 from controller.sim.scenario.assertions import KINDS
+from controller.sim.scenario.commands import COMMANDS
 from controller.sim.scenario.faults import FAULTS
-from controller.sim.scenario.file import COMMANDS, run_file
+from controller.sim.scenario.file import run_file
 
 PAGE = Path(__file__).parents[2] / "docs" / "simulator.md"
 PASSED_ON = ("set", "operator", "assertion")  # take whatever their receiver knows

@@ -19,7 +19,7 @@ from controller.domain.overrides import Override
 from controller.domain.settings.placement import PlacementSettings
 from controller.ledger.evidence import round_row
 from controller.policy.strategies import STRATEGIES
-from controller.sim.scenario.file import Script
+from controller.sim.scenario.commands import Script
 from controller.sim.scenario.parser import parse
 from controller.sim.scenario.scenario import Scenario
 from controller.sim.simulation import Simulation

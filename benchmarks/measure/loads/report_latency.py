@@ -1,8 +1,8 @@
 """From a load report's sending until its row can be read from `broker_load`. `python -m benchmarks report_latency`
 
-Under the load of `control_latency` (50 simulated brokers x 100 bundles every 5 s), single reports of brokers nobody
-has heard of are sent at random moments; a report is readable when a commit of `broker_load` holds a row of its broker
-and the file has been read back.
+Under the load of `control_latency` (50 simulated brokers x 100 bundles every 5 s), single reports of unknown brokers
+are sent at random moments. A report is readable when a commit of `broker_load` contains a row of its broker and the
+file has been read back.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""How long `steady` decides, by size, and how that grows. `python -m benchmarks.measure.policy.decide_speed`
+"""How long `steady` takes to decide, by size, and how that grows. `python -m benchmarks.measure.policy.decide_speed`
 
-The snapshot is there; what is timed is what `ballast decide` calls decide_ms: sufficiency, constraints, strategy,
-splits and pacing. At the largest size ids are indices and the strategy alone is timed, since a million names are a
-matter of parsing. Rounds are played with their moves carried out, with noise; those that move something are counted
-apart. The start is a cluster of lognormal loads placed at random. Beside the time on the clock stands the time on the
-CPU, which a busy machine changes less.
+The benchmark starts from a snapshot and times what `ballast decide` calls decide_ms: sufficiency, constraints,
+strategy, splits and pacing. At the largest size ids are indices and only the strategy is timed, since a million names
+are a matter of parsing. Rounds are played with noise and their moves are carried out; rounds with moves are counted
+separately. The first cluster has lognormal loads placed at random. Besides the wall-clock time the benchmark measures
+the CPU time, which a busy machine affects less.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _CPU = RESOURCES.index("cpu")
 
 
 class Cluster:
-    """B brokers of 16 cores and N bundles; what a round sees of it, as arrays."""
+    """B brokers of 16 cores and N bundles, as the arrays that a round sees."""
 
     def __init__(self, brokers: int, bundles: int, seed: int = 3, sigma: float = 0.8) -> None:
         self.rng = np.random.default_rng(seed)
@@ -62,11 +62,11 @@ class Cluster:
         self.moved_at = np.zeros(bundles, np.int64)
         self.sessions = np.rint(self.rng.lognormal(3.0, 1.0, bundles))
         self.at_ms = START_MS
-        # a range object stands for names nobody needs to have as text at this size
+        # a range object replaces the names, which nothing needs as text at this size
         self.names: Any = range(bundles) if bundles >= LARGEST[1] else _names(bundles)
 
     def snapshot(self) -> Snapshot:
-        """This minute's, measured with noise."""
+        """The snapshot of this minute, measured with noise."""
         measured = self.load * self.rng.normal(1.0, NOISE, len(self.load))
         fields = np.zeros((len(self.load), len(BUNDLE_FIELDS)))
         for name, factor in (
@@ -88,7 +88,7 @@ class Cluster:
         return self._assembled(fields, cost, totals, usage, weights)
 
     def carry_out(self, decisions: Sequence[Any]) -> int:
-        """Apply the moves; how many there were. A minute passes."""
+        """Apply the moves, advance by a minute, and return the number of moves."""
         place = {name: at for at, name in enumerate(self.brokers)}
         moves = [d for d in decisions if d.kind is DecisionKind.TRANSFER]
         index = {name: at for at, name in enumerate(self.names)} if moves and not isinstance(self.names, range) else {}
@@ -134,7 +134,7 @@ class Cluster:
         )
 
     def _frame(self) -> Frame:
-        """What the policy reads of a frame beside the snapshot: its mode, namespaces and the brokers' facts."""
+        """The parts of a frame that the policy reads besides the snapshot: mode, namespaces and facts of brokers."""
         resources, fields = (np.zeros((0, len(names)), np.int64) for names in (RESOURCES, BUNDLE_FIELDS))
         return Frame.of(
             self.at_ms,
@@ -161,7 +161,7 @@ def _names(count: int) -> tuple[str, ...]:
 
 
 def measure(brokers: int, bundles: int, rounds: int = ROUNDS) -> dict[str, Any]:
-    """Milliseconds of rounds that moved something and of those that did not, from an unbalanced start."""
+    """Milliseconds of rounds with and without moves, from an unbalanced start."""
     cluster = Cluster(brokers, bundles)
     memory: Mapping[str, Any] = {}
     times: dict[bool, list[float]] = {True: [], False: []}
@@ -197,7 +197,7 @@ def measure(brokers: int, bundles: int, rounds: int = ROUNDS) -> dict[str, Any]:
 
 
 def figures(sizes: Sequence[tuple[int, int]], largest: bool) -> dict[str, Any]:
-    """All sizes, and for the largest also the peak of resident memory of this whole process."""
+    """The figures of all sizes, and for the largest one also the peak resident memory of this process."""
     rows = [measure(*size) for size in sizes]
     for before, row in zip([None, *rows], rows, strict=False):
         row["growth"] = round(row["cpu_worst_ms"] / before["cpu_worst_ms"], 2) if before else None
@@ -211,12 +211,12 @@ def figures(sizes: Sequence[tuple[int, int]], largest: bool) -> dict[str, Any]:
 
 
 def run(folder: Path, quick: bool) -> Result:
-    """For `python -m benchmarks`."""
+    """Run the benchmark for `python -m benchmarks`."""
     return result_of(figures(SIZES[:2] if quick else SIZES, largest=not quick))
 
 
 def result_of(found: dict[str, Any]) -> Result:
-    """The figures with what they are held against."""
+    """The figures with their targets."""
     targets = [Target("required.p50_ms", 20, "ms"), Target("required.worst_ms", 200, "ms")]
     if "largest" in found:
         targets += [Target("largest.worst_ms", 1_500, "ms"), Target("largest.peak_gib", 2, "GiB")]
@@ -224,7 +224,7 @@ def result_of(found: dict[str, Any]) -> Result:
 
 
 def main(argv: Sequence[str]) -> int:
-    """A line a size; the figures are kept when all sizes ran."""
+    """Print a line for each size. The figures are stored if all sizes ran."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.measure.policy.decide_speed", description=__doc__)
     parser.add_argument("--only", help="BROKERSxBUNDLES: one size, nothing kept")
     given = parser.parse_args(argv)

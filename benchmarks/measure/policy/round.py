@@ -1,8 +1,8 @@
 """How long a round takes: 1,000 brokers x 100 bundles, and how that grows. `python -m benchmarks.measure.policy.round`
 
-Loads are lognormal, seeded. Beside milliseconds the figures say what they are worth on another machine: the time of a
-round as a multiple of sorting the same bundle names in Python, and the growth from each size to the next.
-Rounds that move something are counted apart from rounds that find nothing to do.
+Loads are lognormal and seeded. Besides milliseconds there are two figures that hold on other machines: the time of a
+round as a multiple of the time to sort the same bundle names in Python, and the growth from each size to the next.
+Rounds with and without moves are counted separately.
 """
 
 from __future__ import annotations

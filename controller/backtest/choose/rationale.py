@@ -26,11 +26,8 @@ from controller.policy.strategies import STRATEGIES
 
 TOLERANCE = "steady.tolerance"
 STEADY_KNOBS = (TOLERANCE, "steady.churn", "steady.budget")
-RANGES: Mapping[str, tuple[float, float]] = {  # what the configuration allows
-    TOLERANCE: (0.001, 1),
-    "steady.churn": (0, 1),
-    "steady.budget": (0, 100),
-}
+# as the configuration allows
+RANGES: Mapping[str, tuple[float, float]] = {TOLERANCE: (0.001, 1), "steady.churn": (0, 1), "steady.budget": (0, 100)}
 
 
 def reasons(

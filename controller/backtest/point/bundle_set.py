@@ -48,7 +48,7 @@ class BundleSet:
         if not np.array_equal(there, self.there):
             self.there, self._listed = there, None
 
-    def listed(self) -> tuple[Ints, tuple[str, ...]]:
+    def present(self) -> tuple[Ints, tuple[str, ...]]:
         """The rows and names of the bundles that are present, ordered by name."""
         if self._listed is None:
             rows = np.flatnonzero(self.there)
@@ -59,14 +59,14 @@ class BundleSet:
 
     def namespaces(self) -> Mapping[str, int]:
         """Namespace -> number of its bundles that are present."""
-        rows, names = self.listed()
+        rows, names = self.present()
         if self._counted is None or self._counted[0] is not rows:
             self._counted = rows, namespace_counts(names)
         return self._counted[1]
 
     def row_of(self, name: str) -> int | None:
         """The row of a bundle; None if it is not present."""
-        rows, names = self.listed()
+        rows, names = self.present()
         at = _index(names).get(name)
         return None if at is None else int(rows[at])
 

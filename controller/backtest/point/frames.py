@@ -37,7 +37,7 @@ class Frames:
         at_ms = int(prepared.at_ms[step])
         heard = prepared.round_heard[round_]
         members = np.flatnonzero(prepared.member[step])
-        rows, names = bundles.listed()
+        rows, names = bundles.present()
         known = np.append(heard, False)[owner[rows]]
         if not known.all():
             rows, names = rows[known], tuple(name for name, kept in zip(names, known.tolist(), strict=True) if kept)

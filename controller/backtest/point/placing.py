@@ -1,6 +1,6 @@
-"""Where the replay puts bundles that nobody owns: the controller's own placement, on what the replay knows.
+"""Where the replay puts bundles without an owner: the controller's own placement, based on what the replay knows.
 
-Made anew for each step that needs it, and told of every bundle it has placed meanwhile.
+Every step that needs one creates its own `Placing`, which also counts the bundles placed in this step.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _NO_RULES = PlacementSettings()
 
 
 class Placing:
-    """Chooses among the brokers that are there."""
+    """Chooses a broker among those that are present."""
 
     def __init__(
         self, brokers: tuple[str, ...], there: Mask, scores: Floats, held: Mapping[str, int], settings: PolicySettings
     ) -> None:
-        """`there` and `scores` by index of the broker; `held`: bundle -> index of its owner."""
+        """`there` and `scores` are by index of the broker. `held`: bundle -> index of its owner."""
         self._names = brokers
         self._index = {name: at for at, name in enumerate(brokers)}
         self._counts = _Counts()
@@ -36,24 +36,24 @@ class Placing:
         eligible = {brokers[at]: float(scores[at]) for at in np.flatnonzero(there).tolist()}
         limits = None
         if settings.placement != _NO_RULES or settings.caps.max_bundles is not None:
-            versions = dict.fromkeys(eligible)  # recordings do not tell them
+            versions = dict.fromkeys(eligible)  # recordings have no versions
             limits = AssignmentRules(settings.placement, settings.caps.max_bundles, versions, lambda: self._counts)
         self._placement = Assigner(lambda: self._counts, eligible, limits)
 
     def choose(self, bundle: str, barred: Set[str] = frozenset()) -> int | None:
-        """The index of the broker that gets it, or None when none may."""
+        """The index of the broker that receives the bundle, or None if none may."""
         found = self._placement.choose(namespace_of_bundle(bundle), barred)
         return None if found is None else self._index[found]
 
     def note(self, bundle: str, target: int) -> None:
-        """The bundle is there now."""
+        """Count the bundle at its new broker."""
         namespace, broker = namespace_of_bundle(bundle), self._names[target]
         self._counts.note(namespace, broker)
         self._placement.note_move(namespace, None, broker)
 
 
 class _Counts(Holdings):
-    """The two questions that placement asks, without sessions."""
+    """The two counts that placement needs, without sessions."""
 
     __slots__ = ("_by_broker", "_by_space")
 
@@ -63,7 +63,7 @@ class _Counts(Holdings):
         self._by_space: dict[str, Counter[str]] = {}
 
     def note(self, namespace: str, broker: str) -> None:
-        """One bundle more."""
+        """Count one more bundle."""
         self._by_broker[broker] += 1
         self._by_space.setdefault(namespace, Counter())[broker] += 1
 

@@ -28,7 +28,7 @@ class Named:
     words: dict[tuple[str, Value], str] = field(default_factory=dict)
 
 
-def named_axes(grid: Sequence[str], load: Load) -> Named:
+def name_axes(grid: Sequence[str], load: Load) -> Named:
     """Resolve axes. Raises ConfigError for an unknown name, a key that sets no knob, or a value that is not allowed."""
     knobs = knob_types()
     found = Named()

@@ -1,4 +1,4 @@
-"""`ballast strategy`: print or set the strategy in charge, and the challengers that decide in shadow beside it."""
+"""`ballast strategy`: print or set the strategy in charge, and the challengers that decide in shadow next to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ballast maintain`: expires rows, merges small files and removes dead ones; safe beside a running job.
+"""`ballast maintain`: expires rows, merges small files and removes dead ones; safe next to a running job.
 
 It covers the load and evidence tables; the controller maintains the control tables itself. By default it runs in this
 process with delta-rs and no JVM; with `--spark` it runs `spark-submit jobs/maintain.py`, which distributes the work.

@@ -22,7 +22,7 @@ from controller.backtest.point.result import PointRun
 from controller.backtest.recording.input import Input, read_input
 from controller.backtest.recording.prepared import Replay, prepare
 from controller.backtest.report.configuration import check_values
-from controller.backtest.report.names import Named, named_axes
+from controller.backtest.report.names import Named, name_axes
 from controller.backtest.report.report import CONF, REPORT, write_report
 from controller.backtest.run import Finished, run_points
 from controller.backtest.spark import job_arguments, spark_points
@@ -74,7 +74,7 @@ def backtest(
     settings = settings_of(conf, profile, sets)
     base = policy_settings(settings)
     names = [name.strip() for name in strategies.split(",") if name.strip()]
-    named = named_axes(grid or [], lambda more: settings_of(conf, profile, [*(sets or []), *more]))
+    named = name_axes(grid or [], lambda more: settings_of(conf, profile, [*(sets or []), *more]))
     points = grid_points(names, named.axes)
     check_values(
         {knob for point in points for knob in point.knobs},
@@ -85,7 +85,7 @@ def backtest(
     with store.alone(), _progress(console) as progress:
         found = _read(progress, reports, step_ms, settings, out)
         job = Job(found.recording.digest(), base, replay)
-        runs = {point: store.finished(job, point) for point in points}
+        runs = {point: store.load(job, point) for point in points}
         kept = sum(run is not None for run in runs.values())
         missing = distinct(point for point, run in runs.items() if run is None)
         if missing and not store.arrays(job).exists():
@@ -99,7 +99,7 @@ def backtest(
             ended = run_points(store, job, missing, jobs or os.cpu_count() or 1)
         stopped = _run(progress, missing, runs, ended)
     # adds points that a worker finished just before an interrupt, and points equal to one that ran
-    runs = {point: run or store.finished(job, point) for point, run in runs.items()}
+    runs = {point: run or store.load(job, point) for point, run in runs.items()}
     finished = [run for run in runs.values() if run is not None]
     store.write_tables(finished, about)
     recommendation = write_report(out, finished, base, about)

@@ -1,4 +1,4 @@
-"""The agent beside each broker."""
+"""The agent of each broker."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from controller.config.definition import DESIGN, PULSAR, PulsarName, Section, ke
 
 
 class Agent(Section):
-    """Reporting, watching the journal, answering lookups."""
+    """How an agent reports, follows the journal and answers lookups."""
 
     report_interval_ms: int = key(
         5_000,
@@ -19,13 +19,13 @@ class Agent(Section):
     )
     host_figures: bool = key(
         False,
-        "Report the machine's CPU, memory, network and disk instead of what the broker's model says: for a broker that "
-        "has the machine to itself.",
+        "Report CPU, memory, network and disk of the machine instead of the broker's modelled usage; for a broker that "
+        "has a machine to itself.",
         source="the demo's brokers share one machine, whose figures would be the same for all",
     )
     override_broker_nic_speed_gbps: float | None = key(
         None,
-        "Speed of the network card, the limit of both bandwidths; empty: what the system says.",
+        "Speed of the network card, the limit of both bandwidths; empty: as the system reports it.",
         source=PULSAR,
         unit="Gbit/s",
         lo=0.000001,
@@ -34,13 +34,14 @@ class Agent(Section):
     )
     message_throughput_as_bandwidth: bool = key(
         False,
-        "Take message throughput as bandwidth where the network card is unknown (recordings of several brokers on "
-        "one machine, whose traffic crosses no card).",
+        "Use message throughput as bandwidth if the network card is unknown (recordings of several brokers on one "
+        "machine, whose traffic crosses no card).",
         source="measured: real Pulsar brokers on one host report limit -1000 and no traffic",
     )
     journal_poll_ms: int = key(
         1_500,
-        "How often the journal table is polled when Kafka brings nothing; at most a third of the shortest deadline.",
+        "Interval at which the journal table is polled while nothing arrives from Kafka; at most a third of the "
+        "shortest deadline.",
         source=DESIGN,
         unit="ms",
         lo=100,
@@ -48,7 +49,7 @@ class Agent(Section):
     )
     lookup_wait_ms: int = key(
         5_000,
-        "How long a lookup waits for an unowned bundle's assignment before it answers 503.",
+        "How long a lookup waits until a bundle without an owner is assigned, before it returns 503.",
         source=DESIGN,
         unit="ms",
         lo=0,
@@ -56,15 +57,15 @@ class Agent(Section):
     )
     bind_host: str = key(
         "127.0.0.1",
-        "Address the broker and its agent listen on.",
-        source="nothing is opened to the network unasked",
+        "Address that the broker and its agent listen on.",
+        source="nothing is opened to the network by default",
         pattern=r"^\S+$",
         allowed="a host name or address",
     )
     advertised_host: str | None = key(
         None,
-        "Name or address at which clients reach the broker and its agent; empty: bind_host, or this machine's name "
-        "where that is a wildcard.",
+        "Name or address at which clients reach the broker and its agent; empty: bind_host, or this machine's name if "
+        "bind_host is a wildcard.",
         source=DESIGN,
         pattern=r"^\S+$",
         allowed="a host name or address",

@@ -1,4 +1,4 @@
-"""What is too much: shedding, weights, splits, caps. Here most keys are Pulsar's and keep Pulsar's units."""
+"""When load is too high: shedding, weights, splits, caps. Most of these keys are Pulsar's and keep Pulsar's units."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ def _weight(default: float, doc: str, source: str, *pulsar: PulsarName) -> float
 
 
 class Shedding(Section):
-    """When a broker is a source of moves, and how many."""
+    """When bundles move away from a broker, and how many."""
 
     enabled: bool = key(
         True,
-        "Whether rounds move bundles. Orphans are assigned and commands carried out either way.",
+        "Whether rounds move bundles. Orphans are assigned and commands are carried out either way.",
         source=PULSAR,
         pulsar=(PulsarName("loadBalancerSheddingEnabled"),),
     )
     overloaded_threshold_pct: float = key(
         85,
-        "A broker whose score is at least this is a source.",
+        "A broker with at least this score is a source of moves.",
         source=PULSAR,
         unit="percent",
         lo=1,
@@ -38,7 +38,7 @@ class Shedding(Section):
     )
     difference_points: float = key(
         10,
-        "So is one whose score is at least this far above the mean of the eligible brokers.",
+        "A broker whose score is at least this far above the mean of the eligible brokers is a source as well.",
         source=PULSAR,
         unit="percentage points",
         lo=0,
@@ -46,21 +46,21 @@ class Shedding(Section):
         pulsar=(PulsarName("loadBalancerBrokerThresholdShedderPercentage"),),
     )
     consecutive_rounds: int = key(
-        2, "Rounds in a row in which that must hold.", source=DESIGN, unit="rounds", lo=1, hi=1_000
+        2, "Number of consecutive rounds in which that must hold.", source=DESIGN, unit="rounds", lo=1, hi=1_000
     )
     grace_period_minutes: float = key(
         30,
-        "A bundle moved by a round is not moved again by one within this time.",
+        "Rounds do not move a bundle again within this time.",
         source=PULSAR,
         unit="minutes",
         lo=0,
         hi=10_080,
         pulsar=(PulsarName("loadBalancerSheddingGracePeriodMinutes"),),
     )
-    max_moves_per_round: int = key(8, "Most moves of one round.", source=DESIGN, unit="moves", lo=0, hi=10_000)
+    max_moves_per_round: int = key(8, "Maximum moves per round.", source=DESIGN, unit="moves", lo=0, hi=10_000)
     target_margin_pct: float = key(
         5,
-        "After a move its target must stay below the mean plus this.",
+        "After a move the target must stay below the mean plus this.",
         source=DESIGN,
         unit="percentage points",
         lo=0,
@@ -71,7 +71,7 @@ class Shedding(Section):
     )
     memory_weight: float = _weight(
         0.0,
-        "Weight of heap memory, whose fill says more about garbage collection than about load.",
+        "Weight of heap memory, whose usage says more about garbage collection than about load.",
         PULSAR,
         PulsarName("loadBalancerMemoryResourceWeight"),
     )
@@ -100,7 +100,7 @@ class Steady(Section):
 
     tolerance: float = key(
         0.05,
-        "How far above the level that all brokers could share one may stay, as a share of that level.",
+        "How far a broker may stay above the level that all brokers could share, as a fraction of that level.",
         source="design: the field's defaults are 2.5 to 40 %",
         unit="fraction",
         lo=0.001,
@@ -108,7 +108,7 @@ class Steady(Section):
     )
     churn: float = key(
         0.01,
-        "What a move must take off its source to be worth it, as a share of that level; many sessions ask for more.",
+        "Load that a move must take off its source to be worth it, a fraction of that level; more with many sessions.",
         source=DESIGN,
         unit="fraction",
         lo=0,
@@ -116,7 +116,7 @@ class Steady(Section):
     )
     budget: float = key(
         1.0,
-        "Most moves of one round for each broker of the cluster.",
+        "Maximum moves per round, for each broker of the cluster.",
         source=DESIGN,
         unit="moves",
         lo=0,
@@ -124,8 +124,8 @@ class Steady(Section):
     )
     model_error: float = key(
         0.0,
-        "Measured by `ballast backtest`: how far predicted loads are from realised ones, as a share of that level; no "
-        "move that brings less is made.",
+        "Difference between predicted and actual loads as measured by `ballast backtest`, as a fraction of that level; "
+        "moves that gain less are not made.",
         source=DESIGN,
         unit="fraction",
         lo=0,
@@ -144,13 +144,13 @@ class Split(Section):
     )
     auto_unload: bool = key(
         True,
-        "Whether one half is sent on after an automatic split; the busier one stays.",
+        "Whether one half moves on after an automatic split; the busier half stays.",
         source=PULSAR,
         pulsar=(PulsarName("loadBalancerAutoUnloadSplitBundlesEnabled"),),
     )
     max_topics: int | None = key(
         1_000,
-        "Topics a bundle may hold; empty: no limit.",
+        "Maximum topics of a bundle; empty: no limit.",
         source=PULSAR,
         unit="topics",
         lo=1,
@@ -159,7 +159,7 @@ class Split(Section):
     )
     max_sessions: int | None = key(
         1_000,
-        "Producers plus consumers a bundle may have; empty, 0 or -1: no limit.",
+        "Maximum producers plus consumers of a bundle; empty, 0 or -1: no limit.",
         source=PULSAR,
         unit="sessions",
         lo=-1,
@@ -168,7 +168,7 @@ class Split(Section):
     )
     max_msg_rate_per_s: float | None = key(
         30_000,
-        "Message rate a bundle may have; empty: no limit.",
+        "Maximum message rate of a bundle; empty: no limit.",
         source=PULSAR,
         unit="messages/s",
         lo=1,
@@ -177,7 +177,7 @@ class Split(Section):
     )
     max_bandwidth_mbytes: float | None = key(
         100,
-        "Throughput a bundle may have; empty: no limit.",
+        "Maximum throughput of a bundle; empty: no limit.",
         source=PULSAR,
         unit="MiB/s",
         lo=0.001,
@@ -186,7 +186,7 @@ class Split(Section):
     )
     namespace_maximum_bundles: int = key(
         128,
-        "Bundles a namespace may have, splits in flight counted; there the splitting ends.",
+        "Maximum bundles of a namespace, including splits in flight; bundles of such a namespace are not split.",
         source=PULSAR,
         unit="bundles",
         lo=1,
@@ -195,7 +195,7 @@ class Split(Section):
     )
     default_number_of_namespace_bundles: int = key(
         4,
-        "Bundles of a new namespace that asks for no number.",
+        "Number of bundles of a new namespace, unless its creator gives a number.",
         source=PULSAR,
         unit="bundles",
         lo=1,
@@ -204,7 +204,7 @@ class Split(Section):
     )
     max_storage_bytes: SizeBytes | None = key(
         None,
-        "Bytes stored in a bundle's topics; empty: no limit.",
+        "Maximum bytes stored in a bundle's topics; empty: no limit.",
         source=DESIGN,
         unit="bytes",
         allowed="a size such as 512kB, 100MB or 1GiB (M means 1024 x 1024, as in Pulsar)",
@@ -212,11 +212,11 @@ class Split(Section):
 
 
 class Broker(Section):
-    """Caps on what one broker holds; a broker at a cap is no target."""
+    """Caps on the bundles of one broker; a broker at a cap is no target."""
 
     max_topics: int | None = key(
         50_000,
-        "Topics a broker may hold; empty: no cap.",
+        "Maximum topics of a broker; empty: no cap.",
         source=PULSAR,
         unit="topics",
         lo=1,
@@ -225,7 +225,7 @@ class Broker(Section):
     )
     max_bundles: int | None = key(
         None,
-        "Bundles a broker may hold; empty: no cap. An orphan goes over it only when all brokers are at theirs.",
+        "Maximum bundles of a broker; empty: no cap. An orphan exceeds the cap only if all brokers have reached it.",
         source=DESIGN,
         unit="bundles",
         lo=1,
@@ -233,7 +233,7 @@ class Broker(Section):
     )
     max_memory: SizeBytes | None = key(
         None,
-        "Summed memory of a broker's bundles, storage and cache bytes; empty: no cap.",
+        "Maximum memory of a broker's bundles, the sum of storage and cache bytes; empty: no cap.",
         source=DESIGN,
         unit="bytes",
         allowed="a size such as 512kB, 100MB or 1GiB (M means 1024 x 1024, as in Pulsar)",
@@ -241,7 +241,7 @@ class Broker(Section):
     )
     max_net_usage: RateBytesPerS | None = key(
         None,
-        "Summed throughput of a broker's bundles, in and out; empty: no cap.",
+        "Maximum throughput of a broker's bundles, in + out; empty: no cap.",
         source=DESIGN,
         unit="bytes/s",
         allowed="a rate such as 100MB/s (M means 1024 x 1024, as in Pulsar)",

@@ -24,7 +24,7 @@ class Control(Section):
 
     trigger_ms: int = key(
         200,
-        "Least time between two micro-batches of the control query.",
+        "Minimum time between two micro-batches of the control query.",
         source="measured: a small batch takes 270-310 ms",
         unit="ms",
         lo=0,
@@ -41,7 +41,7 @@ class Control(Section):
     )
     margin_ms: int = key(
         1_000,
-        "What the controller adds to a lease before it gives a silent broker's bundles away.",
+        "Time that the controller waits after the end of a lease before it reassigns a silent broker's bundles.",
         source=DESIGN,
         unit="ms",
         lo=0,
@@ -57,21 +57,21 @@ class Control(Section):
     )
     tick_ms: int = key(
         500,
-        "Time between two ticks of the controller, which keep batches coming when no agent says anything.",
+        "Time between two ticks of the controller, which keep batches going while no agent sends anything.",
         source=DESIGN,
         unit="ms",
         lo=50,
         hi=10_000,
     )
     assign_deadline_ms: int = key(
-        5_000, "How long a grantee may take to serve.", source=DESIGN, unit="ms", lo=100, hi=600_000
+        5_000, "How long a grantee may take to serve a bundle.", source=DESIGN, unit="ms", lo=100, hi=600_000
     )
     accept_deadline_ms: int = key(
         5_000, "How long a target may take to accept a transfer.", source=DESIGN, unit="ms", lo=100, hi=600_000
     )
     release_deadline_ms: int = key(
         10_000,
-        "How long an owner may take to release, and the next to serve, before the store fences it off.",
+        "How long the release by the owner, and then serving by the next one, may take before the store fences it off.",
         source=DESIGN,
         unit="ms",
         lo=100,
@@ -82,7 +82,7 @@ class Control(Section):
     )
     inventory_interval_ms: int = key(
         10_000,
-        "Time between two full lists of what an agent serves.",
+        "Time between two full lists of the bundles that an agent serves.",
         source=DESIGN,
         unit="ms",
         lo=500,
@@ -90,7 +90,7 @@ class Control(Section):
     )
     snapshot_every_entries: int = key(
         5_000,
-        "Journal entries between two base snapshots, from which a start folds.",
+        "Number of journal entries between two base snapshots; a start folds from the newest one.",
         source=DESIGN,
         unit="entries",
         lo=10,
@@ -106,7 +106,7 @@ class Control(Section):
     )
     lag_limit_entries: int = key(
         1_000,
-        "A broker that has applied less of the journal than this far back is granted nothing.",
+        "A broker that is this many journal entries behind is not assigned any bundle.",
         source=DESIGN,
         unit="entries",
         lo=1,
@@ -115,20 +115,20 @@ class Control(Section):
 
 
 class Guard(Section):
-    """When many brokers fall silent at once, something else than the brokers has failed: leases are not ended."""
+    """If many brokers fall silent at once, something other than the brokers has failed, and leases do not end."""
 
     min_brokers: int = key(3, "With fewer brokers the guard is off.", source=DESIGN, unit="brokers", lo=1, hi=100_000)
     silent_fraction: float = key(
         0.4,
-        "The guard freezes when more than this share of the brokers alive a window ago is silent; 1 switches it off.",
+        "The guard freezes leases while more than this fraction of the brokers alive a window ago is silent; 1: off.",
         source=DESIGN,
         unit="fraction",
         lo=0,
         hi=1,
     )
-    window_s: float = key(60, "How far back it looks for living brokers.", source=DESIGN, unit="s", lo=1, hi=3_600)
+    window_s: float = key(60, "Length of that window.", source=DESIGN, unit="s", lo=1, hi=3_600)
     thaw_after_s: float = key(
-        600, "When it gives up waiting and ends the leases after all.", source=DESIGN, unit="s", lo=1, hi=86_400
+        600, "How long leases stay frozen before they end after all.", source=DESIGN, unit="s", lo=1, hi=86_400
     )
 
 
@@ -146,7 +146,7 @@ class Rounds(Section):
     )
     late_allowance_ms: int = key(
         2_000,
-        "A round at T waits for reports newer than T plus this.",
+        "How late reports may be: a round at T waits for reports newer than T plus this.",
         source=DESIGN,
         unit="ms",
         lo=0,
@@ -154,7 +154,7 @@ class Rounds(Section):
     )
     max_report_age_s: float = key(
         30,
-        "A broker whose newest report is older is silent: neither source nor target, the rest goes on.",
+        "A broker whose newest report is older than this is silent: it is neither source nor target.",
         source="design: three panes",
         unit="s",
         lo=1,
@@ -162,19 +162,19 @@ class Rounds(Section):
     )
     mode: Literal["shadow", "live", "paused"] = key(
         "shadow",
-        "Mode of a new cluster; later the journal knows it and `ballast mode` changes it.",
-        source="design: nothing is moved unasked",
+        "Mode of a new cluster. Later the mode is in the journal, and `ballast mode` changes it.",
+        source="design: nothing moves by default",
     )
     strategy: str = key(
         "steady",
-        "The strategy that decides; `ballast strategy` changes it while running (docs/strategies.md).",
+        "The strategy that decides (docs/strategies.md); `ballast strategy` changes it at run time.",
         source=DESIGN,
         pattern=r"^[a-z][a-z0-9_]*$",
         allowed="the name of a strategy: lower-case letters, digits, underscores",
     )
     challengers: Names = key(
         (),
-        "Strategies that run beside it in the same round, in shadow.",
+        "Strategies that decide the same rounds in shadow.",
         source=DESIGN,
         allowed="a list of names of strategies",
     )

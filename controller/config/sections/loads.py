@@ -11,11 +11,16 @@ class Loads(Section):
     """From load reports to rolling averages."""
 
     pane_s: int = key(
-        10, "Length of a pane, the tumbling window that reports are summed in.", source=DESIGN, unit="s", lo=1, hi=600
+        10,
+        "Length of a pane, the tumbling window over which reports are summed.",
+        source=DESIGN,
+        unit="s",
+        lo=1,
+        hi=600,
     )
     short_horizon_s: int = key(
         60,
-        "Length of the short rolling average, the one that decides; a multiple of pane_s.",
+        "Length of the short rolling average, which rounds use to decide; a multiple of pane_s.",
         source=DESIGN,
         unit="s",
         lo=1,
@@ -24,7 +29,7 @@ class Loads(Section):
     long_half_life_s: int = key(
         3_600,
         "Half-life of the long average, which only ranks how steady a bundle is "
-        "(a long average as the trigger is the best-known cause of over-unloading).",
+        "(triggering on a long average is the best-known cause of unloading too much).",
         source="design: a decayed average over hours",
         unit="s",
         lo=60,
@@ -32,15 +37,15 @@ class Loads(Section):
     )
     trigger_ms: int = key(
         2_000,
-        "Least time between two micro-batches of the loads query.",
-        source="measured: a batch by delta-rs takes 1.3 s beside the control query",
+        "Minimum time between two micro-batches of the loads query.",
+        source="measured: a batch by delta-rs takes 1.3 s while the control query runs",
         unit="ms",
         lo=0,
         hi=600_000,
     )
     retention_hours: float = key(
         24,
-        "A report older than this before the newest pane is quarantined as late.",
+        "A report that is older than the newest pane by more than this is quarantined as late.",
         source=DESIGN,
         unit="hours",
         lo=0.1,
@@ -48,12 +53,12 @@ class Loads(Section):
     )
     writer: Literal["auto", "delta_rs", "spark"] = key(
         "auto",
-        "Who writes the load tables: auto takes delta_rs below writer_threshold_rows and Spark from there on.",
+        "What writes the load tables; auto uses delta_rs below writer_threshold_rows and Spark from there on.",
         source="measured: four small tables take delta-rs 0.1-0.5 s, Spark 2-4 s each",
     )
     writer_threshold_rows: int = key(
         200_000,
-        "Rows of a batch from which Spark computes and writes; below, the driver does, which is quicker.",
+        "Number of rows in a batch from which Spark computes and writes it; the driver is faster with fewer rows.",
         source=DESIGN,
         unit="rows",
         lo=1,
@@ -61,15 +66,15 @@ class Loads(Section):
     )
     max_offsets_per_trigger: int = key(
         5_000,
-        "Most reports one micro-batch reads, so that catching up never makes a batch without end.",
-        source="design: what 1,000 brokers send in five reports each; 5 million rows at 1,000 bundles a report",
+        "Maximum reports per micro-batch, which limits the size of batches while catching up.",
+        source="design: five reports of each of 1,000 brokers; 5 million rows at 1,000 bundles per report",
         unit="reports",
         lo=1,
         hi=10_000_000,
     )
     top_k_bundles: int = key(
         100,
-        "Bundles a report lists one by one, the busiest; all others are summed in its tail row.",
+        "Number of bundles that a report lists individually, the busiest ones; its tail row sums up all others.",
         source="design: 50 brokers of 100 bundles are measured (Pulsar's default is 10)",
         unit="bundles",
         lo=1,

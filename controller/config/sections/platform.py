@@ -1,4 +1,4 @@
-"""What Ballast stands on: the cluster's name, Kafka, the tables, the segment store, HTTP, logs."""
+"""What Ballast runs on: the cluster's name, Kafka, the tables, the segment store, HTTP, logs."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ class Kafka(Section):
 
     bootstrap_servers: str = key(
         "127.0.0.1:9092",
-        "Where to find Kafka.",
+        "Addresses of Kafka.",
         source="Kafka's own port, on this machine",
         pattern=rf"^{HOST_PORT}(,{HOST_PORT})*$",
         allowed="host:port with a port up to 65535, several separated by commas without spaces",
     )
     topic_prefix: str = key(
         "",
-        "Put before every topic name, so that several clusters can share one Kafka.",
+        "Prefix of every topic name, so that several clusters can share one Kafka.",
         source=DESIGN,
         pattern=r"^[A-Za-z0-9._\-]{0,100}$",
         allowed="up to 100 letters, digits, dots, underscores and hyphens",
     )
     client: Annotated[dict[str, str | int | float | bool | SecretStr], AfterValidator(with_secrets)] = key(
         {},
-        "SASL and TLS, in kafka-python's names, handed to every Kafka client, Spark's included.",
+        "SASL and TLS options by kafka-python's names, for every Kafka client including Spark's.",
         source=DESIGN,
         allowed="names and values, such as {security_protocol: SSL, ssl_cafile: /etc/kafka/ca.pem}",
         path_entries=("ssl_cafile", "ssl_certfile"),
     )
     session_timeout_ms: int = key(
         9_000,
-        "broker.session.timeout.ms as the Kafka brokers have it; they are not asked, so change it here when it changes "
-        "there. A lease must outlast it by 3 s, so that a lost Kafka broker costs no lease.",
+        "The broker.session.timeout.ms of the Kafka brokers. Ballast does not read it from them, so keep both equal. "
+        "A lease must outlast it by 3 s, so that no lease ends when a Kafka broker is lost.",
         source="Kafka's default (KRaft)",
         unit="ms",
         lo=1_000,
@@ -60,7 +60,7 @@ class Kafka(Section):
     )
     replication_factor: int | None = key(
         None,
-        "Copies of each topic that Ballast creates; empty: as many as Kafka makes by default.",
+        "Copies of each topic that Ballast creates; empty: Kafka's default.",
         source="Kafka's own setting",
         unit="copies",
         lo=1,
@@ -68,7 +68,7 @@ class Kafka(Section):
     )
     load_report_partitions: int = key(
         4,
-        "Partitions of the topic load-reports, read side by side by the loads query.",
+        "Partitions of the topic load-reports, which the loads query reads in parallel.",
         source="design: enough for one machine's cores",
         unit="partitions",
         lo=1,
@@ -102,7 +102,7 @@ class Store(Section):
 
     address: str = key(
         "127.0.0.1:7650",
-        "Where the segment store listens and brokers find it; port 0 takes a free one.",
+        "Address at which the segment store listens and brokers reach it; port 0 takes a free one.",
         source=DESIGN,
         pattern=rf"^{HOST_PORT}$",
         allowed="host:port with a port up to 65535",
@@ -120,8 +120,8 @@ class Http(Section):
 
     bind_host: str = key(
         "127.0.0.1",
-        "Address the job's health and metrics listen on.",
-        source="nothing is opened to the network unasked",
+        "Address at which the job serves health and metrics.",
+        source="nothing is opened to the network by default",
         pattern=r"^\S+$",
         allowed="a host name or address",
     )
@@ -138,5 +138,5 @@ class Http(Section):
 class Logging(Section):
     """Logs of every process."""
 
-    level: Literal["debug", "info", "warning", "error"] = key("info", "What is worth a line.", source=DESIGN)
-    json_lines: bool = key(True, "One JSON object a line; off: text for a terminal.", source=DESIGN)
+    level: Literal["debug", "info", "warning", "error"] = key("info", "Lowest level that is logged.", source=DESIGN)
+    json_lines: bool = key(True, "One JSON object per line; off: text for a terminal.", source=DESIGN)

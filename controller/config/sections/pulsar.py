@@ -1,7 +1,7 @@
-"""Knobs of Pulsar's own strategies that Ballast has no other use for: Pulsar's names, units and defaults.
+"""Knobs that only Pulsar's own strategies use, with Pulsar's names, units and defaults.
 
-What both have (thresholds, weights, limits of bundles) is declared once, in the section where Ballast uses it, with
-Pulsar's name beside it; Pulsar's strategies get the same value (`controller.config.policy_values`).
+Keys that Ballast uses as well (thresholds, weights, limits of bundles) are declared once, in the section where Ballast
+uses them, along with Pulsar's name. Pulsar's strategies get the same values (`controller.config.policy_values`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Placement = Literal[
 
 
 class Pulsar(Section):
-    """What Pulsar's own strategies are told beside the keys above. The text names the strategy."""
+    """Further knobs of Pulsar's own strategies. Each description starts with the strategies that use the knob."""
 
     loadBalancerHistoryResourcePercentage: float = key(
         0.9,
@@ -32,7 +32,7 @@ class Pulsar(Section):
     )
     loadBalancerBundleUnloadMinThroughputThreshold: float = key(
         10.0,
-        "threshold: with less to shed than this it sheds nothing.",
+        "threshold: a broker with less than this to shed sheds nothing.",
         source=PULSAR,
         unit="MiB/s",
         lo=0,
@@ -41,7 +41,7 @@ class Pulsar(Section):
     )
     lowerBoundarySheddingEnabled: bool = key(
         False,
-        "threshold: also shed the fullest broker when one is far below the mean.",
+        "threshold: the fullest broker also sheds if some broker is far below the mean.",
         source=PULSAR,
         pulsar=(PulsarName("lowerBoundarySheddingEnabled"),),
     )
@@ -64,7 +64,7 @@ class Pulsar(Section):
     )
     minUnloadMessage: int = key(
         1_000,
-        "uniform, average: with less to move than this it moves nothing.",
+        "uniform, average: a broker with less than this to move moves nothing.",
         source=PULSAR,
         unit="messages/s",
         lo=0,
@@ -91,7 +91,7 @@ class Pulsar(Section):
     )
     maxUnloadBundleNumPerShedding: int = key(
         -1,
-        "uniform: most bundles of one round; -1: no limit.",
+        "uniform: maximum bundles per round; -1: no limit.",
         source=PULSAR,
         unit="bundles",
         lo=-1,
@@ -100,7 +100,7 @@ class Pulsar(Section):
     )
     loadBalancerAvgShedderLowThreshold: int = key(
         15,
-        "average: gap of scores of a pair that counts as a low hit.",
+        "average: difference between the scores of a pair that counts as a low hit.",
         source=PULSAR,
         unit="percentage points",
         lo=0,
@@ -109,7 +109,7 @@ class Pulsar(Section):
     )
     loadBalancerAvgShedderHighThreshold: int = key(
         40,
-        "average: gap of scores of a pair that counts as a high hit.",
+        "average: difference between the scores of a pair that counts as a high hit.",
         source=PULSAR,
         unit="percentage points",
         lo=0,
@@ -118,7 +118,7 @@ class Pulsar(Section):
     )
     loadBalancerAvgShedderHitCountLowThreshold: int = key(
         8,
-        "average: low hits running after which it acts.",
+        "average: number of consecutive low hits after which a pair sheds.",
         source=PULSAR,
         unit="rounds",
         lo=1,
@@ -127,7 +127,7 @@ class Pulsar(Section):
     )
     loadBalancerAvgShedderHitCountHighThreshold: int = key(
         2,
-        "average: high hits running after which it acts.",
+        "average: number of consecutive high hits after which a pair sheds.",
         source=PULSAR,
         unit="rounds",
         lo=1,
@@ -151,20 +151,20 @@ class Pulsar(Section):
     )
     loadBalancerLoadPlacementStrategy: Placement = key(
         "org.apache.pulsar.broker.loadbalance.impl.LeastLongTermMessageRate",
-        "overload, threshold, uniform, simple: Pulsar's class that places what they shed; average places by itself.",
+        "overload, threshold, uniform, simple: Pulsar's class that places the bundles they shed; average has its own.",
         source=PULSAR,
         pulsar=(PulsarName("loadBalancerLoadPlacementStrategy"),),
     )
     loadBalancerSheddingExcludedNamespaces: Names = key(
         (),
-        "Namespaces of which Pulsar's strategies shed nothing; `ballast override exclude-namespace` holds for all.",
+        "Namespaces whose bundles Pulsar's strategies never shed; `ballast override exclude-namespace` holds for all.",
         source=PULSAR,
         allowed="a list of namespaces",
         pulsar=(PulsarName("loadBalancerSheddingExcludedNamespaces"),),
     )
     loadBalancerBrokerLoadTargetStd: float = key(
         0.25,
-        "transfer: standard deviation of the brokers' loads above which it acts.",
+        "transfer: standard deviation of the brokers' loads above which it sheds.",
         source=PULSAR,
         unit="fraction",
         lo=0,
@@ -173,7 +173,7 @@ class Pulsar(Section):
     )
     loadBalancerSheddingConditionHitCountThreshold: int = key(
         3,
-        "transfer: it acts when its condition held in more rounds running than this.",
+        "transfer: it sheds once its condition has held in more than this many consecutive rounds.",
         source=PULSAR,
         unit="rounds",
         lo=0,
@@ -182,13 +182,13 @@ class Pulsar(Section):
     )
     loadBalancerTransferEnabled: bool = key(
         True,
-        "transfer: name the target and swap; off: unload only.",
+        "transfer: it chooses targets and swaps bundles; off: it only unloads.",
         source=PULSAR,
         pulsar=(PulsarName("loadBalancerTransferEnabled"),),
     )
     loadBalancerMaxNumberOfBrokerSheddingPerCycle: int = key(
         3,
-        "transfer: most pairs of brokers of one round.",
+        "transfer: maximum pairs of brokers per round.",
         source=PULSAR,
         unit="pairs",
         lo=1,
@@ -197,7 +197,7 @@ class Pulsar(Section):
     )
     loadBalanceSheddingDelayInSeconds: int = key(
         180,
-        "transfer: no round while a broker's report is not this much newer than what it gave away.",
+        "transfer: it waits until every broker's report is at least this much newer than the broker's last unload.",
         source=PULSAR,
         unit="s",
         lo=0,
@@ -206,7 +206,7 @@ class Pulsar(Section):
     )
     loadBalancerBrokerLoadDataTTLInSeconds: int = key(
         1_800,
-        "transfer: older load data is left out of mean and deviation.",
+        "transfer: load data older than this does not count for mean and standard deviation.",
         source=PULSAR,
         unit="s",
         lo=1,
@@ -221,7 +221,7 @@ class Pulsar(Section):
     )
     loadBalancerDebugModeEnabled: bool = key(
         False,
-        "transfer: Pulsar's debug mode, which also makes it count what it swaps back.",
+        "transfer: Pulsar's debug mode, in which it also counts the bundles that a swap returns.",
         source=PULSAR,
         pulsar=(PulsarName("loadBalancerDebugModeEnabled"),),
     )

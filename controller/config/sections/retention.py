@@ -1,4 +1,4 @@
-"""How long what is in the tables is kept, and when the controller cleans its own tables up."""
+"""How long the tables keep their rows, and how often the controller cleans up its own tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Retention(Section):
     )
     evidence_days: float = key(
         7,
-        "Rounds, decisions and scores; as long as they are kept, `ballast explain` answers and rounds can be replayed.",
+        "Rounds, decisions and scores, which `ballast explain` and the replay of rounds need.",
         source=DESIGN,
         unit="days",
         lo=0.01,
@@ -30,7 +30,7 @@ class Retention(Section):
     quarantine_days: float = key(7, "Quarantined records.", source="design: as loads", unit="days", lo=0.01, hi=3_650)
     config_history_days: float = key(
         400,
-        "Configurations that controllers ran with.",
+        "Configurations of past controllers.",
         source="design: a year and a month",
         unit="days",
         lo=1,
@@ -38,8 +38,9 @@ class Retention(Section):
     )
     cleanup_interval_s: float = key(
         120,
-        "Time between two clean-ups of the control tables by the controller: small files merged, dead ones removed.",
-        source="measured: a pass over 300 small files takes 0.2-0.5 s in its own thread",
+        "Time between two clean-ups of the control tables, in which the controller merges small files and removes dead "
+        "ones.",
+        source="measured: a clean-up of 300 small files takes 0.2-0.5 s in its own thread",
         unit="s",
         lo=1,
         hi=86_400,

@@ -1,4 +1,4 @@
-"""The limits of strategy `weighted`. The names beside ours are the walkthrough's, with and without `loadBalancer.`."""
+"""The limits of strategy `weighted`. The walkthrough's names are accepted with and without `loadBalancer.`."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ def _names(name: str) -> tuple[PulsarName, ...]:
 
 
 class Weighted(Section):
-    """Limits of strategy `weighted`: a broker over one of them gives bundles away, and none for any other reason."""
+    """Limits of strategy `weighted`: a broker sheds bundles if it is above one of them, and for no other reason."""
 
     load_awareness_providers: Names = key(
         (),
-        "Classes that look at a figure each, by dotted name; empty, or "
-        "org.apache.pulsar.broker.load.LoadAwarenessProvider: all built-in ones. A limit nobody looks at is none.",
+        "Dotted names of classes that each check one limit; empty, or "
+        "org.apache.pulsar.broker.load.LoadAwarenessProvider: all built-in ones. Limits that no class checks are off.",
         source="design: every resource",
         allowed="a list of dotted names of classes that can be imported",
         pulsar=_names("loadAwarenessProviders"),
     )
     max_topics_per_broker: int | None = key(
         None,
-        "Topics; empty: no limit.",
+        "Maximum topics of a broker; empty: no limit.",
         source=DESIGN,
         unit="topics",
         lo=1,
@@ -37,7 +37,7 @@ class Weighted(Section):
     )
     max_partitions_per_broker: int | None = key(
         None,
-        "Partitions of partitioned topics; empty: no limit.",
+        "Maximum partitions of partitioned topics; empty: no limit.",
         source=DESIGN,
         unit="partitions",
         lo=1,
@@ -46,7 +46,7 @@ class Weighted(Section):
     )
     cpu_threshold_pct: float | None = key(
         85,
-        "CPU, as a share of the broker's; empty: no limit.",
+        "Maximum CPU usage; empty: no limit.",
         source=OVERLOADED,
         unit="percent",
         lo=1,
@@ -55,7 +55,7 @@ class Weighted(Section):
     )
     memory_threshold_pct: float | None = key(
         None,
-        "Heap, and direct memory, as a share of the broker's; empty: no limit.",
+        "Maximum usage of heap and of direct memory; empty: no limit.",
         source="measured: a full heap says more about garbage collection than about load",
         unit="percent",
         lo=1,
@@ -63,12 +63,13 @@ class Weighted(Section):
         pulsar=_names("memoryThreshold"),
     )
     disk_io_threshold_pct: float | None = key(
-        85, "Disk I/O, as a share of what the disk can do; empty: no limit.", source=OVERLOADED, unit="percent", lo=1,
-        hi=100,
+        85, "Maximum disk I/O, relative to the disk's capacity; empty: no limit.", source=OVERLOADED, unit="percent",
+        lo=1, hi=100,
     )  # fmt: skip
     bandwidth_threshold_pct: float | None = key(
         85,
-        "Bandwidth, in and out each, as a share of the card's speed where no rate is given below; empty: no limit.",
+        "Maximum inbound and outbound bandwidth, relative to the card's speed, unless a rate is set below; empty: no "
+        "limit.",
         source=OVERLOADED,
         unit="percent",
         lo=1,
@@ -76,7 +77,7 @@ class Weighted(Section):
     )
     bandwidth_in_threshold: RateBytesPerS | None = key(
         None,
-        "Bandwidth towards the broker; empty: the share above.",
+        "Maximum inbound bandwidth; empty: the percentage above applies.",
         source=DESIGN,
         unit="bytes/s",
         allowed=RATE,
@@ -84,7 +85,7 @@ class Weighted(Section):
     )
     bandwidth_out_threshold: RateBytesPerS | None = key(
         None,
-        "Bandwidth from the broker; empty: the share above.",
+        "Maximum outbound bandwidth; empty: the percentage above applies.",
         source=DESIGN,
         unit="bytes/s",
         allowed=RATE,
@@ -92,7 +93,7 @@ class Weighted(Section):
     )
     offload_threshold: SizeBytes | None = key(
         None,
-        "Bytes stored in the broker's bundles, which offloading would take away; empty: no limit.",
+        "Maximum bytes stored in the broker's bundles, which offloading would reduce; empty: no limit.",
         source=DESIGN,
         unit="bytes",
         allowed=SIZE,
@@ -100,7 +101,7 @@ class Weighted(Section):
     )
     max_unacked_messages_per_broker: int | None = key(
         None,
-        "Messages delivered and not acknowledged yet; empty: no limit.",
+        "Maximum delivered messages without an acknowledgement; empty: no limit.",
         source=DESIGN,
         unit="messages",
         lo=1,
@@ -109,7 +110,7 @@ class Weighted(Section):
     )
     max_active_rpc_queue_ms: float | None = key(
         None,
-        "Time that a request waits before it is worked on; empty: no limit.",
+        "Maximum time that a request waits before it is processed; empty: no limit.",
         source=DESIGN,
         unit="ms",
         lo=0.001,
@@ -118,7 +119,7 @@ class Weighted(Section):
     )
     fewest_moves: bool = key(
         True,
-        "Of the bundles with which the fewest moves bring a broker back, the least valuable go first; false: the least "
-        "valuable of all, however many that takes.",
-        source="design: many small bundles would go instead of one",
+        "Move the least valuable of the bundles that bring a broker below its limits with the fewest moves; false: the "
+        "least valuable of all, however many moves that takes.",
+        source="design: otherwise many small bundles would move instead of one",
     )

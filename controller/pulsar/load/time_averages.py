@@ -62,7 +62,7 @@ def next_averages(
 
 
 def _align(memory: Mapping[str, Any], bundles: tuple[str, ...]) -> tuple[Ints, Floats, Floats, Floats]:
-    """The remembered averages in the order of these bundles, with 0 samples for a new one."""
+    """The remembered averages in the order of these bundles. A new bundle has 0 samples."""
     known = memory.get("bundles", ())
     samples = np.array(memory.get("samples", ()), np.int64)
     columns = np.array(

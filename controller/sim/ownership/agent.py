@@ -61,10 +61,10 @@ class SimAgent:
 
     def beat(self) -> None:
         """Send a heartbeat; it is acknowledged at once unless Kafka is cut off."""
-        if not self.acting or self._lapsed():
+        if not self.acting or self._has_lapsed():
             return
         now = self.cluster.now_ms
-        if not self.cluster.kafka_cut(self.broker):
+        if not self.cluster.is_kafka_cut(self.broker):
             self.cluster.send_heartbeat(Heartbeat(self.session, self.state.seq))
             self.lease.renew(now, now)
 
@@ -127,9 +127,9 @@ class SimAgent:
     def _can_act(self) -> bool:
         if not self.acting or self.cluster.now_ms < self.hung_until_ms:
             return False
-        return not self._lapsed()
+        return not self._has_lapsed()
 
-    def _lapsed(self) -> bool:
+    def _has_lapsed(self) -> bool:
         """Whether the lease has expired; if so, drop everything and take the next session."""
         if not self.lease.lapsed(self.cluster.now_ms):
             return False
@@ -146,7 +146,7 @@ class SimAgent:
             self.alive = False
         elif standing is Standing.ENDED:
             self.lease.end()
-            self._lapsed()
+            self._has_lapsed()
         elif standing is Standing.REGISTERED and not self.registered:
             self.registered = True
             self._do(self.core.resync(self.state, self.cluster.now_ms))
@@ -175,7 +175,7 @@ class SimAgent:
         def finish() -> None:
             if not self.acting or self.session != session or self.running.get(work.bundle) is not work:
                 return
-            if self._lapsed():
+            if self._has_lapsed():
                 return
             del self.running[work.bundle]
             self._do(self.core.on_done(work, self._carry_out(work), self.cluster.now_ms))

@@ -151,7 +151,7 @@ class SimCluster:
         """A random delay, multiplied by `slow`."""
         return int(self.random.randint(low, high) * self.slow)
 
-    def kafka_cut(self, broker: str) -> bool:
+    def is_kafka_cut(self, broker: str) -> bool:
         """Whether this broker cannot reach Kafka now."""
         return self.cut.get(broker, 0) > self.now_ms
 
@@ -161,7 +161,7 @@ class SimCluster:
 
     def send(self, event: BrokerEvent) -> None:
         """Send an event to the controller and, if it is `released`, to every agent directly."""
-        if self.kafka_cut(event.session.broker):
+        if self.is_kafka_cut(event.session.broker):
             return
         self.pending.append(event)
         if event.kind == "released" and event.bundle is not None and event.epoch is not None:

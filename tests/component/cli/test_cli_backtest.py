@@ -272,7 +272,7 @@ def test_stored_arrays_are_the_prepared_ones(tmp_path: Path) -> None:
     loaded = load_arrays(store.keep_arrays(job, prepared))
     run = run_point(loaded, point, base, replay)
     assert run == run_point(prepared, point, base, replay)
-    assert store.finished(job, point) is None
+    assert store.load(job, point) is None
     store.keep(job, point, run)
-    assert store.finished(job, point) == run
-    assert isinstance(store.finished(job, point), PointRun)
+    assert store.load(job, point) == run
+    assert isinstance(store.load(job, point), PointRun)

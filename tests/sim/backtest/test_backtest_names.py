@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.backtest.point.grid import grid_points
-from controller.backtest.report.names import Named, named_axes
+from controller.backtest.report.names import Named, name_axes
 from controller.config.load import load_settings
 from controller.config.settings import Settings
 from controller.domain.errors import ConfigError
@@ -16,7 +16,7 @@ def load(overrides: list[str]) -> Settings:
 
 
 def named(*grid: str) -> Named:
-    return named_axes(grid, load)
+    return name_axes(grid, load)
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_the_scoreboard_is_what_the_local_run_comes_to(variables: dict[str, Any]
     local.keep_arrays(job, variables["prepare"](variables["recording"], job.base.weights.in_order(), job.replay))
     for _ in run_points(local, job, points, 1):
         pass
-    expected = [run for point in points if (run := local.finished(job, point))]
+    expected = [run for point in points if (run := local.load(job, point))]
     assert len(expected) == len(points)
     assert variables["runs"] == expected
     assert any(run.point.moves for run in expected), "nothing moved: equality would say little"
