@@ -56,8 +56,8 @@ def main(argv: Sequence[str]) -> int:
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="backtest.py",
-        description="Run the points of a backtest that are not finished yet as Spark tasks. Started by `ballast "
-        "backtest --spark`. Exit codes: 0 all are finished, 1 a task failed, 2 bad configuration.",
+        description="Run the unfinished points of a backtest as Spark tasks. Started by `ballast backtest --spark`. "
+        "Exit codes: 0 all are finished, 1 a task failed, 2 bad configuration.",
     )
     parser.add_argument("--out", type=Path, required=True, help="the backtest's folder, for driver and executors alike")
     parser.add_argument("--recording", required=True, metavar="DIGEST", help="which recording the arrays are of")

@@ -18,8 +18,8 @@ from prometheus_client import CollectorRegistry
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from controller.bus.owner import Owner
 from controller.bus.producer import JsonProducer
+from controller.bus.topic_owner import TopicOwner
 from controller.bus.topics import TopicNames, ensure_topics, live_topics
 from controller.config.policy_values import control_settings
 from controller.config.settings import Settings
@@ -31,19 +31,15 @@ from controller.ledger.tables import TableRoot
 from controller.process.clock import boot_ms, wall_ms
 from controller.service.arguments import Arguments
 from controller.service.feed import Feed
+from controller.service.kafka_identity import check_kafka, kafka_identity
 from controller.service.loop import Claim, Clocks, ControlLoop
 from controller.service.metrics import ControlMetrics
-from controller.service.owner import Claimant
 from controller.service.prepare import Preparation
 from controller.service.reach import Reaches, SourceSettings, starting_offsets
-from controller.service.round_worker import RoundWorker
-from controller.service.start import (
-    become_the_one,
-    check_kafka,
-    kafka_identity,
-    last_entries,
-)
+from controller.service.rounds.worker import RoundWorker
+from controller.service.start import become_controller, last_entries
 from controller.service.tables import ControlTables
+from controller.service.topic_claim import TopicClaim
 from jobs.control_query import control_checkpoint, remove_old_checkpoints, start_control, stop_control
 
 log = logging.getLogger(__name__)
@@ -69,7 +65,7 @@ class ControlRunner:
         self._feed: Feed | None = None
         self._kafka: dict[str, Any] = {}
         kafka, tables = settings.kafka, without_login(TableRoot(settings.tables.root).root)
-        self._claimant = Claimant(kafka.bootstrap_servers, self._names.owner, kafka.client, self.instance, tables)
+        self._claimant = TopicClaim(kafka.bootstrap_servers, self._names.owner, kafka.client, self.instance, tables)
         self.worker: RoundWorker | None = None
 
     def start(self, spark: SparkSession) -> None:
@@ -83,7 +79,7 @@ class ControlRunner:
         source = SourceSettings(bootstrap, self._names.control, client)
         prepare = Preparation(self._settings, self._arguments, self._claimant, kafka, self.instance)
         prepare.before_tables()
-        tables, state, entries = become_the_one(self._open_tables, prepare, self._arguments.take_over)
+        tables, state, entries = become_controller(self._open_tables, prepare, self._arguments.take_over)
         self._claim_topics(tables, state, prepare.replaced)
         self._tables = tables
         tables.gain_columns()
@@ -103,7 +99,7 @@ class ControlRunner:
         self.worker.start()
         self._query = self._start_query(spark, loop, source, prepare.reach)
 
-    def _claim_topics(self, tables: ControlTables, state: ClusterState, replaced: Owner | None) -> None:
+    def _claim_topics(self, tables: ControlTables, state: ClusterState, replaced: TopicOwner | None) -> None:
         """Claim the topics; if another journal holds them, record the stop and raise AnotherController."""
         try:
             self._claimant.claim(state, replaced)
@@ -165,7 +161,7 @@ class ControlRunner:
         try:
             tables.commit(entries)
         except ForeignCommit as error:
-            log.error("stopped without a word in the journal: %s", error)
+            log.error("stopped without an entry in the journal: %s", error)
             return False
         loop.state = fold(loop.state, entries)
         self._claimant.stop(loop.state.seq)
@@ -175,7 +171,7 @@ class ControlRunner:
 
     def _round_finished(self, event: RoundFinished, duration_ms: int) -> None:
         if self._loop is not None:
-            self._loop.round_finished(event, duration_ms)
+            self._loop.add_round(event, duration_ms)
 
     def _make_feed(self, journal_id: str | None) -> Feed:
         kafka = self._settings.kafka

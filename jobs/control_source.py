@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
-from controller.bus.security import revealed, spark_options
+from controller.bus.security import reveal_secrets, spark_options
 from controller.service.reach import SourceSettings
 from controller.service.records import Row
 
@@ -29,7 +29,7 @@ def read_stream(spark: SparkSession, source: SourceSettings, starting: str) -> D
         "kafka.client.id": "ballast-control",
         **spark_options(source.client),
     }
-    frame = spark.readStream.format("kafka").options(**revealed(options)).load()
+    frame = spark.readStream.format("kafka").options(**reveal_secrets(options)).load()
     at_ms, key = "unix_millis(timestamp) AS ms", "CAST(key AS STRING) AS key"
     return frame.selectExpr("topic", "partition", "offset", at_ms, "value", key)
 

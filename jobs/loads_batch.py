@@ -25,9 +25,9 @@ from pyspark.sql import DataFrame
 
 from controller.ledger.tables import TableRoot
 from controller.loads.layout import BROKER, BUNDLE, Layout
-from controller.loads.panes import merged_brokers
-from controller.loads.rolling import Rolling, lag_ms
-from controller.loads.rules import Limits
+from controller.loads.panes import merge_brokers
+from controller.loads.rolling_averages import RollingAverages, lag_ms
+from controller.loads.rules import ReportLimits
 from controller.loads.seen import Seen
 from controller.loads.settings import LoadsSettings
 from controller.loads.task import BAD, BROKERS, BUNDLES, SEEN, Order
@@ -94,7 +94,7 @@ class LoadsBatch:
     next_batch: int = field(init=False, default=NO_BATCH)  # the batch that the state in memory is valid for
     newest_ms: int = field(init=False, default=0)  # newest pane end of all earlier batches
     seen: Seen = field(init=False, default_factory=Seen)
-    rolling: dict[str, Rolling] = field(init=False, default_factory=dict)
+    rolling: dict[str, RollingAverages] = field(init=False, default_factory=dict)
 
     def process(self, records: DataFrame, batch_id: int, query_id: str) -> BatchReport:
         """Process the records of one batch. An exception ends the query; the batch is then run again."""
@@ -132,7 +132,7 @@ class LoadsBatch:
     def _order(self) -> Order:
         settings = self.settings
         return Order(
-            limits=Limits.of(settings),
+            limits=ReportLimits.of(settings),
             pane_ms=settings.pane_ms,
             late_before_ms=self.newest_ms - settings.retention_ms if self.newest_ms else 0,
             future_after_ms=self.wall_ms() + settings.max_future_ms,
@@ -154,7 +154,7 @@ class LoadsBatch:
         brokers, bad = tables.get(BROKERS, []), tables.get(BAD, [])
         clock.lap("read")
         return Overview(
-            brokers=merged_brokers(pa.concat_tables(brokers)) if brokers else None,
+            brokers=merge_brokers(pa.concat_tables(brokers)) if brokers else None,
             bundles=tables.get(BUNDLES, []) if not of_bundles["payload"].null_count else None,
             bundle_rows=pc.sum(of_bundles["rows"]).as_py() or 0,
             bad=pa.concat_tables(bad) if bad else None,
@@ -216,7 +216,7 @@ class LoadsBatch:
                 panes,
                 panes_before.where(f"pane_end_ms > {panes_after_ms} AND {earlier}"),
                 load_before.where(f"as_of_ms > {load_after_ms} AND {earlier}"),
-                partial(Rolling, BUNDLE, self.settings.short_horizon_ms, self.settings.long_half_life_ms),
+                partial(RollingAverages, BUNDLE, self.settings.short_horizon_ms, self.settings.long_half_life_ms),
                 self.newest_ms,
                 max(1, rows // ROWS_PER_PARTITION),
             )
@@ -227,12 +227,12 @@ class LoadsBatch:
         finally:
             panes.unpersist()
 
-    def _rolling(self, layout: Layout, marker: Marker) -> Rolling:
+    def _rolling(self, layout: Layout, marker: Marker) -> RollingAverages:
         """The averages in memory, or those recovered from the rows of earlier batches."""
         if layout.load in self.rolling:
             return self.rolling[layout.load]
         settings = self.settings
-        rolling = Rolling(layout, settings.short_horizon_ms, settings.long_half_life_ms, settings.recover_ms)
+        rolling = RollingAverages(layout, settings.short_horizon_ms, settings.long_half_life_ms, settings.recover_ms)
         panes_after_ms, load_after_ms = self._relevant_after_ms()
         named, longs = [*layout.keys, *layout.carried], [column for _, column in layout.longs]
         panes = self.root.open(layout.panes).to_pyarrow_dataset()

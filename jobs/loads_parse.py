@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from controller.loads.settings import LoadsSettings
-from controller.loads.task import BUNDLES, Order, run_task, unpacked
+from controller.loads.task import BUNDLES, Order, run_task, unpack
 from controller.loads.worker import settle
 from schemas.catalog import TABLES
 from schemas.spark import ddl_type
@@ -66,7 +66,7 @@ def _unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     names = [f.name for f in _BUNDLE_FIELDS]
     for batch in batches:
         for payload in batch.column("payload").to_pylist():
-            yield from unpacked(payload).select(names).to_batches()
+            yield from unpack(payload).select(names).to_batches()
 
 
 def tables_of(rows: pa.Table) -> dict[str, list[pa.Table]]:
@@ -75,5 +75,5 @@ def tables_of(rows: pa.Table) -> dict[str, list[pa.Table]]:
     kinds: Iterable[str] = rows["kind"].to_pylist()
     for kind, payload in zip(kinds, rows["payload"].to_pylist(), strict=True):
         if payload is not None:
-            found.setdefault(kind, []).append(unpacked(payload))
+            found.setdefault(kind, []).append(unpack(payload))
     return found

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from controller.bus.security import revealed
+from controller.bus.security import reveal_secrets
 from controller.domain.errors import BallastError
 from controller.ledger.tables import TableRoot
 from controller.loads.settings import LoadsSettings
@@ -140,7 +140,7 @@ def read_stream(spark: SparkSession, settings: LoadsSettings) -> DataFrame:
     }
     if settings.max_offsets_per_trigger is not None:
         options["maxOffsetsPerTrigger"] = str(settings.max_offsets_per_trigger)
-    return spark.readStream.format("kafka").options(**revealed(options)).load()
+    return spark.readStream.format("kafka").options(**reveal_secrets(options)).load()
 
 
 def _offsets_advanced(source: dict[str, object]) -> int:

@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from controller.loads.layout import Layout
-from controller.loads.rolling import Rolling
+from controller.loads.rolling_averages import RollingAverages
 from schemas.catalog import TABLES
 from schemas.spark import ddl_type
 
@@ -30,7 +30,7 @@ def rolling_rows(
     partials: DataFrame,
     panes_before: DataFrame,
     load_before: DataFrame,
-    rolling: Callable[[], Rolling],
+    rolling: Callable[[], RollingAverages],
     newest_before_ms: int,
     partitions: int,
 ) -> DataFrame:
@@ -67,7 +67,7 @@ def rolling_rows(
     return together.repartition(partitions, *layout.keys).mapInArrow(fold, schema)
 
 
-def _fold(given: pa.Table, rolling: Rolling, newest_before_ms: int) -> pa.Table:
+def _fold(given: pa.Table, rolling: RollingAverages, newest_before_ms: int) -> pa.Table:
     kinds = {kind: given.filter(pc.equal(given["kind"], kind)) for kind in (PANE, LOAD, PARTIAL)}
     as_panes, as_load = ({"moment": name} for name in ("pane_end_ms", "as_of_ms"))
     rolling.recover(kinds[PANE].rename_columns(as_panes), kinds[LOAD].rename_columns(as_load))

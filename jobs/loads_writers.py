@@ -18,7 +18,7 @@ from deltalake import ColumnProperties, WriterProperties
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from controller.ledger import writer as ledger_writer
+from controller.ledger import append as ledger_writer
 from controller.ledger.tables import TableRoot
 from schemas.arrow import arrow_schema
 from schemas.catalog import TABLES

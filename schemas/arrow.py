@@ -1,4 +1,4 @@
-"""The Arrow form: what delta-rs writes and reads. Comments and units travel as field metadata."""
+"""The Arrow form, which delta-rs reads and writes. Comments and units are field metadata."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def arrow_schema(record: Record, comments: bool = False) -> pa.Schema:
 
 
 def arrow_table(record: Record, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
-    """Rows as a table of exactly the record's columns; a row's unknown keys are dropped, missing ones are null.
+    """Rows as a table with exactly the record's columns; unknown keys of a row are dropped, missing ones are null.
 
-    Raises pyarrow.ArrowInvalid (naming the column) when a value does not fit, ValueError for a null in a column that
-    has none.
+    Raises pyarrow.ArrowInvalid, naming the column, for a value that does not fit, and ValueError for a null in a column
+    that is not nullable.
     """
     columns = list(rows)
     schema = arrow_schema(record)

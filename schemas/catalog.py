@@ -40,7 +40,7 @@ TABLES: dict[str, Record] = {
     )
 }
 
-# What the loads query alone writes; all other tables but `quarantine` are the controller's.
+# Written by the loads query alone; all other tables except `quarantine` are written by the controller.
 LOAD_TABLES = tuple(
     record.name
     for record in (load_tables.BROKER_PANES, load_tables.BUNDLE_PANES, load_tables.BROKER_LOAD, load_tables.BUNDLE_LOAD)

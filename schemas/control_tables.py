@@ -6,7 +6,8 @@ from schemas.record import BOOLEAN, LONG, STRING, Field, Record, TableOptions
 
 
 def _projection(key: str) -> TableOptions:
-    """Written whole at each change, once a second at most: what is overwritten is of use only to who is reading it."""
+    """Overwritten as a whole at most once a second; old versions are of use only to readers that have just opened
+    them."""
     return TableOptions(
         checkpoint_interval=100,
         log_retention_minutes=5,

@@ -1,7 +1,7 @@
 """The Delta form: CREATE TABLE text and table properties.
 
-The properties keep every table readable by delta-rs agents (no deletion vectors, no column mapping, no v2
-checkpoints: reader version 1) and small (hours of log and deleted files, not Delta's 30 and 7 days).
+The properties keep every table readable by agents with delta-rs (no deletion vectors, no column mapping, no v2
+checkpoints: reader version 1) and small (hours of log and deleted files instead of Delta's 30 and 7 days).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from schemas.spark import ddl_type
 
 
 def delta_properties(record: Record) -> dict[str, str]:
-    """TBLPROPERTIES of the table; raises ValueError for a record that is no table."""
+    """The table's TBLPROPERTIES. Raises ValueError for a record that is no table."""
     options = record.table
     if options is None:
         raise ValueError(f"{record.name} is a wire record, not a table; tables are in schemas.catalog.TABLES")
@@ -33,7 +33,7 @@ def delta_properties(record: Record) -> dict[str, str]:
 
 
 def retention_properties(record: Record) -> dict[str, str]:
-    """Those of the properties that say how long a table's past is kept: they may change from version to version."""
+    """The properties about retention and append-only, which may differ between versions of Ballast."""
     names = (
         "delta.checkpointInterval",
         "delta.logRetentionDuration",
@@ -46,7 +46,7 @@ def retention_properties(record: Record) -> dict[str, str]:
 
 
 def delta_ddl(record: Record, location: str = "") -> str:
-    """CREATE TABLE IF NOT EXISTS for Spark SQL. `location`: a path; without it the name alone is created."""
+    """CREATE TABLE IF NOT EXISTS for Spark SQL. `location`: a path; without one, a managed table."""
     columns = ",\n".join(
         f"  `{f.name}` {ddl_type(f.type)}{'' if f.nullable else ' NOT NULL'} COMMENT '{f.full_comment}'" for f in record
     )

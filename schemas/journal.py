@@ -30,8 +30,8 @@ JOURNAL = Record(
     "journal",
     "the append-only truth: everything decided and everything that happened",
     JOURNAL_FIELDS,
-    # A commit lists the whole log: measured, 3,000 files of it treble its time. Whoever follows reads commits within
-    # seconds and falls back to the table, so minutes of log are plenty.
+    # A commit lists the whole log, and 3,000 files in it treble its time (measured). Followers read commits within
+    # seconds and fall back to the table, so minutes of log are enough.
     TableOptions(
         append_only=True,
         checkpoint_interval=100,

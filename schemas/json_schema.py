@@ -1,6 +1,6 @@
 """The JSON Schema form (draft 2020-12) of wire records, for other languages and for a foreign validator in tests.
 
-Unknown keys are allowed everywhere: newer senders add fields, receivers ignore what they do not know.
+Unknown keys are allowed everywhere: newer senders add fields, and receivers ignore unknown ones.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The small language in which every record is defined once: types, fields, records, table options.
+"""The language in which every record is defined once: types, fields, records, table options.
 
-A `Record` has ordered fields; each has a type, a unit and a comment. The other modules of this package turn it into
-JSON Schema (`json_schema`), Arrow (`arrow`), Spark (`spark`) and Delta DDL (`delta`). Nothing here imports anything.
+A `Record` has ordered fields, each with a type, a unit and a comment. Other modules of this package convert it to JSON
+Schema (`json_schema`), Arrow (`arrow`), Spark (`spark`) and Delta DDL (`delta`). This one imports none of them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _NAME = re.compile(r"^[a-z][a-z0-9_]*$")
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """string, long (64 bits), double or boolean; `object` is a JSON object of any shape (JSON text in tables)."""
+    """string, long (64 bits), double or boolean; `object` is any JSON object (JSON text in tables)."""
 
     name: str
 
@@ -53,7 +53,7 @@ OBJECT = Scalar("object")
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field or column. `unit` is printed in every comment; "" where a unit makes no sense.
+    """One field or column. `unit` is part of the column's comment; "" where there is none.
 
     `nullable`: the value may be null, and on the wire the key may be absent. `rules` are JSON Schema keywords
     (minimum, pattern, enum, …) for wire records only; tables are written by our own code.
@@ -80,18 +80,18 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
-    """How a Delta table is kept. Minutes, because a table with a commit a second fills a disk in days.
+    """Options of a Delta table. Retention is in minutes, because a table with a commit a second fills a disk in days.
 
-    `append_only` forbids deletes and updates of rows (compaction is still allowed); only the clean-up of expired rows
-    lifts it, for one commit. `key` names the columns that identify a row, for readers. `statistics` names the columns
-    by which readers skip files; Delta's default would be the first 32, long JSON text included. `expires_by` is the
-    column (ms since epoch, with statistics) that the age of a row is told by, `kept_as` the key of the configuration's
-    section `retention` that says how many days it is kept; without them rows stay. `tended_by_writer`: the log is not
-    cleaned up by whichever commit writes a checkpoint, but by the controller (`controller.ledger.cleanup`).
+    `append_only` forbids deletes and updates of rows, but not compaction; only the clean-up of expired rows lifts it,
+    for one commit. `key` are the columns that identify a row, for readers. `statistics` are the columns by which
+    readers skip files; Delta's default would be the first 32, including long JSON text. `expires_by` is the column (ms
+    since epoch, with statistics) that gives a row's age, `kept_as` the key in the configuration's section `retention`
+    with the number of days to keep it; without these, rows stay. `tended_by_writer`: the controller cleans up the log
+    (`controller.ledger.cleanup`), not whichever commit writes a checkpoint.
     """
 
     append_only: bool = False
-    checkpoint_interval: int = 50  # commits between checkpoints; readers replay at most that many small files
+    checkpoint_interval: int = 50  # commits between checkpoints; readers replay at most this many small files
     log_retention_minutes: int = 6 * 60
     deleted_file_retention_minutes: int = 6 * 60
     key: tuple[str, ...] = ()
@@ -130,7 +130,7 @@ class Record:
         return iter(self.fields)
 
     def __getitem__(self, name: str) -> Field:
-        """The field of that name; raises KeyError naming the record."""
+        """The field of that name. Raises KeyError naming the record."""
         for candidate in self.fields:
             if candidate.name == name:
                 return candidate

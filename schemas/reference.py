@@ -1,4 +1,4 @@
-"""docs/tables.md: the reference of every table and wire record, for people. Generated, never edited."""
+"""Generates docs/tables.md: the reference of every table and wire record."""
 
 from __future__ import annotations
 

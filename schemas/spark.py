@@ -1,7 +1,7 @@
 """The Spark forms, as text and as data: DDL for `from_json`, and the JSON of a StructType. Does not import pyspark.
 
-`StructType.fromJson(spark_struct(record))` is what Spark reads from `spark_ddl(record)`, and says more: comments, and
-that lists and maps hold no nulls.
+`StructType.fromJson(spark_struct(record))` equals what Spark parses from `spark_ddl(record)`, and in addition has
+comments, and lists and maps without nulls.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _JSON = {"string": "string", "long": "long", "double": "double", "boolean": "boo
 
 
 def spark_ddl(record: Record) -> str:
-    """`name TYPE NOT NULL, …`: what `from_json` and `createDataFrame` take. One field a line."""
+    """`name TYPE NOT NULL, …` for `from_json` and `createDataFrame`, one field per line."""
     return ",\n".join(f"`{f.name}` {ddl_type(f.type)}{'' if f.nullable else ' NOT NULL'}" for f in record)
 
 
 def spark_struct(record: Record, all_nullable: bool = False) -> dict[str, Any]:
-    """The StructType's JSON. `all_nullable` is the form to parse foreign input with: nothing is promised there."""
+    """The StructType's JSON. `all_nullable`: the form for parsing foreign input, where any field may be missing."""
     return _struct(record.fields, all_nullable)
 
 

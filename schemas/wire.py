@@ -1,4 +1,4 @@
-"""The records on Kafka, version 1. The rules restate what `controller.domain.events` accepts; a test compares them."""
+"""The records on Kafka, version 1. The rules repeat what `controller.domain.events` accepts; a test compares them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from schemas.record import DOUBLE, LONG, OBJECT, STRING, Field, ListOf, MapOf, R
 
 BROKER_PATTERN = r"^[A-Za-z0-9._\-\[\]:]{1,255}$"
 BUNDLE_PATTERN = r"^[^/\s]+/[^/\s]+/0x[0-9a-fA-F]{8}_0x[0-9a-fA-F]{8}$"
-# In load reports the name is a key of panes and averages: one spelling only, as controller.loads.rules has it.
+# In load reports the name is a key of panes and averages, so only one spelling is allowed, as in
+# controller.loads.rules.
 REPORTED_BUNDLE_PATTERN = r"^[^/\s]{1,128}/[^/\s]{1,128}/0x[0-9a-f]{8}_0x[0-9a-f]{8}$"
 _COUNT = {"minimum": 0, "exclusiveMaximum": 2**53}
 
@@ -165,7 +166,7 @@ BROKER_EVENT = Record(
 
 ASSIGN_REQUEST = Record(
     "assign_request",
-    "somebody looked up a topic of a bundle that nobody owns",
+    "a client looked up a topic of a bundle that has no owner",
     (
         _VERSION,
         _BROKER,

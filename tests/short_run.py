@@ -37,14 +37,15 @@ from controller.domain.events import (
 from controller.domain.ids import Bundle, Session
 from controller.domain.ownership import IN_FLIGHT, Ownership, State
 from controller.domain.state import ClusterState
+from controller.ledger.append import append_rows
 from controller.ledger.evidence import write_evidence, write_step_decisions
-from controller.ledger.journal import Journal
+from controller.ledger.journal_commit import Journal
 from controller.ledger.loads import read_panes
 from controller.ledger.projections import Projections
 from controller.ledger.snapshots import Snapshots
 from controller.ledger.tables import TableRoot
-from controller.ledger.writer import append_rows, quarantine_row
 from controller.policy.round import RoundInputs, run_with_challengers
+from controller.service.quarantine import quarantine_row
 from controller.service.records import BadRow, Row
 from tests.short_run_load import PANE_MS, LoadRun
 

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from controller.domain.load import BUNDLE_FIELDS, RESOURCES
+from controller.ledger.append import append
 from controller.ledger.files import read_range
 from controller.ledger.loads import average_brokers, average_bundles
 from controller.ledger.tables import TableRoot
-from controller.ledger.writer import append
 from schemas.arrow import arrow_table
 from schemas.load_tables import BROKER_LOAD, BROKER_PANES, BUNDLE_LOAD, BUNDLE_PANES
 

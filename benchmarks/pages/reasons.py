@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from benchmarks.pages.generated import table, with_parts, write_or_check
 from controller.domain.decision import Reason
-from controller.domain.reason_table import REASON_TABLE
+from controller.domain.reasons.table import REASON_TABLE
 from controller.process.paths import ROOT
 
 PAGE = ROOT / "docs" / "reasons.md"

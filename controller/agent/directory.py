@@ -1,4 +1,4 @@
-"""The agent's replicated view, as lookups and the runtime ask it. No caches: two dict look-ups and one bisection.
+"""Topic -> bundle -> owner in the agent's replicated view. No caches: two dict lookups and one bisection.
 
 `find` is pure; `AgentDirectory` binds it to the state the agent follows.
 """
@@ -16,14 +16,14 @@ from controller.domain.state import ClusterState
 
 
 class UnknownNamespace(BallastError):
-    """Raised when a topic's namespace does not exist (as far as this agent has read)."""
+    """Raised when a topic's namespace does not exist, as far as this agent has read the journal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Where a topic lives, as the journal says up to `seq`. Without an owner `broker` and the addresses are empty.
+    """Where a topic is served, according to the journal up to `seq`.
 
-    So they are for an owner that a newer process of the same broker has replaced: it is gone, its address with it.
+    `broker` and the addresses are empty without an owner, and for an owner that a newer process of its broker replaced.
     """
 
     bundle: Bundle
@@ -46,7 +46,7 @@ class Found:
 
 
 def find(state: ClusterState, topic: str) -> Found:
-    """The bundle and owner of a topic; raises BadRecord for no topic name, UnknownNamespace."""
+    """The bundle and owner of a topic. Raises BadRecord for a malformed topic name, and UnknownNamespace."""
     namespace = namespace_of(topic)
     bundles = state.namespaces.get(namespace)
     if not bundles:
@@ -64,7 +64,7 @@ def find(state: ClusterState, topic: str) -> Found:
 
 
 def address_of(state: ClusterState, session: Session) -> Where | None:
-    """Where clients of this session connect to; None when the journal does not know it."""
+    """Where clients of this session connect; None when the journal does not know its process."""
     broker = state.brokers.get(session.broker)
     if broker is None or broker.session.process != session.process:
         return None
@@ -72,13 +72,13 @@ def address_of(state: ClusterState, session: Session) -> Where | None:
 
 
 class AgentDirectory:
-    """What the runtime asks when a client comes to the wrong broker."""
+    """What the runtime asks when a client connects to the wrong broker."""
 
     def __init__(self, state: Callable[[], ClusterState]) -> None:
         self._state = state
 
     def owner_of(self, topic: str) -> Where | None:
-        """The owner's address, None when nobody owns the topic or its name or namespace is unknown."""
+        """The owner's address; None when the topic has no owner, or its name or namespace is unknown."""
         try:
             found = find(self._state(), topic)
         except BallastError:

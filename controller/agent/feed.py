@@ -1,4 +1,4 @@
-"""Records of the journal feed, as an agent reads them."""
+"""Records of the journal feed, as an agent parses them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from controller.process.failpoints import reach
 
 
 class Feed(NamedTuple):
-    """A record of the journal feed. `instance`: the controller that says it; `journal_id` None: of an older version."""
+    """A record of the journal feed. `instance`: the controller that sent it; `journal_id` None: an older version."""
 
     entries: tuple[Entry, ...]
     seq: int
@@ -21,7 +21,7 @@ class Feed(NamedTuple):
 
 
 def parse_feed(raw: bytes) -> Feed:
-    """A commit's entries, or the newest seq; raises BadRecord."""
+    """Parse a commit's entries, or the newest seq alone. Raises BadRecord."""
     try:
         doc: Any = json.loads(raw)
         if not isinstance(doc, dict) or doc.get("v") != VERSION:
@@ -33,8 +33,8 @@ def parse_feed(raw: bytes) -> Feed:
         raise BadRecord("journal_feed", f"{type(error).__name__}: {error}") from None
 
 
-def heard(raw: bytes) -> Feed:
-    """As `parse_feed`; a test makes it lose the entries, as a feed record that never came."""
+def read_feed(raw: bytes) -> Feed:
+    """As `parse_feed`; a failpoint can drop the entries, as if the record had been lost."""
     feed = parse_feed(raw)
     try:
         reach("agent.feed_entries")

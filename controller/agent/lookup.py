@@ -1,8 +1,8 @@
 """The lookup server of an agent: `GET /lookup?topic=…[&at_least=seq]` for any topic, from the replicated view.
 
-It works without the controller, but not without a living session: an agent cut from Kafka or from the journal would
-send clients to brokers that own nothing any more. A topic nobody owns is asked for on `assign-requests`, once a second
-for as long as somebody waits; after the bounded wait the client is told to come again (503 with Retry-After).
+It works without the controller, but not without a live session: an agent cut off from Kafka or the journal would send
+clients to brokers that own nothing any more. For a topic without an owner it sends an assign request, once a second
+while a client waits; after a bounded wait the client gets 503 with Retry-After.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RETRY_AFTER = {"Retry-After": "1"}
 
 
 class Changes:
-    """Wakes those who wait for the view to change. One event loop."""
+    """Wakes the tasks that wait for the view to change. One event loop."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
@@ -38,7 +38,7 @@ class Changes:
         self._event = asyncio.Event()
 
     async def wait(self, timeout_s: float) -> None:
-        """Until the next change, at most `timeout_s`."""
+        """Wait for the next change, at most `timeout_s`."""
         try:
             await asyncio.wait_for(self._event.wait(), max(timeout_s, 0.0))
         except asyncio.TimeoutError:
@@ -57,7 +57,7 @@ class LookupService:
         metrics: AgentMetrics,
         follows: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`follows`: the agent's session lives, so its view of the journal is at most a lease old."""
+        """`follows`: whether the agent's session is live, so that its view of the journal is at most one lease old."""
         self._view = state
         self._follows = follows
         self._changes = changes
@@ -74,33 +74,33 @@ class LookupService:
         return self._view() or ClusterState()
 
     async def lookup(self, request: Request) -> Response:
-        """200 with the owner; 400 bad name or number; 404 unknown namespace; 503 nobody yet, or too far behind."""
+        """200 with the owner; 400 bad name or number; 404 unknown namespace; 503 no owner yet, or view too old."""
         topic, least = request.query_params.get("topic", ""), request.query_params.get("at_least", "0")
         if not (least.isascii() and least.isdigit() and len(least) <= MAX_SEQ_DIGITS):
-            return self._refused("bad_request", 400, f"at_least={least[:40]!r} is not a journal seq")
+            return self._refuse("bad_request", 400, f"at_least={least[:40]!r} is not a journal seq")
         deadline = _now() + self._wait_s
         if self._view() is None:
-            return self._refused("starting", 503, "this agent has not read the journal yet; ask again")
+            return self._refuse("starting", 503, "this agent has not read the journal yet; ask again")
         if not self._follows():
-            # It may name itself for what others serve by now: a client that asks it again and again never gets away.
-            return self._refused("cut_off", 503, "this agent has no living session, its view may be old; ask another")
+            # It may name itself for what others serve by now, and a client that keeps asking would never get away.
+            return self._refuse("cut_off", 503, "this agent has no living session, its view may be old; ask another")
         try:
-            if not await self._reached(int(least), deadline):
+            if not await self._wait_for_seq(int(least), deadline):
                 text = f"this agent has applied seq {self._state().seq}, not {least} yet; ask again"
-                return self._refused("behind", 503, text)
-            found = await self._owned(topic, deadline)
+                return self._refuse("behind", 503, text)
+            found = await self._wait_for_owner(topic, deadline)
         except BadRecord as error:
-            return self._refused("bad_request", 400, error.text)
+            return self._refuse("bad_request", 400, error.text)
         except UnknownNamespace as error:
-            return self._refused("unknown_namespace", 404, str(error))
+            return self._refuse("unknown_namespace", 404, str(error))
         if not found.broker:
             text = f"nobody serves {found.bundle} (epoch {found.epoch}, seq {found.seq}); asked for it, try again"
-            return self._refused("unowned", 503, text)
+            return self._refuse("unowned", 503, text)
         self._metrics.lookups.labels("found").inc()
         return JSONResponse(found.to_json())
 
     async def brokers(self, request: Request) -> Response:
-        """Living brokers with their addresses, as the journal says."""
+        """The live brokers with their addresses, according to the journal."""
         state = self._state()
         rows: list[dict[str, Any]] = [
             {
@@ -115,15 +115,15 @@ class LookupService:
         ]
         return JSONResponse({"seq": state.seq, "brokers": rows})
 
-    async def _reached(self, seq: int, deadline: float) -> bool:
+    async def _wait_for_seq(self, seq: int, deadline: float) -> bool:
         while self._state().seq < seq:
             if _now() >= deadline:
                 return False
             await self._changes.wait(deadline - _now())
         return True
 
-    async def _owned(self, topic: str, deadline: float) -> Found:
-        """The owner, or after the wait what is known without one."""
+    async def _wait_for_owner(self, topic: str, deadline: float) -> Found:
+        """The owner; after the deadline, what is known without one."""
         while True:
             found = find(self._state(), topic)
             left = deadline - _now()
@@ -140,7 +140,7 @@ class LookupService:
             self._metrics.assign_requests.inc()
             self._ask(bundle)
 
-    def _refused(self, outcome: str, status: int, text: str) -> Response:
+    def _refuse(self, outcome: str, status: int, text: str) -> Response:
         self._metrics.lookups.labels(outcome).inc()
         headers = RETRY_AFTER if status == 503 else None
         return JSONResponse({"error": outcome, "text": text, "seq": self._state().seq}, status, headers)

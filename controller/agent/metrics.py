@@ -1,6 +1,6 @@
-"""What an agent counts, in Prometheus' terms: names, units and labels in one place.
+"""The Prometheus metrics of an agent: names, units and labels in one place.
 
-Nothing here is global, so several agents can live in one process.
+Nothing here is global, so several agents can run in one process.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ LATENCY_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.
 
 
 class AgentMetrics:
-    """What an agent counts."""
+    """The metrics of one agent."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
-        """`registry`: the process's own; None makes one, for tests with several agents in a process."""
+        """`registry`: the process's own; None makes one, for several agents in one process."""
         self.registry = r = registry or CollectorRegistry()
         self.served_bundles = Gauge("ballast_agent_served_bundles", "Bundles served now", registry=r)
         self.applied_seq = Gauge("ballast_agent_applied_seq", "Newest journal seq applied", registry=r)

@@ -1,6 +1,6 @@
-"""What an agent is told, as plain values. Times in ms.
+"""The options of an agent, as plain values. Times in ms.
 
-Who starts an agent converts the configuration (controller/cli/run/agent.py); tests say it outright.
+`ballast agent` converts the configuration into them (controller/cli/run/agent.py).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class AgentOptions:
     top_k_bundles: int = 100
     message_throughput_as_bandwidth: bool = False
     nic_bytes_per_s: float | None = None
-    take_over: bool = False  # start beside a living process of this broker id, which then goes
+    take_over: bool = False  # start beside a live process of this broker id, which then exits
 
     def __post_init__(self) -> None:
         if self.heartbeat_ms * 3 > self.lease_ms:

@@ -1,4 +1,4 @@
-"""Doing something again and again on the event loop."""
+"""Periodic tasks on the event loop."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 
 
-async def every(interval_ms: int, act: Callable[[], object]) -> None:
-    """At a fixed rate, beginning now, until cancelled; beats that were missed are skipped, not made up for."""
+async def run_periodically(interval_ms: int, act: Callable[[], object]) -> None:
+    """Call `act` at a fixed rate, starting now, until cancelled. Missed calls are skipped, not made up for."""
     loop = asyncio.get_running_loop()
     due = loop.time()
     while True:

@@ -1,14 +1,14 @@
-"""How an agent hears: `broker-events` and `journal-feed` from Kafka, the journal's table for what Kafka did not bring.
+"""Follows the journal for an agent: `journal-feed` and `broker-events` from Kafka, the table for the rest.
 
-Kafka is subscribed before the journal is read, so nothing falls between. Records are parsed in the reader's thread
-and handed to the loop in one hop; the table is read in a worker thread, so a slow table delays neither heartbeats nor
-`released` nor the feed. Invariant: `state` changes in the loop only, by exactly seq + 1 (or as a whole, see `on_jump`).
+Kafka is subscribed before the journal is read, so nothing is missed in between. Records are parsed in the reader's
+thread and passed to the loop in one hop; the table is read in a worker thread, so a slow table delays neither
+heartbeats nor `released` nor the feed. Invariant: `state` changes in the loop only, by exactly seq + 1, or as a whole
+(`on_jump`).
 
-The feed is believed as far as it goes on from the journal: an entry counts only when it is of the controller that holds
-the journal as far as it was read (the first word of the next one is read in the table), and what that controller says
-last is the newest entry there is, whatever anybody else has claimed before. What names another journal is ignored. An
-entry that contradicts what was applied has the table read anew, as a whole: one of the two was forged, and the table
-knows which.
+The feed is trusted only where it continues the journal. An entry counts when it comes from the controller that holds
+the journal as far as it was read; the first entry of that controller's successor is read from the table. What that
+controller sent last is the newest seq, whatever others claimed before. Records that name another journal are ignored.
+When an entry contradicts one that was applied, one of the two was forged: the table is loaded again as a whole.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
 
-from controller.agent.feed import Feed, heard
+from controller.agent.connections import Journal, Read, Reader
+from controller.agent.feed import Feed, read_feed
 from controller.agent.feed_health import FeedHealth
 from controller.agent.metrics import AgentMetrics
 from controller.domain.apply import apply_in_place
@@ -31,48 +31,11 @@ from controller.domain.state import ClusterState, is_foreign
 log = logging.getLogger(__name__)
 
 
-class Journal(Protocol):
-    """The part of `controller.ledger.follower.Follower` that the agent uses, in one worker thread at a time."""
-
-    state: ClusterState
-
-    def bootstrap(self) -> object:
-        """Read the newest snapshot and what follows."""
-
-    def offer(self, entries: Iterable[Entry]) -> object:
-        """Entries that are known already, so that `catch_up` need not read them."""
-
-    def catch_up(self) -> Iterable[Entry]:
-        """Read the table; returns what was new to the follower."""
-
-
-class Read(Protocol):
-    """One record from the reader's thread."""
-
-    @property
-    def topic(self) -> str:
-        """Where it lay."""
-
-    @property
-    def value(self) -> bytes:
-        """As it was sent."""
-
-
-class Reader(Protocol):
-    """The part of `controller.bus.consumer.TopicReader` that the agent uses."""
-
-    def start(self, timeout_ms: int = 30_000) -> None:
-        """Settle where to begin and start the thread."""
-
-    def stop(self, timeout_s: float = 5.0) -> None:
-        """End the thread."""
-
-
-AHEAD_KEPT = 10_000  # entries kept beyond a gap; what is beyond that comes from the table
+AHEAD_KEPT = 10_000  # entries kept beyond a gap; the rest is read from the table
 FED_KEPT = 200
-RECENT_KEPT = 1_000  # applied entries that later records of the feed are held against
-ANEW_PAUSE_S = 1.0  # between two readings as a whole
-GAP_PAUSES_S = (0.02, 0.04, 0.08, 0.16, 0.32, 0.5)  # between two looks for an entry that the table does not have yet
+RECENT_KEPT = 1_000  # applied entries that later records of the feed are compared with
+RELOAD_PAUSE_S = 1.0  # between two loads of the table as a whole
+GAP_PAUSES_S = (0.02, 0.04, 0.08, 0.16, 0.32, 0.5)  # between two reads for an entry that is not in the table yet
 
 
 class Watcher:
@@ -92,7 +55,7 @@ class Watcher:
         boot_ms: Callable[[], int],
         metrics: AgentMetrics,
     ) -> None:
-        """`on_applied` gets entries after they changed `state`; `on_jump` says that `state` was replaced."""
+        """`on_applied` gets entries after they changed `state`; `on_jump` is called when `state` was replaced."""
         self.state = ClusterState()
         self.ready = False  # the journal has been read once
         self.known_seq = 0
@@ -105,19 +68,19 @@ class Watcher:
         self._boot_ms = boot_ms
         self._metrics = metrics
         self._ahead: dict[int, Entry] = {}
-        self._read_seq = 0  # the newest entry that was read in the table
+        self._read_seq = 0  # the newest entry that was read from the table
         self._recent: dict[int, Entry] = {}
-        self._contradicted = False  # by the feed: the table must be read anew
+        self._contradicted = False  # by the feed: the table must be loaded again
         self._fed: list[Entry] = []  # applied from the feed, not yet known to the follower
         self._fed_ms = 0
         self._gap = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._table = ThreadPoolExecutor(1, thread_name_prefix="journal-table")
-        self.stray: tuple[str, int] | None = None  # another journal whose controller was heard here, and when last
+        self.stray: tuple[str, int] | None = None  # another journal whose controller sends here, and when last
         self.failing = ""  # why the table cannot be read, empty when it can
 
     async def start(self, reader: Reader) -> None:
-        """Subscribe, then read the journal, for as long as it takes. The reader hands its batches to `take`."""
+        """Subscribe, then read the journal, retrying until that succeeds. The reader passes its batches to `take`."""
         self._loop = asyncio.get_running_loop()
         await self._loop.run_in_executor(None, reader.start)
         while not await self._read_table(self._journal.bootstrap):
@@ -126,7 +89,7 @@ class Watcher:
         self._replace_state()
 
     async def run(self) -> None:
-        """Read the table on a gap, and slowly when the feed is silent. Runs until it is cancelled."""
+        """Read the table on a gap, and every `poll_ms` while the feed is silent. Runs until cancelled."""
         in_vain = 0
         while True:
             try:
@@ -136,7 +99,7 @@ class Watcher:
                     continue
             self._gap.clear()
             if self._contradicted:
-                await self._read_anew()
+                await self._reload()
                 continue
             self._pass_on_fed()
             if not await self._read_table(self._catch_up):
@@ -148,8 +111,8 @@ class Watcher:
             else:
                 in_vain = 0
 
-    async def _read_anew(self) -> None:
-        """Start again from the tables."""
+    async def _reload(self) -> None:
+        """Load the newest snapshot and the journal after it, in place of what the feed said."""
         self._fed.clear()
         if await self._read_table(self._journal.bootstrap):
             self._contradicted = False
@@ -161,10 +124,10 @@ class Watcher:
                 self._on_failure(error)
         else:
             self._gap.set()
-        await asyncio.sleep(ANEW_PAUSE_S)
+        await asyncio.sleep(RELOAD_PAUSE_S)
 
     def close(self) -> None:
-        """No more reads of the table are begun."""
+        """Start no further reads of the table."""
         self._table.shutdown(wait=False, cancel_futures=True)
 
     # ---------------------------------------------------------------- the reader's thread
@@ -175,7 +138,7 @@ class Watcher:
         for record in records:
             try:
                 feed = record.topic == self._feed_topic
-                parsed.append(heard(record.value) if feed else parse_broker_event(record.value))
+                parsed.append(read_feed(record.value) if feed else parse_broker_event(record.value))
             except BadRecord as error:
                 self._metrics.bad_records.labels(error.rule_id).inc()
         if self._loop is not None and not self._loop.is_closed():
@@ -203,8 +166,8 @@ class Watcher:
             self._on_failure(error)
 
     def _hear(self, feed: Feed) -> None:
-        """Note the newest seq. Records of one controller come in the order in which it spoke, and what it has journaled
-        stays: when it names a smaller seq than was known, somebody else had made that up."""
+        """Note the newest seq. The records of one controller arrive in order, and its entries stay: when it names a
+        smaller seq than the one known, that one was forged."""
         self.known_seq = max(self.known_seq, feed.seq)
         if self.ready and feed.instance == self.state.instance and feed.seq < self.known_seq:
             newest = max(feed.seq, self.state.seq)
@@ -215,21 +178,21 @@ class Watcher:
             self._ahead = {seq: entry for seq, entry in self._ahead.items() if seq <= newest}
 
     def _note_stray(self, feed: Feed) -> None:
-        """A controller of another journal speaks on these topics: nothing of it counts."""
+        """A controller of another journal sends on these topics; its records are ignored."""
         self._metrics.bad_records.labels("feed_of_another_journal").inc()
         if self.stray is None:
             log.error(
-                "controller %s on these topics writes journal %s, this agent follows %s: it is ignored",
+                "controller %s sends on these topics for journal %s, this agent follows %s: ignoring it",
                 feed.instance, feed.journal_id, self.state.journal_id,
             )  # fmt: skip
         self.stray = (str(feed.journal_id), self._boot_ms())
 
     def _follows(self, entry: Entry) -> bool:
-        """Whether the next entry may be applied: the table says it, or the controller that holds the journal."""
+        """Whether the next entry may be applied: it was read from the table, or is of the journal's controller."""
         return entry.seq <= self._read_seq or self.state.instance in ("", entry.instance)
 
     def _apply(self, entries: Iterable[Entry]) -> list[Entry]:
-        """Apply what follows the state; keep what is beyond a gap. Tells those who listen."""
+        """Apply the entries that follow the state, keep those beyond a gap, and notify `on_applied`."""
         for entry in entries:
             if entry.seq > self.state.seq and len(self._ahead) < AHEAD_KEPT:
                 self._ahead[entry.seq] = entry
@@ -243,7 +206,7 @@ class Watcher:
                 apply_in_place(self.state, following)
             except Exception as error:
                 if following.seq <= self._read_seq:
-                    raise  # the journal itself contradicts itself
+                    raise  # the journal contradicts itself
                 self._contradict(following, f"{type(error).__name__}: {error}")
                 break
             self._recent[following.seq] = following
@@ -255,8 +218,8 @@ class Watcher:
         return applied
 
     def _contradict(self, entry: Entry, why: str) -> None:
-        """The feed and this agent's view do not go together."""
-        log.error("entry %d of the feed, said to be of %s: %s; reading the table anew", entry.seq, entry.instance, why)
+        """The feed contradicts this agent's view: have the table loaded again."""
+        log.error("feed entry %d, sent as %s: %s; loading the table again", entry.seq, entry.instance, why)
         self._metrics.bad_records.labels("feed_contradicts_journal").inc()
         self._contradicted = True
         self._gap.set()
@@ -270,7 +233,7 @@ class Watcher:
         self._metrics.known_seq.set(self.known_seq)
 
     async def _read_table(self, read: Callable[[], object]) -> bool:
-        """One read in the worker thread and what follows from it; False when the table could not be read."""
+        """Run one read in the worker thread and apply its result; False when the table could not be read."""
         assert self._loop is not None
         try:
             found = await self._loop.run_in_executor(self._table, read)
@@ -311,7 +274,7 @@ class Watcher:
             self._on_failure(error)
 
     def _replace_state(self) -> None:
-        """The follower has read a snapshot that is ahead of what this agent could apply one by one."""
+        """Take over the follower's state, which is ahead of what this agent can apply entry by entry."""
         if is_foreign(self.state.journal_id, self._journal.state.journal_id):
             raise InvariantBroken(
                 f"the tables now hold journal {self._journal.state.journal_id}, this agent follows "

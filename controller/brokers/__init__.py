@@ -1,4 +1,5 @@
-"""The brokers that agents drive. `runtime.BrokerRuntime` is the protocol; a folder for each kind of broker.
+"""The brokers that agents drive: the protocol `runtime.BrokerRuntime`, and a folder for each kind of broker.
 
-In: serve, release, drop, split, fence. Out: whether it did, and samples of load.
+To add a kind, add a folder with a `runtime.py` that implements the protocol. In: calls to serve, release, drop, split
+and fence bundles. Out: their outcome, and load samples.
 """

@@ -1,7 +1,7 @@
-"""Resource figures of the host (or container) a real broker runs on, by psutil and cgroup v2.
+"""Resource usage of the host or container that a broker runs on, from psutil and cgroup v2.
 
-Only for runtimes that stand for a real host; the reference broker reports its own modelled capacity. Rates are per
-second since the previous sample; the first sample has none and sends usage 0. A limit of -1 means unknown.
+For brokers that stand for a whole machine; otherwise the reference broker reports its own modelled capacity. Rates are
+per second since the previous sample and 0 in the first one. A limit of -1 means unknown.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MBIT_BYTES = 1e6 / 8
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """Running totals: CPU seconds used, bytes received, sent, read plus written."""
+    """Totals so far: CPU seconds, bytes received, bytes sent, bytes read plus written."""
 
     at_s: float
     cpu_s: float
@@ -30,7 +30,7 @@ class Counters:
 
 
 def cpu_limit_pct(cores: int, cpu_max: str | None) -> float:
-    """Percent of one core that may be used; `cpu_max` is cgroup's `quota period` in µs, or `max …`."""
+    """The CPU limit in percent of one core; `cpu_max` is cgroup's `quota period` in µs, or `max …`."""
     if cpu_max:
         quota, _, period = cpu_max.strip().partition(" ")
         if quota.isdigit() and period.isdigit() and int(period) > 0:
@@ -39,14 +39,14 @@ def cpu_limit_pct(cores: int, cpu_max: str | None) -> float:
 
 
 def nic_limit_bytes_per_s(speeds_mbit: list[int], override_gbps: float | None) -> float:
-    """Summed speed of the network cards. The override is the speed of each card, as in Pulsar; -1 when unknown."""
+    """The summed speed of the network cards, -1 when unknown. The override is the speed of each card, as in Pulsar."""
     if override_gbps is not None:
         return override_gbps * GBIT_BYTES * max(len(speeds_mbit), 1)
     return sum(speeds_mbit) * MBIT_BYTES if speeds_mbit and all(s > 0 for s in speeds_mbit) else -1.0
 
 
 class HostLoad:
-    """Samples this host. Not for the event loop's critical path: a sample reads a few files (about 1 ms)."""
+    """Samples this host. A sample reads a few files (about 1 ms), so keep it off the event loop."""
 
     def __init__(self, override_nic_gbps: float | None = None, cgroup: Path = CGROUP) -> None:
         self._override = override_nic_gbps
@@ -81,13 +81,13 @@ class HostLoad:
         )
 
     def _cards(self) -> list[tuple[str, int]]:
-        """Cards that are up, with Mbit/s (0: unknown); virtual ones only when there is no physical one."""
+        """The cards that are up, with Mbit/s (0: unknown); virtual cards only when there is no physical one."""
         up = {n: s.speed for n, s in psutil.net_if_stats().items() if s.isup and n != "lo"}
         physical = {n: speed for n, speed in up.items() if (NET_CLASS / n / "device").exists()}
         return sorted((physical or up).items())
 
     def _cpu_s(self) -> float:
-        """CPU seconds used by this container, or by the host where no limit makes it a container."""
+        """CPU seconds used by this container, or by the host where no CPU limit is set."""
         limited = (self._read("cpu.max") or "max").split()[0] != "max"
         stat = dict(line.split() for line in (self._read("cpu.stat") or "").splitlines() if len(line.split()) == 2)
         if limited and "usage_usec" in stat:

@@ -1,8 +1,8 @@
-"""What the agent needs of a broker, as a protocol: the reference broker and the Pulsar adapter implement it.
+"""`BrokerRuntime`: the protocol by which an agent drives its broker. Each kind of broker implements it in its folder.
 
-The agent decides *when* (lease, epochs, journal); the runtime does it. All methods run on the agent's event loop.
-Every method is idempotent: the agent repeats itself after a reconnect. A runtime never serves a bundle it was not
-told to serve, and never goes on after `drop` or `release` has returned.
+The agent decides *when* (lease, epochs, journal), the runtime carries it out. All methods run on the agent's event loop
+and are idempotent, because the agent repeats calls. A runtime serves only bundles that it was told to serve, and none
+any more once `drop` or `release` has returned.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from controller.domain.ids import Bundle
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Where a client should go: the owner's data address (`host:port`), and the journal seq that says so."""
+    """Where a client should connect: the owner's data address (`host:port`), as of a journal seq."""
 
     broker: str
     address: str
@@ -24,15 +24,15 @@ class Where:
 
 
 class Directory(Protocol):
-    """The agent's replicated view of ownership, as the runtime may ask it."""
+    """The agent's replicated view of ownership, for the runtime."""
 
     def owner_of(self, topic: str) -> Where | None:
-        """The broker to connect to for this topic (`to` while releasing), or None when nobody is known."""
+        """The broker to connect to for this topic (the grantee while releasing); None when there is none."""
 
 
 @dataclass(slots=True)
 class BundleStats:
-    """What a bundle did since the last sample. Rates are per second over the sample's span."""
+    """A bundle's activity since the last sample. Rates are per second over that time."""
 
     msg_rate_in: float = 0.0
     msg_rate_out: float = 0.0
@@ -64,51 +64,51 @@ class LoadSample:
 
 
 class BrokerRuntime(Protocol):
-    """A broker that can be told what to own."""
+    """A broker whose ownership of bundles is controlled from outside."""
 
-    kind: str  # "reference" or "pulsar"
-    can_fence: bool  # whether `fence` really shuts out an older owner
-    version: str  # of the broker's software, as 4.0.8; empty: not known
+    kind: str  # as the journal and the configuration name it, such as "reference"
+    can_fence: bool  # whether `fence` really excludes an older owner
+    version: str  # of the broker's software, such as 4.0.8; empty when unknown
 
     async def start(self, directory: Directory) -> None:
-        """Open ports and connections; serves nothing yet."""
+        """Open ports and connections; nothing is served yet."""
 
     async def stop(self) -> None:
-        """Drop everything and close."""
+        """Drop all bundles and close."""
 
     @property
     def data_address(self) -> str:
         """`host:port` that clients connect to; known after `start`."""
 
     def refuses(self, bundle: Bundle) -> str | None:
-        """A reason code when this broker's own capacity or policy forbids taking the bundle, else None."""
+        """A reason code when the broker's own capacity or policy forbids taking the bundle, else None."""
 
     async def hold(self, bundle: Bundle) -> None:
-        """The bundle is coming here: hold clients' requests for it until `serve` or `drop`."""
+        """Hold clients' requests for a bundle that is on its way here, until `serve` or `drop`."""
 
     async def fence(self, bundle: Bundle, epoch: int) -> None:
-        """Shut out every writer below `epoch` in the shared store, without serving."""
+        """Fence off every writer below `epoch` in the shared store, without serving."""
 
     async def serve(self, bundle: Bundle, epoch: int) -> None:
-        """Raise the fence to `epoch`, read the tails, answer held requests. Raises Fenced when a higher epoch holds.
+        """Raise the fence to `epoch`, read the tails, answer held requests. Raises Fenced when a higher fence exists.
 
-        With a bundle that is served already at a lower epoch: adopts the new epoch, clients notice nothing.
+        A bundle already served at a lower epoch adopts the new one; clients notice nothing.
         """
 
     async def release(self, bundle: Bundle, next_owner: Where | None) -> None:
-        """Stop taking traffic, finish what is in the store's hands, tell clients where to go. Returns when quiet."""
+        """Stop accepting traffic, finish what is pending in the store, redirect clients. Returns once that is done."""
 
     async def drop(self, bundle: Bundle) -> None:
-        """Stop at once without flushing (lease lapsed, ownership lost). Unacknowledged work is not acknowledged."""
+        """Stop at once without flushing (lease expired, ownership lost); pending work is not acknowledged."""
 
     async def split(self, parent: Bundle, children: Mapping[Bundle, int]) -> None:
-        """The journal retired the parent: serve the children (bundle -> epoch) in its place, clients stay connected."""
+        """Serve the children (bundle -> epoch) in place of the retired parent; clients stay connected."""
 
     async def reopen(self, topic: str) -> None:
-        """Close and reopen one topic; owner and epoch stay (Pulsar: `topics unload`)."""
+        """Close and reopen one topic; owner and epoch stay the same (Pulsar: `topics unload`)."""
 
     def serving(self) -> dict[Bundle, int]:
-        """What is served now, with epochs; the inventory is made of it."""
+        """The bundles served now, with epochs; inventories are made of it."""
 
     def sample(self) -> LoadSample:
         """Load since the previous call."""

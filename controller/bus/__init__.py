@@ -1,21 +1,24 @@
-"""Kafka, as the rest of the code sees it: topics, a JSON producer, a reader thread, client security settings."""
+"""Kafka for the rest of the code: topics, a JSON producer, readers, the owner record, client security settings.
+
+In: bootstrap servers and client settings. Out: records, delivered in threads of their own.
+"""
 
 from __future__ import annotations
 
 import logging
 
-# During an outage the client library warns several times a second about each connection. Our producer and reader
-# report what matters themselves: records not delivered, reconnects, gaps, the last contact.
-CHATTY = ("kafka.cluster", "kafka.net")
-for _name in CHATTY:
+# During an outage the client library logs several warnings a second for each connection. Our producer and reader log
+# what matters themselves: undelivered records, reconnects, gaps, the last contact.
+NOISY_LOGGERS = ("kafka.cluster", "kafka.net")
+for _name in NOISY_LOGGERS:
     logging.getLogger(_name).setLevel(logging.ERROR)
 
 _CONNECTIONS = ("Connection failed", "Connection lost")
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """False for each single connection that was not made, which comes every second as an error. Whoever wanted it says
-    so once; all of them are shown at level debug."""
+    """Whether to keep a log record. Errors about single connections come every second: they are dropped unless the
+    level is debug, because whoever needed the connection logs the failure once."""
     return logging.getLogger().isEnabledFor(logging.DEBUG) or not any(text in str(record.msg) for text in _CONNECTIONS)
 
 

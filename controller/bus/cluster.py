@@ -1,7 +1,7 @@
-"""What a Kafka cluster says about itself: its id and the ids of its topics.
+"""Connections to a Kafka cluster: admin client, consumer without a group, reachability, cluster and topic ids.
 
-Offsets mean something only within one cluster id and topic id: a wiped or swapped Kafka has others, and the journal
-notices.
+Offsets are valid only within one cluster id and topic id; a wiped or replaced Kafka has others, which the journal
+detects.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from kafka import KafkaAdminClient
+from kafka import KafkaAdminClient, KafkaConsumer
 
-from controller.bus import CHATTY
+from controller.bus import NOISY_LOGGERS
 from controller.bus.security import client_options
 from controller.domain.errors import BallastError
 
 NO_SETTINGS: Mapping[str, object] = {}
 CONNECT_S = 3.0
-ANSWER_MS = 5_000  # from a Kafka that takes connections
+ANSWER_MS = 5_000  # for a Kafka that accepts connections to answer
 
 
 class KafkaUnavailable(BallastError):
@@ -28,27 +28,27 @@ class KafkaUnavailable(BallastError):
 
 
 def unavailable(bootstrap: str, error: Exception, settings: Mapping[str, object]) -> KafkaUnavailable:
-    """What to raise when a client could not be opened."""
-    # A refused login closes the connection as a dead server does: the client cannot tell them apart.
+    """The error to raise when a client could not be opened."""
+    # A refused login closes the connection just as a dead server does: the client cannot tell them apart.
     protocol = str(settings.get("security_protocol", "PLAINTEXT"))
     hint = (
         "is it up? (`ballast kafka up`)" if protocol == "PLAINTEXT"
         else f"is it up, does it speak {protocol} there, and are login and certificate right?"
     )  # fmt: skip
     name, text = type(error).__name__, str(error)
-    why = text if text.startswith(name) else f"{name}: {text}"  # the client's own errors begin with their name
+    why = text if text.startswith(name) else f"{name}: {text}"  # some of the client's errors begin with their name
     return KafkaUnavailable(f"no Kafka answers at {bootstrap} ({why}): {hint}")
 
 
 def check_reachable(bootstrap: str) -> None:
-    """Raise KafkaUnavailable at once when no address takes a connection: the client itself tries for half a minute."""
+    """Raise KafkaUnavailable at once when no address accepts a connection; the client itself tries for 30 s."""
     reasons = []
     for address in bootstrap.split(","):
         host, _, port = address.rpartition(":")
         try:
             socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
             return
-        except (OSError, UnicodeError) as error:  # a label of a host's name that is too long
+        except (OSError, UnicodeError) as error:  # a host name with an overlong label
             reasons.append(f"{address}: {getattr(error, 'strerror', None) or error}")
     raise KafkaUnavailable(
         f"no Kafka answers at {'; '.join(reasons)}; name it with --conf FILE or --set kafka.bootstrap_servers=HOST:PORT"
@@ -56,17 +56,20 @@ def check_reachable(bootstrap: str) -> None:
 
 
 def check_answers(bootstrap: str, settings: Mapping[str, object] = NO_SETTINGS, timeout_ms: int = ANSWER_MS) -> None:
-    """Raise KafkaUnavailable in seconds when nobody takes a connection, or no Kafka that knows these settings is
-    behind it. The client library tells of every try of its own; here the one line tells."""
+    """Raise KafkaUnavailable within seconds when no address accepts a connection, or no Kafka answers to these
+    settings.
+
+    The client library logs every attempt; here the raised error is the only message.
+    """
     check_reachable(bootstrap)
-    with _library_silent(), admin_client(bootstrap, settings, timeout_ms):
+    with _silence_library(), admin_client(bootstrap, settings, timeout_ms):
         pass
 
 
 @contextmanager
-def _library_silent() -> Iterator[None]:
-    """While inside, nothing that the client library logs is heard."""
-    loggers = [logging.getLogger(name) for name in ("kafka", *CHATTY)]
+def _silence_library() -> Iterator[None]:
+    """Suppress all log lines of the client library within the block."""
+    loggers = [logging.getLogger(name) for name in ("kafka", *NOISY_LOGGERS)]
     before = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.CRITICAL + 1)
@@ -81,7 +84,7 @@ def _library_silent() -> Iterator[None]:
 def admin_client(
     bootstrap: str, settings: Mapping[str, object] = NO_SETTINGS, timeout_ms: int = 30_000
 ) -> Iterator[Any]:
-    """An admin client that is closed at the end; raises KafkaUnavailable when nobody answers within `timeout_ms`."""
+    """An admin client, closed on exit. Raises KafkaUnavailable when no Kafka answers within `timeout_ms`."""
     opened = client_options(settings)
     try:
         client = KafkaAdminClient(
@@ -99,14 +102,37 @@ def admin_client(
         client.close()
 
 
+def open_consumer(
+    bootstrap: str, client_id: str, settings: Mapping[str, object], timeout_ms: int, **options: Any
+) -> KafkaConsumer:
+    """A consumer without a group: it commits nothing, and the caller assigns its partitions.
+
+    `options` are those of kafka-python. Raises KafkaUnavailable when no Kafka answers within `timeout_ms`.
+    """
+    opened = client_options(settings)
+    try:
+        return KafkaConsumer(
+            bootstrap_servers=bootstrap,
+            client_id=client_id,
+            group_id=None,
+            enable_auto_commit=False,
+            bootstrap_timeout_ms=timeout_ms,
+            allow_auto_create_topics=False,
+            **options,
+            **opened,
+        )
+    except Exception as error:
+        raise unavailable(bootstrap, error, settings) from error
+
+
 def cluster_id(bootstrap: str, settings: Mapping[str, object] = NO_SETTINGS, timeout_ms: int = 30_000) -> str:
-    """The id that the cluster got when it was formatted."""
+    """The id that the cluster got when its storage was formatted."""
     with admin_client(bootstrap, settings, timeout_ms) as admin:
         return str(admin.describe_cluster()["cluster_id"])
 
 
 def topic_ids(bootstrap: str, names: Sequence[str], settings: Mapping[str, object] = NO_SETTINGS) -> dict[str, str]:
-    """Topic name → id, for those that exist. A topic deleted and created again has a new id."""
+    """Topic name -> id for the topics that exist. A topic that was deleted and created again has a new id."""
     with admin_client(bootstrap, settings) as admin:
         found = admin.describe_topics(list(names))
     return {topic["name"]: str(topic["topic_id"]) for topic in found if topic["error_code"] == 0}

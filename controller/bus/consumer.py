@@ -1,8 +1,7 @@
-"""Reading topics in a thread of its own, from their end, their beginning, or given offsets.
+"""Reads topics in a thread of its own, from their end, their beginning, or given offsets.
 
-The reader has no consumer group: every reader sees every record of its topics' partitions, in order per partition.
-It keeps its own positions, so a lost connection, or a broker's restart, costs time but no record. A gap is counted,
-never hidden.
+The reader has no consumer group: every reader gets every record of its topics, in order per partition. It keeps its own
+positions, so a lost connection or a broker restart delays records but loses none. Gaps are counted, never hidden.
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from kafka import KafkaConsumer, TopicPartition
+from kafka import TopicPartition
 from kafka.errors import OffsetOutOfRangeError
 
-from controller.bus.cluster import NO_SETTINGS, KafkaUnavailable
-from controller.bus.security import check_client_settings, client_options
+from controller.bus.cluster import NO_SETTINGS, open_consumer
+from controller.bus.security import check_client_settings
 from controller.bus.topics import MAX_RECORD_BYTES
 from controller.domain.errors import BallastError, ConfigError
 from controller.process.clock import boot_ms
@@ -25,14 +24,15 @@ log = logging.getLogger(__name__)
 
 Start = Literal["end", "beginning"] | Mapping[tuple[str, int], int]
 POLL_MS = 200
-# How often the reader asks for the ends of its logs: the proof that every partition's leader answers, records or not.
+# How often the reader asks for the end offsets, which proves that every partition's leader answers, even without
+# records.
 PROBE_EVERY_MS = 1_000
 PROBE_TIMEOUT_MS = 5_000
 BACKOFF_S = (0.1, 0.2, 0.5, 1.0)
 
 
-class Record(NamedTuple):
-    """One record as read. `timestamp_ms` is Kafka's append time, or the recording's on CreateTime topics."""
+class KafkaRecord(NamedTuple):
+    """One record. `timestamp_ms` is Kafka's append time, or the recording's on CreateTime topics."""
 
     topic: str
     partition: int
@@ -42,24 +42,23 @@ class Record(NamedTuple):
 
 
 class TopicReader:
-    """Hands batches of records to `on_batch`, called in the reader's thread. New partitions are not followed: ours
-    never change."""
+    """Passes batches of records to `on_batch`, in the reader's thread. The number of partitions must not change."""
 
     def __init__(
         self,
         bootstrap: str,
         topics: Sequence[str],
-        on_batch: Callable[[list[Record]], None],
+        on_batch: Callable[[list[KafkaRecord]], None],
         *,
         start: Start = "end",
         settings: Mapping[str, object] = NO_SETTINGS,
         name: str = "topic-reader",
-        on_failure: Callable[[Exception], None] | None = None,
+        on_failure: Callable[[Exception], object] | None = None,
         clock_ms: Callable[[], int] = boot_ms,
     ) -> None:
-        """`start` offsets are the next to read; partitions they leave out are read from the beginning.
+        """`start`: given offsets are the next to read; partitions without one are read from the beginning.
 
-        An exception in `on_batch` ends the reader: it is kept in `failure`, logged and handed to `on_failure`.
+        An exception in `on_batch` ends the reader; it is kept in `failure`, logged and passed to `on_failure`.
         """
         check_client_settings(settings)
         self.failure: Exception | None = None
@@ -80,16 +79,11 @@ class TopicReader:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self, timeout_ms: int = 30_000) -> None:
-        """Settles where to begin, then starts the thread: every record appended after this returns will be handed over.
+        """Determine the starting offsets, then start the thread: records appended after this returns are all delivered.
 
-        Raises KafkaUnavailable when nobody answers in time, ConfigError for a topic that does not exist.
+        Raises KafkaUnavailable when no Kafka answers in time, ConfigError for a topic that does not exist.
         """
-        try:
-            consumer = self._connect(timeout_ms)
-        except Exception as error:
-            raise KafkaUnavailable(
-                f"no Kafka answers at {self._bootstrap} ({type(error).__name__}: {error}): is it up?"
-            ) from error
+        consumer = self._connect(timeout_ms)
         try:
             asked_ms = self._clock_ms()
             self._positions = self._first_positions(consumer)
@@ -99,7 +93,7 @@ class TopicReader:
         self._thread.start()
 
     def stop(self, timeout_s: float = 5.0) -> None:
-        """Ends the thread after the batch in hand; returns at once when called from it."""
+        """Stop the thread after the current batch; returns at once when called from that thread."""
         self._stopping.set()
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join(timeout_s)
@@ -110,32 +104,29 @@ class TopicReader:
 
     @property
     def last_contact_ms(self) -> int:
-        """When (CLOCK_BOOTTIME) the newest answer of all leaders was asked for; a quiet topic answers too."""
+        """When the newest answer of all leaders was requested (CLOCK_BOOTTIME); quiet topics answer as well."""
         return self._last_contact_ms
 
     def behind(self) -> int:
-        """Records not handed over yet, as of the last contact."""
+        """How many records are not delivered yet, as of the last contact."""
         return sum(max(0, end - self._positions.get(tp, end)) for tp, end in self._ends.items())
 
     def positions(self) -> dict[tuple[str, int], int]:
-        """The next offset per (topic, partition): everything below was handed over and `on_batch` had returned."""
+        """The next offset by (topic, partition): for all records below, `on_batch` has returned."""
         return {(tp.topic, tp.partition): offset for tp, offset in self._positions.items()}
 
     def _connect(self, timeout_ms: int) -> Any:
-        return KafkaConsumer(
-            bootstrap_servers=self._bootstrap,
-            client_id=self._name,
-            group_id=None,
-            enable_auto_commit=False,
-            auto_offset_reset="none",  # a lost position is a gap to be counted, not to be jumped over silently
-            bootstrap_timeout_ms=timeout_ms,
+        return open_consumer(
+            self._bootstrap,
+            self._name,
+            self._settings,
+            timeout_ms,
+            auto_offset_reset="none",  # a lost position is a gap to be counted, not to be skipped silently
             max_poll_records=5_000,
             max_partition_fetch_bytes=MAX_RECORD_BYTES,
             # Also the pause of a poll that has nothing to fetch yet, as right after a seek.
             retry_backoff_ms=20,
             reconnect_backoff_max_ms=1_000,
-            allow_auto_create_topics=False,
-            **client_options(self._settings),
         )
 
     def _first_positions(self, consumer: Any) -> dict[TopicPartition, int]:
@@ -180,7 +171,7 @@ class TopicReader:
                     self._close(consumer)
 
     def _close(self, consumer: Any) -> None:
-        """Without an exception: it would end the thread, and nobody would hear that nothing is heard any more."""
+        """Close without raising: an exception would end the thread unnoticed."""
         try:
             consumer.close()
         except Exception as error:
@@ -205,7 +196,9 @@ class TopicReader:
 
     def _hand_over(self, polled: Mapping[TopicPartition, list[Any]]) -> None:
         batch = [
-            Record(r.topic, r.partition, r.offset, r.timestamp, r.value) for records in polled.values() for r in records
+            KafkaRecord(r.topic, r.partition, r.offset, r.timestamp, r.value)
+            for records in polled.values()
+            for r in records
         ]
         try:
             self._on_batch(batch)
@@ -215,25 +208,24 @@ class TopicReader:
             self._positions[tp] = records[-1].offset + 1
 
     def _step_over_gap(self, consumer: Any) -> None:
-        """Records were removed by retention, or Kafka was wiped: go on at the oldest that is left (or at a shorter
-        log's start)."""
+        """Records were removed by retention, or Kafka was wiped: continue at the oldest record of the partition."""
         beginning, end = consumer.beginning_offsets(list(self._positions)), consumer.end_offsets(list(self._positions))
         for tp, offset in self._positions.items():
             if not beginning[tp] <= offset <= end[tp]:
                 self.gaps += 1
-                log.warning("%s: offset %d of %s-%d is gone, going on at %d", self._name, offset, *tp, beginning[tp])
+                log.warning("%s: offset %d of %s-%d is gone, continuing at %d", self._name, offset, *tp, beginning[tp])
                 self._positions[tp] = beginning[tp]
                 consumer.seek(tp, beginning[tp])
 
     def _fail(self, error: Exception) -> None:
         self.failure = error
-        log.error("%s: its batch callback failed, the reader ends", self._name, exc_info=error)
+        log.error("%s: the batch callback failed, the reader stops", self._name, exc_info=error)
         if self._on_failure is not None:
             self._on_failure(error)
 
 
 class _CallbackFailed(BallastError):
-    """Carries an exception of `on_batch` past the reconnect logic."""
+    """Carries an exception of `on_batch` past the reconnect loop."""
 
     def __init__(self, cause: Exception) -> None:
         super().__init__(str(cause))

@@ -1,6 +1,6 @@
-"""Sending JSON records: acknowledged by all replicas, idempotent, without waiting for company.
+"""Sends JSON records: acknowledged by all replicas, idempotent, without lingering for larger batches.
 
-A record that could not be delivered is never silent: its future fails, it is counted, logged and handed to `on_error`.
+A failed delivery never goes unnoticed: the future fails, and the failure is counted, logged and passed to `on_error`.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ log = logging.getLogger(__name__)
 
 
 def to_json(value: Mapping[str, Any]) -> bytes:
-    """Compact UTF-8 JSON. NaN and infinities are refused: they are no JSON, and Spark would quarantine them."""
+    """Compact UTF-8 JSON. Raises ValueError for NaN and infinities, which are not JSON."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 
 class JsonProducer:
-    """A producer for one process; may be shared by its threads."""
+    """A producer that the threads of a process may share."""
 
     def __init__(
         self,
@@ -41,12 +41,12 @@ class JsonProducer:
         idempotent: bool = True,
         on_error: Callable[[str, Exception], None] | None = None,
     ) -> None:
-        """`delivery_timeout_ms`: a record not acknowledged by then fails. `max_block_ms`: longest wait inside
-        `send`, for metadata or a free buffer. Raises KafkaUnavailable when nobody answers within
+        """`delivery_timeout_ms`: a record not acknowledged by then fails. `max_block_ms`: the longest wait inside
+        `send`, for metadata or a free buffer. Raises KafkaUnavailable when no Kafka answers within
         `connect_timeout_ms`.
 
-        `idempotent` False: for records that may be repeated (each names session and epoch), by who must come back after
-        an outage: an idempotent producer whose record expired while it was under way sends nothing ever after.
+        `idempotent` False: for records that may be repeated (each names session and epoch), where sending must resume
+        after an outage. An idempotent producer sends nothing any more once a record has expired in flight.
         """
         opened = client_options(settings)
         self.failed = 0
@@ -58,7 +58,7 @@ class JsonProducer:
                 client_id=client_id,
                 acks="all",
                 enable_idempotence=idempotent,
-                # One request at a time keeps the order where the broker cannot tell a repeated one.
+                # Without idempotence the broker cannot detect a repeated request: one at a time keeps the order.
                 max_in_flight_requests_per_connection=5 if idempotent else 1,
                 linger_ms=0,
                 max_request_size=MAX_RECORD_BYTES,
@@ -67,7 +67,7 @@ class JsonProducer:
                 bootstrap_timeout_ms=connect_timeout_ms,
                 max_block_ms=max_block_ms,
                 retry_backoff_ms=50,
-                # The default grows to 30 s: a broker back from a restart must be noticed within a second.
+                # The default grows to 30 s, but a restarted broker must be noticed within a second.
                 reconnect_backoff_max_ms=1_000,
                 allow_auto_create_topics=False,
                 **opened,
@@ -78,38 +78,38 @@ class JsonProducer:
     def send(
         self, topic: str, value: Mapping[str, Any], key: str | None = None, timestamp_ms: int | None = None
     ) -> Future[tuple[int, int]]:
-        """Sends one JSON record; the future gives (partition, offset) once all replicas have it.
+        """Send one JSON record; the future resolves to (partition, offset) once all replicas have it.
 
-        `timestamp_ms` counts on CreateTime topics only. A record that cannot even be queued fails its future;
-        nothing is raised here, except for a value that is no JSON.
+        `timestamp_ms` applies to CreateTime topics only. A record that cannot even be queued fails its future; only a
+        value that is no JSON raises here.
         """
         return self.send_bytes(topic, to_json(value), key, timestamp_ms)
 
     def send_bytes(
         self, topic: str, value: bytes, key: str | None = None, timestamp_ms: int | None = None
     ) -> Future[tuple[int, int]]:
-        """As `send`, with the record's bytes as they are."""
+        """As `send`, with the record's bytes given."""
         result: Future[tuple[int, int]] = Future()
         try:
             sent = self._producer.send(
                 topic, value, key=key.encode() if key is not None else None, timestamp_ms=timestamp_ms
             )
         except Exception as error:
-            self._failure(topic, result, error)
+            self._on_failure(topic, result, error)
             return result
-        sent.add_callback(partial(_success, result))
-        sent.add_errback(partial(self._failure, topic, result))
+        sent.add_callback(partial(_on_success, result))
+        sent.add_errback(partial(self._on_failure, topic, result))
         return result
 
     def flush(self, timeout_s: float = 30.0) -> None:
-        """Waits until everything sent so far is acknowledged or has failed; raises on time-out."""
+        """Wait until every record sent so far is acknowledged or has failed. Raises on timeout."""
         self._producer.flush(timeout=timeout_s)
 
     def close(self, timeout_s: float = 5.0) -> None:
-        """Sends what is queued, at most `timeout_s` long, then disconnects."""
+        """Send what is queued, for at most `timeout_s`, then disconnect."""
         self._producer.close(timeout=timeout_s)
 
-    def _failure(self, topic: str, result: Future[tuple[int, int]], error: Exception) -> None:
+    def _on_failure(self, topic: str, result: Future[tuple[int, int]], error: Exception) -> None:
         self.failed += 1
         self.last_error = error
         log.warning("record for %s not delivered: %s: %s", topic, type(error).__name__, error)
@@ -118,5 +118,5 @@ class JsonProducer:
         result.set_exception(error)
 
 
-def _success(result: Future[tuple[int, int]], metadata: Any) -> None:
+def _on_success(result: Future[tuple[int, int]], metadata: Any) -> None:
     result.set_result((metadata.partition, metadata.offset))

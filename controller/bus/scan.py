@@ -1,4 +1,4 @@
-"""Reading a single-partition topic once, without a consumer group: up to its end, or its newest record alone."""
+"""Reads a single-partition topic once, without a consumer group: up to its end, or its newest record alone."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from kafka import KafkaConsumer, TopicPartition
+from kafka import TopicPartition
 
-from controller.bus.cluster import NO_SETTINGS, unavailable
-from controller.bus.consumer import POLL_MS, Record
-from controller.bus.security import client_options
+from controller.bus.cluster import NO_SETTINGS, open_consumer
+from controller.bus.consumer import POLL_MS, KafkaRecord
 from controller.bus.topics import MAX_RECORD_BYTES
 from controller.domain.errors import BallastError
 
 
 class TopicUnreadable(BallastError):
-    """Raised when Kafka does not hand out a topic, or does not take a record, in time."""
+    """Raised when a topic cannot be read, or a record not written, in time."""
 
 
 def scan(
@@ -29,9 +28,9 @@ def scan(
     back_ms: int | None = None,
     timeout_ms: int = 30_000,
 ) -> int:
-    """Hands over (offset, value) up to the end as it is now, and returns that end.
+    """Pass (offset, value) of every record up to the current end to `on_record`; returns that end.
 
-    `back_ms`: begin so long before the newest record instead of at the oldest. `timeout_ms`: the longest wait without
+    `back_ms`: start this long before the newest record instead of at the oldest. `timeout_ms`: the longest wait without
     any record. Raises KafkaUnavailable, TopicUnreadable.
     """
     with _open(bootstrap, "ballast-scan", client, timeout_ms) as consumer:
@@ -40,8 +39,8 @@ def scan(
 
 def read_newest(
     bootstrap: str, topic: str, client: Mapping[str, object] = NO_SETTINGS, *, timeout_ms: int
-) -> Record | None:
-    """The topic's last record, None when the topic is missing or empty. Raises KafkaUnavailable."""
+) -> KafkaRecord | None:
+    """The topic's last record; None when the topic is missing or empty. Raises KafkaUnavailable."""
     partition = TopicPartition(topic, 0)
     with _open(bootstrap, "ballast-newest", client, timeout_ms) as consumer:
         if not consumer.partitions_for_topic(topic):
@@ -52,20 +51,7 @@ def read_newest(
 
 @contextmanager
 def _open(bootstrap: str, name: str, client: Mapping[str, object], timeout_ms: int) -> Iterator[Any]:
-    opened = client_options(client)
-    try:
-        consumer = KafkaConsumer(
-            bootstrap_servers=bootstrap,
-            client_id=name,
-            group_id=None,
-            enable_auto_commit=False,
-            bootstrap_timeout_ms=timeout_ms,
-            max_partition_fetch_bytes=MAX_RECORD_BYTES,
-            allow_auto_create_topics=False,
-            **opened,
-        )
-    except Exception as error:
-        raise unavailable(bootstrap, error, client) from error
+    consumer = open_consumer(bootstrap, name, client, timeout_ms, max_partition_fetch_bytes=MAX_RECORD_BYTES)
     try:
         yield consumer
     finally:
@@ -97,8 +83,8 @@ def _scan(
     return max(end, int(consumer.position(partition)))
 
 
-def _newest(consumer: Any, partition: TopicPartition, end: int, timeout_ms: int) -> Record | None:
-    """The last record before `end`, where one is left."""
+def _newest(consumer: Any, partition: TopicPartition, end: int, timeout_ms: int) -> KafkaRecord | None:
+    """The last record before `end`, if retention has left one."""
     if end <= consumer.beginning_offsets([partition])[partition]:
         return None
     consumer.seek(partition, end - 1)
@@ -106,7 +92,7 @@ def _newest(consumer: Any, partition: TopicPartition, end: int, timeout_ms: int)
     while time.monotonic() < deadline:
         for records in consumer.poll(timeout_ms=POLL_MS).values():
             newest = records[-1]
-            return Record(newest.topic, newest.partition, newest.offset, newest.timestamp, newest.value)
+            return KafkaRecord(newest.topic, newest.partition, newest.offset, newest.timestamp, newest.value)
         if consumer.position(partition) >= end:
             break
     return None

@@ -1,8 +1,8 @@
-"""SASL and TLS settings, given once in kafka-python's names and passed to every client, Spark included.
+"""SASL and TLS settings under kafka-python's names, for every client, Spark's included.
 
-Only the keys listed here are accepted, so that one mapping works for both: what the JVM client could not follow is
-refused at the start. Secrets are a type that prints as `***` from the loader on; `revealed` opens them, and is called
-nowhere but in the call that hands them to a client library.
+Only the keys listed here are accepted, so that one mapping works for both: settings that the JVM client could not
+follow are refused at the start. From the loader on, secrets are of a type that prints as `***`; `reveal_secrets`
+unwraps them and is called only where they are passed to a client library.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ SECRET_KEYS = ("sasl_plain_password", "ssl_password")
 
 
 def check_client_settings(settings: Mapping[str, object]) -> None:
-    """Raises ConfigError for a key or value that not every client understands, or a half-given SASL login."""
+    """Raise ConfigError for a key or value that some client does not support, and for an incomplete SASL login."""
     for key in settings:
         if key not in KEYS:
-            key = re.split("[=:]", key, maxsplit=1)[0]  # `password=x` for a key: x is not to be shown
+            key = re.split("[=:]", key, maxsplit=1)[0]  # a key like `password=x`: do not show x
             hint = " (put key and certificate into the one PEM file of ssl_certfile)" if key == "ssl_keyfile" else ""
             raise ConfigError(f"Kafka client setting {key!r} is not known{hint}; allowed are {', '.join(KEYS)}")
     for key in SECRET_KEYS:
@@ -56,19 +56,19 @@ def check_client_settings(settings: Mapping[str, object]) -> None:
                 raise ConfigError(f"{key} is missing: security_protocol={protocol} needs it")
 
 
-def with_secrets(settings: Mapping[str, object]) -> dict[str, object]:
-    """The same settings, what is secret in the type that does not show it."""
+def wrap_secrets(settings: Mapping[str, object]) -> dict[str, object]:
+    """The same settings, with secrets wrapped in the type that does not print them."""
     return {key: SecretStr(v) if key in SECRET_KEYS and isinstance(v, str) else v for key, v in settings.items()}
 
 
 def client_options(settings: Mapping[str, object]) -> dict[str, Any]:
-    """What a client of kafka-python is made with. Raises ConfigError as `check_client_settings` does."""
+    """The options for a client of kafka-python. Raises ConfigError as `check_client_settings` does."""
     check_client_settings(settings)
-    return revealed(settings)
+    return reveal_secrets(settings)
 
 
-def revealed(settings: Mapping[str, object]) -> dict[str, Any]:
-    """The same settings with their secrets as text, for the client library that this is handed to and nobody else."""
+def reveal_secrets(settings: Mapping[str, object]) -> dict[str, Any]:
+    """The same settings with secrets as plain text, to be passed to a client library and nothing else."""
     return {key: v.get_secret_value() if isinstance(v, SecretStr) else v for key, v in settings.items()}
 
 
@@ -96,12 +96,12 @@ def spark_options(settings: Mapping[str, object]) -> dict[str, str | SecretStr]:
 
 def _jaas(settings: Mapping[str, object]) -> str:
     module = LOGIN_MODULES[str(settings["sasl_mechanism"])]
-    user, password = (_quoted(_text(settings[key])) for key in ("sasl_plain_username", "sasl_plain_password"))
+    user, password = (_quote(_text(settings[key])) for key in ("sasl_plain_username", "sasl_plain_password"))
     return f"{module} required username={user} password={password};"
 
 
-def _quoted(text: str) -> str:
-    """As Kafka's parser reads it. A line's end would end the word for it, and the rest be named in its exception."""
+def _quote(text: str) -> str:
+    """Quote for Kafka's JAAS parser, for which a line break ends the word; its exception would show the rest."""
     for plain, escaped in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r")):
         text = text.replace(plain, escaped)
     return f'"{text}"'

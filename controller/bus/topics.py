@@ -1,7 +1,7 @@
-"""The Kafka topics: names, partitions, retention, which clock stamps their records; creating and checking them.
+"""The Kafka topics: names, partitions, retention and timestamp type; creates and checks them.
 
-Every topic is stamped by Kafka itself (LogAppendTime: one clock for all). A replay's load reports are the one
-exception: they keep the time of the recording (CreateTime), so that the speed of the replay changes nothing.
+Kafka stamps the records of every topic (LogAppendTime: one clock for all). The only exception are a replay's load
+reports, which keep the time of the recording (CreateTime), so that the speed of the replay makes no difference.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_RECORD_BYTES = 8 * 1024 * 1024
 
 @dataclass(frozen=True)
 class TopicNames:
-    """The topics' names. A prefix such as `t42.` gives tests and the replayer topics of their own."""
+    """The names of the topics. Tests and the replayer have topics of their own, with a prefix such as `t42.`."""
 
     prefix: str = ""
 
@@ -59,13 +59,13 @@ class TopicNames:
 
     @property
     def control(self) -> tuple[str, ...]:
-        """What the control query reads."""
+        """The topics that the control query reads."""
         return (self.heartbeats, self.broker_events, self.assign_requests, self.commands)
 
 
 @dataclass(frozen=True)
 class TopicSpec:
-    """One topic as it must be. `retention_ms` -1 keeps records for ever, `compacted` the newest of each key."""
+    """One topic as it must be. `retention_ms` -1 keeps records forever, `compacted` the newest of each key."""
 
     name: str
     partitions: int
@@ -79,7 +79,7 @@ class TopicSpec:
 
     @property
     def settings(self) -> dict[str, str]:
-        # Retention removes whole closed segments only, so a segment closes after a quarter of the retention time.
+        # Retention removes closed segments only, so a segment is closed after a quarter of the retention time.
         segment_ms = self.retention_ms // 4 if self.retention_ms > 0 else 24 * HOUR_MS
         settings = {
             "message.timestamp.type": self.timestamp_type,
@@ -90,7 +90,7 @@ class TopicSpec:
             "max.message.bytes": str(MAX_RECORD_BYTES),
         }
         if self.timestamp_type == CREATE_TIME:
-            # Recordings come from other clocks; Kafka refuses stamps more than an hour ahead of its own by default.
+            # Recordings have other clocks; by default Kafka refuses timestamps more than an hour ahead of its own.
             settings["message.timestamp.after.max.ms"] = str(2**63 - 1)
         return settings
 
@@ -110,21 +110,20 @@ class TopicFacts:
 
 
 def live_topics(names: TopicNames) -> list[TopicSpec]:
-    """The seven topics of a running cluster."""
+    """The seven topics of a live cluster."""
     return [
         TopicSpec(names.load_reports, 4, 6 * HOUR_MS),  # perishable: a round looks back minutes
         TopicSpec(names.heartbeats, 1, HOUR_MS),
         TopicSpec(names.broker_events, 1, 72 * HOUR_MS),  # a controller may be down over a weekend
-        TopicSpec(names.assign_requests, 1, HOUR_MS),  # asked again as long as someone needs the bundle
-        TopicSpec(names.commands, 1, 168 * HOUR_MS),  # an operator's word is never lost to a long stop
+        TopicSpec(names.assign_requests, 1, HOUR_MS),  # repeated while a client needs the bundle
+        TopicSpec(names.commands, 1, 168 * HOUR_MS),  # commands must survive a long stop
         TopicSpec(names.journal_feed, 1, HOUR_MS),  # only a hint: the journal is the truth
-        TopicSpec(names.owner, 1, -1, compacted=True),  # whose topics these are, for as long as they exist
+        TopicSpec(names.owner, 1, -1, compacted=True),  # the owner of these topics, for as long as they exist
     ]
 
 
 def replay_topics(names: TopicNames) -> list[TopicSpec]:
-    """A replay's topics: load reports in one partition, stamped by the recording and never retired by its old
-    stamps."""
+    """A replay's topics: load reports in one partition, with the recording's timestamps and hence without retention."""
     load = TopicSpec(names.load_reports, 1, -1, CREATE_TIME)
     return [load, *(spec for spec in live_topics(names) if spec.name != names.load_reports)]
 
@@ -135,11 +134,11 @@ def ensure_topics(
     settings: Mapping[str, object] = NO_SETTINGS,
     replication_factor: int = -1,
 ) -> dict[str, TopicFacts]:
-    """Creates what is missing and checks what is there; returns all of them as Kafka has them.
+    """Create missing topics and check existing ones; returns all of them as Kafka has them.
 
-    May be called by several processes at once. `replication_factor` -1 takes the cluster's default. An existing
-    topic with another timestamp type or fewer partitions is a ConfigError that names the command to mend it:
-    silently wrong timestamps would shift every pane.
+    Several processes may call this at once. `replication_factor` -1 takes the cluster's default. Raises ConfigError for
+    an existing topic with another timestamp type or number of partitions, and names the command that fixes it: wrong
+    timestamps would silently shift every pane.
     """
     wanted = {spec.name: spec for spec in specs}
     with admin_client(bootstrap, settings) as admin:
@@ -154,7 +153,7 @@ def ensure_topics(
 
 
 def delete_topics(bootstrap: str, names: Iterable[str], settings: Mapping[str, object] = NO_SETTINGS) -> None:
-    """Deletes those that exist: the replayer and the tests clean up after themselves."""
+    """Delete those topics that exist."""
     with admin_client(bootstrap, settings) as admin:
         known = set(admin.list_topics())
         there = [name for name in names if name in known]
@@ -163,7 +162,7 @@ def delete_topics(bootstrap: str, names: Iterable[str], settings: Mapping[str, o
 
 
 def _create(admin: Any, missing: list[TopicSpec], replication_factor: int) -> None:
-    for spec in missing:  # one by one: a race with another process then costs only that topic
+    for spec in missing:  # one by one: a race with another process then concerns only that topic
         request = {
             "num_partitions": spec.partitions,
             "replication_factor": replication_factor,
@@ -200,17 +199,17 @@ def _check(spec: TopicSpec, found: TopicFacts) -> None:
         raise ConfigError(
             f"topic {spec.name} has cleanup.policy={found.cleanup_policy}, needed is {spec.cleanup_policy}, as its last"
             f" record must stay: set it with `kafka-configs --alter --entity-type topics --entity-name {spec.name}"
-            f" --add-config cleanup.policy={spec.cleanup_policy}`, or name another prefix"
+            f" --add-config cleanup.policy={spec.cleanup_policy}`, or choose another prefix"
         )
     if found.timestamp_type != spec.timestamp_type:
         raise ConfigError(
             f"topic {spec.name} has message.timestamp.type={found.timestamp_type}, needed is {spec.timestamp_type}:"
             f" set it with `kafka-configs --alter --entity-type topics --entity-name {spec.name}"
-            f" --add-config message.timestamp.type={spec.timestamp_type}`, or name another prefix"
+            f" --add-config message.timestamp.type={spec.timestamp_type}`, or choose another prefix"
         )
     if found.partitions < spec.partitions or (spec.partitions == 1 and found.partitions != 1):
         raise ConfigError(
             f"topic {spec.name} has {found.partitions} partitions, needed"
             f" {'is exactly 1, as its order matters' if spec.partitions == 1 else f'are at least {spec.partitions}'}:"
-            " create it anew, or name another prefix"
+            " create it again, or choose another prefix"
         )

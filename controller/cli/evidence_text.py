@@ -14,7 +14,7 @@ import typer
 from controller.cli.show import emit_table, emit_text, percent_text
 from controller.domain.decision import PLACEMENT, Reason
 from controller.domain.load import SCORE_UNIT
-from controller.domain.reason_words import decision_words, reason_words
+from controller.domain.reasons.words import describe_decision_row, describe_reason
 from controller.operations.evidence_view import CANDIDATES, candidates_of, giver_of
 
 SCORES = frozenset({"score", "mean", "level", "usage", "history", "target_usage", "threshold", "source_after"})
@@ -23,12 +23,12 @@ Row = Mapping[str, Any]
 
 def reason_text(code: str | None, evidence: Row | None = None) -> str:
     """`405_would_not_improve (hard): would not improve the balance`; codes of other versions stay as they are."""
-    return _text_of(code, reason_words(code, evidence))
+    return _text_of(code, describe_reason(code, evidence))
 
 
 def why_text(decision: Row) -> str:
     """The reason of a decision, in words and with figures from its evidence."""
-    return _text_of(decision["reason"], decision_words(decision))
+    return _text_of(decision["reason"], describe_decision_row(decision))
 
 
 def _text_of(code: str | None, words: str) -> str:

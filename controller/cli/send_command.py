@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from controller.bus.cluster import check_reachable
-from controller.bus.owner import newest_owner
+from controller.bus.topic_owner import newest_owner
 from controller.bus.topics import TopicNames
 from controller.cli.options import PROBLEM, settings_of
 from controller.cli.show import emit_json

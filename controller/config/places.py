@@ -14,14 +14,14 @@ from typing import Any
 from controller.config.definition import Definition
 from controller.config.settings import DEFINITIONS, Settings
 from controller.domain.errors import ConfigError
-from controller.process.paths import absolute, located
+from controller.process.paths import absolute, resolve_location
 
 
 def resolve_paths(path: str, value: Any, origin: str, folder: Path | None) -> Any:
     """The value of a key with absolute paths, resolved against `folder`; without one, relative paths are refused."""
 
     def place(name: str, text: str) -> str:
-        return located(text, folder) if folder is not None else absolute(text, f"{origin}: {name}")
+        return resolve_location(text, folder) if folder is not None else absolute(text, f"{origin}: {name}")
 
     definition = DEFINITIONS[path]
     if definition.is_path and isinstance(value, str):

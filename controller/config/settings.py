@@ -21,7 +21,7 @@ from controller.config.sections.balancing import Broker, Shedding, Split, Steady
 from controller.config.sections.control import Control, Guard, Rounds
 from controller.config.sections.loads import Loads
 from controller.config.sections.pacing import Pacing
-from controller.config.sections.placement import Placement
+from controller.config.sections.placement import PlacementSection
 from controller.config.sections.platform import Cluster, Http, Kafka, Logging, Store, Tables
 from controller.config.sections.pulsar import Pulsar
 from controller.config.sections.reference import Reference
@@ -53,7 +53,7 @@ class Settings(BaseModel):
     weighted: Weighted = Weighted()
     split: Split = Split()
     broker: Broker = Broker()
-    placement: Placement = Placement()
+    placement: PlacementSection = PlacementSection()
     pulsar: Pulsar = Pulsar()
     agent: Agent = Agent()
     store: Store = Store()

@@ -1,8 +1,8 @@
-"""Bundles nobody owns, and brokers that must be emptied.
+"""Assigns bundles without an owner, and empties drained and leaving brokers.
 
 Orphans (freed by a session's end, an unload or a rejection) are assigned first, at once and in every mode; a bundle
 that was never owned waits for its first lookup. A batch grants a bounded number of each, so that ten thousand lookups
-delay no failover. Drained is a standing property: whatever is or becomes owned there moves away.
+delay no failover. Drained is a lasting property: every bundle that is or becomes owned there moves away.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from controller.control.context import Context
-from controller.control.decided import Choice
 from controller.control.handover import next_choice
+from controller.control.step_decisions import Choice
 from controller.domain.decision import DecisionKind, Reason
 from controller.domain.entries import Kind
 from controller.domain.events import AssignRequest
 from controller.domain.ids import Session
 from controller.domain.ownership import Ownership, State
 
-EVACUATIONS_IN_FLIGHT = 32  # at a time while a broker is emptied: all of a wave stop together, some 5 ms a bundle
-RESCUES_PER_BATCH = 5_000  # a fifth of a second of this step; what is left waits for the next batch
-FIRST_GRANTS_IN_FLIGHT = 500  # of bundles never owned; brokers take a rescue only after what they were granted before
-FIRST_GRANTS_BESIDE_RESCUES = 100  # in a batch that rescues: its entries should reach the brokers soon
+EVACUATIONS_IN_FLIGHT = 32  # while a broker is emptied: those of a wave pause together, some 5 ms a bundle
+RESCUES_PER_BATCH = 5_000  # a fifth of a second of this step; the rest waits for the next batch
+FIRST_GRANTS_IN_FLIGHT = 500  # of bundles never owned; brokers serve a rescued bundle after earlier grants
+FIRST_GRANTS_BESIDE_RESCUES = 100  # in a batch that assigns orphans, whose entries should reach brokers soon
 
 
 def assign_orphans(ctx: Context) -> int:
-    """Grant orphans to the best brokers, the heaviest first; those without a candidate stay orphans. Returns how many
-    were granted."""
+    """Grant orphans to the best brokers, the heaviest first; returns how many. Those without a candidate stay
+    orphans."""
     room, loads = RESCUES_PER_BATCH, ctx.loads
     weights = {name: -loads.weight(name) for name in ctx.watch.orphans} if loads is not None else {}
     for name in sorted(ctx.watch.orphans, key=lambda name: (weights.get(name, 0.0), name)):
@@ -39,7 +39,7 @@ def assign_orphans(ctx: Context) -> int:
 
 
 def on_assign_request(ctx: Context, request: AssignRequest) -> None:
-    """Somebody looked for a topic of this bundle."""
+    """A client looked up a topic of this bundle."""
     record = ctx.bundle(request.bundle)
     if record is None:
         ctx.watch.refuse("assign_request_of_unknown_bundle")
@@ -48,7 +48,8 @@ def on_assign_request(ctx: Context, request: AssignRequest) -> None:
 
 
 def answer_lookups(ctx: Context, rescued: int) -> None:
-    """Grant what was looked up, oldest first, as far as grants in flight leave room; few in a batch that rescued."""
+    """Grant bundles that were looked up, oldest first, within the limit on grants in flight; fewer in a batch that
+    assigned orphans (`rescued`: how many)."""
     waiting = ctx.watch.lookups
     if not waiting:
         return
@@ -62,16 +63,16 @@ def answer_lookups(ctx: Context, rescued: int) -> None:
             if room <= 0 or not ctx.placement:
                 return
             if not grant(ctx, record, Reason.FIRST_LOOKUP):
-                continue  # every broker has refused it lately
+                continue  # every broker has refused it recently
             room -= 1
         del waiting[name]
 
 
 def grant(ctx: Context, record: Ownership, reason: Reason) -> bool:
-    """FREE -> ASSIGNING, when a broker is eligible."""
+    """FREE -> ASSIGNING, if a broker is eligible; returns whether."""
     choice = next_choice(ctx, record)
     if choice is None:
-        _tell_isolation(ctx, record)
+        _raise_isolation_alarm(ctx, record)
         return False
     ctx.watch.alarmed.pop(record.bundle.namespace, None)
     cause = ctx.decide_place(record, choice, DecisionKind.ASSIGN, reason)
@@ -79,8 +80,8 @@ def grant(ctx: Context, record: Ownership, reason: Reason) -> bool:
     return True
 
 
-def _tell_isolation(ctx: Context, record: Ownership) -> None:
-    """Complain once that the namespace's isolation policy leaves its bundles no broker, although others live."""
+def _raise_isolation_alarm(ctx: Context, record: Ownership) -> None:
+    """Raise an alarm once when the namespace's isolation policy allows no broker although others are alive."""
     limits, namespace = ctx.placement.rules, record.bundle.namespace
     if limits is None or not ctx.placement or limits.allowed(namespace) or namespace in ctx.watch.alarmed:
         return
@@ -90,22 +91,22 @@ def _tell_isolation(ctx: Context, record: Ownership) -> None:
 
 
 def evacuate(ctx: Context) -> None:
-    """Move what drained and leaving brokers own to others, a bounded number at a time, newest guests first.
+    """Move the bundles of drained and leaving brokers to others, a bounded number at a time, the newest first.
 
-    By transfer, not by unload: the owner serves until the target is ready, so clients see one Kafka hop. Without an
-    eligible target the bundle stays: being served by a broker that should be empty beats not being served.
+    By transfer rather than unload: the owner serves until the target is ready, so clients see a pause of one Kafka hop.
+    Without an eligible target the bundle stays, because it is better served there than not at all.
     """
     emptying = {b.session for b in ctx.state.live_brokers() if b.drained or b.leaving}
     if not emptying:
         return
     room = EVACUATIONS_IN_FLIGHT - sum(ctx.state.bundles[name].by in emptying for name in ctx.watch.deadlines)
-    named = (ctx.state.bundles[name] for session in emptying for name in ctx.state.holdings.named(session))
+    named = (ctx.state.bundles[name] for session in emptying for name in ctx.state.holdings.bundles_naming(session))
     waiting = [(-r.seq, r.bundle, r) for r in named if r.state is State.OWNED] if room > 0 else []
     if not waiting:
         return
     heapq.heapify(waiting)
     shelters = _shelters(ctx)
-    stuck: set[tuple[str, Session | None]] = set()  # nobody may take anything of this namespace from this session
+    stuck: set[tuple[str, Session | None]] = set()  # no broker may take bundles of this namespace from this session
     while waiting and room > 0:
         record = heapq.heappop(waiting)[-1]
         place = record.bundle.namespace, record.by
@@ -118,11 +119,11 @@ def evacuate(ctx: Context) -> None:
             send_on(ctx, record, choice, Reason.DRAINED)
         elif ctx.choose_target(record.bundle, record.by) is None:
             stuck.add(place)
-            _tell_isolation(ctx, record)
+            _raise_isolation_alarm(ctx, record)
 
 
 def send_on(ctx: Context, record: Ownership, choice: Choice, reason: Reason) -> None:
-    """OWNED -> TRANSFERRING by the step's own decision; no round moves it on within its grace period (I8)."""
+    """OWNED -> TRANSFERRING by the step's own decision; no round moves it again within its grace period (I8)."""
     cause = ctx.decide_place(record, choice, DecisionKind.TRANSFER, reason)
     ctx.move(
         record,
@@ -138,7 +139,7 @@ def send_on(ctx: Context, record: Ownership, choice: Choice, reason: Reason) -> 
 
 @dataclass(frozen=True, slots=True)
 class Shelters:
-    """Who may be granted bundles, the latest start first, and how many each should hold when all hold alike."""
+    """The brokers that may be granted bundles, the latest start first, and how many each holds in an even spread."""
 
     started: list[tuple[int, str]]
     fair_share: int
@@ -152,11 +153,11 @@ def _shelters(ctx: Context) -> Shelters:
 
 
 def _shelter(ctx: Context, record: Ownership, shelters: Shelters) -> Choice | None:
-    """A broker that started after the bundle came to where it is, and holds less than its fair share.
+    """A broker that started after the bundle came to its owner, and holds less than its fair share; None without one.
 
-    In a rolling restart these are the brokers that have their restart behind them (decision 5). A bundle that moved
-    within its grace period goes to one of them whatever they hold, so that it is not moved a third time; of the rest
-    no broker that happens to be the youngest gets everything. Nor does one that is overloaded.
+    In a rolling restart these are the brokers that have been restarted already (decision 5). A bundle that moved within
+    its grace period goes to one of them however many it holds, so that it is not moved a third time. For other bundles
+    the fair share prevents that the youngest broker gets everything. Overloaded brokers are excluded.
     """
     grace_ends_ms = record.moved_at_ms + ctx.settings.grace_period_ms
     moved_lately = record.moved_at_ms > 0 and ctx.state.round_at_ms < grace_ends_ms

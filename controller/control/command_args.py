@@ -1,4 +1,4 @@
-"""Arguments of a command, checked one by one; BadRecord becomes the reason of its rejection."""
+"""Reads the arguments of a command; the text of a BadRecord becomes the reason of its rejection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_TEXT = 512
 
 
 def text_of(command: Command, key: str) -> str:
-    """Printable text of at most MAX_TEXT characters."""
+    """An argument as printable text of at most MAX_TEXT characters. Raises BadRecord."""
     value = command.args.get(key)
     if not isinstance(value, str) or not 0 < len(value) <= MAX_TEXT or not value.isprintable():
         raise BadRecord(key, f"{command.kind} needs {key} as printable text, got {str(value)[:80]!r}")
@@ -21,7 +21,7 @@ def text_of(command: Command, key: str) -> str:
 
 
 def number_of(command: Command, key: str, default: int) -> int:
-    """A whole number, or the default where none is given."""
+    """An argument as a whole number, or the default when it is absent. Raises BadRecord."""
     value = command.args.get(key)
     if value is None:
         return default

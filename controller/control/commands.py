@@ -1,7 +1,7 @@
-"""Operators' commands. Each ends in one `command_accepted` or `command_rejected` entry, once for its id.
+"""Operators' commands. Each id ends in exactly one `command_accepted` or `command_rejected` entry.
 
-Commands are carried out in every mode. A handler raises BadRecord to reject; the text goes into the journal and tells
-the operator what is wrong and what would be right.
+Commands are carried out in every mode. A handler raises BadRecord to reject one; its text is journaled and tells the
+operator what is wrong and what would be right.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_NAMESPACE_CHARS = 256  # a bundle's name is 22 characters longer; agents' re
 
 
 def on_command(ctx: Context, command: Command) -> None:
-    """Accept and carry out, or reject with a reason; a known id and one of another journal change nothing."""
+    """Accept and carry out a command, or reject it with a reason. A known id, or another journal's, changes nothing."""
     if is_meant_for_another(ctx, command):
         return
     if command.id in ctx.state.commands:
@@ -102,7 +102,7 @@ def _unload_namespace(ctx: Context, command: Command) -> Effect:
 
 
 def _unload(ctx: Context, command: Command, record: Ownership) -> None:
-    """To a named broker by transfer; otherwise let go and let placement choose."""
+    """Transfer to the named broker; without one, release the bundle and let placement choose."""
     target = ctx.state.session_of(str(command.args.get("to") or ""))
     if target is not None and target == record.by:
         return
@@ -122,7 +122,7 @@ def _unload(ctx: Context, command: Command, record: Ownership) -> None:
 
 
 def _unload_topic(ctx: Context, command: Command) -> Effect:
-    """Pulsar's `topics unload`: the owner closes and reopens it; owner and epoch stay."""
+    """Pulsar's `topics unload`: the owner closes and reopens the topic; owner and epoch stay the same."""
     topic = text_of(command, "topic")
     bundles = ctx.state.namespaces.get(namespace_of(topic))
     if not bundles:
@@ -170,12 +170,12 @@ def _mode(ctx: Context, command: Command) -> Effect:
 
 
 def _round_now(ctx: Context, command: Command) -> Effect:
-    """Nothing to do here: the accepted entry itself is what the round worker goes by, after a crash as well."""
+    """No effect here: the round worker reads the accepted entry from the journal, even after a crash."""
     return lambda: None
 
 
 def _thaw(ctx: Context, command: Command) -> Effect:
-    """The accepted entry overrules the guard (`ClusterState.thawing`) until the next judgement of leases has acted."""
+    """The accepted entry resets the mass-failure breaker (`ClusterState.thawing`) until leases were checked again."""
     if not ctx.state.frozen:
         raise BadRecord("guard", "the mass-failure guard is not frozen")
     return lambda: None

@@ -1,8 +1,8 @@
-"""One batch in the making: the state, and the entries emitted so far.
+"""The batch in progress: the state, and the entries emitted so far.
 
-Each emitted entry is folded in at once, so that whatever comes later in the batch sees its effect; the first one
-takes a private copy of the state, so that a batch without entries costs none. The parts of the step (sessions,
-hand-over, commands, …) are functions of a `Context`; none of them reads a clock.
+Every emitted entry is applied at once, so that later parts of the batch see its effect. The first one copies the state,
+so that a batch without entries costs no copy. The parts of the step (sessions, hand-over, commands, …) are functions of
+a `Context`; none of them reads a clock.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from controller.control.decided import Cause, Choice, StepEvidence, evidence_of, predicted
+from controller.control.step_decisions import Cause, Choice, StepEvidence, describe_choice, predict_scores
 from controller.control.watch import Watch
 from controller.domain.apply import apply_in_place
 from controller.domain.decision import PLACEMENT, DecisionKind, Reason, RoundResult
@@ -33,12 +33,11 @@ _NO_RULES = PlacementSettings()
 
 @dataclass(slots=True)
 class Batch:
-    """What one micro-batch brought. `events` are ordered by (topic, partition, offset).
+    """The input of one micro-batch. `events` are ordered by (topic, partition, offset).
 
-    `offsets`: topic -> partition -> next offset after this batch. `at_ms` is wall time, for people.
-    Leases and deadlines are judged only when `read_to_end` holds. `read_ms` is the boot clock when the records had been
-    read: a heartbeat counts from then (None: from the step's `now_ms`). `note_offsets`: journal the offsets whatever
-    the batch holds.
+    `offsets`: topic -> partition -> next offset after this batch. `at_ms` is wall-clock time, for people.
+    Leases and deadlines expire only if `read_to_end`. `read_ms` is the boot clock after the records had been read, from
+    which heartbeats count (None: from the step's `now_ms`). `note_offsets`: journal the offsets in any case.
     """
 
     events: list[Event]
@@ -54,7 +53,7 @@ class Batch:
 
 @dataclass(slots=True)
 class Evidence:
-    """What a round saw and what became of each of its decisions (decision id -> outcome)."""
+    """A round's result and the outcome of each of its decisions (decision id -> outcome)."""
 
     result: RoundResult
     outcomes: dict[str, str]
@@ -63,10 +62,10 @@ class Evidence:
 
 
 class Context:
-    """The batch in the making."""
+    """The batch in progress."""
 
     def __init__(self, state: ClusterState, watch: Watch, batch: Batch, now_ms: int, settings: ControlSettings) -> None:
-        self.state = state  # never kept by a part: the first entry replaces it
+        self.state = state  # do not keep a reference: the first entry replaces it
         self.watch = watch
         self.batch = batch
         self.now_ms = now_ms
@@ -81,7 +80,7 @@ class Context:
         self._wishes: dict[str, list[Override]] | None = None
 
     def emit(self, kind: Kind, **fields: Any) -> Entry:
-        """Append an entry and fold it in."""
+        """Append an entry and apply it to the state."""
         entry = Entry(
             seq=self.state.seq + 1,
             kind=kind,
@@ -119,7 +118,7 @@ class Context:
         attempt_id: str | None = None,
         **more: Any,
     ) -> Ownership:
-        """Emit the bundle's next ownership entry; `burn` takes the next epoch. Returns the new record."""
+        """Emit the bundle's next ownership entry and return its new record; `burn` takes the next epoch."""
         underway = record.state in IN_FLIGHT
         moving_at_ms = more.pop("moving_at_ms", record.moving_at_ms if underway else 0)
         completed = state is State.OWNED and by == record.to and moving_at_ms
@@ -152,8 +151,8 @@ class Context:
         return result
 
     def _count_move(self, bundle: Bundle, before: Session | None, after: Session | None) -> None:
-        """The bundle counts for another session: what placements go by follows. Of a session that has ended nothing is
-        taken off: its successor has other loads."""
+        """The bundle counts for another session: update the loads that placements are based on. A session that has
+        ended is not relieved, because the loads are then those of its successor."""
         left, taken = before.broker if before else None, after.broker if after else None
         lighter = left if left is not None and self.state.session_of(left) == before else None
         if lighter or taken:
@@ -166,7 +165,7 @@ class Context:
 
     @property
     def loads(self) -> ExpectedLoads | None:
-        """The newest loads, as they should be now; None: nobody knows, or they are too old."""
+        """The newest round's loads with all moves since; None when there are none, or they are too old."""
         return self.watch.loads.model(self.now_ms, self.settings.round_interval_ms)
 
     def next_attempt(self) -> str:
@@ -175,40 +174,40 @@ class Context:
         return f"{self.batch.instance}-{self.batch.batch_id}-{self.watch.evidence_serial}"
 
     def decisions(self) -> StepEvidence:
-        """What the step decides in this batch."""
+        """The decisions that the step itself makes in this batch."""
         if self.decided is None:
             batch = self.batch
             self.decided = StepEvidence(batch.instance, batch.batch_id, self.next_attempt(), batch.at_ms)
         return self.decided
 
     def decide_place(self, record: Ownership, choice: Choice, kind: DecisionKind, reason: Reason) -> Cause:
-        """Note the decision to send the bundle there."""
+        """Record the decision to place the bundle."""
         loads = self.loads
-        before, after = predicted(choice, loads, record)
+        before, after = predict_scores(choice, loads, record)
         return self.decisions().add(
             kind,
             reason,
             record,
             target=choice.session.broker,
             strategy=PLACEMENT,
-            evidence=evidence_of(choice, loads, self.watch.loads.why_none, str(record.bundle)),
+            evidence=describe_choice(choice, loads, self.watch.loads.why_none, str(record.bundle)),
             before=before,
             after=after,
         )
 
     def cause_of(self, record: Ownership) -> tuple[str | None, str | None]:
-        """Decision id and command id behind the record's newest transition; at most one of them is given."""
+        """Decision id and command id behind the record's newest transition; at most one of them is not None."""
         if record.cause in self.state.commands:
             return None, record.cause
         return record.cause or None, None
 
     def bundle(self, name: str | Bundle | None) -> Ownership | None:
-        """The newest record of a bundle that some namespace has, or None."""
+        """The newest record of a bundle; None when no namespace has it."""
         return self.state.bundles.get(str(name)) if name is not None else None
 
     @property
     def placement(self) -> Assigner:
-        """Every broker that may be granted a bundle now."""
+        """The brokers that may be granted a bundle now."""
         if self._placement is None:
             scores = {b.id: self._score(b) for b in self.state.live_brokers() if self._may_be_granted(b)}
             limits = self._limits(scores)
@@ -218,17 +217,18 @@ class Context:
     def choose_target(
         self, bundle: Bundle, *without: Session | None, among: Collection[str] | None = None
     ) -> Session | None:
-        """The session that should get the bundle (of the brokers named, if any are), or None when none is eligible."""
+        """The session that should get the bundle; None when no broker is eligible. `among`: consider these brokers
+        only."""
         choice = self.weigh_targets(bundle, *without, among=among)
         return choice.session if choice is not None else None
 
     def weigh_targets(
         self, bundle: Bundle, *without: Session | None, among: Collection[str] | None = None
     ) -> Choice | None:
-        """Who should get the bundle, and why.
+        """The session that should get the bundle, and why; None when no broker is eligible.
 
-        The broker it is pinned to if that may be granted it; one it should avoid only when there is no other; never one
-        that isolation does not allow.
+        That is the broker it is pinned to, if eligible. A broker that it should avoid is chosen only when there is no
+        other, a broker that isolation forbids never.
         """
         barred = {session.broker for session in without if session is not None}
         pinned, avoided = wishes_for(self._wishes_of(bundle.namespace), bundle)
@@ -243,22 +243,22 @@ class Context:
         return Choice(self.state.brokers[found[0].broker].session, by, found) if found else None
 
     def _limits(self, eligible: Iterable[str]) -> AssignmentRules | None:
-        """The rules of placement for these brokers; None where nothing is configured."""
+        """The placement rules for these brokers; None when none are configured."""
         rules, most = self.settings.placement, self.settings.max_bundles
         if rules == _NO_RULES and most is None:
             return None
-        told = {broker: self.state.brokers[broker].info.get("version") for broker in eligible}
-        versions = {broker: None if version is None else str(version) for broker, version in told.items()}
+        given = {broker: self.state.brokers[broker].info.get("version") for broker in eligible}
+        versions = {broker: None if version is None else str(version) for broker, version in given.items()}
         return AssignmentRules(rules, most, versions, lambda: self.state.holdings)
 
     def _holder(self, bundle: Bundle) -> str | None:
-        """The broker that the bundle counts for now."""
+        """The broker that the bundle counts for now: its grantee, else its owner."""
         record = self.bundle(bundle)
         session = record.to or record.by if record is not None else None
         return session.broker if session is not None else None
 
     def _wishes_of(self, namespace: str) -> list[Override]:
-        """Overrides of a namespace and its bundles; kept while none comes or goes."""
+        """The overrides of a namespace and its bundles; cached until an override is added or ends."""
         if self._wishes is None:
             self._wishes = {}
             for wish in self.state.overrides.values():
@@ -266,7 +266,7 @@ class Context:
         return self._wishes.get(namespace, [])
 
     def lags(self, session: Session) -> bool:
-        """Whether the session is so far behind the journal that nothing should be granted to it."""
+        """Whether the session is too far behind the journal to be granted anything."""
         return self.watch.lags(session, self.settings)
 
     def _may_be_granted(self, broker: Broker) -> bool:
@@ -275,7 +275,7 @@ class Context:
         return not (broker.drained or broker.leaving or self.lags(broker.session))
 
     def _score(self, broker: Broker) -> float:
-        """The newest round's; one that registered since has left what it was scored for."""
+        """The broker's score in the newest round; 0 for one that has registered since and so lost its bundles."""
         scores = self.state.round_memory.get("scores", {})
         stale = broker.seq > self.state.round_seq
         return 0.0 if stale or not isinstance(scores, dict) else float(scores.get(broker.id, 0.0))

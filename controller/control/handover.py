@@ -1,6 +1,6 @@
-"""Answers of agents and ends of sessions, as the ownership table demands (docs/ownership.md).
+"""Transitions caused by agents' answers and by sessions' ends, as in the ownership table (docs/ownership.md).
 
-Every answer must match the newest record's epoch and session exactly; anything else is late and changes nothing.
+An answer must match the newest record's epoch and session exactly; otherwise it is late and changes nothing.
 """
 
 from __future__ import annotations
@@ -8,22 +8,22 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from controller.control.context import Context
-from controller.control.decided import Choice
+from controller.control.step_decisions import Choice
 from controller.domain.entries import Kind
 from controller.domain.events import BrokerEvent
 from controller.domain.ids import Session
 from controller.domain.ownership import Ownership, State
 
-REJECTION_MEMORY_MS = 30_000  # how long a broker that refused a bundle is not asked again
+REJECTION_MEMORY_MS = 30_000  # for which a broker that refused a bundle is not offered it again
 
 
 def on_session_end(ctx: Context, record: Ownership, ended: Session) -> None:
-    """The session was named by the record and has ended (already journaled)."""
+    """A session that the record names has ended, which is journaled already."""
     state, by, to = record.state, record.by, record.to
     if state is State.TRANSFERRING and ended == to:
         ctx.move(record, State.OWNED, by=by, burn=True, reason="target_ended")
     elif state is State.RELEASING and ended == by and to is not None:
-        # `to` may serve already: nobody else is granted anything until it ends, rejects or releases
+        # `to` may be serving already: no other broker is granted the bundle until it ends, rejects or releases
         ctx.move(record, State.ASSIGNING, to=to, burn=True, reason="owner_ended")
     elif state is State.RELEASING and ended == to:
         if ctx.state.alive(by):
@@ -35,20 +35,20 @@ def on_session_end(ctx: Context, record: Ownership, ended: Session) -> None:
 
 
 def on_accepted(ctx: Context, event: BrokerEvent, record: Ownership) -> None:
-    """The target agrees: the owner is told to let go."""
+    """The target accepts: the owner is to release."""
     if record.state is State.TRANSFERRING and record.to == event.session:
         ctx.move(record, State.RELEASING, by=record.by, to=record.to)
 
 
 def on_serving(ctx: Context, event: BrokerEvent, record: Ownership) -> None:
-    """The grantee serves: it owns."""
+    """The grantee serves, and so owns the bundle."""
     if record.state in (State.ASSIGNING, State.RELEASING) and record.to == event.session:
         ctx.watch.rejections.pop(str(record.bundle), None)
         ctx.move(record, State.OWNED, by=event.session)
 
 
 def on_released(ctx: Context, event: BrokerEvent, record: Ownership) -> None:
-    """The former owner serves no more. The target has heard the same record from Kafka; the journal keeps it."""
+    """The former owner has stopped serving. The target reads the same record from Kafka; the journal keeps it."""
     if record.state is not State.RELEASING or record.by != event.session:
         return
     if record.to is None:
@@ -58,13 +58,13 @@ def on_released(ctx: Context, event: BrokerEvent, record: Ownership) -> None:
 
 
 def on_fenced(ctx: Context, event: BrokerEvent, record: Ownership) -> None:
-    """The store shuts out every older epoch: the bundle is free although its owner never answered."""
+    """The store excludes every older epoch, so the bundle is free although its owner never answered."""
     if record.state is State.RELEASING and record.to is None and record.fencer == event.session:
         ctx.move(record, State.FREE, reason="fenced")
 
 
 def on_rejected(ctx: Context, event: BrokerEvent, record: Ownership) -> None:
-    """The party serves nothing of the range and never will at this epoch."""
+    """A party serves no part of the range, and never will at this epoch."""
     who, why = event.session, event.reason or "rejected"
     if record.state is State.SPLITTING and record.by == who:
         ctx.move(record, State.OWNED, by=record.by, burn=True, reason=why)
@@ -81,15 +81,15 @@ def on_rejected(ctx: Context, event: BrokerEvent, record: Ownership) -> None:
 
 
 def regrant(ctx: Context, record: Ownership, reason: str) -> None:
-    """RELEASING whose grantee said no or said nothing: the next candidate gets it.
+    """Grant a RELEASING bundle to the next candidate, because the grantee refused it or did not answer.
 
-    While an earlier owner has neither said `released` nor ended, whoever is granted must raise the fence first. The
-    grantee at hand is asked to do that before another one is tried: the silence may well be the old owner's.
+    While an earlier owner has neither released nor ended, the grantee must raise the fence first. The present grantee
+    is ordered to do so before another one is tried, because it may just be waiting for the silent owner.
     """
     by, to = record.by, record.to
     silent_owner = ctx.state.alive(by) and not record.released
-    must_fence = silent_owner or record.fence  # the record no longer names the first of several silent owners
-    grantee_refused = to is not None and to.broker in _refused_lately(ctx, record)
+    must_fence = silent_owner or record.fence  # the record names only the last of several silent owners
+    grantee_refused = to is not None and to.broker in _recent_refusals(ctx, record)
     if to is not None and silent_owner and not record.fence and not grantee_refused and _can_fence(ctx, to):
         ctx.move(record, State.RELEASING, by=by, to=to, burn=True, fence=True, reason=reason)
         return
@@ -107,7 +107,7 @@ def regrant(ctx: Context, record: Ownership, reason: str) -> None:
 def next_target(
     ctx: Context, record: Ownership, *without: Session | None, among: Collection[str] | None = None
 ) -> Session | None:
-    """The best broker (of those named, if any are) that has not refused this bundle lately."""
+    """The session of the best broker that has not refused this bundle recently. `among`: of these brokers only."""
     choice = next_choice(ctx, record, *without, among=among)
     return choice.session if choice is not None else None
 
@@ -115,19 +115,19 @@ def next_target(
 def next_choice(
     ctx: Context, record: Ownership, *without: Session | None, among: Collection[str] | None = None
 ) -> Choice | None:
-    """The same, with what it was weighed against."""
-    barred = [ctx.state.session_of(broker) for broker in _refused_lately(ctx, record)]
+    """As `next_target`, with the candidates it was compared with."""
+    barred = [ctx.state.session_of(broker) for broker in _recent_refusals(ctx, record)]
     return ctx.weigh_targets(record.bundle, *without, *barred, among=among)
 
 
 def note_refusal(ctx: Context, record: Ownership, who: Session) -> None:
-    """Remember a broker that said no to the bundle, or nothing: an offer a batch would burn an epoch each."""
-    _refused_lately(ctx, record)  # forgets what is old
+    """Remember that a broker refused the bundle or did not answer; offering it in every batch would burn epochs."""
+    _recent_refusals(ctx, record)  # drops old refusals
     ctx.watch.rejections.setdefault(str(record.bundle), {})[who.broker] = ctx.now_ms
 
 
-def _refused_lately(ctx: Context, record: Ownership) -> list[str]:
-    """Brokers that refused the bundle within the memory's time; older refusals are forgotten here."""
+def _recent_refusals(ctx: Context, record: Ownership) -> list[str]:
+    """The brokers that refused the bundle within REJECTION_MEMORY_MS; drops older refusals."""
     name = str(record.bundle)
     refused = ctx.watch.rejections.get(name, {})
     recent = {b: at for b, at in refused.items() if ctx.now_ms - at < REJECTION_MEMORY_MS}
@@ -139,7 +139,7 @@ def _refused_lately(ctx: Context, record: Ownership) -> list[str]:
 
 
 def wait_longer(ctx: Context, record: Ownership, reason: str) -> None:
-    """Extend the deadline; complain once an epoch."""
+    """Extend the deadline, and raise an alarm once per epoch."""
     ctx.watch.follow(record, ctx.now_ms, ctx.settings)
     if ctx.watch.alarmed.get(str(record.bundle)) != record.epoch:
         ctx.watch.alarmed[str(record.bundle)] = record.epoch

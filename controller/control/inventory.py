@@ -1,8 +1,8 @@
-"""What agents say they serve, against what the journal says (level-triggered reconciliation).
+"""Reconciles agents' inventories with the journal (level-triggered).
 
-An inventory older than the entry in question proves nothing, and one that knows more than was ever journaled is a
-lie. A bundle missing from a newer one may still be served by a process that merely forgot to list it, so it is
-released first, never freed outright.
+An inventory older than the entry in question proves nothing, and one with an applied seq beyond the journal is forged.
+A bundle missing from a newer inventory may still be served by a process that failed to list it, so it is released
+first, never freed outright.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from controller.domain.ownership import State
 
 
 def on_inventory(ctx: Context, event: BrokerEvent) -> None:
-    """Order `releasing(by -> nobody)` for what the session owns and does not serve."""
+    """Order the session to release, to nobody, the bundles that it owns but does not serve."""
     session = event.session
     if event.applied_seq > ctx.state.seq:
         ctx.watch.refuse("applied_seq_beyond_journal")
         return
     ctx.watch.applied[session] = max(event.applied_seq, ctx.watch.applied.get(session, 0))
-    unlisted = [ctx.state.bundles[name] for name in ctx.state.holdings.named(session) - event.serving.keys()]
+    unlisted = [ctx.state.bundles[name] for name in ctx.state.holdings.bundles_naming(session) - event.serving.keys()]
     missing = [r for r in unlisted if r.by == session and r.state is State.OWNED and r.seq <= event.applied_seq]
     for record in sorted(missing, key=lambda r: r.bundle):
         ctx.move(record, State.RELEASING, by=session, burn=True, reason="missing_from_inventory")
 
 
 def on_observed(ctx: Context, event: BrokerEvent) -> None:
-    """A broker whose own metadata decides (Pulsar): journal what it serves when that changed."""
+    """Journal the bundles of a broker whose own metadata decides (Pulsar) when they have changed."""
     broker = ctx.state.brokers.get(event.session.broker)
     names = sorted(event.serving)
     if broker is None or broker.runtime == "reference":

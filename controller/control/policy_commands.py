@@ -1,7 +1,7 @@
-"""Commands that change what rounds decide by: the strategy in charge, its challengers, overrides.
+"""Commands that change how rounds decide: the acting strategy, its challengers, overrides.
 
-All of it is journaled and folded, so that a controller that starts again goes on with it. A round that was computed
-before such a command took effect is void (`controller.control.rounds`).
+They are journaled, so a restarted controller continues with them. A round that was computed before such a command took
+effect is void (`controller.control.rounds`).
 """
 
 from __future__ import annotations
@@ -16,44 +16,45 @@ from controller.domain.overrides import AVOID, EXCLUDE_NAMESPACE, KINDS, PIN, Ov
 from controller.domain.ownership import State
 from controller.policy.strategies import get
 
-CONFIGURED = "configured"  # as a name: what the configuration says
-MAX_OVERRIDES = 1_000  # each is looked at in every round
+CONFIGURED = "configured"  # in place of a name: as configured
+MAX_OVERRIDES = 1_000  # every round checks each of them
 
 
 def set_strategy(ctx: Context, command: Command) -> Effect:
-    """`strategy`: a name, `configured`, or absent to leave it; `challengers`: a list of names, or the same."""
+    """`strategy`: a name, `configured`, or absent to keep it. `challengers`: a list of names, or the same."""
     state = ctx.state
     strategy: str | None = state.strategy or None
     challengers = state.challengers
     if command.args.get("strategy") is not None:
         name = text_of(command, "strategy")
-        strategy = None if name == CONFIGURED else _known(name)
-    told = command.args.get("challengers")
-    if told is not None:
-        challengers = None if told == CONFIGURED else _names(told)
+        strategy = None if name == CONFIGURED else _check_strategy(name)
+    given = command.args.get("challengers")
+    if given is not None:
+        challengers = None if given == CONFIGURED else _check_strategies(given)
     if challengers and strategy in challengers:
         challengers = tuple(name for name in challengers if name != strategy)
-    if command.args.get("strategy") is None and told is None:
+    if command.args.get("strategy") is None and given is None:
         raise BadRecord("strategy", "strategy needs strategy, challengers or both")
     data = {"strategy": strategy, "challengers": None if challengers is None else list(challengers)}
     return lambda: ctx.emit(Kind.STRATEGY, command_id=command.id, data=data)
 
 
-def _known(name: str) -> str:
+def _check_strategy(name: str) -> str:
     try:
         return get(name).name
     except ConfigError as error:
         raise BadRecord("strategy", str(error)) from None
 
 
-def _names(told: object) -> tuple[str, ...]:
-    if not isinstance(told, list) or not all(isinstance(name, str) for name in told):
-        raise BadRecord("challengers", f"challengers are a list of names of strategies, got {str(told)[:80]!r}")
-    return tuple(dict.fromkeys(_known(name) for name in told))
+def _check_strategies(given: object) -> tuple[str, ...]:
+    if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
+        raise BadRecord("challengers", f"challengers are a list of names of strategies, got {str(given)[:80]!r}")
+    return tuple(dict.fromkeys(_check_strategy(name) for name in given))
 
 
 def set_override(ctx: Context, command: Command) -> Effect:
-    """`override`: one of KINDS, with `bundle` or `namespace`, `broker` where it takes one, `until_ms` if it ends."""
+    """`override`: one of KINDS, with `bundle` or `namespace`, with `broker` for some kinds, `until_ms` to make it
+    expire."""
     kind = text_of(command, "override")
     if kind not in KINDS:
         raise BadRecord("override", f"{kind!r} is none of {', '.join(KINDS)}")
@@ -78,7 +79,7 @@ def set_override(ctx: Context, command: Command) -> Effect:
 
 
 def end_override(ctx: Context, command: Command) -> Effect:
-    """`id`: the override to end."""
+    """End the override with this `id`."""
     wanted = text_of(command, "id")
     if wanted not in ctx.state.overrides:
         known = ", ".join(list(ctx.state.overrides)[-10:]) or "none"
@@ -122,7 +123,7 @@ def _broker(ctx: Context, command: Command, kind: str) -> str | None:
 
 
 def _check_new(ctx: Context, wish: Override) -> None:
-    """Two wishes that cannot both hold, or say the same, are refused: the older one is to be ended first."""
+    """Raise BadRecord for an override that contradicts or repeats an existing one, which must be ended first."""
     for other in ctx.state.overrides.values():
         of_same = (other.bundle, other.namespace) == (wish.bundle, wish.namespace)
         if of_same and other.kind == wish.kind and (wish.kind == PIN or other.broker == wish.broker):

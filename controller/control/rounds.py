@@ -1,8 +1,8 @@
-"""A finished round: its decisions are checked against the state as it is now, executed or not, and recorded.
+"""Carries out a finished round: checks each decision against the present state, executes it or not, and records why.
 
-The round was computed in another process on an older state; a decision whose bundle has moved on is void, and all of
-them are when an operator has changed the strategy or an override since. In shadow and paused mode nothing is executed,
-and the record says so.
+The round was computed in another process on an older state. A decision is void once its bundle has another epoch, and
+all of them are void when an operator has changed the strategy or an override since. In shadow and paused mode nothing
+is executed, and the outcomes say so.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from controller.domain.state import LIVE, SHADOW
 
 
 def on_round(ctx: Context, result: RoundResult) -> None:
-    """Journal the round, then carry out what still holds. One that was journaled already (its worker died and another
-    computed it again) is dropped: its moves would be paid for twice."""
+    """Journal the round, then carry out the decisions that are still valid.
+
+    A round that was journaled already, because a restarted worker computed it again, is dropped.
+    """
     repeated = result.at_ms < ctx.state.round_at_ms or result.round_id == ctx.state.round_id
     if not result.challenger and repeated:
         ctx.watch.refuse("round_repeated")
@@ -27,14 +29,14 @@ def on_round(ctx: Context, result: RoundResult) -> None:
     attempt_id = ctx.next_attempt()
     mode = ctx.state.mode
     if result.loads is not None:
-        ctx.watch.loads.arrived(result.loads, ctx.now_ms)
+        ctx.watch.loads.replace(result.loads, ctx.now_ms)
     overruled = result.state_seq < ctx.state.policy_seq
     ctx.emit(Kind.ROUND, attempt_id=attempt_id, data=_summary(result, mode))
     for wish in list(ctx.state.overrides.values()):
         if not wish.holds(result.at_ms):
             ctx.emit(Kind.OVERRIDE, reason="expired", data={"ended": wish.id})
     void = Reason.STALE_DECISION.value if overruled and not result.challenger else None
-    outcomes = _outcomes(ctx, result) if void is None else {d.id: void for d in _wanted(result)}
+    outcomes = _outcomes(ctx, result) if void is None else {d.id: void for d in _list_actions(result)}
     ctx.evidence.append(Evidence(result, outcomes, attempt_id, mode))
 
 
@@ -50,18 +52,18 @@ def _summary(result: RoundResult, mode: str) -> dict[str, object]:
         "plan_hash": result.plan_hash,
         "counts": dict(sorted(kinds.items())),
     }
-    if result.challenger:  # the entry of the strategy in charge has the memory of all
+    if result.challenger:  # the memory of all strategies is in the entry of the acting one
         return {**summary, "challenger": True}
     return {**summary, "memory": {**result.memory, "scores": scores}}
 
 
-def _wanted(result: RoundResult) -> list[Decision]:
+def _list_actions(result: RoundResult) -> list[Decision]:
     return [d for d in result.decisions if d.kind is not DecisionKind.SKIP]
 
 
 def _outcomes(ctx: Context, result: RoundResult) -> dict[str, str]:
-    """Execute what still holds, in order; of an exchange both halves or none."""
-    wanted = _wanted(result)
+    """Execute the decisions that are still valid, in order; of a swap both halves or neither."""
+    wanted = _list_actions(result)
     halves = {d.bundle: d for d in wanted if d.swapped_with}
     outcomes: dict[str, str] = {}
     for decision in wanted:
@@ -78,7 +80,7 @@ def _outcomes(ctx: Context, result: RoundResult) -> dict[str, str]:
 
 
 def _refusal(ctx: Context, result: RoundResult, decision: Decision) -> str | None:
-    """Why a decision is not executed; None: it holds."""
+    """Why a decision is not executed; None if it is valid."""
     if result.challenger:
         return "challenger"
     if ctx.state.mode != LIVE:
@@ -88,16 +90,16 @@ def _refusal(ctx: Context, result: RoundResult, decision: Decision) -> str | Non
     if record is None or record.state is not State.OWNED or record.epoch != decision.epoch:
         return Reason.STALE_DECISION.value
     if decision.kind is DecisionKind.SPLIT:
-        return None  # what begins it refuses it
+        return None  # `begin_split` checks it
     if decision.kind in (DecisionKind.TRANSFER, DecisionKind.UNLOAD):
-        return _refused_transfer(ctx, result, decision)
+        return _transfer_refusal(ctx, result, decision)
     return Reason.STALE_DECISION.value
 
 
-def _refused_transfer(ctx: Context, result: RoundResult, decision: Decision) -> str | None:
+def _transfer_refusal(ctx: Context, result: RoundResult, decision: Decision) -> str | None:
     record = ctx.state.bundles[str(decision.bundle)]
     grace_ends_ms = record.moved_at_ms + ctx.settings.grace_period_ms
-    asked_for = decision.reason is Reason.OVERRIDDEN  # an operator's wish ends a grace period
+    asked_for = decision.reason is Reason.OVERRIDDEN  # an operator's override takes precedence over the grace period
     if record.moved_at_ms and result.at_ms < grace_ends_ms and not asked_for:
         return Reason.GRACE_PERIOD.value
     target = ctx.state.session_of(decision.target or "")
@@ -110,11 +112,11 @@ def _refused_transfer(ctx: Context, result: RoundResult, decision: Decision) -> 
         return Reason.LAGGING.value
     known = bool(ctx.settings.placement.isolation) and target.broker in ctx.placement
     allowed = not known or ctx.placement.allows(record.bundle.namespace, target.broker)
-    return None if allowed else Reason.ISOLATION.value  # who is available has changed since
+    return None if allowed else Reason.ISOLATION.value  # the available brokers have changed since
 
 
 def _execute(ctx: Context, result: RoundResult, decision: Decision) -> str:
-    """Begin what nothing refused; returns its outcome for the evidence."""
+    """Start carrying out a valid decision; returns its outcome for the evidence."""
     record = ctx.state.bundles[str(decision.bundle)]
     if decision.kind is DecisionKind.SPLIT:
         boundary = decision.boundary if decision.boundary is not None else record.bundle.middle()

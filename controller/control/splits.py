@@ -1,6 +1,6 @@
-"""Splitting a bundle: who may propose it, when it is refused, and what becomes of the halves.
+"""Splits a bundle: checks proposals and requests, chooses the boundary, and moves the quieter half on.
 
-The agent proposes from what it sees; an operator commands; a round decides. All three end up in `begin_split`.
+Agents propose splits, operators command them, rounds decide them; all three call `begin_split`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def begin_split(
     attempt_id: str | None = None,
     send_on: bool = False,
 ) -> Refusal | None:
-    """Enter `splitting`, or say why not."""
+    """Enter `splitting`; returns why not, or None."""
     refusal = split_refusal(ctx, record, boundary)
     if refusal is None:
         ctx.move(
@@ -57,7 +57,7 @@ def begin_split(
 
 
 def split_refusal(ctx: Context, record: Ownership, boundary: int) -> Refusal | None:
-    """Why this bundle may not be split there now, or None."""
+    """Why this bundle cannot be split at the boundary now, or None."""
     bundle = record.bundle
     if record.state is not State.OWNED:
         return Reason.IN_FLIGHT, f"{bundle} is {record.state.value}, only an owned bundle is split"
@@ -71,13 +71,13 @@ def split_refusal(ctx: Context, record: Ownership, boundary: int) -> Refusal | N
 
 
 def on_split_proposed(ctx: Context, event: BrokerEvent, record: Ownership) -> None:
-    """An agent sees an oversized bundle. Done in live mode with splits switched on; else the decision says why not."""
+    """Follow an agent's proposal to split an oversized bundle, or record why not."""
     boundary = event.boundary if event.boundary is not None else record.bundle.middle()
-    refusal = _refused_proposal(ctx, event, record, boundary)
+    refusal = _proposal_refusal(ctx, event, record, boundary)
     if refusal is not None:
         ctx.watch.refuse(refusal.value)
     if record.by != event.session:
-        return  # an echo of what the bundle was before: there is nothing to decide
+        return  # a late proposal of an earlier owner: there is nothing to decide
     reason = _reason_of(event)
     cause = ctx.decisions().add(
         DecisionKind.SPLIT,
@@ -93,7 +93,7 @@ def on_split_proposed(ctx: Context, event: BrokerEvent, record: Ownership) -> No
         begin_split(ctx, record, boundary, why, send_on=ctx.settings.split.auto_unload, **cause._asdict())
 
 
-def _refused_proposal(ctx: Context, event: BrokerEvent, record: Ownership, boundary: int) -> Reason | None:
+def _proposal_refusal(ctx: Context, event: BrokerEvent, record: Ownership, boundary: int) -> Reason | None:
     """Why the proposal is not followed, or None."""
     if not ctx.settings.split.enabled:
         return Reason.SWITCHED_OFF
@@ -108,7 +108,7 @@ def _refused_proposal(ctx: Context, event: BrokerEvent, record: Ownership, bound
 
 
 def _reason_of(event: BrokerEvent) -> Reason:
-    """The limit that the bundle exceeds; an agent of another version may have one that is not known here."""
+    """The limit that the bundle exceeds; SPLIT_MSG_RATE for one that only the agent's version knows."""
     return next((reason for reason in _LIMITS if reason.value == event.reason), Reason.SPLIT_MSG_RATE)
 
 
@@ -124,11 +124,11 @@ def _evidence_of_proposal(ctx: Context, event: BrokerEvent, record: Ownership, r
 
 
 def on_split_done(ctx: Context, event: BrokerEvent, record: Ownership) -> None:
-    """The owner is ready: the parent retires, the children are its; the quieter one may be sent on."""
+    """Retire the parent and give its owner the children; with `send_on` the quieter one moves to another broker."""
     if record.state is not State.SPLITTING or record.by != event.session or record.boundary is None:
         return
     decision_id, command_id = ctx.cause_of(record)
-    best = _owners_cut(record, event) if command_id is None else None
+    best = _owners_boundary(record, event) if command_id is None else None
     children = record.bundle.split_at(best or record.boundary)
     epochs = {str(child): record.epoch + 1 for child in children}
     ctx.emit(
@@ -147,8 +147,11 @@ def on_split_done(ctx: Context, event: BrokerEvent, record: Ownership) -> None:
             send_on(ctx, half, choice, Reason.SPLIT_SEND_ON)
 
 
-def _owners_cut(record: Ownership, event: BrokerEvent) -> int | None:
-    """Where the owner, who knows its topics' loads, would cut instead of in the middle; None: where it was told to."""
+def _owners_boundary(record: Ownership, event: BrokerEvent) -> int | None:
+    """The balanced boundary by the owner, which knows its topics' loads; None: keep the boundary that was ordered.
+
+    It replaces the middle only: any other boundary was chosen on purpose.
+    """
     best, bundle = event.data.get("best_boundary"), record.bundle
     if record.boundary != bundle.middle() or not isinstance(best, int) or isinstance(best, bool):
         return None
@@ -156,7 +159,7 @@ def _owners_cut(record: Ownership, event: BrokerEvent) -> int | None:
 
 
 def _quieter(children: tuple[Bundle, Bundle], event: BrokerEvent, prefix: str) -> Bundle:
-    """The half to send on: the one with less load as its owner measured; the upper one when it cannot tell."""
+    """The half with less load by its owner's figures; the upper one when there are none."""
     lower, upper = event.data.get(f"{prefix}lower_load"), event.data.get(f"{prefix}upper_load")
     if isinstance(lower, int | float) and isinstance(upper, int | float) and lower < upper:
         return children[0]

@@ -1,8 +1,8 @@
 """The control step: cluster state and one batch of events in, journal entries out. Pure but for `watch`.
 
-Order inside a batch: registrations and renewals, then what brokers and agents said, then lease ends and deadlines,
-then assignments, commands, a finished round. `now_ms` is the controller's CLOCK_BOOTTIME noted before the batch was
-planned, so everything appended before `now_ms` has been read: an agent has always lapsed before its lease is ended.
+Order within a batch: registrations and renewals, agents' events, expired leases and deadlines, assignments, commands, a
+finished round. `now_ms` is the controller's CLOCK_BOOTTIME before the batch was planned, so every record appended
+before `now_ms` has been read: a lease always expires for its agent before it expires here.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from controller.control import handover
 from controller.control.assignment import answer_lookups, assign_orphans, evacuate, on_assign_request
 from controller.control.commands import on_command
 from controller.control.context import Batch, Context, Evidence
-from controller.control.deadlines import judge_deadlines
-from controller.control.decided import StepEvidence
+from controller.control.deadlines import expire_deadlines
 from controller.control.inventory import on_inventory, on_observed
+from controller.control.lease_expiry import expire_leases
 from controller.control.rounds import on_round
-from controller.control.sessions import end_session, judge_leases, on_heartbeat
+from controller.control.sessions import end_session, on_heartbeat
 from controller.control.splits import on_split_done, on_split_proposed
+from controller.control.step_decisions import StepEvidence
 from controller.control.strays import on_tick
 from controller.control.watch import Watch
 from controller.domain.entries import Entry, Kind
@@ -35,8 +36,8 @@ _CHANGES_NOTHING = frozenset({"inventory", "observed"})
 
 @dataclass(slots=True)
 class StepResult:
-    """The state after the batch, the entries that lead there, the evidence of the rounds among them, and what the step
-    itself decided."""
+    """The state after the batch, the entries that lead to it, the evidence of its rounds, and the step's own
+    decisions."""
 
     state: ClusterState
     entries: list[Entry]
@@ -47,7 +48,7 @@ class StepResult:
 def step(
     state: ClusterState, watch: Watch, batch: Batch, now_ms: int, settings: ControlSettings, quarantined: int = 0
 ) -> StepResult:
-    """One micro-batch. `state` is left as it was; `watch` is advanced (call it once per batch, never again)."""
+    """Process one micro-batch. `state` is not changed; `watch` is updated, so call this once per batch."""
     ctx = Context(state, watch, batch, now_ms, settings)
     for event in batch.events:
         if isinstance(event, Heartbeat):
@@ -59,8 +60,8 @@ def step(
             _on_broker_event(ctx, event)
     if batch.read_to_end:
         watch.back_after_outage(now_ms, settings)
-        judge_leases(ctx)
-        judge_deadlines(ctx)
+        expire_leases(ctx)
+        expire_deadlines(ctx)
     rescued = assign_orphans(ctx)
     for event in batch.events:
         if isinstance(event, AssignRequest):
@@ -73,14 +74,14 @@ def step(
         if isinstance(event, RoundFinished):
             on_round(ctx, event.result)
     evacuate(ctx)
-    if batch.offsets and (ctx.entries or quarantined or batch.note_offsets or any(map(_counts, batch.events))):
+    if batch.offsets and (ctx.entries or quarantined or batch.note_offsets or any(map(_commits_offsets, batch.events))):
         attempt_id = ctx.decided.attempt_id if ctx.decided is not None and ctx.decided.unnamed else None
         ctx.emit(Kind.OFFSETS, attempt_id=attempt_id, data={**batch.kafka, "topics": batch.offsets})
     return StepResult(ctx.state, ctx.entries, ctx.evidence, ctx.decided)
 
 
-def _counts(event: Event) -> bool:
-    """Whether a record commits its offsets even when nothing came of it."""
+def _commits_offsets(event: Event) -> bool:
+    """Whether an event has its offsets journaled even when it causes no entry."""
     if isinstance(event, BrokerEvent):
         return event.kind not in _CHANGES_NOTHING
     return not isinstance(event, Heartbeat | Tick | RoundFinished)
@@ -109,7 +110,7 @@ def _on_broker_event(ctx: Context, event: BrokerEvent) -> None:
     elif event.kind == "leaving":
         broker = ctx.state.brokers[event.session.broker]
         if broker.session != event.session:
-            ctx.watch.refuse("leaving_of_replaced_process")  # its bundles go with its lease; the successor stays
+            ctx.watch.refuse("leaving_of_replaced_process")  # its bundles are freed with its lease; the successor stays
         elif not broker.leaving:
             ctx.emit(Kind.DRAIN, broker=event.session.broker, session=str(event.session), data={"leaving": True})
     else:

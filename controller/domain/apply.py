@@ -1,7 +1,7 @@
-"""`fold(state, entries)`: the only way a cluster state changes. Pure: same state and entries, same result.
+"""`fold(state, entries)`: the only way a cluster state changes. Pure: the same state and entries give the same result.
 
-Raises InvariantBroken when the journal contradicts itself (a gap in seq, an illegal transition, a broken ring):
-such a process must stop, whoever it is. An entry of a kind that this version does not know only counts.
+Raises InvariantBroken when the journal contradicts itself (a gap in seq, an illegal transition, a broken ring); the
+process must then stop. An entry of an unknown kind advances `seq` and changes nothing else.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ COMMANDS_KEPT = 10_000
 
 
 def fold(state: ClusterState, entries: Iterable[Entry]) -> ClusterState:
-    """The state after the entries; the given state is left as it was."""
+    """The state after the entries; the given state is not changed."""
     result = state.copy()
     for entry in entries:
         apply_in_place(result, entry)
@@ -38,30 +38,30 @@ def apply_in_place(state: ClusterState, entry: Entry) -> None:
     state.seq = entry.seq
 
 
-def _started(state: ClusterState, entry: Entry) -> None:
+def _apply_started(state: ClusterState, entry: Entry) -> None:
     journal_id = entry.data.get("journal_id")
     if is_foreign(state.journal_id, journal_id):
         raise InvariantBroken(
-            f"entry {entry.seq} is of journal {journal_id}, what was read before is of {state.journal_id}: these "
-            "tables came in the place of others; start again to read them from their beginning"
+            f"entry {entry.seq} is of journal {journal_id}, the entries before it are of {state.journal_id}: these "
+            "tables have replaced others; start again to read them from the beginning"
         )
     state.instance, state.controller_running = entry.instance, True
     state.journal_id = journal_id or state.journal_id
     state.epoch_floor = max(state.epoch_floor, int(entry.data.get("epoch_floor") or 0))
 
 
-def _stopped(state: ClusterState, entry: Entry) -> None:
+def _apply_stopped(state: ClusterState, entry: Entry) -> None:
     if entry.instance == state.instance:
         state.controller_running = False
 
 
-def _offsets(state: ClusterState, entry: Entry) -> None:
+def _apply_offsets(state: ClusterState, entry: Entry) -> None:
     for topic, partitions in entry.data["topics"].items():
         state.offsets[topic] = {**state.offsets.get(topic, {}), **partitions}
     state.kafka = {k: v for k, v in entry.data.items() if k != "topics"} or state.kafka
 
 
-def _registered(state: ClusterState, entry: Entry) -> None:
+def _apply_registered(state: ClusterState, entry: Entry) -> None:
     session = Session.parse(entry.session or "")
     old = state.brokers.get(session.broker)
     if old and (session.incarnation, session.number) <= (old.session.incarnation, old.session.number):
@@ -78,15 +78,15 @@ def _registered(state: ClusterState, entry: Entry) -> None:
     state.sessions[session] = entry.seq
 
 
-def _session_ended(state: ClusterState, entry: Entry) -> None:
+def _apply_session_ended(state: ClusterState, entry: Entry) -> None:
     session = Session.parse(entry.session or "")
     if state.sessions.pop(session, None) is None:
         raise InvariantBroken(f"{session} ends twice or never lived")
-    if state.brokers[session.broker].session == session:  # a newer process has observed for itself
+    if state.brokers[session.broker].session == session:  # else `observed` is a newer process's
         state.observed.pop(session.broker, None)
 
 
-def _drain(state: ClusterState, entry: Entry) -> None:
+def _apply_drain(state: ClusterState, entry: Entry) -> None:
     broker = state.brokers[entry.broker or ""]
     state.brokers[broker.id] = replace(
         broker,
@@ -95,7 +95,7 @@ def _drain(state: ClusterState, entry: Entry) -> None:
     )
 
 
-def _namespace_created(state: ClusterState, entry: Entry) -> None:
+def _apply_namespace_created(state: ClusterState, entry: Entry) -> None:
     namespace = entry.data["namespace"]
     bundles = tuple(sorted(Bundle.parse(name) for name in entry.data["bundles"]))
     check_cover(namespace, bundles)
@@ -104,11 +104,11 @@ def _namespace_created(state: ClusterState, entry: Entry) -> None:
         state.put(Ownership(bundle, State.FREE, state.epoch_floor, seq=entry.seq))
 
 
-def _topic_created(state: ClusterState, entry: Entry) -> None:
+def _apply_topic_created(state: ClusterState, entry: Entry) -> None:
     state.topics[entry.data["topic"]] = int(entry.data["partitions"])
 
 
-def _ownership(state: ClusterState, entry: Entry) -> None:
+def _apply_ownership(state: ClusterState, entry: Entry) -> None:
     old = state.bundles.get(entry.bundle or "")
     if old is None:
         raise InvariantBroken(f"entry {entry.seq} names {entry.bundle}, which no namespace has")
@@ -120,7 +120,7 @@ def _ownership(state: ClusterState, entry: Entry) -> None:
     state.put(new)
 
 
-def _split(state: ClusterState, entry: Entry) -> None:
+def _apply_split(state: ClusterState, entry: Entry) -> None:
     parent = state.bundles[entry.bundle or ""]
     if parent.state is not State.SPLITTING:
         raise InvariantBroken(f"{parent.bundle} is split while {parent.state.value}")
@@ -138,7 +138,7 @@ def _split(state: ClusterState, entry: Entry) -> None:
     state.namespaces[namespace] = living
 
 
-def _command(state: ClusterState, entry: Entry) -> None:
+def _apply_command(state: ClusterState, entry: Entry) -> None:
     outcome = "accepted" if entry.kind is Kind.COMMAND_ACCEPTED else "rejected"
     state.commands[entry.command_id or ""] = outcome
     if entry.kind is Kind.COMMAND_ACCEPTED and entry.data.get("kind") == "round_now":
@@ -149,29 +149,29 @@ def _command(state: ClusterState, entry: Entry) -> None:
         del state.commands[next(iter(state.commands))]
 
 
-def _mode(state: ClusterState, entry: Entry) -> None:
+def _apply_mode(state: ClusterState, entry: Entry) -> None:
     state.mode = entry.data["mode"]
 
 
-def _strategy(state: ClusterState, entry: Entry) -> None:
+def _apply_strategy(state: ClusterState, entry: Entry) -> None:
     challengers = entry.data.get("challengers")
     state.strategy = entry.data.get("strategy") or ""
     state.challengers = None if challengers is None else tuple(challengers)
     state.policy_seq = entry.seq
 
 
-def _override(state: ClusterState, entry: Entry) -> None:
+def _apply_override(state: ClusterState, entry: Entry) -> None:
     ended = entry.data.get("ended")
     if ended is not None:
         state.overrides.pop(ended, None)
     else:
         wish = Override.from_json(entry.data["override"])
         state.overrides[wish.id] = replace(wish, seq=entry.seq)
-    if entry.command_id is not None:  # one that ran out did so in the round that found it
+    if entry.command_id is not None:  # one that expired was found by a round, which already ignored it
         state.policy_seq = entry.seq
 
 
-def _round(state: ClusterState, entry: Entry) -> None:
+def _apply_round(state: ClusterState, entry: Entry) -> None:
     if entry.data.get("challenger"):
         return
     state.round_at_ms = int(entry.data["at_ms"])
@@ -183,33 +183,33 @@ def _round(state: ClusterState, entry: Entry) -> None:
         state.round_wanted, state.round_wanted_seq = "", 0
 
 
-def _guard(state: ClusterState, entry: Entry) -> None:
+def _apply_breaker(state: ClusterState, entry: Entry) -> None:
     state.frozen = bool(entry.data["frozen"])
     state.silent = tuple(entry.data.get("silent", ())) if state.frozen else ()
     state.thawing = state.thawing and state.frozen
 
 
-def _observed(state: ClusterState, entry: Entry) -> None:
+def _apply_observed(state: ClusterState, entry: Entry) -> None:
     state.observed[entry.broker or ""] = tuple(entry.data["bundles"])
 
 
 _HANDLERS: Mapping[str, Callable[[ClusterState, Entry], None]] = {
-    Kind.CONTROLLER_STARTED: _started,
-    Kind.CONTROLLER_STOPPED: _stopped,
-    Kind.OFFSETS: _offsets,
-    Kind.REGISTERED: _registered,
-    Kind.SESSION_ENDED: _session_ended,
-    Kind.DRAIN: _drain,
-    Kind.NAMESPACE_CREATED: _namespace_created,
-    Kind.TOPIC_CREATED: _topic_created,
-    Kind.OWNERSHIP: _ownership,
-    Kind.SPLIT: _split,
-    Kind.COMMAND_ACCEPTED: _command,
-    Kind.COMMAND_REJECTED: _command,
-    Kind.MODE: _mode,
-    Kind.STRATEGY: _strategy,
-    Kind.OVERRIDE: _override,
-    Kind.ROUND: _round,
-    Kind.GUARD: _guard,
-    Kind.OBSERVED: _observed,
+    Kind.CONTROLLER_STARTED: _apply_started,
+    Kind.CONTROLLER_STOPPED: _apply_stopped,
+    Kind.OFFSETS: _apply_offsets,
+    Kind.REGISTERED: _apply_registered,
+    Kind.SESSION_ENDED: _apply_session_ended,
+    Kind.DRAIN: _apply_drain,
+    Kind.NAMESPACE_CREATED: _apply_namespace_created,
+    Kind.TOPIC_CREATED: _apply_topic_created,
+    Kind.OWNERSHIP: _apply_ownership,
+    Kind.SPLIT: _apply_split,
+    Kind.COMMAND_ACCEPTED: _apply_command,
+    Kind.COMMAND_REJECTED: _apply_command,
+    Kind.MODE: _apply_mode,
+    Kind.STRATEGY: _apply_strategy,
+    Kind.OVERRIDE: _apply_override,
+    Kind.ROUND: _apply_round,
+    Kind.GUARD: _apply_breaker,
+    Kind.OBSERVED: _apply_observed,
 }

@@ -1,6 +1,6 @@
-"""Chooses the split boundary that divides the load of a bundle's topics most evenly.
+"""The balanced boundary: where to split a bundle so that both halves carry about the same load.
 
-Only a bundle's owner knows its topics, so the owner chooses the boundary: agents and simulated brokers by this rule.
+Only a bundle's owner knows the loads of its topics, so the owner chooses the boundary, in agents and in the simulator.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from controller.domain.ids import Bundle
 
 
 def find_balanced_boundary(bundle: Bundle, load_by_hash: Mapping[int, float]) -> int | None:
-    """The first hash of the upper half, strictly inside the bundle; None if no boundary separates two topics.
+    """The first hash of the upper half, strictly inside the bundle; None where no boundary separates the topics.
 
-    `load_by_hash`: load of the bundle's topics, summed by hash; negative loads count as 0. Ties go to the lowest hash.
+    `load_by_hash`: the load of the bundle's topics, summed by hash; negative loads count as 0. Of equally good
+    boundaries the lowest is taken.
     """
     total = sum(max(load, 0.0) for load in load_by_hash.values())
     best: tuple[float, int] | None = None

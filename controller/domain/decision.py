@@ -14,8 +14,8 @@ from typing import Any
 from controller.domain.round_loads import RoundLoads
 
 EXECUTED = "executed"  # the outcome of a decision that was carried out
-OF_STEP = "step-"  # how ids of the control step's own decisions begin, and what stands for their round
-PLACEMENT, PROPOSAL = "placement", "proposal"  # what stands for their strategy
+OF_STEP = "step-"  # prefix of the ids of the control step's own decisions, and of their round id
+PLACEMENT, PROPOSAL = "placement", "proposal"  # in place of their strategy
 
 
 class DecisionKind(str, Enum):
@@ -29,7 +29,7 @@ class DecisionKind(str, Enum):
 
 
 class Label(str, Enum):
-    """How it stands."""
+    """Whether it is to be carried out."""
 
     SUCCESS = "success"
     SKIP = "skip"
@@ -37,7 +37,7 @@ class Label(str, Enum):
 
 
 class Reason(str, Enum):
-    """Why. The number's hundred is the band."""
+    """Why. The hundreds digit is the severity band."""
 
     BALANCED = "100_balanced"
     OVERLOADED = "101_overloaded"
@@ -107,8 +107,8 @@ class Reason(str, Enum):
 class Decision:
     """One decision of a round, or the skip of one broker.
 
-    `epoch` is the bundle's epoch the decision was made on: it is void when the bundle has moved on.
-    `evidence` holds what was seen (quantised numbers), `before`/`after` predicted scores by broker.
+    `epoch` is the bundle's epoch that the decision was made on; once the bundle has another, the decision is void.
+    `evidence` holds the quantised figures behind it, `before` and `after` the predicted scores by broker.
     """
 
     id: str
@@ -127,19 +127,19 @@ class Decision:
 
     @property
     def swapped_with(self) -> str | None:
-        """The bundle that goes the other way in a swap, of which neither moves alone; None: no swap."""
+        """The bundle that goes the other way in a swap, where both move or neither does; None: no swap."""
         other = self.evidence.get("swapped_with")
         return None if other is None else str(other)
 
 
 @dataclass(frozen=True, slots=True)
 class RoundResult:
-    """What one evaluation of the whole cluster found. Comes back to the control step as an event.
+    """The result of one evaluation of the whole cluster, which the control step receives as an event.
 
-    `at_ms` is the round's time on the load reports' axis, `state_seq` the journal seq its ownership was read at.
-    `scores`: one row a broker: broker, score, mean, hits, eligible, source, reason, utilisations.
-    `memory` goes into the journal and comes back in the next round. `plan_hash` covers inputs and decisions.
-    `loads`: what placements go by until the next round; not part of the plan.
+    `at_ms` is the round's event time (that of the load reports), `state_seq` the journal seq its ownership was read at.
+    `scores` has a row for each broker: broker, score, mean, hits, eligible, source, reason, utilisations.
+    `memory` is journaled and passed to the next round. `plan_hash` covers inputs and decisions.
+    `loads` are the basis of placements until the next round; they are not part of the plan.
     """
 
     round_id: str

@@ -1,10 +1,10 @@
-"""The journal entry: one flat record for everything decided and everything that happened.
+"""The journal entry: one flat record for every decision and every event.
 
-Entries are numbered densely by `seq`; agents apply exactly seq + 1. Fields that only some kinds use live in `data`
-(JSON). The wire form on the journal feed and the Delta row carry the same fields (schemas/journal.py).
+Entries are numbered densely by `seq`; agents apply exactly seq + 1. Fields that only some kinds use are in `data`
+(JSON). The record on the journal feed and the Delta row have the same fields (schemas/journal.py).
 
-A kind that only a newer version knows is read as `UnknownKind`: whoever reads it counts its seq and changes nothing
-else, so that an older agent goes on. A newer version may write one only where that is enough.
+A kind of a newer version is read as `UnknownKind`: a reader advances its seq and changes nothing else, so older agents
+keep working. A newer version may write such a kind only where that is enough.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from controller.domain.ownership import Ownership, State
 
 log = logging.getLogger(__name__)
 
-UNKNOWN_KINDS_KEPT = 100  # kinds that are logged once; beyond that some are logged again
+UNKNOWN_KINDS_KEPT = 100  # unknown kinds that are logged only once
 
 
 class Kind(str, Enum):
-    """What an entry tells."""
+    """What an entry states."""
 
     CONTROLLER_STARTED = "controller_started"  # data: version, config_version, lease_ms, journal_id, epoch_floor
     CONTROLLER_STOPPED = "controller_stopped"
@@ -52,7 +52,7 @@ class Kind(str, Enum):
 
 
 class UnknownKind(str):
-    """The name of a kind that this version does not know."""
+    """The name of a kind that is unknown to this version."""
 
     __slots__ = ()
 
@@ -63,24 +63,24 @@ class UnknownKind(str):
 
 
 def kind_of(name: object) -> Kind | UnknownKind:
-    """The kind of that name; raises ValueError for what is no name at all."""
+    """The kind of that name. Raises ValueError for anything but a non-empty string."""
     try:
         return Kind(name)
     except ValueError:
         if not isinstance(name, str) or not name:
             raise
-        return _unknown(name)
+        return _note_unknown(name)
 
 
 @lru_cache(maxsize=UNKNOWN_KINDS_KEPT)
-def _unknown(name: str) -> UnknownKind:
-    log.warning("the journal has entries of kind %.80r, which this version does not know: they are skipped", name)
+def _note_unknown(name: str) -> UnknownKind:
+    log.warning("the journal has entries of kind %.80r, which is unknown to this version: skipping them", name)
     return UnknownKind(name)
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of the journal. `at_ms` is wall time for people; nothing is decided by it."""
+    """One entry of the journal. `at_ms` is wall-clock time for people; no decision depends on it."""
 
     seq: int
     kind: Kind | UnknownKind
@@ -101,7 +101,7 @@ class Entry:
     data: Mapping[str, Any] = field(default_factory=dict)
 
     def to_row(self) -> dict[str, Any]:
-        """The flat row: every field a column, `data` as canonical JSON text."""
+        """The flat row: a column for every field, `data` as canonical JSON text."""
         row = {name: getattr(self, name) for name in FIELDS}
         row["kind"] = self.kind.value
         row["data"] = json.dumps(self.data, sort_keys=True, separators=(",", ":")) if self.data else None
@@ -109,7 +109,7 @@ class Entry:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Entry:
-        """The entry of a table row or feed record; unknown columns are ignored (newer writers add some)."""
+        """The entry in a table row or feed record; unknown columns, which newer writers add, are ignored."""
         values: dict[str, Any] = {name: row.get(name) for name in FIELDS}
         values["kind"] = kind_of(row["kind"])
         data = row.get("data")
@@ -117,7 +117,7 @@ class Entry:
         return cls(**values)
 
     def ownership(self, moved_at_ms: int = 0) -> Ownership:
-        """The record an OWNERSHIP entry states."""
+        """The ownership record that an OWNERSHIP entry states."""
         if self.bundle is None or self.state is None or self.epoch is None:
             raise InvariantBroken(f"entry {self.seq} of kind {self.kind.value} lacks bundle, state or epoch")
         data = self.data
@@ -144,7 +144,7 @@ FIELDS = tuple(Entry.__dataclass_fields__)
 
 
 def ownership_fields(record: Ownership) -> dict[str, Any]:
-    """The entry fields that state this record; the inverse of `Entry.ownership`."""
+    """The entry fields for this record; the inverse of `Entry.ownership`."""
     data: dict[str, Any] = {}
     if record.released:
         data["released"] = True

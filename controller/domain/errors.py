@@ -1,18 +1,20 @@
-"""The exception tree. Every message carries the offending value and the next step.
+"""The exception tree. Every message contains the offending value and the next step.
 
 BallastError
-├── ConfigError            bad configuration: stops the start
-├── BadRecord              a record from outside that breaks a rule: goes to quarantine, never raised past the edge
-├── InvariantBroken        our own state contradicts itself: stops the process
+├── ConfigError            bad configuration: the process does not start
+├── BadRecord              a record from outside breaks a rule: it is quarantined, or rejected if it is a command
+├── InvariantBroken        our own state contradicts itself: the process stops
 ├── CommitError
-│   ├── ForeignCommit      another controller wrote the journal: this instance loses
-│   └── OutcomeUnknown     the table store does not say whether a commit happened
-├── AnotherController      a living controller holds the journal already
-├── IncompatibleTable      a Delta table uses features that agents cannot read
+│   ├── ForeignCommit      another controller has committed or taken the topics: this instance stops
+│   └── OutcomeUnknown     the table store does not tell whether a commit happened
+├── AnotherController      a live controller holds the journal, or the topics belong to another journal
+├── IncompatibleTable      a Delta table has features that agents cannot read, or lacks required columns
 ├── OtherRules             a stored round was decided by other rules than this version's
-├── JavaNotFit             no Java 17 or 21 with the modules Spark needs
+├── JavaNotFit             no Java 17 or 21 with the modules that Spark needs
 └── StoreError
     └── Fenced             a write with an epoch below the fence
+
+Rooms above add leaves of their own, each next to the code that raises it, as `bus.cluster.KafkaUnavailable`.
 """
 
 from __future__ import annotations
@@ -23,23 +25,23 @@ _LOGIN = re.compile(r"(?<=://)[^@\s]*:[^@\s]*@")  # abfss://container@account ha
 
 
 def without_login(text: str) -> str:
-    """A text to be shown: addresses with credentials in them, such as `s3a://KEY:SECRET@bucket`, without those."""
+    """The text without the credentials of addresses in it, such as `s3a://KEY:SECRET@bucket`; for display."""
     return _LOGIN.sub("***@", text)
 
 
 class BallastError(Exception):
-    """Raised for everything Ballast itself refuses; catch this at the edge of a process."""
+    """Base of all errors that Ballast raises on purpose; catch this at the edge of a process."""
 
     def __str__(self) -> str:
         return without_login(super().__str__())
 
 
 class ConfigError(BallastError):
-    """Raised at start for an unknown key, a bad value or two names that contradict each other."""
+    """Raised at start for an unknown key, a bad value, or settings that contradict each other or what they name."""
 
 
 class BadRecord(BallastError):
-    """Raised while parsing one record from outside; `rule_id` names the rule for the quarantine row."""
+    """Raised while parsing or validating input from outside; `rule_id` names the broken rule in a quarantine row."""
 
     def __init__(self, rule_id: str, text: str) -> None:
         super().__init__(f"{rule_id}: {text}")
@@ -48,31 +50,31 @@ class BadRecord(BallastError):
 
 
 class InvariantBroken(BallastError):
-    """Raised when a transition or fold would contradict what the journal says. Never caught."""
+    """Raised when a transition or fold would contradict the journal. It ends the process; nobody recovers from it."""
 
 
 class CommitError(BallastError):
-    """Raised when a journal commit did not happen as asked."""
+    """Base of what can go wrong with a commit."""
 
 
 class ForeignCommit(CommitError):
-    """Raised when another instance committed data: the older instance stops."""
+    """Raised when another instance has committed data: this instance must stop."""
 
 
 class OutcomeUnknown(CommitError):
-    """Raised when the table store answers neither yes nor no; the caller blocks and asks again."""
+    """Raised when the table store does not tell whether a commit happened; the caller blocks and tries again."""
 
 
 class AnotherController(BallastError):
-    """Raised at start when a living controller is heard; the message names the holder."""
+    """Raised at start when another controller or journal holds the topics; the message names it."""
 
 
 class IncompatibleTable(BallastError):
-    """Raised when a table's protocol has features outside the agents' allow-list."""
+    """Raised when a table has features outside the allow-list of `ledger.tables`, or lacks required columns."""
 
 
 class OtherRules(BallastError):
-    """Raised by the replay of a round that was decided by other rules: it is neither equal nor broken."""
+    """Raised when a stored round was decided by other rules, so that replaying it proves nothing."""
 
     def __init__(self, rules: int, strategy: str, rules_here: int) -> None:
         super().__init__(

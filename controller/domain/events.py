@@ -1,9 +1,9 @@
-"""What arrives from Kafka on the control topics, as values, parsed strictly.
+"""Records of the control topics, parsed strictly into values.
 
-Every parser takes the raw bytes of one record and returns a value or raises BadRecord with the rule's id, which
-ends up in the quarantine table. Unknown fields are ignored; an unknown version `v` is a BadRecord: never guess.
-What passes can be written down again anywhere: it is UTF-8, its numbers are finite, no key stands twice, and it is
-nested no deeper than any writer bears. A record that only a later stage refuses would stop every controller to come.
+Every parser takes the raw bytes of one record and returns a value or raises BadRecord with the id of the rule, which
+goes into the quarantine table. Unknown fields are ignored; an unknown version `v` is a BadRecord: never guess. A record
+that passes can be stored anywhere: it is UTF-8, its numbers are finite, its keys are unique, and its nesting is
+bounded. A record that only a later stage refused would stop this controller and every successor.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from controller.domain.ids import RING_END, Bundle, Session, check_broker_id
 
 VERSION = 1
 MAX_CONTROL_BYTES = 1_048_576  # an inventory of 10,000 bundles is half of this
-MAX_SMALL_BYTES = 131_072  # of everything else; it may end up in the journal whole
+MAX_SMALL_BYTES = 131_072  # of all other records; they may be journaled whole
 MAX_DEPTH = 32  # of nesting
 EVENT_KINDS = frozenset(
     {
@@ -38,7 +38,7 @@ _NEEDS_BUNDLE = frozenset(["accepted", "rejected", "serving", "released", "fence
 
 
 class Origin(NamedTuple):
-    """Where a record lay in Kafka."""
+    """A record's position in Kafka."""
 
     topic: str
     partition: int
@@ -47,9 +47,9 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """A session says that it lives; the first one registers it. `info`: addresses, runtime, capacity, process.
+    """A sign of life of a session; the first one registers it. `info`: addresses, runtime, capacity, process.
 
-    `journal_id`: the journal that it follows; None where it follows none yet, and from older versions.
+    `journal_id`: the journal that the agent follows; None when it follows none yet, and from older versions.
     """
 
     session: Session
@@ -60,7 +60,7 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """The controller's own beat on the heartbeats topic. `journal_id` None: of an older version."""
+    """The controller's own record on the heartbeats topic. `journal_id` None: from an older version."""
 
     instance: str
     seq: int
@@ -84,7 +84,7 @@ class BrokerEvent:
 
 @dataclass(frozen=True, slots=True)
 class AssignRequest:
-    """Somebody looked up a topic whose bundle nobody owns."""
+    """A client looked up a topic of a bundle that has no owner."""
 
     broker: str
     bundle: Bundle
@@ -92,8 +92,8 @@ class AssignRequest:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """An operator's wish. `id` makes it happen once. `journal_id`: the journal that it is meant for; None from older
-    versions, and where the tables name none yet."""
+    """An operator's command. Its `id` makes it happen once. `journal_id`: the journal that it is meant for; None from
+    older versions, and where the tables name none yet."""
 
     id: str
     kind: str
@@ -105,7 +105,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class RoundFinished:
-    """A round came back from its worker process."""
+    """The worker process has finished a round."""
 
     result: RoundResult
 
@@ -114,7 +114,7 @@ Event = Heartbeat | Tick | BrokerEvent | AssignRequest | Command | RoundFinished
 
 
 def parse_heartbeat(raw: bytes) -> Heartbeat | Tick:
-    """A record of the heartbeats topic."""
+    """Parse a record of the heartbeats topic. Raises BadRecord."""
     doc = _document(raw, MAX_SMALL_BYTES)
     if doc.get("kind") == "tick":
         return Tick(_text(doc, "instance", 64), _int(doc, "seq"), _journal_id(doc))
@@ -125,7 +125,7 @@ def parse_heartbeat(raw: bytes) -> Heartbeat | Tick:
 
 
 def parse_broker_event(raw: bytes) -> BrokerEvent:
-    """A record of the broker-events topic."""
+    """Parse a record of the broker-events topic. Raises BadRecord."""
     doc = _document(raw, MAX_CONTROL_BYTES)
     kind = doc.get("kind")
     if not isinstance(kind, str) or kind not in EVENT_KINDS:
@@ -157,13 +157,13 @@ def parse_broker_event(raw: bytes) -> BrokerEvent:
 
 
 def parse_assign_request(raw: bytes) -> AssignRequest:
-    """A record of the assign-requests topic: names the bundle it wants assigned."""
+    """Parse a record of the assign-requests topic. Raises BadRecord."""
     doc = _document(raw, MAX_SMALL_BYTES)
     return AssignRequest(check_broker_id(_text(doc, "broker", 255)), Bundle.parse(_text(doc, "bundle", 512)))
 
 
 def parse_command(raw: bytes) -> Command:
-    """A record of the commands topic. What the arguments mean is judged by the step, with a rejected entry."""
+    """Parse a record of the commands topic. Raises BadRecord; the arguments are validated by the control step."""
     doc = _document(raw, MAX_SMALL_BYTES)
     args = doc.get("args") or {}
     if not isinstance(args, dict):
@@ -200,19 +200,19 @@ def _document(raw: bytes | None, limit: int) -> dict[str, Any]:
     return doc
 
 
-def _no_number(text: str) -> float:
+def _refuse_constant(text: str) -> float:
     raise ValueError(f"{text} is no JSON number")
 
 
-def _finite(text: str) -> float:
+def _parse_finite(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(f"{text[:80]} is beyond any number")
     return value
 
 
-def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Of two values of one key each reader would believe another one."""
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose keys are unique: of two values of one key, every reader would pick another one."""
     found = dict(pairs)
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -221,12 +221,14 @@ def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-# Made once: `json.loads` with these arguments makes one for every record, for half of the parser's time.
-_DECODER = json.JSONDecoder(parse_constant=_no_number, parse_float=_finite, object_pairs_hook=_unambiguous)
+# Made once: `json.loads` with these arguments makes one for every record, which takes half of the parser's time.
+_DECODER = json.JSONDecoder(
+    parse_constant=_refuse_constant, parse_float=_parse_finite, object_pairs_hook=_refuse_duplicates
+)
 
 
 def _deeper_than(value: Any, depth: int) -> bool:
-    """Whether lists and objects are nested more than `depth` levels. Level by level: no recursion."""
+    """Whether lists and objects are nested deeper than `depth` levels. Checked level by level, without recursion."""
     level = [value]
     for _ in range(depth):
         inner = [v.values() if isinstance(v, dict) else v for v in level if isinstance(v, dict | list)]

@@ -1,8 +1,8 @@
-"""Which bundles name a session, and how many each broker holds: kept current entry by entry, never scanned for.
+"""An index of bundles by session, and bundle counts by broker: updated entry by entry, never by a scan.
 
 Derived from `ClusterState.bundles` and always equal to `Holdings.of_records(bundles.values())` (a property test and
-`controller/sim/ownership/invariants.py` compare them). A grant in flight counts for its grantee. Copies share their
-inner containers until one of the two writes to them, so that copying costs per session and namespace, not per bundle.
+`controller/sim/ownership/invariants.py` compare them). A grant in flight counts for its grantee. Copies share inner
+containers until one of them writes, so that a copy costs per session and namespace, not per bundle.
 """
 
 from __future__ import annotations
@@ -19,41 +19,41 @@ _NOWHERE: Mapping[str, int] = {}
 
 @dataclass(slots=True)
 class Holdings:
-    """Read by `named`, `total` and `spread`; written by `replace` alone. No container in it is ever empty."""
+    """Read with `bundles_naming`, `total` and `spread`; written by `replace` alone. Its containers are never empty."""
 
     _named: dict[Session, set[str]] = field(default_factory=dict)
     _totals: dict[str, int] = field(default_factory=dict)
     _spread: dict[str, dict[str, int]] = field(default_factory=dict)
-    _own_sessions: set[Session] = field(default_factory=set, compare=False)  # inner containers nobody shares
+    _own_sessions: set[Session] = field(default_factory=set, compare=False)  # inner containers that no copy shares
     _own_namespaces: set[str] = field(default_factory=set, compare=False)
 
     @classmethod
     def of_records(cls, records: Iterable[Ownership]) -> Holdings:
-        """Counted from nothing."""
+        """Build the index from all records."""
         found = cls()
         for record in records:
             found.replace(None, record)
         return found
 
     def copy(self) -> Holdings:
-        """A copy that may be written to without changing this one, and the other way round."""
+        """A copy; writes to either of the two do not affect the other."""
         self._own_sessions, self._own_namespaces = set(), set()
         return Holdings(dict(self._named), dict(self._totals), dict(self._spread))
 
-    def named(self, session: Session) -> Set[str]:
-        """Names of the bundles whose newest record names the session as `by`, `to` or `fencer`."""
+    def bundles_naming(self, session: Session) -> Set[str]:
+        """The names of the bundles whose newest record has the session as `by`, `to` or `fencer`."""
         return self._named.get(session, _NOTHING)
 
     def total(self, broker: str) -> int:
-        """Bundles the broker owns or is about to own, in all of its sessions."""
+        """How many bundles the broker owns or is about to own, over all its sessions."""
         return self._totals.get(broker, 0)
 
     def spread(self, namespace: str) -> Mapping[str, int]:
-        """Broker -> bundles of this namespace that it owns or is about to own; brokers without any are left out."""
+        """Broker -> number of this namespace's bundles that it owns or is about to own; brokers with 0 are absent."""
         return self._spread.get(namespace, _NOWHERE)
 
     def replace(self, old: Ownership | None, new: Ownership) -> None:
-        """A bundle's record changed, or came into being."""
+        """Update the index for a bundle's new record; `old` None: the bundle is new."""
         before = {old.by, old.to, old.fencer} if old is not None else set()
         after = {new.by, new.to, new.fencer}
         if before != after:
@@ -100,6 +100,6 @@ class Holdings:
 
 
 def _holder(record: Ownership) -> str | None:
-    """The broker that a record counts for: whoever it goes to, else whoever has it."""
+    """The broker that a record counts for: its grantee, else its owner."""
     holder = record.to or record.by
     return holder.broker if holder is not None else None

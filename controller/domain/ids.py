@@ -2,7 +2,7 @@
 
 A bundle is `tenant/namespace/0xLLLLLLLL_0xUUUUUUUU` and holds the topics whose CRC-32 lies in [lower, upper);
 the last bundle of the ring is closed at 0xffffffff (Pulsar: NamespaceBundle, ConsistentHashingTopicBundleAssigner).
-Everything here is a value: immutable, ordered, printable, parsed back from what it prints.
+Everything here is a value: immutable, ordered, and parsed back from its own text form.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BROKER = re.compile(r"^[A-Za-z0-9._\-\[\]:]{1,255}$")
 
 
 class Session(NamedTuple):
-    """One life of a broker's lease. Leases, grants, events and inventories name all four parts."""
+    """One session of a broker, under one lease. Leases, grants, events and inventories name all four parts."""
 
     broker: str
     incarnation: int
@@ -39,7 +39,7 @@ class Session(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Session:
-        """Parse what `str` prints; raises BadRecord."""
+        """Parse the text form. Raises BadRecord."""
         broker, found, rest = text.rpartition("#")
         parts = rest.split(".")
         if not found or len(parts) != 3 or not parts[0].isdigit() or not parts[2].isdigit():
@@ -61,7 +61,7 @@ class Bundle:
     @classmethod
     @lru_cache(maxsize=200_000)
     def parse(cls, text: str) -> Bundle:
-        """Parse a bundle's name; upper-case digits are accepted. Raises BadRecord."""
+        """Parse a bundle's name; upper-case hex digits are accepted. Raises BadRecord."""
         match = _BUNDLE.match(text)
         if not match:
             raise BadRecord("bundle_name", f"{text!r} is not tenant/namespace/0xLLLLLLLL_0xUUUUUUUU")
@@ -71,7 +71,7 @@ class Bundle:
         return cls(match[1], lower, upper)
 
     def contains(self, hash_: int) -> bool:
-        """Whether a topic with this hash lives here."""
+        """Whether topics with this hash belong to the bundle."""
         return self.lower <= hash_ and (hash_ < self.upper or self.upper == RING_END)
 
     def overlaps(self, other: Bundle) -> bool:
@@ -83,7 +83,7 @@ class Bundle:
         return self.lower + (self.upper - self.lower) // 2
 
     def split_at(self, boundary: int) -> tuple[Bundle, Bundle]:
-        """The two children; raises BadRecord when the boundary is not strictly inside."""
+        """The two halves. Raises BadRecord when the boundary is not strictly inside."""
         if not self.lower < boundary < self.upper:
             raise BadRecord("split_boundary", f"0x{boundary:08x} is not strictly inside {self}")
         return Bundle(self.namespace, self.lower, boundary), Bundle(self.namespace, boundary, self.upper)
@@ -95,7 +95,7 @@ def topic_hash(topic: str) -> int:
 
 
 def namespace_of(topic: str) -> str:
-    """`tenant/namespace` of a full topic name; raises BadRecord."""
+    """The `tenant/namespace` of a full topic name. Raises BadRecord."""
     match = _TOPIC.match(topic)
     if not match:
         raise BadRecord("topic_name", f"{topic!r} is not persistent://tenant/namespace/topic")
@@ -108,7 +108,7 @@ def partition_names(topic: str, partitions: int) -> list[str]:
 
 
 def check_broker_id(text: str) -> str:
-    """The id unchanged, or BadRecord: ids come from outside and end up in file names and logs."""
+    """The id unchanged. Raises BadRecord: ids come from outside and end up in file names and logs."""
     if not _BROKER.match(text):
         raise BadRecord("broker_id", f"{text!r} is not a host:port of at most 255 plain characters")
     return text

@@ -25,15 +25,15 @@ COUNTS = (
 )
 BUNDLE_FIELDS = RATES + COUNTS
 
-# What one unit is divided into when a round quantises what it read (a replay must see the very same numbers):
-# shares of a core, messages/s and averaged counts to a thousandth, bytes and bytes/s to the whole
+# Steps per unit when a round quantises its input, so that a replay sees the very same numbers: thousandths for shares
+# of a core, messages/s and averaged counts, whole numbers for bytes and bytes/s
 RESOURCE_SCALES = (1000, 1, 1, 1, 1, 1)
 FIELD_SCALES = (1000, 1000, 1, 1, 1000, 1000, 1000, 1000, 1000, 1000, 1, 1, 1)
-UNKNOWN = -1  # a quantised usage or limit that nobody knows
+UNKNOWN = -1  # an unknown usage or limit, quantised
 SCORE_UNIT = 10_000  # scores are compared in hundredths of a percentage point: 85 % = 8,500
 
 TAIL = "tail"  # the bundle name of the aggregate of everything below the top k
-IMPOSSIBLE_FACTOR = 3.0  # with a known limit, usage above three times of it is a misreading
+IMPOSSIBLE_FACTOR = 3.0  # usage above three times a known limit is a misreading
 
 
 def utilisation(usage: float, limit: float) -> float:

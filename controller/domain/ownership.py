@@ -1,7 +1,7 @@
 """The ownership states of a bundle and the one table of legal transitions (docs/ownership.md).
 
-An `Ownership` is what the journal's newest word on a bundle says. Invariant I3: along a bundle's lineage the epoch
-only grows; every attempt burns one, also one that fails.
+An `Ownership` is a bundle's newest record in the journal. Invariant I3: along a bundle's lineage the epoch only grows;
+every attempt takes a new one, even if it fails.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from controller.domain.ids import Bundle, Session
 
 
 class State(str, Enum):
-    """Where a bundle's ownership stands."""
+    """The state of a bundle's ownership."""
 
     FREE = "free"
     ASSIGNING = "assigning"
@@ -52,23 +52,23 @@ _PARTIES: dict[State, tuple[bool, bool | None]] = {
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """The journal's newest word on one bundle."""
+    """The newest ownership record of one bundle."""
 
     bundle: Bundle
     state: State
     epoch: int
     by: Session | None = None
     to: Session | None = None
-    seq: int = 0  # the entry that made it so
-    released: bool = False  # RELEASING: `by` has said so, journaled
-    fence: bool = False  # RELEASING: `to` (or `fencer`) must raise the store's fence first, and need not wait
-    fencer: Session | None = None  # RELEASING to nobody: who was asked to raise the fence
+    seq: int = 0  # of the entry that states it
+    released: bool = False  # RELEASING: `by` has released, and that is journaled
+    fence: bool = False  # RELEASING: `to` must raise the store's fence first, and need not wait for `by`
+    fencer: Session | None = None  # RELEASING to nobody: the session ordered to raise the fence
     boundary: int | None = None  # SPLITTING: where
     send_on: bool = False  # SPLITTING: the quieter half moves on at once
     cause: str = ""  # decision or command id behind the newest transition
-    ever_owned: bool = False  # owned or granted before; one that never was is assigned at its first lookup only
-    moved_at_ms: int = 0  # record time of the last completed move (a round's grace counts from it)
-    moving_at_ms: int = 0  # in flight: what `moved_at_ms` becomes when the move completes; a failed one leaves no trace
+    ever_owned: bool = False  # owned or granted before; otherwise it is assigned at its first lookup only
+    moved_at_ms: int = 0  # event time of the last completed move, from which a round's grace period counts
+    moving_at_ms: int = 0  # in flight: becomes `moved_at_ms` when the move completes; a failed move leaves no trace
 
     def __post_init__(self) -> None:
         by, to = _PARTIES[self.state]
@@ -76,7 +76,7 @@ class Ownership:
             raise InvariantBroken(f"{self.bundle}: {self.state.value} with by={self.by} to={self.to}")
 
     def owner_for_clients(self) -> Session | None:
-        """Whom a lookup names: the owner, or in `assigning` and `releasing` the one it goes to."""
+        """Whom a lookup names: the owner, or the grantee in `assigning` and `releasing`."""
         if self.state is State.ASSIGNING or (self.state is State.RELEASING and self.to is not None):
             return self.to
         if self.state in (State.OWNED, State.TRANSFERRING, State.SPLITTING):
@@ -84,12 +84,12 @@ class Ownership:
         return None
 
     def names(self, session: Session) -> bool:
-        """Whether the record concerns this very session."""
+        """Whether the record names this very session."""
         return session in (self.by, self.to, self.fencer)
 
 
 def check_transition(old: Ownership, new: Ownership) -> None:
-    """Raise InvariantBroken unless the journal may say `new` after `old`."""
+    """Raise InvariantBroken unless `new` may follow `old` in the journal."""
     if new.bundle != old.bundle:
         raise InvariantBroken(f"{old.bundle} cannot become {new.bundle}")
     if new.state not in TRANSITIONS[old.state]:

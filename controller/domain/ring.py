@@ -1,4 +1,4 @@
-"""The hash ring of one namespace: creation, lookup and the cover test (invariant I2).
+"""The hash ring of one namespace: creation, lookup and the coverage check (invariant I2).
 
 Creation follows Pulsar: step = 2^32 // n, the last boundary forced to 0xffffffff.
 """
@@ -16,7 +16,7 @@ MAX_BUNDLES_AT_CREATION = 65_536
 
 
 def initial_bundles(namespace: str, count: int) -> list[Bundle]:
-    """The bundles of a new namespace, in ring order; raises BadRecord for a count outside 1..65536."""
+    """The bundles of a new namespace, in ring order. Raises BadRecord for a count outside 1..65536."""
     if not 1 <= count <= MAX_BUNDLES_AT_CREATION:
         raise BadRecord("bundle_count", f"{count} is not in 1..{MAX_BUNDLES_AT_CREATION}")
     step = 2**32 // count
@@ -27,8 +27,8 @@ def initial_bundles(namespace: str, count: int) -> list[Bundle]:
 def locate(bundles: Sequence[Bundle], hash_: int) -> Bundle:
     """The bundle of a ring-ordered, covering sequence that holds the hash.
 
-    An exact boundary hit belongs to the bundle that starts there; 0xffffffff is clamped to the last one
-    (Pulsar's own search runs past the list there).
+    A hash on a boundary belongs to the bundle that starts there; 0xffffffff belongs to the last one, where Pulsar's own
+    search would run past the list.
     """
     return bundles[min(bisect_right(bundles, hash_, key=lambda b: b.lower) - 1, len(bundles) - 1)]
 

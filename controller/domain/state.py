@@ -1,6 +1,6 @@
-"""The cluster as the journal tells it. Changed only by `controller.domain.apply.fold`; values inside are immutable.
+"""The cluster state: a fold of the journal. Changed only by `controller.domain.apply.fold`; its values are immutable.
 
-Every dict is keyed by text (bundle names, broker ids), so that the state prints, diffs and serialises as it is.
+Dicts are keyed by text (bundle names, broker ids), so that the state prints, diffs and serialises as it is.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ MODES = (SHADOW, LIVE, PAUSED)
 
 
 def is_foreign(ours: str | None, theirs: str | None) -> bool:
-    """Whether a word names another journal than ours. Who names none is of an older version, or follows none yet."""
+    """Whether `theirs` is another journal than ours. A sender without one follows none yet or is of an older
+    version."""
     return bool(ours and theirs and ours != theirs)
 
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A broker as registered. `session` is its newest; alive while `session in state.sessions`."""
+    """A registered broker. `session` is its newest one, alive while it is in `state.sessions`."""
 
     id: str
     session: Session
@@ -36,27 +37,27 @@ class Broker:
 
     @property
     def runtime(self) -> str:
-        """`reference` or `pulsar`: who decides ownership there."""
+        """`reference` or `pulsar`: the kind of broker, which tells who decides ownership there."""
         return str(self.info.get("runtime", "reference"))
 
     @property
     def can_fence(self) -> bool:
-        """Whether an older owner can be shut out of this broker's store."""
+        """Whether the broker can fence an older owner off in its store."""
         return bool(self.info.get("can_fence", True))
 
 
 @dataclass(slots=True)
 class ClusterState:
-    """fold(journal[..seq])."""
+    """The state after the journal's entries up to `seq`."""
 
     seq: int = 0
     instance: str = ""
-    journal_id: str | None = None  # this journal among all; None until a controller that knows of it has started
-    epoch_floor: int = 0  # new bundles begin here: above whatever an earlier journal granted on the same brokers
+    journal_id: str | None = None  # None until a controller of a version with journal ids has started
+    epoch_floor: int = 0  # first epoch of new bundles: above all that an earlier journal granted on the same brokers
     controller_running: bool = False
     mode: str = SHADOW
     frozen: bool = False
-    silent: tuple[str, ...] = ()  # brokers that were silent when the guard froze
+    silent: tuple[str, ...] = ()  # brokers that were silent when the mass-failure breaker tripped
     brokers: dict[str, Broker] = field(default_factory=dict)
     sessions: dict[Session, int] = field(default_factory=dict)  # living sessions -> seq of their registration
     bundles: dict[str, Ownership] = field(default_factory=dict)
@@ -66,22 +67,22 @@ class ClusterState:
     commands: dict[str, str] = field(default_factory=dict)  # newest ids -> accepted | rejected
     offsets: dict[str, dict[str, int]] = field(default_factory=dict)  # topic -> partition -> next offset
     kafka: dict[str, Any] = field(default_factory=dict)  # cluster id, topic ids
-    observed: dict[str, tuple[str, ...]] = field(default_factory=dict)  # broker -> bundles its metadata says
-    round_at_ms: int = 0  # record time of the newest round
+    observed: dict[str, tuple[str, ...]] = field(default_factory=dict)  # broker -> bundles by its own metadata
+    round_at_ms: int = 0  # event time of the newest round
     round_memory: dict[str, Any] = field(default_factory=dict)  # hits and other strategy memory
     round_id: str = ""  # the newest round
     round_seq: int = 0  # its entry
     rounds: int = 0
     round_wanted: str = ""  # the newest accepted `round_now` that no round has answered yet
-    round_wanted_seq: int = 0  # of its entry: a round computed at this seq or a later one answers it
-    strategy: str = ""  # the one in charge by command; empty: as configured
-    challengers: tuple[str, ...] | None = None  # by command; None: as configured
-    policy_seq: int = 0  # newest entry that changed what rounds decide by: what was computed before it is void
+    round_wanted_seq: int = 0  # of its entry: answered by a round that was computed at this seq or later
+    strategy: str = ""  # set by command; empty: as configured
+    challengers: tuple[str, ...] | None = None  # set by command; None: as configured
+    policy_seq: int = 0  # newest entry that changed strategy or overrides: rounds computed before it are void
     overrides: dict[str, Override] = field(default_factory=dict)  # by id, oldest first
-    thawing: bool = False  # an operator overruled the guard: whoever is silent at the next judgement ends
+    thawing: bool = False  # an operator reset the mass-failure breaker: leases expire at the next check
 
     def copy(self) -> ClusterState:
-        """A private copy to fold into: containers are copied, values are shared."""
+        """A copy to apply entries to: containers are copied, values are shared."""
         result = ClusterState()
         for name in self.__dataclass_fields__:
             value = getattr(self, name)
@@ -89,26 +90,27 @@ class ClusterState:
         return result
 
     def put(self, record: Ownership) -> None:
-        """Replace a bundle's record; the index follows."""
+        """Replace a bundle's record and update the index."""
         name = str(record.bundle)
         self.holdings.replace(self.bundles.get(name), record)
         self.bundles[name] = record
 
     def alive(self, session: Session | None) -> bool:
-        """Whether the session's lease has not ended, as the journal says."""
+        """Whether the session has not ended, according to the journal."""
         return session is not None and session in self.sessions
 
     def session_of(self, broker: str) -> Session | None:
-        """The broker's newest session if it lives."""
+        """The broker's newest session if it is alive."""
         record = self.brokers.get(broker)
         return record.session if record and record.session in self.sessions else None
 
     def live_brokers(self) -> list[Broker]:
-        """Brokers whose newest session lives, by id. Costs by those that live, not by all that ever were."""
+        """The brokers whose newest session is alive, by id. The cost grows with these, not with all brokers ever
+        seen."""
         living = sorted({session.broker for session in self.sessions})
         return [b for name in living if (b := self.brokers[name]).session in self.sessions]
 
     def in_namespace(self, namespace: str) -> int:
-        """Living bundles of the namespace with splits in flight counted as done."""
+        """The number of the namespace's bundles, with splits in flight counted as done."""
         bundles = self.namespaces.get(namespace, ())
         return len(bundles) + sum(self.bundles[str(b)].state is State.SPLITTING for b in bundles)

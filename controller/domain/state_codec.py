@@ -1,4 +1,4 @@
-"""A cluster state as JSON and back: the base snapshot that the fold starts from (invariant I4)."""
+"""Encodes a cluster state as JSON and decodes it: the base snapshot that a fold starts from (invariant I4)."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def encode(state: ClusterState) -> str:
     document["observed"] = {broker: list(names) for broker, names in state.observed.items()}
     document["silent"] = list(state.silent)
     document["challengers"] = None if state.challengers is None else list(state.challengers)
-    document["overrides"] = [wish.to_json() for wish in state.overrides.values()]  # in their order
-    document["commands"] = list(state.commands.items())  # their order decides which are forgotten first
+    document["overrides"] = [wish.to_json() for wish in state.overrides.values()]  # in insertion order
+    document["commands"] = list(state.commands.items())  # the order decides which are forgotten first
     return json.dumps(document, sort_keys=True, separators=(",", ":"))
 
 
 def decode(text: str) -> ClusterState:
-    """The state that `encode` printed."""
+    """Decode what `encode` returned."""
     document = json.loads(text)
     state = ClusterState(**{name: document[name] for name in _PLAIN if name in document})
     for broker, (session, info, drained, leaving, seq) in document["brokers"].items():

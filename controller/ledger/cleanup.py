@@ -1,15 +1,15 @@
 """The controller's clean-up of its own tables: journal, projections, base snapshots, configuration history.
 
 It runs in a thread of its own beside the batches (docs/decisions/0007). Invariants:
-- It never commits what the journal's writer would take for another controller: merging and VACUUM change no data, and
-  dropping expired entries says so in its commit (`Commit.changes_data`). The writer's next commit then finds its handle
-  outdated, looks into the log and writes the same entries again: one commit more, no failover delayed.
-- An entry is dropped only when it is older than the retention *and* every base snapshot includes it: the fold from any
-  of them stays whole (I4).
-- The log is cleaned up here only (the tables say `delta.enableExpiredLogCleanup = false`), and only while their writer
-  commits: a writer that rests finds every commit since its own. Were the next version's file gone, it would write it
-  again where nobody reads any more.
-- A quiet cluster is not touched: without news there is nothing to merge, to drop or to remove.
+- It commits nothing that the journal's writer would mistake for another controller: merging and VACUUM change no data,
+  and a commit that drops expired entries says so (`Commit.changes_data`). The writer's next commit then fails on its
+  outdated handle, reads the log and writes the same entries again: one more attempt, and no failover is delayed.
+- An entry is dropped only if it is older than the retention *and* every base snapshot includes it, so that folding from
+  any of them still works (I4).
+- The log is cleaned up here only (the tables have `delta.enableExpiredLogCleanup = false`), and only while their writer
+  is committing: an idle writer must find every commit since its own. If the next version's file were gone, it could
+  write that version again, where no reader looks any more.
+- An idle cluster is not touched: without new commits there is nothing to merge, drop or remove.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from controller.ledger.files import read_range
 from controller.ledger.journal_rows import oldest_seq
 from controller.ledger.maintenance import (
     Tended,
-    cut,
     delete_rows,
     expire_rows,
+    find_cutoff_ms,
     merge_small_files,
     remove_dead_files,
 )
@@ -45,24 +45,24 @@ from schemas.journal import JOURNAL
 
 log = logging.getLogger(__name__)
 
-TARGET_BYTES = 4 * 2**20  # some 100,000 entries: what a pass rewrites at most beside the small files
+TARGET_BYTES = 4 * 2**20  # some 100,000 entries: the most that a pass rewrites beside the small files
 FEWEST_FILES = 64
 OVERWRITTEN = (OWNERSHIP.name, BROKERS.name, OVERRIDES.name, CONTROL_STATE.name)
 APPENDED = (CONFIG_HISTORY.name,)
-FIRST_PASS_S = 20.0  # also a controller that is started again every few minutes cleans up
+FIRST_PASS_S = 20.0  # so that a controller which is restarted every few minutes cleans up as well
 STOP_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """How long the control tables' rows are kept, ms."""
+    """Retention of the control tables' rows, ms."""
 
     journal_ms: int
     config_history_ms: int
 
 
 class ControlCleanup:
-    """One pass at a time over the control tables. Has handles of its own; not thread-safe."""
+    """Cleans up the control tables, one pass at a time. Has its own table handles; not thread-safe."""
 
     def __init__(
         self, root: TableRoot | str | Path, kept: Kept, storage_options: Mapping[str, str] | None = None
@@ -73,7 +73,7 @@ class ControlCleanup:
         self._kept = kept
 
     def run(self, now_ms: int) -> list[Tended]:
-        """One pass; `now_ms` is wall time. What one table refuses is logged and does not keep the others waiting."""
+        """Run one pass; `now_ms` is wall-clock time. A table that fails is logged, and the others go on."""
         done = []
         for name, tend in self._work().items():
             try:
@@ -82,51 +82,51 @@ class ControlCleanup:
                 log.warning("clean-up of %s failed, the next pass tries again: %s", name, error)
         for tended in done:
             if tended.anything:
-                log.info("clean-up of %s: %s", tended.table, _words(tended))
+                log.info("clean-up of %s: %s", tended.table, _describe(tended))
         return done
 
     def _work(self) -> dict[str, Callable[[str, int], Tended]]:
-        work: dict[str, Callable[[str, int], Tended]] = {JOURNAL.name: self._journal}
-        work |= dict.fromkeys(OVERWRITTEN, self._overwritten) | dict.fromkeys(APPENDED, self._appended)
+        work: dict[str, Callable[[str, int], Tended]] = {JOURNAL.name: self._tend_journal}
+        work |= dict.fromkeys(OVERWRITTEN, self._tend_overwritten) | dict.fromkeys(APPENDED, self._tend_appended)
         return {name: tend for name, tend in work.items() if self._tables.exists(name)}
 
     def _finish(self, name: str, now_ms: int) -> int:
-        """Remove what is dead: data files and, below a checkpoint, commits."""
+        """Remove dead data files and, below a checkpoint, old commits."""
         removed = remove_dead_files(self._tables, name)
         clean_log(self._tables.open(name), self._tables.log(name), log_kept_ms(name), now_ms)
         return removed
 
-    def _journal(self, name: str, now_ms: int) -> Tended:
+    def _tend_journal(self, name: str, now_ms: int) -> Tended:
         merged = merge_small_files(self._tables.open(name), TARGET_BYTES, FEWEST_FILES)
         table = self._tables.open(name)
-        last = droppable(table, self._tables.log(name), self._snapshots.floor(), self._kept.journal_ms, now_ms)
+        last = find_droppable(table, self._tables.log(name), self._snapshots.floor(), self._kept.journal_ms, now_ms)
         dropped = self._drop(table, last) if last is not None else 0
         return Tended(name, merged, dropped, self._finish(name, now_ms))
 
     def _drop(self, table: DeltaTable, last: int) -> int:
         return delete_rows(table, f"seq <= {last}", {EXPIRED_UP_TO: str(last)})
 
-    def _appended(self, name: str, now_ms: int) -> Tended:
+    def _tend_appended(self, name: str, now_ms: int) -> Tended:
         merged = merge_small_files(self._tables.open(name), TARGET_BYTES, FEWEST_FILES)
         expired = 0
         if name == CONFIG_HISTORY.name:
             expired = expire_rows(self._tables, name, self._kept.config_history_ms, now_ms)
         return Tended(name, merged, expired, self._finish(name, now_ms))
 
-    def _overwritten(self, name: str, now_ms: int) -> Tended:
+    def _tend_overwritten(self, name: str, now_ms: int) -> Tended:
         return Tended(name, removed_files=self._finish(name, now_ms))
 
 
-def droppable(table: DeltaTable, log: DeltaLog, floor: int | None, kept_ms: int, now_ms: int) -> int | None:
-    """The newest entry that may be dropped with all before it, or None. `floor`: the oldest base snapshot's seq.
+def find_droppable(table: DeltaTable, log: DeltaLog, floor: int | None, kept_ms: int, now_ms: int) -> int | None:
+    """The newest entry up to which the journal may be dropped, or None. `floor`: the oldest base snapshot's seq.
 
-    Wall clocks may step back, so it is the unbroken beginning of the journal whose entries have all expired.
+    Wall clocks may step back, so this is the end of the journal's unbroken run of expired entries.
     """
     actions = pa.table(table.get_add_actions(flatten=True))
-    cut_ms, oldest = cut(actions, "at_ms", kept_ms, now_ms), oldest_seq(table)
-    if floor is None or cut_ms is None or oldest is None or oldest > floor:
+    cutoff_ms, oldest = find_cutoff_ms(actions, "at_ms", kept_ms, now_ms), oldest_seq(table)
+    if floor is None or cutoff_ms is None or oldest is None or oldest > floor:
         return None
-    expired = read_range(table, log, JOURNAL, "at_ms", above=-1, up_to=cut_ms - 1, columns=["seq"])["seq"]
+    expired = read_range(table, log, JOURNAL, "at_ms", above=-1, up_to=cutoff_ms - 1, columns=["seq"])["seq"]
     seqs = expired.combine_chunks().sort()
     first_other = pc.index(pc.equal(seqs, pa.array(range(oldest, oldest + len(seqs)), pa.int64())), False).as_py()
     unbroken = len(seqs) if first_other < 0 else first_other
@@ -135,10 +135,10 @@ def droppable(table: DeltaTable, log: DeltaLog, floor: int | None, kept_ms: int,
 
 
 def clean_log(table: DeltaTable, log: DeltaLog, kept_ms: int, now_ms: int) -> bool:
-    """Remove commits below a checkpoint that are older than the log's retention; whether it was safe to.
+    """Remove commits below a checkpoint that are older than the log's retention; returns whether that was safe.
 
-    Safe while the newest commit of the table's writer is younger than half of the retention: everything after it is
-    younger still, and stays.
+    It is safe while the newest commit of the table's writer is younger than half the retention, because every commit
+    after that one is younger still and stays.
     """
     for version in range(table.version(), -1, -1):
         try:
@@ -154,14 +154,14 @@ def clean_log(table: DeltaTable, log: DeltaLog, kept_ms: int, now_ms: int) -> bo
 
 
 def log_kept_ms(name: str) -> int:
-    """How long the table's log is kept."""
+    """The retention of the table's log, ms."""
     options = TABLES[name].table
     assert options is not None
     return options.log_retention_minutes * 60_000
 
 
 class CleanupThread:
-    """Runs passes until stopped. A failure is logged; nothing else notices."""
+    """Runs passes until stopped. Failures are logged and affect nothing else."""
 
     def __init__(self, cleanup: ControlCleanup, interval_s: float, wall_ms: Callable[[], int]) -> None:
         self._cleanup = cleanup
@@ -171,11 +171,11 @@ class CleanupThread:
         self._thread = threading.Thread(target=self._run, name="control-cleanup", daemon=True)
 
     def start(self) -> None:
-        """Begin; the first pass comes soon, not at once: a start has better things to do."""
+        """Start the thread; the first pass follows after FIRST_PASS_S, so as not to slow down a start."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End after the pass in hand; returns when it has ended, or after STOP_TIMEOUT_S."""
+        """Stop after the current pass; returns once it has ended, or after STOP_TIMEOUT_S."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(STOP_TIMEOUT_S)
@@ -190,7 +190,7 @@ class CleanupThread:
                 log.exception("clean-up of the control tables failed; trying again in %.0f s", pause_s)
 
 
-def _words(tended: Tended) -> str:
+def _describe(tended: Tended) -> str:
     return (
         f"{tended.merged_files} files merged, {tended.expired_rows} rows expired, {tended.removed_files} files removed"
     )

@@ -1,8 +1,8 @@
-"""A Delta table's commits, read one by one from `_delta_log`: what a commit added, removed and said about itself.
+"""Reads a Delta table's commits one by one from `_delta_log`: the files and the metadata of each.
 
-A watcher needs one existence test a poll and one small file a commit, not a table snapshot: this is what keeps 1,000
-agents cheap, and what tells a compaction (dataChange=false) from somebody else's data. Versions whose file has been
-cleaned up are `LogGone`: the caller reads the table instead.
+A follower then needs one existence check per poll and one small file per commit instead of a table snapshot, which
+keeps 1,000 agents cheap; and a compaction (dataChange=false) can be distinguished from another writer's data. A version
+whose file has been cleaned up raises `LogGone`: the caller reads the table instead.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from deltalake.fs import DeltaStorageHandler
 
 from controller.domain.errors import BallastError
 
-EXPIRED_UP_TO = "ballast.expired_up_to"  # in the commit that drops old journal entries: the newest seq it drops
+EXPIRED_UP_TO = "ballast.expired_up_to"  # metadata of a commit that drops old journal entries: the newest seq dropped
 
 
 class LogGone(BallastError):
-    """Raised when a commit's file is not there (not yet, or cleaned up): read the table as a whole."""
+    """Raised when a commit's file does not exist, yet or any more: read the table as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class AddedFile:
-    """A data file that a commit added. `least` and `largest` hold the file's column statistics, as far as written."""
+    """A data file that a commit added. `least` and `largest` are its column statistics, as far as they were written."""
 
     path: str
     data_change: bool
@@ -39,7 +39,7 @@ class AddedFile:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One version of a table. `info` is the commit's own description, `transactions` app id -> version."""
+    """One version of a table. `info` is the commit's metadata, `transactions` maps application ids to versions."""
 
     version: int
     info: Mapping[str, Any]
@@ -49,14 +49,14 @@ class Commit:
 
     @property
     def changes_data(self) -> bool:
-        """False for compaction, for changes of properties, and for the clean-up that drops expired entries."""
+        """False for compaction, for property changes, and for the clean-up that drops expired entries."""
         if EXPIRED_UP_TO in self.info:
             return False
         return self.removed_data or any(f.data_change for f in self.added)
 
 
 class DeltaLog:
-    """Reads `_delta_log` and data files of one table, on any store that delta-rs knows. Not thread-safe."""
+    """Reads `_delta_log` and data files of one table, on any store that delta-rs supports. Not thread-safe."""
 
     def __init__(self, uri: str, storage_options: Mapping[str, str] | None = None) -> None:
         self._uri = uri
@@ -65,7 +65,7 @@ class DeltaLog:
 
     @property
     def files(self) -> pafs.FileSystem:
-        """The table's directory as a file system. Raises LogGone when there is no such directory yet."""
+        """The table's directory as a file system. Raises LogGone when it does not exist yet."""
         if self._files is None:
             try:
                 handler = DeltaStorageHandler(self._uri, self._options or None)
@@ -75,7 +75,7 @@ class DeltaLog:
         return self._files
 
     def exists(self, version: int) -> bool:
-        """Whether this version has been committed (and not been cleaned up): one stat, or one HEAD."""
+        """Whether this version was committed and its file not cleaned up. Costs one stat or HEAD request."""
         try:
             info = self.files.get_file_info(_commit_path(version))
         except LogGone:
@@ -83,7 +83,7 @@ class DeltaLog:
         return bool(info.type == pafs.FileType.File)
 
     def read(self, version: int) -> Commit:
-        """The commit; raises LogGone when its file is not there."""
+        """The commit of a version. Raises LogGone when its file does not exist."""
         try:
             with self.files.open_input_stream(_commit_path(version)) as stream:
                 text = stream.read()
@@ -92,7 +92,7 @@ class DeltaLog:
         return parse_commit(version, text)
 
     def last_checkpoint(self) -> int:
-        """Version of the newest checkpoint, -1 without one. Log files are only ever cleaned up below a checkpoint."""
+        """The version of the newest checkpoint, -1 without one. Log files are cleaned up only below a checkpoint."""
         try:
             with self.files.open_input_stream("_delta_log/_last_checkpoint") as stream:
                 return int(json.loads(stream.read())["version"])
@@ -100,12 +100,12 @@ class DeltaLog:
             return -1
 
     def open_file(self, path: str) -> pa.NativeFile:
-        """A data file for reading; raises FileNotFoundError when VACUUM has removed it."""
+        """Open a data file for reading. Raises FileNotFoundError when VACUUM has removed it."""
         return self.files.open_input_file(path)
 
 
 def parse_commit(version: int, text: bytes) -> Commit:
-    """The commit that a `_delta_log` file describes. Raises ValueError when it is not JSON lines."""
+    """Parse a file of `_delta_log`. Raises ValueError when it is not JSON lines."""
     actions = [json.loads(line) for line in text.splitlines() if line.strip()]
     info: dict[str, Any] = {}
     transactions: dict[str, int] = {}
@@ -116,13 +116,13 @@ def parse_commit(version: int, text: bytes) -> Commit:
     return Commit(
         version=version,
         info=info,
-        added=tuple(_added(action["add"]) for action in actions if "add" in action),
+        added=tuple(_parse_added(action["add"]) for action in actions if "add" in action),
         removed_data=any(a["remove"].get("dataChange", True) for a in actions if "remove" in a),
         transactions=transactions,
     )
 
 
-def _added(action: Mapping[str, Any]) -> AddedFile:
+def _parse_added(action: Mapping[str, Any]) -> AddedFile:
     stats = json.loads(action["stats"]) if action.get("stats") else {}
     return AddedFile(
         path=unquote(action["path"]),

@@ -1,9 +1,9 @@
-"""What rounds saw and decided, as rows of `rounds`, `decisions` and `broker_scores`.
+"""Writes and reads the evidence of rounds: the tables `rounds`, `decisions` and `broker_scores`.
 
-What the control step decides by itself has rows in `decisions` alone.
+The control step's own decisions have rows in `decisions` alone.
 
-Written before the journal's entries that name the attempt, so a crash in between leaves rows that no entry names: they
-never counted. Whoever reads evidence reads it joined (`read_joined`), and so sees exactly what the journal knows.
+Evidence is written before the journal's entries that name its attempt, so a crash in between leaves rows that no entry
+names and that do not count. `read_joined` therefore joins the evidence with the journal.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import pyarrow.dataset as pads
 from controller.domain.decision import EXECUTED, Decision, DecisionKind, RoundResult
 from controller.domain.entries import Kind
 from controller.domain.load import RESOURCES
-from controller.ledger.files import surviving_vacuum
+from controller.ledger.append import append, append_rows
+from controller.ledger.files import retry_on_vacuum
 from controller.ledger.tables import TableRoot, as_root
-from controller.ledger.writer import append, append_rows
 from controller.process import failpoints
 from schemas.arrow import arrow_schema
 from schemas.catalog import TABLES
@@ -37,31 +37,31 @@ _MOVES = frozenset({DecisionKind.TRANSFER, DecisionKind.UNLOAD})
 
 
 class RoundEvidence(Protocol):
-    """A round as the control step hands it over (`controller.control.context.Evidence`)."""
+    """A round's evidence as the control step returns it (`controller.control.context.Evidence`)."""
 
     @property
     def result(self) -> RoundResult:
-        """What the round found."""
+        """The round's result."""
 
     @property
     def outcomes(self) -> Mapping[str, str]:
-        """Decision id -> `executed`, or the reason code why not; skips have none."""
+        """Decision id -> `executed`, or the reason code why not; skips have no outcome."""
 
     @property
     def attempt_id(self) -> str:
-        """What the journal's `round` entry names."""
+        """The attempt that the journal's `round` entry names."""
 
     @property
     def mode(self) -> str:
-        """Mode of the cluster then."""
+        """The cluster's mode at that time."""
 
 
 def write_evidence(
     root: TableRoot | str | Path, evidence: RoundEvidence, wall_ms: int, duration_ms: int | None = None
 ) -> None:
-    """Append the rows of one round to the three tables; call it before the journal's commit.
+    """Append the rows of one round to the three tables. Call this before the journal's commit.
 
-    Calling it again for the same attempt doubles its rows: a second try takes a new attempt id.
+    A retry needs a new attempt id, because a second call for the same attempt would duplicate its rows.
     """
     tables = as_root(root)
     append_rows(tables, "broker_scores", score_rows(evidence))
@@ -71,7 +71,7 @@ def write_evidence(
 
 
 class StepDecisions(Protocol):
-    """What a batch decided without a round (`controller.control.decided.StepEvidence`)."""
+    """A batch's decisions outside of rounds (`controller.control.step_decisions.StepEvidence`)."""
 
     @property
     def round_id(self) -> str:
@@ -79,23 +79,23 @@ class StepDecisions(Protocol):
 
     @property
     def instance(self) -> str:
-        """The controller."""
+        """The controller instance."""
 
     @property
     def batch_id(self) -> int:
-        """Its batch."""
+        """The batch of that instance."""
 
     @property
     def attempt_id(self) -> str:
-        """What the journal's entries name."""
+        """The attempt that the journal's entries name."""
 
     @property
     def at_ms(self) -> int:
-        """Wall time of the batch."""
+        """Wall-clock time of the batch."""
 
     @property
     def decisions(self) -> Sequence[Decision]:
-        """In the order in which they were made."""
+        """The decisions in order."""
 
     @property
     def outcomes(self) -> Mapping[str, str]:
@@ -103,13 +103,13 @@ class StepDecisions(Protocol):
 
 
 def write_step_decisions(root: TableRoot | str | Path, found: StepDecisions) -> None:
-    """Append the rows of one batch to `decisions`, in one commit; a batch that is written already is left alone."""
+    """Append the rows of one batch to `decisions` in one commit, unless the batch has been written already."""
     failpoints.reach("evidence.step")
     append(as_root(root), DECISIONS.name, step_table(found), f"step-{found.instance}", found.batch_id)
 
 
 def step_table(found: StepDecisions) -> pa.Table:
-    """The rows of `decisions`, column by column: a batch may decide about thousands of bundles."""
+    """The rows of `decisions`, built by column because a batch may have thousands of them."""
     decisions, outcomes = found.decisions, [found.outcomes[d.id] for d in found.decisions]
     columns: dict[str, Sequence[Any]] = {
         name: [getattr(decision, field) for decision in decisions] for name, field in _OF_DECISION.items()
@@ -133,7 +133,7 @@ def step_table(found: StepDecisions) -> pa.Table:
 
 
 def read_joined(root: TableRoot | str | Path, name: str) -> pa.Table:
-    """The rows of one evidence table whose attempt the journal names; unordered. Empty before the tables exist."""
+    """The rows of an evidence table whose attempt the journal names, in no order. Empty before the tables exist."""
     tables = as_root(root)
     schema = arrow_schema(TABLES[name])
     if not tables.exists(name) or not tables.exists("journal"):
@@ -149,7 +149,7 @@ def read_joined(root: TableRoot | str | Path, name: str) -> pa.Table:
             [found[f.name] if f.name in present else pa.nulls(found.num_rows, f.type) for f in schema], schema
         )
 
-    return surviving_vacuum(read)
+    return retry_on_vacuum(read)
 
 
 def round_row(evidence: RoundEvidence, wall_ms: int, duration_ms: int | None) -> dict[str, Any]:
@@ -234,11 +234,11 @@ def _score_row(evidence: RoundEvidence, row: Mapping[str, Any]) -> dict[str, Any
 
 
 def _json(document: Mapping[str, Any]) -> str:
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), default=_plain, allow_nan=False)
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), default=_to_plain, allow_nan=False)
 
 
-def _plain(value: Any) -> Any:
-    """A numpy number as Python's own; anything else does not belong into evidence."""
+def _to_plain(value: Any) -> Any:
+    """A numpy number as a Python number. Raises TypeError for anything else, which does not belong in evidence."""
     if hasattr(value, "item"):
         return value.item()
     raise TypeError(f"{value!r} of type {type(value).__name__} in evidence: store plain numbers and text")

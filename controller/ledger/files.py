@@ -1,4 +1,4 @@
-"""Rows of a table in a range of one column, reading only the files whose statistics allow it."""
+"""Reads the rows of a table in a range of one column, from only those files whose statistics may contain them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ OPEN_ATTEMPTS = 5
 _T = TypeVar("_T")
 
 
-def surviving_vacuum(read: Callable[[], _T]) -> _T:
-    """The result of `read`, which opens a table and reads it, tried again when a file vanishes in between.
+def retry_on_vacuum(read: Callable[[], _T]) -> _T:
+    """Call `read`, which opens and reads a table, again when VACUUM removes a file in between; returns its result.
 
-    Compaction and overwriting replace files, VACUUM removes the replaced ones; a new handle names the new ones.
+    Compaction and overwriting replace files and VACUUM removes the replaced ones; a new handle names the new files.
     """
     for _ in range(OPEN_ATTEMPTS - 1):
         try:
@@ -41,10 +41,10 @@ def read_range(
     up_to: int | None = None,
     columns: Sequence[str] | None = None,
 ) -> pa.Table:
-    """Rows with above < column <= up_to at the handle's version, in no particular order.
+    """The rows with above < column <= up_to at the handle's version, in no particular order.
 
-    Columns the files lack come as nulls, columns the record lacks are left out: newer and older writers may differ.
-    Raises FileNotFoundError when VACUUM has removed a file since the handle was opened.
+    Columns that a file lacks are null, columns that the record lacks are left out, since writers of other versions may
+    have other columns. Raises FileNotFoundError when VACUUM has removed a file since the handle was opened.
     """
     schema = arrow_schema(record)
     if columns is not None:
@@ -60,7 +60,7 @@ def read_range(
 
 
 def paths_in_range(table: DeltaTable, column: str, above: int, up_to: int | None = None) -> list[str]:
-    """Paths of the files that may hold rows with above < column <= up_to. Files without statistics are kept."""
+    """The paths of files that may have rows with above < column <= up_to, including files without statistics."""
     actions = pa.table(table.get_add_actions(flatten=True))
     if not actions.num_rows:
         return []
@@ -74,7 +74,7 @@ def paths_in_range(table: DeltaTable, column: str, above: int, up_to: int | None
 
 
 def read_added(log: DeltaLog, added: AddedFile, record: Record) -> pa.Table:
-    """The rows of one file that a commit added; unknown columns are left out, missing ones are null."""
+    """The rows of a file that a commit added; unknown columns are left out, missing ones are null."""
     with log.open_file(added.path) as file:
         parquet = pq.ParquetFile(file)
         present = set(parquet.schema_arrow.names)

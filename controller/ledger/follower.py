@@ -1,7 +1,8 @@
-"""A replicated view of the cluster: bootstrap from the tables, then entries from the feed or from the journal's table.
+"""A replicated view of the cluster: bootstraps from the tables, then applies entries from the feed or the journal's
+table.
 
-The feed says at once what is new; the table is the truth and fills every gap. Entries are applied exactly seq + 1, in
-order and once, wherever they come from. Thread-agnostic: callers serialise.
+The feed delivers new entries at once; the table is the truth and fills every gap. Entries are applied exactly once and
+in order of seq, wherever they come from. Not thread-safe: callers serialise their calls.
 """
 
 from __future__ import annotations
@@ -14,22 +15,22 @@ from controller.domain.apply import apply_in_place
 from controller.domain.entries import Entry
 from controller.domain.state import ClusterState
 from controller.ledger.delta_log import LogGone
-from controller.ledger.files import read_added, surviving_vacuum
-from controller.ledger.journal_rows import EntriesExpired, dense, entries_since, to_entries
+from controller.ledger.files import read_added, retry_on_vacuum
+from controller.ledger.journal_rows import EntriesExpired, check_dense, entries_since, to_entries
 from controller.ledger.snapshots import load_state_and_version
 from controller.ledger.tables import TableRoot, as_root
 from schemas.journal import JOURNAL
 
 log = logging.getLogger(__name__)
 
-BUFFERED = 10_000  # entries from the feed kept while earlier ones are missing
-REOPEN_AFTER_VERSIONS = 500  # a table as a whole is looked at that often, whatever the log's files say
+BUFFERED = 10_000  # entries from the feed that are kept while earlier ones are missing
+REOPEN_AFTER_VERSIONS = 500  # versions or polls after which the whole table is read, whatever the log says
 
 
 class Follower:
-    """Follows the journal from `bootstrap()` on; the constructor reads nothing. `state` is live: do not keep it.
+    """Follows the journal from `bootstrap()` on; the constructor reads nothing. `state` is updated in place.
 
-    A poll without news is one existence test; a new commit costs its log file and its data file.
+    A poll without new commits costs one existence check; a new commit costs its log file and its data files.
     """
 
     def __init__(self, root: TableRoot | str | Path, storage_options: Mapping[str, str] | None = None) -> None:
@@ -44,16 +45,16 @@ class Follower:
 
     @property
     def seq(self) -> int:
-        """The newest entry applied."""
+        """The seq of the newest entry applied."""
         return self.state.seq
 
     @property
     def behind(self) -> int:
-        """How many entries are known to exist and not applied."""
+        """How many entries are known to exist but not applied."""
         return max(0, self.known_seq - self.state.seq)
 
     def bootstrap(self) -> ClusterState:
-        """Load the newest base snapshot and the journal's tail; an empty state when there are no tables yet.
+        """Load the newest base snapshot and replay the journal from there; an empty state before the tables exist.
 
         Raises InvariantBroken when the journal contradicts itself, DeltaError or OSError when it cannot be read.
         """
@@ -82,8 +83,8 @@ class Follower:
         return applied
 
     def catch_up(self) -> list[Entry]:
-        """Apply what the table has beyond the view; returns those entries. Bootstraps first if nobody did, and when the
-        next entry has expired meanwhile: then `seq` jumps without entries.
+        """Apply the table's entries beyond the view and return them. Bootstraps if that has not happened yet, and when
+        the next entry has expired meanwhile; `seq` then jumps without entries.
 
         Raises DeltaError or OSError when the table cannot be read: try again later.
         """
@@ -97,7 +98,7 @@ class Follower:
         return applied
 
     def _tail(self) -> list[Entry]:
-        """Follow the table commit by commit; on a file that is gone, read the table as a whole."""
+        """Follow the table commit by commit; read it as a whole when a file is gone."""
         assert self._version is not None
         applied: list[Entry] = []
         self._polls_without_news += 1
@@ -107,12 +108,12 @@ class Follower:
                 self._version += 1
                 self._polls_without_news = 0
         except (LogGone, FileNotFoundError) as error:
-            log.info("journal version %d cannot be followed (%s): reading the table", self._version + 1, error)
+            log.info("journal version %d cannot be followed (%s): reading the whole table", self._version + 1, error)
             applied += self._read_whole()
         return applied
 
     def _entries_of(self, version: int) -> list[Entry]:
-        """The entries that one commit added above the view's seq; none for a compaction."""
+        """The entries above the view's seq that a commit added; none for a compaction."""
         commit = self._log.read(version)
         fresh = [f for f in commit.added if f.data_change and f.largest.get("seq", self.seq + 1) > self.seq]
         entries = [entry for f in fresh for entry in to_entries(read_added(self._log, f, JOURNAL))]
@@ -121,24 +122,24 @@ class Follower:
     def _read_whole(self) -> list[Entry]:
         self._polls_without_news = 0
         if (self._version is None or self._version < 0) and not self._root.exists(JOURNAL.name):
-            return []  # once there was a table, one that is missing is one that cannot be read
+            return []  # a table that existed before and is missing now raises instead
 
         def read() -> tuple[list[Entry], int]:
             table = self._root.open(JOURNAL.name)
             return entries_since(table, self._log, self.seq), table.version()
 
         try:
-            entries, version = surviving_vacuum(read)
+            entries, version = retry_on_vacuum(read)
         except EntriesExpired as error:
-            log.warning("%s: starting again from the newest base snapshot", error)
+            log.warning("%s: loading the newest base snapshot", error)
             self.bootstrap()
             return []
         self._version = self._read_whole_at = version
         return self._apply(entries)
 
     def _apply(self, entries: list[Entry]) -> list[Entry]:
-        """Apply entries that follow, then what the feed said beyond them."""
-        for entry in dense(entries, self.seq):
+        """Apply entries that follow the state, then buffered ones of the feed."""
+        for entry in check_dense(entries, self.seq):
             apply_in_place(self.state, entry)
         self.hear(self.seq)
         return entries + self._apply_buffered()

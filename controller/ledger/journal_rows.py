@@ -1,4 +1,4 @@
-"""Journal entries read from the Delta table: since a seq, or the last one. Entries come dense or not at all."""
+"""Reads journal entries from the Delta table: all after a seq, or the last one. A gap in seq is an error."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from controller.ledger.delta_log import DeltaLog
 from controller.ledger.files import read_range
 from schemas.journal import JOURNAL
 
-CHUNK_ROWS = 10_000  # turned into entries at a time: a whole journal as Python objects would take gigabytes
+CHUNK_ROWS = 10_000  # converted to entries at a time: a whole journal as Python objects would take gigabytes
 
 
 class EntriesExpired(InvariantBroken):
-    """Raised when the journal begins above the entry that was asked for: start from a base snapshot instead."""
+    """Raised when the journal begins above the requested entry: start from a base snapshot instead."""
 
 
 def entries_since(table: DeltaTable, log: DeltaLog, seq: int) -> list[Entry]:
     """All entries above `seq` at the handle's version, dense from seq + 1.
 
-    Raises EntriesExpired when the journal begins later, InvariantBroken for a gap or a double, FileNotFoundError when
-    VACUUM was quicker (open again, read again).
+    Raises EntriesExpired when the journal begins later, InvariantBroken for a gap or a duplicate, FileNotFoundError
+    when VACUUM has removed a file (open the table again and retry).
     """
     return list(each_entry(table, log, seq))
 
 
 def each_entry(table: DeltaTable, log: DeltaLog, seq: int) -> Iterator[Entry]:
-    """As `entries_since`, one by one, for readers that do not keep them. Reads all files before the first entry."""
+    """As `entries_since`, one by one, for callers that do not keep them. Reads all files before the first entry."""
     rows = read_range(table, log, JOURNAL, "seq", above=seq).sort_by("seq")
     if rows.num_rows and rows["seq"][0].as_py() > seq + 1 and (oldest_seq(table) or 0) > seq + 1:
         raise EntriesExpired(
@@ -40,7 +40,7 @@ def each_entry(table: DeltaTable, log: DeltaLog, seq: int) -> Iterator[Entry]:
         )
     after = seq
     for batch in rows.to_batches(CHUNK_ROWS):
-        yield from dense((Entry.from_row(row) for row in batch.to_pylist()), after)
+        yield from check_dense((Entry.from_row(row) for row in batch.to_pylist()), after)
         after += batch.num_rows
 
 
@@ -55,7 +55,7 @@ def last_entry(table: DeltaTable, log: DeltaLog) -> Entry | None:
 
 
 def newest_seq(table: DeltaTable) -> int | None:
-    """The largest seq that the files' statistics name; None when there are no files or one has no statistics."""
+    """The largest seq in the files' statistics; None when there are no files, or one without statistics."""
     actions = pa.table(table.get_add_actions(flatten=True))
     if not actions.num_rows or "max.seq" not in actions.column_names or actions["max.seq"].null_count:
         return None
@@ -64,7 +64,7 @@ def newest_seq(table: DeltaTable) -> int | None:
 
 
 def oldest_seq(table: DeltaTable) -> int | None:
-    """The smallest seq that the files' statistics name; None when there are no files or one has no statistics."""
+    """The smallest seq in the files' statistics; None when there are no files, or one without statistics."""
     actions = pa.table(table.get_add_actions(flatten=True))
     if not actions.num_rows or "min.seq" not in actions.column_names or actions["min.seq"].null_count:
         return None
@@ -73,12 +73,12 @@ def oldest_seq(table: DeltaTable) -> int | None:
 
 
 def to_entries(rows: pa.Table) -> list[Entry]:
-    """The rows as entries, by seq."""
+    """The rows as entries, sorted by seq."""
     return [Entry.from_row(row) for row in rows.sort_by("seq").to_pylist()]
 
 
-def dense(entries: Iterable[Entry], after: int) -> list[Entry]:
-    """The entries, unless they are not exactly after + 1, after + 2, …: then InvariantBroken."""
+def check_dense(entries: Iterable[Entry], after: int) -> list[Entry]:
+    """The entries as a list. Raises InvariantBroken unless their seqs are exactly after + 1, after + 2, …"""
     found: Sequence[Entry] = list(entries)
     for expected, entry in enumerate(found, start=after + 1):
         if entry.seq != expected:

@@ -1,7 +1,7 @@
-"""Load as a round reads it: partial panes of a window merged into short averages, at pinned table versions.
+"""Reads the loads of a round: merges the partial panes of a window into short averages, at pinned table versions.
 
-A pane row is partial, so merging is adding: sums and counts add up, averages are sums by counts. Only files whose
-statistics overlap the window are read.
+Pane rows are partial, so merging them means adding: sums and counts add up, and averages are sums divided by counts.
+Only files whose statistics overlap the window are read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from controller.domain.load import BUNDLE_FIELDS, RESOURCES
-from controller.ledger.files import read_range, surviving_vacuum
+from controller.ledger.files import read_range, retry_on_vacuum
 from controller.ledger.loads_progress import LoadsProgress, LoadsProgressWatch, loads_progress
 from controller.ledger.tables import TableRoot, as_root
 from schemas.load_tables import BROKER_PANES, BUNDLE_PANES
@@ -49,7 +49,7 @@ Columns = Mapping[str, Any]  # column -> numpy array
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Panes:
-    """Short averages of a window. `versions` (table -> version) reads the very same rows again."""
+    """The short averages of a window. `versions` (table -> version) allows to read the very same rows again."""
 
     brokers: Columns
     bundles: Columns
@@ -59,7 +59,7 @@ class Panes:
 def read_panes(
     root: TableRoot | str | Path, at_ms: int, horizon_ms: int, versions: Mapping[str, int] | None = None
 ) -> Panes:
-    """The panes that end in (at_ms - horizon_ms, at_ms], merged; columns as numpy arrays, NaN where unknown.
+    """The merged panes that end in (at_ms - horizon_ms, at_ms]; columns are numpy arrays, NaN where unknown.
 
     See `average_brokers` and `average_bundles` for the columns. Raises DeltaError for a version that is gone.
     """
@@ -93,8 +93,8 @@ def average_brokers(panes: pa.Table) -> pa.Table:
 def average_bundles(panes: pa.Table) -> pa.Table:
     """One row a (bundle, broker), a broker's tail among them, sorted: bundle, broker, namespace, reports, the fields.
 
-    A bundle that moved within the window has a row for each broker that reported it, so that a round takes what the
-    former owner's averages still hold of it off them, and puts it on the new one. `panes` has rows of bundle_panes.
+    A bundle that moved within the window has a row for each broker that reported it, so that a round can subtract its
+    share from the former owner's averages and add it to the new one's. `panes` has rows of bundle_panes.
     """
     sums = ["reports", *(f"{f}_sum" for f in BUNDLE_FIELDS)]
     merged = _group(panes, ["bundle", "broker"], sum=sums, max=["namespace"])
@@ -113,11 +113,11 @@ def _read(
         rows = read_range(table, log, record, "pane_end_ms", at_ms - horizon_ms, at_ms, columns)
         return rows, table.version()
 
-    return surviving_vacuum(read)
+    return retry_on_vacuum(read)
 
 
 def _group(panes: pa.Table, keys: list[str], **aggregates: list[str]) -> pa.Table:
-    """Grouped and aggregated, each result under its column's own name. One thread: the order of rows stays the same."""
+    """Group and aggregate, keeping the columns' names. One thread, so that the order of rows is deterministic."""
     wanted = [(column, how) for how, columns in aggregates.items() for column in columns]
     grouped = panes.group_by(keys, use_threads=False).aggregate(wanted)
     return grouped.rename_columns({f"{column}_{how}": column for column, how in wanted})

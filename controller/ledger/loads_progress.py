@@ -1,8 +1,8 @@
-"""How far the loads query has come on the event-time axis, told by its commits, without reading a row.
+"""The loads query's progress in event time, taken from its commits without reading any rows.
 
-Every commit to broker_panes says so: in its metadata (`ballast.max_event_ms` beside the commit's info with delta-rs, in
-Spark's userMetadata as JSON), else in the statistics of its files. A batch writes broker_panes last, so that what this
-page tells is in bundle_panes as well.
+Every commit to broker_panes states it: in its metadata (`ballast.max_event_ms`, by delta-rs beside the commit info, by
+Spark as JSON in userMetadata), else in the statistics of its files. A batch writes broker_panes last, so that all of it
+is in bundle_panes as well.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class LoadsProgress(NamedTuple):
 
 
 def loads_progress(root: TableRoot | str | Path) -> LoadsProgress | None:
-    """The progress now, or None before the first report. For repeated questions keep a `LoadsProgressWatch`."""
+    """The current progress; None before the first report. To poll repeatedly, keep a `LoadsProgressWatch`."""
     return LoadsProgressWatch(root).poll()
 
 
 class LoadsProgressWatch:
-    """Answers again and again: a poll without news is one existence test, a new commit one small file."""
+    """Polls the progress: without new commits this costs one existence check, for each new commit one small file."""
 
     def __init__(self, root: TableRoot | str | Path) -> None:
         self._root = as_root(root)
@@ -45,7 +45,7 @@ class LoadsProgressWatch:
         self._progress: LoadsProgress | None = None
 
     def poll(self) -> LoadsProgress | None:
-        """The progress now, or None before the first report."""
+        """The current progress; None before the first report."""
         if self._version is None or self._version - self._read_whole_at >= REOPEN_AFTER_VERSIONS:
             self._read_whole()
             return self._progress
@@ -71,7 +71,7 @@ class LoadsProgressWatch:
     def _advance(self, commit: Commit) -> None:
         first = [f.least["first_event_ms"] for f in commit.added if "first_event_ms" in f.least]
         newest = [
-            *_told(commit.info),
+            *_read_event_times(commit.info),
             *(f.largest["last_event_ms"] for f in commit.added if "last_event_ms" in f.largest),
         ]
         if newest:
@@ -82,14 +82,14 @@ class LoadsProgressWatch:
         self._progress = LoadsProgress(min(first, before.first_event_ms), max(newest, before.newest_event_ms))
 
 
-def _told(info: Mapping[str, Any]) -> Iterator[int]:
-    """What the commit's metadata says, in whichever form its writer has."""
+def _read_event_times(info: Mapping[str, Any]) -> Iterator[int]:
+    """The event times in the commit's metadata, in the form of either writer."""
     metadata = dict(info)
     if isinstance(info.get("userMetadata"), str):
         try:
             spark = json.loads(info["userMetadata"])
         except ValueError:
-            spark = None  # somebody else's note
+            spark = None  # not ours
         metadata |= spark if isinstance(spark, dict) else {}
     for key in MAX_EVENT_KEYS:
         if str(metadata.get(key, "")).isdigit():

@@ -1,9 +1,9 @@
-"""What keeps a table small: merge small files, delete expired rows, remove dead files. With delta-rs, beside writers.
+"""Keeps tables small: merges small files, deletes expired rows, removes dead files. With delta-rs, beside writers.
 
-Invariants: nothing is committed where there is nothing to do, so that a quiet table stays as it is; merging changes no
-data; a row expires by the newest row of its table or by the clock, whichever is earlier, so neither a clock that is
-ahead nor a recording from last year empties a table; only files are removed that no version within the table's
-`delta.deletedFileRetentionDuration` names, so whoever reads an older version in that time finds its files.
+Invariants: nothing is committed when there is nothing to do, so an idle table stays as it is; merging changes no data;
+rows expire relative to the newest row of their table or the clock, whichever is earlier, so neither a clock that is
+ahead nor a recording from last year empties a table; only files that no version within the table's
+`delta.deletedFileRetentionDuration` names are removed, so that readers of older versions find their files.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from schemas.catalog import TABLES
 log = logging.getLogger(__name__)
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
-ATTEMPTS = 5  # of a delete that other commits got in the way of
+ATTEMPTS = 5  # of a delete that conflicts with other commits
 BULK = (
     "broker_panes",
     "bundle_panes",
@@ -44,7 +44,7 @@ APPEND_ONLY = "delta.appendOnly"
 
 @dataclass(frozen=True, slots=True)
 class Tended:
-    """What was done to one table: files merged away, rows expired, files removed from the store."""
+    """What was done to one table: small files merged, rows expired, files removed from the store."""
 
     table: str
     merged_files: int = 0
@@ -53,29 +53,29 @@ class Tended:
 
     @property
     def anything(self) -> bool:
-        """Whether anything was done at all."""
+        """Whether anything was done."""
         return bool(self.merged_files or self.expired_rows or self.removed_files)
 
 
 class Engine(Protocol):
-    """Who merges and removes files; rows are always expired by this module."""
+    """Merges and removes files; rows are always expired by this module."""
 
     def compact(self, name: str) -> int:
-        """Merge small files; returns how many were merged away."""
+        """Merge small files; returns how many were replaced."""
 
     def vacuum(self, name: str) -> int:
         """Remove dead files; returns how many."""
 
 
 class DeltaRsEngine:
-    """Merging and removing in this process: enough for what one machine writes."""
+    """Merges and removes files in this process, which is enough for the data of one machine."""
 
     def __init__(self, tables: TableRoot, target_bytes: int = BULK_TARGET_BYTES) -> None:
         self._tables = tables
         self._target_bytes = target_bytes
 
     def compact(self, name: str) -> int:
-        """Merge the files below the target size, when there are enough of them."""
+        """Merge the files below the target size if there are enough of them."""
         return merge_small_files(self._tables.open(name), self._target_bytes, BULK_FEWEST_FILES)
 
     def vacuum(self, name: str) -> int:
@@ -84,18 +84,18 @@ class DeltaRsEngine:
 
 
 def maintain(tables: TableRoot, engine: Engine, kept_ms: Mapping[str, int], now_ms: int, name: str) -> Tended:
-    """Expire, merge, remove: one bulk table. `kept_ms`: retention key (`loads_days`) -> ms.
+    """Expire rows, merge and remove files of one bulk table. `kept_ms`: retention key (`loads_days`) -> ms.
 
-    Raises DeltaError or OSError when the table cannot be read or written: the next run makes up for it.
+    Raises DeltaError or OSError when the table cannot be read or written; the next run catches up.
     """
     if not tables.exists(name):
         return Tended(name)
-    expired = expire_rows(tables, name, kept_ms[kept_as(name)], now_ms)
+    expired = expire_rows(tables, name, kept_ms[retention_key(name)], now_ms)
     return Tended(name, engine.compact(name), expired, engine.vacuum(name))
 
 
-def kept_as(name: str) -> str:
-    """The retention key of a table; KeyError for one whose rows stay."""
+def retention_key(name: str) -> str:
+    """The retention key of a table. Raises KeyError for a table whose rows do not expire."""
     options = TABLES[name].table
     if options is None or not options.kept_as:
         raise KeyError(f"rows of {name} do not expire")
@@ -103,9 +103,9 @@ def kept_as(name: str) -> str:
 
 
 def merge_small_files(table: DeltaTable, target_bytes: int, fewest: int) -> int:
-    """Merge files below `target_bytes` into files of about that size, if there are at least `fewest`; files merged.
+    """Merge files below `target_bytes` into files of about that size if there are at least `fewest`; returns how many.
 
-    One at a time: merging must not take the cores from those who work.
+    Merges one at a time, so as not to take CPU from the queries.
     """
     actions = pa.table(table.get_add_actions(flatten=True))
     if not actions.num_rows or pc.sum(pc.less(actions["size_bytes"], target_bytes)).as_py() < fewest:
@@ -119,9 +119,9 @@ def merge_small_files(table: DeltaTable, target_bytes: int, fewest: int) -> int:
 
 
 def dead_files(tables: TableRoot, name: str) -> int:
-    """How many files lie there that no version within the table's retention names.
+    """How many existing files no version within the table's retention names.
 
-    The log names removed files until a checkpoint forgets them, whether they still lie there or not.
+    The log lists removed files until a checkpoint drops them, whether they still exist or not.
     """
     named = {path.rpartition("/")[2] for path in tables.open(name).vacuum(dry_run=True, full=True)}
     if not named:
@@ -131,9 +131,9 @@ def dead_files(tables: TableRoot, name: str) -> int:
 
 
 def remove_dead_files(tables: TableRoot, name: str) -> int:
-    """Remove files that no version within the table's retention names; how many.
+    """Remove files that no version within the table's retention names; returns how many.
 
-    A look comes first, because VACUUM commits twice even when there is nothing to remove.
+    Checks first, because VACUUM commits twice even when there is nothing to remove.
     """
     dead = dead_files(tables, name)
     if not dead:
@@ -144,9 +144,10 @@ def remove_dead_files(tables: TableRoot, name: str) -> int:
 
 
 def expire_rows(tables: TableRoot, name: str, kept_ms: int, now_ms: int) -> int:
-    """Delete the rows that are older than `kept_ms`; how many. Raises CommitFailedError after ATTEMPTS conflicts.
+    """Delete the rows older than `kept_ms`; returns how many. Raises CommitFailedError after ATTEMPTS conflicts.
 
-    Cut at whole days (hours, for what is kept less than two days), so that a file is rewritten once a day at most.
+    The cutoff is at whole days (hours, if rows are kept for less than two days), so that a file is rewritten at most
+    once a day.
     """
     options = TABLES[name].table
     assert options is not None
@@ -154,11 +155,11 @@ def expire_rows(tables: TableRoot, name: str, kept_ms: int, now_ms: int) -> int:
     for attempt in range(ATTEMPTS):
         table = tables.open(name)
         actions = pa.table(table.get_add_actions(flatten=True))
-        cut_ms = cut(actions, column, kept_ms, now_ms)
-        if cut_ms is None or not _has_older(actions, column, cut_ms):
+        cutoff_ms = find_cutoff_ms(actions, column, kept_ms, now_ms)
+        if cutoff_ms is None or not _has_older(actions, column, cutoff_ms):
             return 0
         try:
-            return delete_rows(table, f"{column} < {cut_ms}", {"ballast.expired_before_ms": str(cut_ms)})
+            return delete_rows(table, f"{column} < {cutoff_ms}", {"ballast.expired_before_ms": str(cutoff_ms)})
         except CommitFailedError as error:
             log.info("expiring rows of %s, attempt %d: %s", name, attempt + 1, error)
             if attempt + 1 == ATTEMPTS:
@@ -167,9 +168,9 @@ def expire_rows(tables: TableRoot, name: str, kept_ms: int, now_ms: int) -> int:
 
 
 def delete_rows(table: DeltaTable, predicate: str, metadata: Mapping[str, str]) -> int:
-    """Delete by a predicate, also from an append-only table: the property is lifted for this one commit; rows deleted.
+    """Delete by a predicate; returns how many rows. For an append-only table, that property is lifted for this commit.
 
-    Who dies in between leaves it lifted; `TableRoot.create`, run at each start, and the next deletion put it back.
+    A crash in between leaves it lifted; `TableRoot.create` at the next start, or the next deletion, restores it.
     """
     append_only = table.metadata().configuration.get(APPEND_ONLY) == "true"
     if append_only:
@@ -184,10 +185,10 @@ def delete_rows(table: DeltaTable, predicate: str, metadata: Mapping[str, str]) 
     return int(done["num_deleted_rows"] or 0)
 
 
-def cut(actions: pa.Table, column: str, kept_ms: int, now_ms: int) -> int | None:
-    """What is older than this has expired, ms since epoch; None for a table without rows or statistics.
+def find_cutoff_ms(actions: pa.Table, column: str, kept_ms: int, now_ms: int) -> int | None:
+    """The time before which rows have expired, ms since epoch; None for a table without rows or statistics.
 
-    `actions` are a table's files, flattened.
+    `actions`: the table's add actions, flattened.
     """
     if not actions.num_rows or f"max.{column}" not in actions.column_names:
         return None
@@ -198,9 +199,9 @@ def cut(actions: pa.Table, column: str, kept_ms: int, now_ms: int) -> int | None
     return (min(int(newest), now_ms) - kept_ms) // step_ms * step_ms
 
 
-def _has_older(actions: pa.Table, column: str, cut_ms: int) -> bool:
+def _has_older(actions: pa.Table, column: str, cutoff_ms: int) -> bool:
     oldest = actions[f"min.{column}"]
-    return oldest.null_count > 0 or bool(pc.any(pc.less(oldest, cut_ms)).as_py())
+    return oldest.null_count > 0 or bool(pc.any(pc.less(oldest, cutoff_ms)).as_py())
 
 
 def _until_done(change: Callable[[], None], table: DeltaTable) -> None:

@@ -1,8 +1,8 @@
-"""`ownership`, `brokers`, `overrides`: folds of the journal as tables, for agents, operators, notebooks (invariant I4).
+"""The projections `ownership`, `brokers` and `overrides`: folds of the journal as tables, for operators (invariant I4).
 
-A projection carries the seq it includes, is overwritten whole as a compare-and-set, never falls back to an older seq,
-and can be rebuilt from the journal at any time. A table whose content did not change is not written again: its seq then
-stays the one of its last change, and it still is the fold up to the newest entry.
+A projection states the seq it includes, is overwritten as a whole by compare-and-set, never goes back to an older seq,
+and can be rebuilt from the journal at any time. A table whose content is unchanged is not written again: its seq then
+stays that of its last change, although its content is the fold up to the newest entry.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from controller.domain.errors import ForeignCommit
 from controller.domain.overrides import Override
 from controller.domain.ownership import Ownership
 from controller.domain.state import Broker, ClusterState
-from controller.ledger.files import read_range, surviving_vacuum
+from controller.ledger.files import read_range, retry_on_vacuum
 from controller.ledger.tables import REOPEN_AFTER_VERSIONS, TableRoot, as_root, for_table
 from controller.process import failpoints
 from schemas.arrow import arrow_table
@@ -36,7 +36,7 @@ Row = dict[str, Any]
 
 
 class Projections:
-    """Writes all projections. One for a controller; not thread-safe."""
+    """Writes all projections of a controller. Not thread-safe."""
 
     def __init__(self, root: TableRoot | str | Path, storage_options: Mapping[str, str] | None = None) -> None:
         tables = as_root(root, storage_options)
@@ -45,9 +45,9 @@ class Projections:
         self._overrides = _Projection(tables, OVERRIDES, override_rows)
 
     def write(self, state: ClusterState) -> list[str]:
-        """Bring the tables to this state, which must be journaled already; returns the names written.
+        """Write this state, which must be journaled already, to the tables; returns the names of those written.
 
-        Raises ForeignCommit when a table holds a higher seq: somebody else has journaled and this state is old.
+        Raises ForeignCommit when a table has a higher seq: another controller has journaled, and this state is old.
         """
         written = [self._ownership.record.name] if self._ownership.write(state) else []
         failpoints.reach("projection.write")
@@ -79,7 +79,7 @@ class _Projection:
             try:
                 self._overwrite(table, rows, state)
             except CommitFailedError:
-                continue  # somebody else wrote, or compacted: look again
+                continue  # another writer or a compaction was quicker: look again
             self._seq, self._content = state.seq, rows
             return True
         log.warning("projection %s not written at seq %d: it kept changing", self.record.name, state.seq)
@@ -97,12 +97,12 @@ class _Projection:
                 ),
             )
         except BaseException:
-            self._table = None  # what the handle holds is uncertain
+            self._table = None  # the handle's state is uncertain
             raise
 
     def _open(self) -> DeltaTable:
         if self._table is None or self._table.version() - self._opened_at >= REOPEN_AFTER_VERSIONS:
-            self._table, rows = surviving_vacuum(self._read)
+            self._table, rows = retry_on_vacuum(self._read)
             self._opened_at = self._table.version()
             self._seq = pc.max(rows["seq"]).as_py() or 0
             self._content = rows.drop_columns("seq").sort_by(self.record.names[0]).to_pylist()

@@ -1,6 +1,6 @@
-"""Base snapshots of the cluster state: where a fold of the journal may start (invariant I4).
+"""Base snapshots of the cluster state, from which a fold of the journal may start (invariant I4).
 
-A snapshot is a shortcut, never the truth: without one, or with an unreadable one, the fold starts at the first entry.
+A snapshot is a shortcut, never the truth: without a readable one, the fold starts at the first entry.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from controller.domain.apply import apply_in_place
 from controller.domain.errors import BallastError
 from controller.domain.state import ClusterState
 from controller.domain.state_codec import decode, encode
-from controller.ledger.files import read_range, surviving_vacuum
+from controller.ledger.files import read_range, retry_on_vacuum
 from controller.ledger.journal_rows import each_entry
 from controller.ledger.tables import TableRoot, as_root, for_table
 from schemas.arrow import arrow_table
@@ -32,20 +32,20 @@ SAVE_ATTEMPTS = 5
 
 
 class Snapshots:
-    """Saves and finds base snapshots. Not thread-safe."""
+    """Saves and loads base snapshots. Not thread-safe."""
 
     def __init__(self, root: TableRoot | str | Path, storage_options: Mapping[str, str] | None = None) -> None:
         self._root = as_root(root, storage_options)
         self._log = self._root.log(NAME)
 
     def save(self, state: ClusterState, at_ms: int) -> bool:
-        """Store the state and keep the newest KEPT snapshots; `at_ms` is wall time.
+        """Store the state and keep the newest KEPT snapshots; `at_ms` is wall-clock time.
 
-        Returns False, writing nothing, when the table holds this seq or a higher one already.
+        Returns False and writes nothing when the table has this seq or a higher one already.
         """
         row = {"seq": state.seq, "instance": state.instance, "at_ms": at_ms, "state_json": encode(state)}
         for _ in range(SAVE_ATTEMPTS):
-            table, held = surviving_vacuum(self._open)
+            table, held = retry_on_vacuum(self._open)
             if held and held[-1]["seq"] >= state.seq:
                 return False
             try:
@@ -58,14 +58,14 @@ class Snapshots:
                     ),
                 )
             except CommitFailedError:
-                continue  # somebody else wrote: look again who is newer
+                continue  # another writer was quicker: look again which is newer
             return True
         log.warning("base snapshot of seq %d not saved: the table kept changing; the next one will do", state.seq)
         return False
 
     def latest(self) -> ClusterState | None:
-        """The newest readable snapshot, or None. Does not look at the journal."""
-        _, rows = surviving_vacuum(self._open)
+        """The newest readable snapshot, or None. Does not read the journal."""
+        _, rows = retry_on_vacuum(self._open)
         for row in reversed(rows):
             try:
                 return decode(row["state_json"])
@@ -74,17 +74,17 @@ class Snapshots:
         return None
 
     def floor(self) -> int | None:
-        """The seq that every kept snapshot includes, when at least one of them can be read; else None.
+        """The seq that every kept snapshot includes; None unless at least one of them is readable.
 
-        A start may fall back to the oldest of them, so the journal's entries above this seq must stay.
+        A start may fall back to the oldest one, so the journal's entries above this seq must stay.
         """
         if self.latest() is None:
             return None
-        _, rows = surviving_vacuum(self._open)
+        _, rows = retry_on_vacuum(self._open)
         return int(rows[0]["seq"]) if rows else None
 
     def _open(self) -> tuple[DeltaTable, list[dict[str, Any]]]:
-        """The table as it is now and its rows, oldest first."""
+        """The table at its newest version, and its rows, oldest first."""
         table = self._root.open(NAME)
         found = read_range(table, self._log, CONTROL_STATE, "seq", above=-1)
         rows: list[dict[str, Any]] = found.sort_by("seq").to_pylist()
@@ -92,14 +92,14 @@ class Snapshots:
 
 
 def load_state(root: TableRoot | str | Path, storage_options: Mapping[str, str] | None = None) -> ClusterState:
-    """The newest base snapshot with the journal's tail folded in; the empty state when there are no tables yet."""
+    """Load the newest base snapshot and replay the journal from there; an empty state before the tables exist."""
     return load_state_and_version(root, storage_options)[0]
 
 
 def load_state_and_version(
     root: TableRoot | str | Path, storage_options: Mapping[str, str] | None = None
 ) -> tuple[ClusterState, int]:
-    """As `load_state`, with the journal's table version it was read at (-1: no table yet)."""
+    """As `load_state`, with the version of the journal's table that was read (-1: no table yet)."""
     tables = as_root(root, storage_options)
     if not tables.exists(JOURNAL.name):
         return ClusterState(), -1
@@ -112,4 +112,4 @@ def load_state_and_version(
             apply_in_place(state, entry)
         return state, journal.version()
 
-    return surviving_vacuum(read)
+    return retry_on_vacuum(read)

@@ -1,12 +1,12 @@
-"""The folder of all tables: create, open, bring to this version's columns, check that agents can read them.
+"""The folder of all tables: creates and opens them, adds this version's columns, checks that agents can read them.
 
-Tables stay inside an allow-list of Delta features, so that delta-rs and every other reader of reader version 1 can open
-them; anything else is refused at once, with the statement that removes it. Handles are opened again every 500 versions:
-incremental updates only ever add to a handle's memory.
+Tables use only an allow-list of Delta features, so that delta-rs and all other readers of protocol version 1 can open
+them; other features are refused at once, with the statement that removes them. Handles are reopened every 500 versions,
+because incremental updates only ever grow a handle's memory.
 
-A table of an older version gains this one's columns by whoever begins to write it (`gain_columns`), and not before: an
-older controller that lives could not write on. Its old rows read as null. A table of a newer version is written all
-the same, with nulls in the columns that are not known here.
+A table of an older version gets this version's columns from its next writer (`gain_columns`), and not before, because a
+live controller of that version could no longer write it. In old rows the new columns are null. A table of a newer
+version can be written too, with nulls in the columns that are unknown here.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class TableRoot:
         text = str(root)
         self.root = text.rstrip("/") if "://" in text else str(Path(text).absolute())
         self.storage_options = dict(storage_options or {})
-        self._handles: dict[str, tuple[DeltaTable, int]] = {}  # name -> handle, version at which it was opened
+        self._handles: dict[str, tuple[DeltaTable, int]] = {}  # name -> handle and the version at which it was opened
 
     def uri(self, name: str) -> str:
-        """Where a table lies; KeyError for a name that is none of `schemas.catalog.TABLES`."""
+        """The location of a table. Raises KeyError for a name that is not in `schemas.catalog.TABLES`."""
         return f"{self.root}/{TABLES[name].name}"
 
     def log(self, name: str) -> DeltaLog:
-        """The table's commits, one by one."""
+        """Reads the table's commits one by one."""
         return DeltaLog(self.uri(name), self.storage_options)
 
     def exists(self, name: str) -> bool:
@@ -54,14 +54,14 @@ class TableRoot:
         return DeltaTable.is_deltatable(self.uri(name), self.storage_options or None)
 
     def create_all(self) -> list[str]:
-        """Create what is missing; returns the names created. Raises IncompatibleTable for a table that does not fit."""
+        """Create the missing tables; returns their names. Raises IncompatibleTable for a table that does not fit."""
         return [name for name in TABLES if self.create(name)]
 
     def create(self, name: str) -> bool:
         """Create one table unless it exists; two processes may do so at once. Returns whether this call created it.
 
-        A table of an older version gets the retention of this one. Raises IncompatibleTable when it lacks a column that
-        cannot be null.
+        A table of an older version gets this version's retention. Raises IncompatibleTable when it lacks a column that
+        must not be null.
         """
         created = False
         if not self.exists(name):
@@ -73,13 +73,13 @@ class TableRoot:
                 f"table {self.uri(name)} lacks the columns {', '.join(needed)}, which no row of this version may be "
                 "without: it is of another program or was damaged; restore it, or give another tables.root"
             )
-        _keep_as_defined(table, TABLES[name])
+        _set_properties(table, TABLES[name])
         return created
 
     def gain_columns(self, names: Iterable[str]) -> None:
-        """Add the columns of this version that these tables lack: one commit a table, which changes no data.
+        """Add this version's columns to these tables where they are missing: a commit for each, which changes no data.
 
-        For who writes them from now on: a writer of an older version cannot write a table with more columns.
+        Call this as their only writer from now on: an older version cannot write a table with more columns.
         """
         for name in names:
             table = self.open(name)
@@ -95,7 +95,7 @@ class TableRoot:
             log.info("table %s has gained the columns %s", self.uri(name), added)
 
     def open(self, name: str, version: int | None = None) -> DeltaTable:
-        """A new handle, at the newest version or the given one. Raises IncompatibleTable, DeltaError."""
+        """Open a new handle at the newest or the given version. Raises IncompatibleTable, DeltaError."""
         try:
             table = DeltaTable(self.uri(name), version=version, storage_options=self.storage_options or None)
         except DeltaProtocolError as error:
@@ -104,7 +104,7 @@ class TableRoot:
         return table
 
     def handle(self, name: str) -> DeltaTable:
-        """A kept handle, brought to the newest version; opened again every REOPEN_AFTER_VERSIONS versions."""
+        """A cached handle, updated to the newest version, and reopened every REOPEN_AFTER_VERSIONS versions."""
         kept = self._handles.get(name)
         if kept is not None:
             table, opened_at = kept
@@ -116,18 +116,18 @@ class TableRoot:
         return table
 
     def forget(self, name: str) -> None:
-        """Drop the kept handle, after an error with it."""
+        """Drop the cached handle, after an error with it."""
         self._handles.pop(name, None)
 
 
 def as_root(root: TableRoot | str | Path, storage_options: Mapping[str, str] | None = None) -> TableRoot:
-    """The root itself, or one for a path."""
+    """The root itself, or a new one for a path."""
     return root if isinstance(root, TableRoot) else TableRoot(root, storage_options)
 
 
 def for_table(table: DeltaTable, rows: pa.Table) -> pa.Table:
-    """The rows as the table takes them: with nulls in columns that a newer version has added to it, and without those
-    that it has not gained yet. Raises BallastError when these hold something."""
+    """The rows with the table's columns: nulls for columns that only the table has, and without columns that only the
+    rows have. Raises BallastError when such a column of the rows is not null."""
     columns = [f.name for f in table.schema().fields]
     if sorted(columns) == sorted(rows.column_names):
         return rows
@@ -148,7 +148,7 @@ def check_protocol(table: DeltaTable, uri: str) -> None:
     protocol = table.protocol()
     found = set(protocol.reader_features or ()) | set(protocol.writer_features or ())
     if protocol.min_reader_version == 2 or protocol.min_writer_version == 5:
-        found.add("columnMapping")  # what these versions meant before features had names
+        found.add("columnMapping")  # implied by these versions before features had names
     if protocol.min_writer_version == 6:
         found.add("identityColumns")
     foreign = sorted(found - ALLOWED_FEATURES)
@@ -160,13 +160,13 @@ def check_protocol(table: DeltaTable, uri: str) -> None:
 
 
 def _lacking(table: DeltaTable, record: Record) -> list[pa.Field]:
-    """Fields of the definition that the table has no column for."""
+    """The fields of the definition that are not among the table's columns."""
     columns = {f.name for f in table.schema().fields}
     return [f for f in arrow_schema(record, comments=True) if f.name not in columns]
 
 
-def _keep_as_defined(table: DeltaTable, record: Record) -> None:
-    """Bring checkpoint interval, retention and append-only to the definition: a commit that changes no data."""
+def _set_properties(table: DeltaTable, record: Record) -> None:
+    """Set checkpoint interval, retention and append-only as defined, in a commit that changes no data."""
     found = table.metadata().configuration
     changed = {key: value for key, value in retention_properties(record).items() if found.get(key) != value}
     if not changed:

@@ -1,4 +1,4 @@
-"""A load report becomes panes and rolling averages; numpy and Arrow, no Spark.
+"""Turns load reports into panes and rolling averages, with numpy and Arrow and without Spark.
 
-In: raw Kafka records. Out: judged reports, partial panes, averages, quarantined records with the rule they broke.
+In: raw Kafka records. Out: partial panes, rolling averages, and quarantined records with the rule that each one breaks.
 """

@@ -1,7 +1,8 @@
-"""The exact judgement of one load report: the first rule it breaks, or its values. Pure Python, one record at a time.
+"""Validates one load report exactly: the first rule it breaks, or its values. Pure Python, one record at a time.
 
-Whatever `controller.loads.columns` cannot prove to be good in bulk comes here, so this is the definition; it is slow
-(some ms a thousand bundles) and need not be fast, as good reports rarely come. Nothing a record contains can raise.
+Records that `controller.loads.columns` cannot prove valid in bulk come here, so this is the definition. It is slow
+(some ms per thousand bundles) and need not be fast, because valid reports rarely come here. No content of a record can
+raise.
 """
 
 from __future__ import annotations
@@ -13,12 +14,20 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from controller.domain.load import BUNDLE_FIELDS, IMPOSSIBLE_FACTOR, RESOURCES
-from controller.loads.rules import BROKER_PATTERN, BUNDLE_PATTERN, LARGEST_ID, NONCE_PATTERN, VERSION, Limits
+from controller.loads.rules import BROKER_PATTERN, BUNDLE_PATTERN, LARGEST_ID, NONCE_PATTERN, VERSION, ReportLimits
 
-# ASCII: whitespace is what RE2, which judges in bulk, takes for it
+# ASCII: the same whitespace as RE2, which checks in bulk
 _BROKER, _NONCE, _BUNDLE = (re.compile(p[1:-1], re.A) for p in (BROKER_PATTERN, NONCE_PATTERN, BUNDLE_PATTERN))
-_LONG_DIGITS = 19  # of a 64-bit integer; longer ones become floats, as in other languages
-_NUMBER_WORDS = {"NaN", "Infinity", "+Infinity", "-Infinity", "INF", "+INF", "-INF"}  # never good, but no other type
+_LONG_DIGITS = 19  # of a 64-bit integer; longer numbers become floats, as in other languages
+_NUMBER_WORDS = {
+    "NaN",
+    "Infinity",
+    "+Infinity",
+    "-Infinity",
+    "INF",
+    "+INF",
+    "-INF",
+}  # never valid, but of the type number
 _IDS, _TIMES = ("incarnation", "session", "sequence"), ("rpc_queue_ms", "metadata_latency_ms")
 _COUNTED = (*BUNDLE_FIELDS, "bundles")
 
@@ -26,15 +35,15 @@ Document = dict[str, Any]
 
 
 class Verdict(NamedTuple):
-    """`rule` and `detail` of a bad report, or the `report` with the fields of the schema only, numbers as floats."""
+    """`rule` and `detail` of a bad report, or the `report`: only fields of the schema, with numbers as floats."""
 
     rule: str | None
     detail: str = ""
     report: Document | None = None
 
 
-def judge(value: bytes | None, size: int, key: bytes | None, event_ms: int, limits: Limits) -> Verdict:
-    """Judge one record. `size` is the record's in bytes (`value` may be its head only, when it is too large)."""
+def judge(value: bytes | None, size: int, key: bytes | None, event_ms: int, limits: ReportLimits) -> Verdict:
+    """Validate one record. `size` is its full size in bytes; `value` may be only its head if it is too large."""
     if not value or size == 0:
         return Verdict("empty")
     if size > limits.max_report_bytes:
@@ -43,7 +52,7 @@ def judge(value: bytes | None, size: int, key: bytes | None, event_ms: int, limi
         text = value.decode("utf-8")
     except UnicodeDecodeError:
         return Verdict("not_utf8")
-    document = _parsed(text)
+    document = _parse(text)
     if document is None:
         return Verdict("not_json")
     found = _version(document) or _shape(document)
@@ -54,7 +63,7 @@ def judge(value: bytes | None, size: int, key: bytes | None, event_ms: int, limi
     return _contents(report, key, event_ms, limits) or Verdict(None, "", report)
 
 
-def _parsed(text: str) -> Document | None:
+def _parse(text: str) -> Document | None:
     try:
         document = json.loads(text, parse_int=_integer)
     except (ValueError, RecursionError, MemoryError):
@@ -84,7 +93,7 @@ def _shape(document: Document) -> Verdict | None:
 
 
 def _fields(document: Document) -> Iterator[tuple[object, str]]:
-    """Every field of the schema, as found, with the kind of value it must have."""
+    """Every field of the schema: the value found, and the kind of value it must be."""
     yield document.get("v"), "long"
     yield from ((document.get(name), "text") for name in ("broker", "nonce"))
     yield from ((document.get(name), "long") for name in _IDS)
@@ -125,7 +134,7 @@ def _kind(found: object, wanted: str) -> str:
 
 
 def _plain(document: Document) -> Document:
-    """Only what the schema knows, every number a float, ids as they are."""
+    """Only the fields of the schema, numbers as floats, ids unchanged."""
     stats, tail = document["totals"], document.get("tail")
     return {
         **{name: document[name] for name in ("v", "broker", "nonce", *_IDS)},
@@ -150,14 +159,14 @@ def _number(found: Any) -> float:
 # ---------------------------------------------------------------------------- values
 
 
-def _contents(report: Document, key: bytes | None, event_ms: int, limits: Limits) -> Verdict | None:
+def _contents(report: Document, key: bytes | None, event_ms: int, limits: ReportLimits) -> Verdict | None:
     broker = report["broker"]
     return (
         _identity(report, key, event_ms)
         or _too_many(report, limits)
         or _numbers(report, broker)
         or _names(report, broker)
-        or (None if conserved(report, limits) else Verdict("conservation", broker))
+        or (None if is_conserved(report, limits) else Verdict("conservation", broker))
     )
 
 
@@ -172,7 +181,7 @@ def _identity(report: Document, key: bytes | None, event_ms: int) -> Verdict | N
     return Verdict("no_timestamp", broker) if event_ms < 0 else None
 
 
-def _too_many(report: Document, limits: Limits) -> Verdict | None:
+def _too_many(report: Document, limits: ReportLimits) -> Verdict | None:
     count = len(report["bundles"])
     return Verdict("too_many_bundles", f"{count} bundles") if count > limits.max_report_bundles else None
 
@@ -194,20 +203,20 @@ def _numbers(report: Document, broker: str) -> Verdict | None:
 def _names(report: Document, broker: str) -> Verdict | None:
     names = [bundle["bundle"] for bundle in report["bundles"]]
     for name in names:
-        if not good_name(name):
+        if not is_good_name(name):
             return Verdict("bundle_name", name)
     return Verdict("duplicate_bundle", broker) if len(set(names)) < len(names) else None
 
 
-def good_name(name: str) -> bool:
-    """tenant/namespace/0xLLLLLLLL_0xUUUUUUUU in lower-case hex with lower < upper, and text that UTF-8 can hold."""
+def is_good_name(name: str) -> bool:
+    """Whether it is tenant/namespace/0xLLLLLLLL_0xUUUUUUUU, in lower-case hex with lower < upper, and encodable."""
     if not _BUNDLE.fullmatch(name) or name[-19:-11] >= name[-8:]:
         return False
     return name.isascii() or not any("\ud800" <= character <= "\udfff" for character in name)
 
 
-def conserved(report: Document, limits: Limits) -> bool:
-    """Per field |bundles + tail - total| within the tolerance; the number of bundles exactly."""
+def is_conserved(report: Document, limits: ReportLimits) -> bool:
+    """Whether |bundles + tail - total| is within the tolerance for every field, and the number of bundles is exact."""
     tail, totals, bundles = report["tail"], report["totals"], report["bundles"]
     if len(bundles) + (tail["bundles"] if tail else 0.0) != totals["bundles"]:
         return False

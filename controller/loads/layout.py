@@ -1,6 +1,6 @@
-"""What the two rolling averages have in common: keys, what is summed, what is derived. Brokers and bundles fill it in.
+"""The layouts of the two rolling averages, of brokers and of bundles: their keys, sums and derived columns.
 
-Reading, averaging and writing go by these values, on the driver and in Spark alike.
+Reading, averaging and writing use these values, on the driver and in Spark alike.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from controller.loads.columns import TIMES
 
 @dataclass(frozen=True)
 class Ratio:
-    """A derived column: sum of `above` over sum of `below`, null where `below` is 0."""
+    """A derived column: sum of `above` divided by sum of `below`, null where `below` is 0."""
 
     name: str
     above: tuple[str, ...]
@@ -22,7 +22,7 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Layout:
-    """One kind of rolling average. `longs` name the ratios that also get a decayed average, as (ratio, column)."""
+    """The layout of a rolling average. `longs` are the ratios that also get a decayed average, as (ratio, column)."""
 
     panes: str
     load: str

@@ -1,8 +1,8 @@
-"""Good reports to mergeable partial panes: one row a (pane, broker, incarnation) and one a (pane, broker, bundle).
+"""Aggregates valid reports into mergeable partial panes by (pane, broker, incarnation) and by (pane, broker, bundle).
 
-A pane is the merge of its partials over all tasks and batches: counts and sums add, maxima take the larger. So there
-is no shuffle, no state and no watermark, a late report is one more partial, and the order of batches does not matter.
-Panes are cut by event time, which is Kafka's timestamp. numpy over all bundle rows at once; no Spark.
+A pane is the merge of its partials over all tasks and batches: counts and sums add up, maxima take the larger value.
+This needs no shuffle, state or watermark; a late report is one more partial, and the order of batches does not matter.
+Panes are windows of event time, which is Kafka's timestamp. Vectorised with numpy over all bundle rows; no Spark.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from controller.domain.load import BUNDLE_FIELDS, RESOURCES, TAIL
 from controller.loads.columns import TIMES, Sheet
 
 Longs = npt.NDArray[np.int64]
-_RANGE = 22  # what follows the namespace: /0xLLLLLLLL_0xUUUUUUUU
+_RANGE = 22  # length of /0xLLLLLLLL_0xUUUUUUUU after the namespace
 
 
 def pane_ends(event_ms: Longs, pane_ms: int) -> Longs:
-    """The end, exclusive, of the pane each event lies in; panes are cut from the epoch."""
+    """The exclusive end of each event's pane; panes are aligned to the epoch."""
     return np.asarray((event_ms // pane_ms + 1) * pane_ms)
 
 
 def broker_partials(sheet: Sheet, event_ms: Longs, pane_ms: int) -> pa.Table:
-    """Partial panes of brokers. Usage and limit are summed over reports with a known limit (> 0), and `{r}_known`
-    counts just those."""
+    """Partial panes of brokers. Usage and limit are summed over reports with a known limit (> 0), which `{r}_known`
+    counts."""
     columns: dict[str, Any] = {
         "pane_end_ms": pane_ends(event_ms, pane_ms),
         "broker": sheet.brokers,
@@ -44,11 +44,11 @@ def broker_partials(sheet: Sheet, event_ms: Longs, pane_ms: int) -> pa.Table:
         columns |= {f"{name}_sum": sheet.times[number], f"{name}_max": sheet.times[number]}
     columns |= {f"{name}_sum": row for name, row in zip((*BUNDLE_FIELDS, "bundles"), sheet.totals, strict=True)}
     columns |= {"last_sequence": sheet.ids["sequence"], "first_event_ms": event_ms, "last_event_ms": event_ms}
-    return merged_brokers(pa.table(columns))
+    return merge_brokers(pa.table(columns))
 
 
-def merged_brokers(partials: pa.Table) -> pa.Table:
-    """One row a (pane, broker, incarnation), sorted."""
+def merge_brokers(partials: pa.Table) -> pa.Table:
+    """Merge partials to one row per (pane, broker, incarnation), sorted."""
     keys = ["pane_end_ms", "broker", "incarnation"]
     wanted = [(name, _merge_of(name)) for name in partials.column_names if name not in keys]
     grouped = partials.group_by(keys, use_threads=False).aggregate(wanted)
@@ -64,7 +64,7 @@ def _merge_of(name: str) -> str:
 
 
 def bundle_partials(sheet: Sheet, event_ms: Longs, pane_ms: int) -> pa.Table:
-    """Partial panes of bundles; what lies below a report's top k is one row named `tail` with namespace ''."""
+    """Partial panes of bundles; bundles below a report's top k are one row named `tail` with namespace ''."""
     tailed = np.flatnonzero(sheet.has_tail)
     owners = np.concatenate([sheet.owners, tailed])
     stats = np.concatenate([sheet.stats, sheet.tails[:-1, tailed]], axis=1)
@@ -88,7 +88,7 @@ def bundle_partials(sheet: Sheet, event_ms: Longs, pane_ms: int) -> pa.Table:
         "broker": brokers.dictionary.take(pa.array(group % max(len(brokers.dictionary), 1))),
         "reports": sizes.astype(np.int64),
     }
-    alone = len(starts) == len(ordered)  # one report a pane: the common case of steady traffic
+    alone = len(starts) == len(ordered)  # one report per pane, as is common with steady traffic
     for number, field in enumerate(BUNDLE_FIELDS):
         row = stats[number][order]
         if not len(row) or alone:

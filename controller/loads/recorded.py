@@ -1,6 +1,6 @@
-"""A recorded Pulsar load report (`LocalBrokerData` of `broker-stats/load-report`) as a load report v1. Pure.
+"""Converts recorded Pulsar load reports (`LocalBrokerData` of `broker-stats/load-report`) to load reports v1. Pure.
 
-Pulsar's units are converted here: memory MiB to bytes, bandwidth kbit/s to bytes/s; CPU is percent of one core in
+It converts Pulsar's units: memory from MiB to bytes, bandwidth from kbit/s to bytes/s; CPU is percent of one core in
 both. A limit <= 0 stays unknown, unless the operator overrides the network card's speed.
 """
 
@@ -22,7 +22,7 @@ BYTES_PER_S_PER_GBIT = 125e6
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What a recording does not know: the card's speed, and whether message throughput stands for its traffic."""
+    """What a recording lacks: the network card's speed, and whether message throughput replaces its traffic."""
 
     nic_speed_gbps: float | None = None
     message_throughput_as_bandwidth: bool = False
@@ -30,7 +30,7 @@ class Overrides:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """One recorded report: when (ms since epoch), in which phase of the recording, of which broker."""
+    """One recorded report with its time (ms since epoch), phase of the recording, and broker."""
 
     at_ms: int
     phase: str
@@ -39,7 +39,7 @@ class Recorded:
 
 
 def read_record(row: Mapping[str, Any], number: int) -> Recorded:
-    """One line of a recording; raises BadRecord naming the line."""
+    """Parse one line of a recording. Raises BadRecord naming the line."""
     try:
         return Recorded(round(row["ts"] * 1000), str(row.get("phase", "")), row["broker"], row["report"])
     except (KeyError, TypeError, ValueError, OverflowError) as error:
@@ -47,7 +47,7 @@ def read_record(row: Mapping[str, Any], number: int) -> Recorded:
 
 
 def to_load_report(recorded: Recorded, session: Session, sequence: int, overrides: Overrides) -> dict[str, Any]:
-    """The load report v1 as the broker's own agent would have sent it."""
+    """The load report v1 that an agent of the broker would have sent."""
     report = recorded.report
     bundles = [_bundle(name, stats) for name, stats in sorted(report.get("lastStats", {}).items())]
     totals = {field: sum(b[field] for b in bundles) for field in BUNDLE_FIELDS}
@@ -70,16 +70,16 @@ def to_load_report(recorded: Recorded, session: Session, sequence: int, override
 
 def _resources(report: Mapping[str, Any], overrides: Overrides) -> dict[str, dict[str, float]]:
     resources = {
-        "cpu": _scaled(report.get("cpu"), 1.0),
-        "memory": _scaled(report.get("memory"), MIB),
-        "direct_memory": _scaled(report.get("directMemory"), MIB),
+        "cpu": _scale(report.get("cpu"), 1.0),
+        "memory": _scale(report.get("memory"), MIB),
+        "direct_memory": _scale(report.get("directMemory"), MIB),
         "disk_io": {"usage": -1.0, "limit": -1.0},  # Pulsar does not report it
     }
     for name, key, throughput in (
         ("bandwidth_in", "bandwidthIn", "msgThroughputIn"),
         ("bandwidth_out", "bandwidthOut", "msgThroughputOut"),
     ):
-        card = _scaled(report.get(key), BYTES_PER_S_PER_KBIT)
+        card = _scale(report.get(key), BYTES_PER_S_PER_KBIT)
         if card["limit"] <= 0 and overrides.message_throughput_as_bandwidth:
             card["usage"] = float(report.get(throughput, -1.0))
         if overrides.nic_speed_gbps is not None:
@@ -88,8 +88,8 @@ def _resources(report: Mapping[str, Any], overrides: Overrides) -> dict[str, dic
     return resources
 
 
-def _scaled(resource: Mapping[str, float] | None, factor: float) -> dict[str, float]:
-    """Usage and limit in our unit; unknown (<= 0 limit, negative usage) stays what it is."""
+def _scale(resource: Mapping[str, float] | None, factor: float) -> dict[str, float]:
+    """Usage and limit in our unit; a limit <= 0 and a negative usage stay unknown."""
     if resource is None:
         return {"usage": -1.0, "limit": -1.0}
     usage, limit = float(resource["usage"]), float(resource["limit"])

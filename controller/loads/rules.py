@@ -1,8 +1,8 @@
-"""What a load report must be: the rules by id, what each says, and the limits they are judged by. Pure.
+"""The rules that a load report must satisfy, by id, with their descriptions and limits. Pure.
 
-The order of `RULES` is the order of judgement, except that `future`, `late` and `duplicate` come last: the first broken
-rule is named. `controller.loads.judge` judges one record by all of them; `controller.loads.columns` finds the good ones
-in bulk.
+The order of `RULES` is the order of checking, except that `future`, `late` and `duplicate` come last; a report is
+quarantined under the first rule it breaks. `controller.loads.judge` checks one record against all rules;
+`controller.loads.columns` finds valid reports in bulk.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ RULES: dict[str, str] = {
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What the rules are judged by; units as in `LoadsSettings`. Sent to every task, so it holds nothing secret."""
+class ReportLimits:
+    """The limits in the rules; units as in `LoadsSettings`. Sent to every task, so it must not hold secrets."""
 
     max_report_bytes: int
     max_report_bundles: int
@@ -53,12 +53,12 @@ class Limits:
     quarantine_raw_bytes: int
 
     @classmethod
-    def of(cls, settings: Any) -> Limits:
-        """The limits among the settings of the query."""
+    def of(cls, settings: Any) -> ReportLimits:
+        """Take the limits from the settings of the query."""
         return cls(**{name: getattr(settings, name) for name in cls.__dataclass_fields__})
 
 
-def sentence(rule: str, detail: str) -> str:
-    """What an operator reads: the rule's sentence and, where it is short, the offending value."""
-    shown = detail[:SHOWN_CHARACTERS].encode("utf-8", "replace").decode()  # JSON may hold half a surrogate pair
+def describe_violation(rule: str, detail: str) -> str:
+    """The rule's description with the beginning of the offending value, for operators."""
+    shown = detail[:SHOWN_CHARACTERS].encode("utf-8", "replace").decode()  # JSON may contain half a surrogate pair
     return f"{RULES[rule]}: {shown}" if shown else RULES[rule]

@@ -1,8 +1,8 @@
-"""Which reports have been read: per (broker, incarnation) the sequences, as a few closed intervals. Pure.
+"""Detects duplicate reports: the sequences read so far, by (broker, incarnation), as a few closed intervals. Pure.
 
-An agent numbers its reports and Kafka keeps their order, so nearly always there is one interval and it grows by one. A
-report that was sent twice, or copied, has a sequence that is in an interval. Forged sequences cannot silence a broker:
-they take an interval of their own, and beyond `INTERVALS` the one that was not touched for longest is forgotten.
+An agent numbers its reports and Kafka keeps their order, so there is nearly always one interval that grows by one. A
+report that was sent twice or copied has a sequence within an interval. Forged sequences cannot silence a broker: they
+take an interval of their own, and beyond `INTERVALS` the least recently touched one is dropped.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 INTERVALS = 16
-PROCESSES = 20_000  # remembered; beyond, those that have not reported for longest are forgotten
+PROCESSES = 20_000  # kept; beyond that, those that have not reported for longest are dropped
 BRIDGED = 64
 Process = tuple[str, int]  # broker, incarnation
 
 
 @dataclass
 class Seen:
-    """Sequences read so far. Small enough to go along with every task."""
+    """The sequences read so far; small enough to be sent to every task."""
 
-    spans: dict[Process, list[tuple[int, int]]] = field(default_factory=dict)  # the last touched is last
+    spans: dict[Process, list[tuple[int, int]]] = field(default_factory=dict)  # the most recently touched is last
 
     def add(self, process: Process, sequence: int) -> bool:
-        """Note one sequence; False if it has been noted before."""
+        """Add one sequence; returns False if it was there already."""
         spans = self.spans.setdefault(process, [])
         for position in range(len(spans) - 1, -1, -1):
             low, high = spans[position]
@@ -37,25 +37,25 @@ class Seen:
         return True
 
     def cover(self, process: Process, low: int, high: int) -> None:
-        """Note all sequences from `low` to `high`: what the tables tell after a restart, or a task of its reports."""
+        """Add all sequences from `low` to `high`."""
         if low <= high:
             self._put(self.spans.setdefault(process, []), low, high)
 
     def take(self, spans: Iterable[tuple[str, int, int, int]]) -> None:
-        """What a task has noted: broker, incarnation, low, high, the last touched last."""
+        """Merge the intervals of a task: (broker, incarnation, low, high), the most recently touched last."""
         fresh: dict[Process, list[tuple[int, int]]] = {}
         for broker, incarnation, low, high in spans:
             fresh.setdefault((broker, incarnation), []).append((low, high))
         for process, found in fresh.items():
-            self.spans[process] = self.spans.pop(process, [])  # to the end: the newest to be forgotten
+            self.spans[process] = self.spans.pop(process, [])  # to the end: the last to be dropped
             for low, high in found:
                 self.cover(process, low, high)
         for process in list(self.spans)[:-PROCESSES]:
             del self.spans[process]
 
     def recover(self, panes: Iterable[tuple[str, int, int, int]]) -> None:
-        """What the tables tell after a restart: broker, incarnation, largest sequence and number of reports of each
-        partial pane. Gaps of up to `BRIDGED` count as read: numbers that an agent could not send do not come later."""
+        """Rebuild the intervals after a restart from (broker, incarnation, largest sequence, number of reports) of each
+        partial pane. Gaps of up to `BRIDGED` count as read: reports that an agent failed to send do not come later."""
         for broker, incarnation, last, reports in sorted(panes):
             low = last - reports + 1
             spans = self.spans.get((broker, incarnation), [])
@@ -64,12 +64,12 @@ class Seen:
             self.cover((broker, incarnation), low, last)
 
     def of(self, processes: Iterable[Process]) -> list[tuple[str, int, int, int]]:
-        """The intervals of some processes, for `take`."""
+        """The intervals of the given processes, for `take`."""
         return [(*process, low, high) for process in processes for low, high in self.spans.get(process, ())]
 
     @staticmethod
     def _put(spans: list[tuple[int, int]], low: int, high: int) -> None:
-        """Add an interval as the last touched, joined with all that it meets."""
+        """Add an interval as the most recently touched one, merged with all adjacent and overlapping ones."""
         apart = []
         for other_low, other_high in spans:
             if other_low <= high + 1 and low <= other_high + 1:

@@ -1,6 +1,6 @@
-"""What the loads query is told, as one plain value. `conf/` fills it; tests build it by hand.
+"""The settings of the loads query, as one plain value; `jobs.loads_runner` makes it from the configuration.
 
-Times are ms unless named otherwise; bytes are bytes. Every default is the one a four-broker laptop starts with.
+Times are in ms unless the name says otherwise.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ WRITERS = ("auto", "delta_rs", "spark")
 
 @dataclass(frozen=True)
 class LoadsSettings:
-    """Settings of the loads query. Raises ConfigError for values that cannot work together."""
+    """Settings of the loads query. Raises ConfigError for invalid values and combinations."""
 
     bootstrap_servers: str = "127.0.0.1:9092"
     topic: str = "load-reports"
@@ -33,17 +33,15 @@ class LoadsSettings:
     short_horizon_ms: int = 60_000
     long_half_life_ms: int = 3_600_000
     retention_ms: int = 24 * 3_600_000  # reports older than this before the newest pane are quarantined as late
-    max_future_ms: int = (
-        60_000  # an event time further ahead of the clock is quarantined; Kafka's clock may differ a bit
-    )
+    max_future_ms: int = 60_000  # further ahead of the clock, a report is quarantined; Kafka's clock may differ a bit
     max_report_bytes: int = 10 * 1024 * 1024
     max_report_bundles: int = 20_000
-    conservation_tolerance: float = 0.01  # of the total; totals and bundles are sampled at slightly different moments
-    conservation_slack: float = 1.0  # absolute, for totals near zero
+    conservation_tolerance: float = 0.01  # of the total; totals and bundles are sampled at slightly different times
+    conservation_slack: float = 1.0  # absolute, for totals close to zero
     quarantine_raw_bytes: int = 65_536  # of a bad record; the whole one stays in Kafka at its offset
     writer: str = "auto"  # auto, delta_rs (the driver computes and writes) or spark (Spark does)
-    writer_threshold_rows: int = 200_000  # for auto: rows of a batch from which Spark does it
-    recover_ms: int = 600_000  # how far back the newest *_load rows are looked for at a start
+    writer_threshold_rows: int = 200_000  # with auto: rows of a batch from which on Spark writes it
+    recover_ms: int = 600_000  # how far back a start looks for the newest rows of *_load
 
     def __post_init__(self) -> None:
         if self.writer not in WRITERS:

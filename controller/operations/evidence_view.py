@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from controller.domain.load import SCORE_UNIT
-from controller.domain.reason_words import decision_words, reason_words
+from controller.domain.reasons.words import describe_decision_row, describe_reason
 from controller.operations.reading import Reader
 from controller.policy.round import FIRST_RULES
 from schemas.evidence_tables import BROKER_SCORES, DECISIONS, ROUNDS
@@ -116,7 +116,7 @@ class EvidenceView:
             began = {
                 name: row[name] * SCORE_UNIT for name in ("score", "mean") if name in seen and row[name] is not None
             }
-            row["reason_words"] = reason_words(row["reason"], {**seen, **began}) or None
+            row["reason_words"] = describe_reason(row["reason"], {**seen, **began}) or None
         return sorted(rows, key=lambda row: (-(row["score"] if row["score"] is not None else -1.0), row["broker"]))
 
     def _rows_that_count(
@@ -138,7 +138,10 @@ class EvidenceView:
 def _parse(row: Mapping[str, Any]) -> Row:
     result = {name: value for name, value in row.items() if name not in JSON_COLUMNS}
     result |= {name.removesuffix("_json"): json.loads(row[name]) if row[name] else {} for name in JSON_COLUMNS}
-    return result | {"reason_words": decision_words(result), "outcome_words": reason_words(row["outcome"]) or None}
+    return result | {
+        "reason_words": describe_decision_row(result),
+        "outcome_words": describe_reason(row["outcome"]) or None,
+    }
 
 
 def candidates_of(decision: Mapping[str, Any]) -> list[dict[str, Any]]:

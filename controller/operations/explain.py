@@ -16,8 +16,8 @@ from controller.domain.decision import Reason
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import BallastError
 from controller.domain.ownership import State
-from controller.domain.reason_table import REASON_TABLE
-from controller.domain.reason_words import reason_words
+from controller.domain.reasons.table import REASON_TABLE
+from controller.domain.reasons.words import describe_reason
 from controller.operations.evidence_view import EvidenceView, candidates_of, giver_of
 from controller.operations.overview import ownership_row
 from controller.operations.reading import NoTables, Reader
@@ -65,7 +65,7 @@ def reason_document(settings: Settings, reason: Reason) -> Row:
         "about": "reason",
         "code": reason.value,
         "band": reason.band,
-        "words": reason_words(reason.value),
+        "words": describe_reason(reason.value),
         "meaning": entry.meaning,
         "act": entry.act,
         "keys": {key: _setting(settings, key) for key in entry.keys},

@@ -15,7 +15,7 @@ from controller.control.strays import STRAY_AGENT, STRAY_COMMAND, STRAY_CONTROLL
 from controller.domain.entries import Entry, Kind
 from controller.domain.load import RESOURCES
 from controller.domain.ownership import IN_FLIGHT, Ownership
-from controller.domain.reason_words import reason_words
+from controller.domain.reasons.words import describe_reason
 from controller.domain.state import ClusterState, is_foreign
 from controller.ledger.loads import loads_progress
 from controller.operations.evidence_view import EvidenceView
@@ -84,7 +84,7 @@ def ownership_row(record: Ownership) -> Row:
 def alarm_row(entry: Entry) -> Row:
     """An alarm as `ballast status` lists it."""
     named = {"bundle": entry.bundle, "broker": entry.broker}
-    words = reason_words(entry.reason) or None
+    words = describe_reason(entry.reason) or None
     about = {"reason": entry.reason, "reason_words": words, **named, "data": dict(entry.data)}
     return {"seq": entry.seq, "at_ms": entry.at_ms, **about}
 

@@ -12,7 +12,7 @@ from controller.config.places import check_old_place
 from controller.config.settings import Settings
 from controller.domain.errors import BallastError
 from controller.domain.state import ClusterState
-from controller.ledger.files import read_range, surviving_vacuum
+from controller.ledger.files import read_range, retry_on_vacuum
 from controller.ledger.snapshots import load_state
 from controller.ledger.tables import TableRoot
 from controller.process.paths import RUN
@@ -59,7 +59,7 @@ class Reader:
         if not self.root.exists(name):
             wanted = columns or record.names
             return pa.table({c: pa.array([], pa.null()) for c in wanted})
-        return surviving_vacuum(read)
+        return retry_on_vacuum(read)
 
     def newest(self, name: str, column: str) -> int | None:
         """The largest value of a column; it must have file statistics (one of a table's first 32)."""

@@ -1,7 +1,7 @@
-"""Child processes of a local cluster: started with a log file each, ended by their own pid, never by name.
+"""Child processes of a local cluster: each is started with a log file, and stopped by its pid, never by name.
 
-Every child gets a session (process group) of its own, so that Ctrl-C in a terminal reaches only the parent, which
-then ends the children in order.
+Every child has a session (process group) of its own, so that Ctrl-C in a terminal reaches only the parent, which then
+stops the children in order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from controller.domain.errors import BallastError
 
 
 class ProcessFailed(BallastError):
-    """Raised when a child ended or said nothing in time; the message ends with its last words."""
+    """Raised when a child ended, or did not log an expected line in time; the message ends with its last log lines."""
 
 
 class Child:
@@ -48,29 +48,29 @@ class Child:
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs."""
+        """Whether it is still running."""
         return self.process.poll() is None
 
     def tell(self, line: str) -> None:
-        """One line to its standard input."""
+        """Write one line to its standard input."""
         if self.process.stdin is None:
             raise ProcessFailed(f"{self.name} was started without an input")
         self.process.stdin.write(line.encode() + b"\n")
         self.process.stdin.flush()
 
     def terminate(self) -> None:
-        """SIGTERM to the process itself; its children are its own business."""
+        """Send SIGTERM to the process itself, not to its children."""
         if self.alive:
             self.process.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """SIGKILL to the whole group: nothing of it stays behind."""
+        """Send SIGKILL to the whole group, so that no process of it is left."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(10)
 
     def wait(self, timeout_s: float) -> int:
-        """Its exit code; SIGKILL when it takes longer than that."""
+        """Wait for the end, and kill it after the timeout; returns the exit code."""
         try:
             return self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -78,12 +78,12 @@ class Child:
             return self.process.wait(10)
 
     def stop(self, timeout_s: float = 20.0) -> int:
-        """SIGTERM, wait, and SIGKILL if need be."""
+        """Send SIGTERM and wait, and kill it after the timeout; returns the exit code."""
         self.terminate()
         return self.wait(timeout_s)
 
     def wait_for_line(self, needle: str, timeout_s: float) -> str:
-        """The first log line that holds the text; raises ProcessFailed with the last words when it does not come."""
+        """The first log line that contains the text. Raises ProcessFailed when it does not come in time."""
         deadline = time.monotonic() + timeout_s
         while True:
             for line in self.log.read_text(errors="replace").splitlines():
@@ -96,5 +96,5 @@ class Child:
             time.sleep(0.05)
 
     def last_words(self, lines: int = 12) -> str:
-        """The end of its log."""
+        """The last lines of its log."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])

@@ -1,7 +1,7 @@
-"""The only place that asks the system for the time. Everything else takes a number of milliseconds.
+"""The only place that reads the system clocks. Everything else takes milliseconds as arguments.
 
-`boot_ms` is CLOCK_BOOTTIME: it goes on while the machine sleeps and no one can set it, so leases count on it.
-`wall_ms` is for people and for Kafka timestamps; nothing is decided by it.
+`boot_ms` is CLOCK_BOOTTIME, which continues while the machine sleeps and cannot be set, so leases use it. `wall_ms` is
+for people and for Kafka timestamps; no decision depends on it.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import time
 
 
 def boot_ms() -> int:
-    """Milliseconds since boot, sleep included; comparable only within one machine and boot."""
+    """Milliseconds since boot, including sleep; comparable only on one machine and within one boot."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
 
 
 def wall_ms() -> int:
-    """Milliseconds since the epoch, as the machine believes."""
+    """Milliseconds since the epoch, by the machine's wall clock."""
     return time.time_ns() // 1_000_000

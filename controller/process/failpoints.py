@@ -1,14 +1,14 @@
-"""Named points at which a test makes this process fail: killed, paused, slow, or with an input/output error.
+"""Named points at which a test can make this process fail: killed, paused, slowed down, or with an I/O error.
 
-Purpose: a crash "between evidence and journal" is tested in the very program that runs in production, at that very
-line. Off unless the environment variable BALLAST_FAILPOINTS is set when the process starts; then a point costs one
-look at an empty mapping. The idea is that of fail-rs (TiKV) and gofail (etcd).
+They test a crash "between evidence and journal" in the production code, at exactly that line. They are off unless the
+environment variable BALLAST_FAILPOINTS is set at start, and then cost a lookup in an empty mapping. Modelled on fail-rs
+(TiKV) and gofail (etcd).
 
     BALLAST_FAILPOINTS="control.before_journal=kill@3;journal.append=delay(500)"
 
-`POINT=ACTION[@N][*M]`: from the N-th hit on (1 without), M times (for ever without; a killed process needs none).
-Actions: `kill` (SIGKILL), `stop` (SIGSTOP), `delay(MS)`, `error` (OSError as a broken store raises it).
-Invariant: a point that is not in POINTS, or an action that does not exist, stops the start.
+`POINT=ACTION[@N][*M]`: acts from the N-th hit on (default 1), M times (default: always).
+Actions: `kill` (SIGKILL), `stop` (SIGSTOP), `delay(MS)`, `error` (OSError, as of a broken store).
+Invariant: the process does not start with an unknown point or action.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from controller.domain.errors import ConfigError
 VARIABLE = "BALLAST_FAILPOINTS"
 
 POINTS = {
-    "agent.feed_entries": "an agent has heard a commit on the feed; with `error` it knows of the seq, not what it says",
-    "control.before_step": "rows are read, nothing is computed",
-    "control.before_evidence": "the step is done, nothing is written",
-    "evidence.write": "a round's first evidence table is written, the others are not",
-    "evidence.step": "decisions of the step itself are about to be written",
-    "control.before_journal": "evidence and quarantine are written, the journal is not",
-    "control.before_feed": "the journal is committed, the feed says nothing yet",
-    "control.before_projection": "the feed has spoken, the projections are old",
-    "journal.append": "just before the journal's commit is handed to the store",
-    "journal.appended": "the store has committed, its answer is not yet in hand",
-    "journal.read_log": "looking into the journal's log for what became of a commit",
-    "projection.write": "between the projections' first table and the next",
+    "agent.feed_entries": "an agent has read a commit from the feed; `error` drops its entries, but not its seq",
+    "control.before_step": "rows are read, nothing is computed yet",
+    "control.before_evidence": "the step is done, nothing is written yet",
+    "evidence.write": "a round's first evidence table is written, the others are not yet",
+    "evidence.step": "the step's own decisions are about to be written",
+    "control.before_journal": "evidence and quarantine are written, the journal is not yet",
+    "control.before_feed": "the journal is committed, the feed is not sent yet",
+    "control.before_projection": "the feed is sent, the projections are not written yet",
+    "journal.append": "just before the journal's commit is passed to the store",
+    "journal.appended": "the store has committed, and its answer has not arrived yet",
+    "journal.read_log": "about to read the journal's log for the outcome of a commit",
+    "projection.write": "between the first table of the projections and the next",
 }
 _FORM = re.compile(r"(?P<action>kill|stop|error|delay)(\((?P<ms>\d+)\))?(@(?P<first>\d+))?(\*(?P<times>\d+))?")
 
 
 @dataclass(slots=True)
 class Failpoint:
-    """What happens at one point. `hits` counts on, so that a test can say at which one."""
+    """The action of one point. `hits` counts all hits, so that a test can choose one."""
 
     name: str
     action: str
@@ -54,7 +54,7 @@ class Failpoint:
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def reach(self) -> None:
-        """Count the hit and act when it is its turn."""
+        """Count the hit, and act if it is one of those chosen."""
         with self.lock:
             self.hits += 1
             turn = self.hits - self.first
@@ -65,12 +65,12 @@ class Failpoint:
         elif self.action == "error":
             raise OSError(f"failpoint {self.name}: the store does not answer")
         else:
-            # to this thread: one sent to the process is another thread's to take, and this one would go on meanwhile
+            # Sent to this thread: another one could take a signal to the process, and this one would run on.
             signal.pthread_kill(threading.get_ident(), signal.SIGKILL if self.action == "kill" else signal.SIGSTOP)
 
 
 def parse(text: str) -> dict[str, Failpoint]:
-    """The failpoints of one setting, by name. Raises ConfigError that names what is wrong."""
+    """Parse a value of BALLAST_FAILPOINTS into failpoints by name. Raises ConfigError."""
     found: dict[str, Failpoint] = {}
     for part in filter(None, (piece.strip() for piece in text.split(";"))):
         name, _, wanted = part.partition("=")
@@ -88,12 +88,12 @@ _active = parse(os.environ.get(VARIABLE, ""))
 
 
 def reach(name: str) -> None:
-    """Say that the process is at this point. Costs nothing when no failpoint is set."""
+    """Act if a failpoint is set here."""
     if _active and name in _active:
         _active[name].reach()
 
 
 def activate(text: str) -> None:
-    """Replace what is active, for a test within the process; an empty text switches all off."""
+    """Replace the active failpoints, for a test within the process; an empty text switches all off."""
     _active.clear()
     _active.update(parse(text))

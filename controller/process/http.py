@@ -1,6 +1,6 @@
-"""HTTP of a process: a Starlette application with /healthz and /metrics, served in the running event loop.
+"""The HTTP server of a process: a Starlette application with /healthz and /metrics, in the running event loop.
 
-`health` is asked at every call: an empty list means healthy (200), otherwise the troubles are listed (503).
+`health` is called for every request: an empty list means healthy (200), otherwise the answer lists the troubles (503).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Health = Callable[[], Sequence[str]]
 
 
 def make_app(registry: CollectorRegistry, health: Health, routes: Sequence[BaseRoute] = ()) -> Starlette:
-    """An application with the two endpoints that every process has, and its own."""
+    """An application with the two endpoints of every process, and the given routes."""
 
     async def healthz(request: Request) -> Response:
         troubles = list(health())
@@ -37,8 +37,8 @@ def make_app(registry: CollectorRegistry, health: Health, routes: Sequence[BaseR
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket that says it is TCP. `socket.create_server` leaves the protocol at 0, and asyncio then leaves
-    Nagle's algorithm on for accepted connections: every answer took 40 ms (measured: 22 lookups/s a client)."""
+    """A listening socket with the protocol set to TCP. `socket.create_server` leaves it at 0, and asyncio then leaves
+    Nagle's algorithm on for accepted connections: each answer took 40 ms (measured: 22 lookups/s per client)."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
     family, kind, proto, _, address = found[0]
     listener = socket.socket(family, kind, proto)
@@ -53,7 +53,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without signal handlers: the process that runs it has its own."""
+    """uvicorn without signal handlers, since the process has its own."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -61,10 +61,10 @@ class _Server(uvicorn.Server):
 
 
 class HttpServer:
-    """Listens from construction on, answers from `start` on."""
+    """Listens from construction on, and answers from `start` on."""
 
     def __init__(self, host: str, port: int = 0) -> None:
-        """Port 0 takes a free one. Raises ConfigError when the address cannot be had."""
+        """Port 0 takes a free one. Raises ConfigError when it cannot listen on the address."""
         try:
             self._socket = listen(host, port)
         except OSError as error:
@@ -77,17 +77,17 @@ class HttpServer:
 
     @property
     def url(self) -> str:
-        """Where it answers."""
+        """The address it listens on."""
         return f"http://{self.host}:{self.port}"
 
     def start(self, app: Starlette) -> None:
-        """Serve the application in the running loop; returns at once."""
+        """Start serving the application in the running loop; returns at once."""
         config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=2)
         self._server = _Server(config)
         self._task = asyncio.get_running_loop().create_task(self._server.serve(sockets=[self._socket]))
 
     async def stop(self) -> None:
-        """Finish open requests (at most 2 s) and close."""
+        """Finish open requests, for at most 2 s, and close."""
         if self._server is not None and self._task is not None:
             self._server.should_exit = True
             await self._task

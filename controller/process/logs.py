@@ -1,7 +1,7 @@
-"""Logs of a process: one JSON object a line (or text for a terminal), also for libraries that use `logging`.
+"""Logs of a process: one JSON object per line, or text for a terminal, also for libraries that use `logging`.
 
-Every line has time (UTC), level, logger, event, and what was bound to the process (broker, cluster, ...). Tracebacks
-name files and lines, never the values of variables.
+Every line has time (UTC), level, logger, event, and the fields bound to the process (broker, cluster, ...). Tracebacks
+contain files and lines, never the values of variables.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import structlog
 import structlog.tracebacks
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-# These say at INFO what our own lines say; py4j says at DEBUG every word that goes to the JVM, passwords among them.
+# At INFO these repeat what our own lines say; at DEBUG py4j logs everything sent to the JVM, including passwords.
 QUIET = ("kafka", "uvicorn", "httpx", "httpcore", "asyncio", "py4j")
-# Values of variables are no part of a traceback: they hold passwords.
+# Tracebacks must not contain the values of variables, which may be passwords.
 _NO_LOCALS = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
 
 
 def configure_logs(level: str = "info", json_lines: bool = True, stream: TextIO | None = None, **bound: str) -> None:
-    """Set up `structlog` and `logging` for the whole process; call once at its start.
+    """Set up `structlog` and `logging` for the process; call this once at its start.
 
-    `level`: debug, info, warning or error. `bound`: fields that every line carries.
+    `level`: debug, info, warning or error. `bound`: fields of every line.
     """
     number = _LEVELS[level]
     shared: list[structlog.typing.Processor] = [
@@ -59,7 +59,7 @@ def configure_logs(level: str = "info", json_lines: bool = True, stream: TextIO 
 
 
 def _bind(fields: dict[str, str]) -> structlog.typing.Processor:
-    """Adds the process's own fields, below what the line itself says."""
+    """A processor that adds the process's fields; those of the line take precedence."""
 
     def add(
         logger: structlog.typing.WrappedLogger, name: str, event: structlog.typing.EventDict

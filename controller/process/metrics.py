@@ -1,4 +1,4 @@
-"""Prometheus metrics of a process: the registry and its text form. Names of metrics live with what they count."""
+"""The Prometheus registry of a process and its text form. Metrics are defined next to what they count."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 
 def new_registry(process: bool = True) -> CollectorRegistry:
-    """A registry, with the process's own memory, CPU and file figures unless `process` is False."""
+    """A registry, with metrics of the process's memory, CPU and files unless `process` is False."""
     registry = CollectorRegistry()
     if process:
         ProcessCollector(registry=registry)
@@ -23,5 +23,5 @@ def new_registry(process: bool = True) -> CollectorRegistry:
 
 
 def exposition(registry: CollectorRegistry) -> bytes:
-    """All metrics as the text that Prometheus scrapes."""
+    """All metrics in the text format that Prometheus scrapes."""
     return generate_latest(registry)

@@ -1,6 +1,6 @@
-"""Where things lie: the project's root, its configuration, its cache of JARs, the local run folder.
+"""Locations: the project's root, its configuration, its cache of JARs, the local run folder.
 
-The root is the checkout, or BALLAST_HOME, or ~/.ballast where the package is installed elsewhere.
+The root is BALLAST_HOME if set, else the checkout, or ~/.ballast where the package is installed without one.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from controller.domain.errors import ConfigError
 
 ENV_HOME = "BALLAST_HOME"
 CHECKOUT = Path(__file__).resolve().parents[2]
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:/")  # of an object store, or file:/
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:/")  # a URI, of an object store or file:/
 
 
 def home(env: Mapping[str, str] | None = None) -> Path:
-    """The checkout, or where the package is installed elsewhere BALLAST_HOME, or ~/.ballast."""
+    """The root: BALLAST_HOME if set, else the checkout, or ~/.ballast without one. Raises ConfigError."""
     given = (os.environ if env is None else env).get(ENV_HOME)
     if given:
         return Path(absolute(given, f"environment variable {ENV_HOME}"))
@@ -26,27 +26,27 @@ def home(env: Mapping[str, str] | None = None) -> Path:
 
 
 def is_address(text: str) -> bool:
-    """Whether it is no path but an address, such as s3://bucket/ballast."""
+    """Whether the text is a URI, such as s3://bucket/ballast, rather than a path."""
     return _ADDRESS.match(text) is not None
 
 
-def located(text: str, folder: Path) -> str:
-    """The place as an absolute path without `..`, one name for one place; an address stays as it is."""
+def resolve_location(text: str, folder: Path) -> str:
+    """A path as an absolute one without `..`, relative to `folder`; a URI stays unchanged. Raises ConfigError."""
     if is_address(text):
         return text
     try:
         place = folder / Path(text).expanduser()
     except RuntimeError:
         raise ConfigError(f"{text}: there is no such user; give an absolute path") from None
-    # resolved and not shortened: beyond a link `..` leads elsewhere than to the folder before it
+    # Resolved rather than shortened: after a link, `..` does not lead to the folder before it.
     return str(place.resolve() if ".." in place.parts else place)
 
 
 def absolute(text: str, whence: str) -> str:
-    """The place that somebody gave who stands nowhere. Raises ConfigError for a relative path."""
-    place = located(text, Path("/"))
+    """A path that has no folder to be relative to. Raises ConfigError for a relative one, naming `whence`."""
+    place = resolve_location(text, Path("/"))
     if not is_address(text) and not Path(text).expanduser().is_absolute():
-        meant = located(text, Path.cwd())
+        meant = resolve_location(text, Path.cwd())
         raise ConfigError(
             f"{whence} = {text} is relative to nothing: give {meant}, if that is meant, or put it in a file"
         )
@@ -60,5 +60,5 @@ RUN = ROOT / "run"
 
 
 def jars_of(group: str) -> list[Path]:
-    """The JARs of one group (`spark` or `kafka`) as they lie in the cache; empty before `make setup`."""
+    """The cached JARs of one group (`spark` or `kafka`); empty before `make setup`."""
     return sorted((JARS / group).glob("*.jar"))

@@ -1,6 +1,6 @@
-"""`python -m controller.process.setup`: what `make setup` does after the virtual environment is there.
+"""`python -m controller.process.setup`: the part of `make setup` that follows the virtual environment.
 
-Checks Java, then the cache of JARs; with everything in place it says one line and takes less than a second.
+It checks Java and fills the cache of JARs. With everything in place it prints one line and takes less than a second.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LOCK_FILE = CONF / "jars.lock"
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Check Java and fill the cache of JARs.")
-    parser.add_argument("--refresh-lock", action="store_true", help="resolve the lock's roots anew and rewrite it")
+    parser.add_argument("--refresh-lock", action="store_true", help="resolve the lock's roots again and rewrite it")
     options = parser.parse_args(arguments)
     try:
         java = find_java()

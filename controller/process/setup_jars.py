@@ -1,8 +1,8 @@
-"""Fills the cache of JARs: what is missing is downloaded by the Ivy that PySpark ships, everything is verified.
+"""Fills the cache of JARs: downloads missing ones with the Ivy that PySpark ships, and verifies all of them.
 
-Ivy gets a list of exact artifacts without their dependencies, so nothing is resolved anew and the result is what the
-lock says. A cache that is complete is verified without a JVM and without a network. An organisation with a repository
-of its own names its Ivy settings file in BALLAST_IVY_SETTINGS.
+Ivy gets exact artifacts without their dependencies, so nothing is resolved again and the result is that of the lock. A
+complete cache is verified without a JVM and without a network. An organisation with its own repository sets
+BALLAST_IVY_SETTINGS to an Ivy settings file.
 """
 
 from __future__ import annotations
@@ -23,18 +23,17 @@ from controller.process.setup_lock import GROUPS, Coordinate, Lock, LockedJar, s
 
 SETTINGS_VARIABLE = "BALLAST_IVY_SETTINGS"
 FETCH_TIMEOUT_S = 1_200
-# What Ivy prints when there is no way to a repository.
+# What Ivy prints when a repository cannot be reached.
 UNREACHABLE = r"(Host \S+ not found|UnknownHost|ConnectException|NoRouteToHost|SocketTimeout|timed out|refused).*"
 PATTERN = "[artifact]-[revision].[ext]"
 
 
 class SetupFailed(BallastError):
-    """Raised when the cache cannot be made complete; the message names the file and the next step."""
+    """Raised when the cache cannot be completed; the message names the file and the next step."""
 
 
 def ensure_jars(lock: Lock, cache: Path, say: Callable[[str], None] = print) -> None:
-    """Verifies the cache and downloads what is missing. Files of other versions are removed: they would be loaded
-    too."""
+    """Verify the cache, download missing JARs, and remove those of other versions, which would be loaded too."""
     for group in GROUPS:
         wanted = lock.of_group(group)
         folder = cache / group
@@ -52,7 +51,7 @@ def ensure_jars(lock: Lock, cache: Path, say: Callable[[str], None] = print) -> 
 
 
 def verify(jars: Iterable[LockedJar], cache: Path) -> None:
-    """Raises SetupFailed for the first file whose content is not what the lock says."""
+    """Raise SetupFailed for the first file whose checksum differs from the lock."""
     for jar in jars:
         file = cache / jar.group / jar.coordinate.file_name
         found = sha256_of(file)
@@ -64,7 +63,7 @@ def verify(jars: Iterable[LockedJar], cache: Path) -> None:
 
 
 def resolve_roots(roots: Sequence[tuple[str, Coordinate]]) -> list[LockedJar]:
-    """What the roots need, as Maven's descriptions say, without what PySpark ships already. For the lock's refresh."""
+    """The roots and their dependencies by Maven's metadata, without those that PySpark ships. To refresh the lock."""
     shipped = {_module_of(file.name) for file in pyspark_jars().glob("*.jar")}
     found: list[LockedJar] = []
     for group in GROUPS:
@@ -101,13 +100,13 @@ def _download(missing: list[LockedJar], folder: Path) -> None:
                     f"checksum mismatch: {file.name} as downloaded has sha256 {found}, the lock says {jar.sha256}."
                     " Nothing was installed. Run `make setup` again; if it stays, the repository delivers another file"
                 )
-        # Only verified files enter the cache, each by an atomic rename: a run that is cut leaves no half file.
+        # Only verified files enter the cache, each by an atomic rename: an interrupted run leaves no partial file.
         for jar in missing:
             shutil.move(staged / jar.coordinate.file_name, folder / jar.coordinate.file_name)
 
 
 def _ivy(wanted: Sequence[Coordinate], work: Path, *, transitive: bool, pattern: str) -> Path:
-    """Runs Ivy for these artifacts; returns the folder with the files."""
+    """Run Ivy for these artifacts; returns the folder with the files."""
     ivy_jar = next(iter(sorted(pyspark_jars().glob("ivy-*.jar"))), None)
     if ivy_jar is None:
         raise SetupFailed(f"no Ivy in {pyspark_jars()}: is this PySpark complete? Reinstall it with `make clean setup`")

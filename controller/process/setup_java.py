@@ -1,8 +1,8 @@
 """Finds a Java that can run Spark and Kafka: version 17 or 21 with the module jdk.incubator.vector.
 
-JAVA_HOME comes first, then `java` on PATH, then the usual folders; a JAVA_HOME that does not fit is named either way.
-PySpark's launcher always passes `--add-modules=jdk.incubator.vector`, so a reduced runtime without that module does not
-start it.
+JAVA_HOME is tried first, then `java` on PATH, then the usual folders; a JAVA_HOME that does not fit is reported in any
+case. PySpark's launcher always passes `--add-modules=jdk.incubator.vector`, so it does not start on a reduced runtime
+without that module.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ USUAL_PLACES = (
 
 @dataclass(frozen=True)
 class Java:
-    """A Java home that fits, and why it was taken."""
+    """A Java home that fits, and how it was found."""
 
     home: Path
     version: int
@@ -47,7 +47,7 @@ class Java:
 
 
 def find_java(environ: Mapping[str, str] | None = None, places: tuple[str, ...] = USUAL_PLACES) -> Java:
-    """The first fit Java; raises JavaNotFit with one line that lists what was looked at and what to do."""
+    """The first Java that fits. Raises JavaNotFit, whose message lists those tried and the next step."""
     seen: dict[Path, str] = {}
     for home, found_by in _candidates(os.environ if environ is None else environ, places):
         resolved = home.resolve()
@@ -56,7 +56,7 @@ def find_java(environ: Mapping[str, str] | None = None, places: tuple[str, ...] 
         version, fault = _examine(resolved)
         if version is not None and fault is None:
             if seen and next(iter(seen.values())).startswith(f"{VARIABLE} "):
-                _name_unfit(next(iter(seen.values())), f"Java {version} at {resolved} ({found_by})")
+                _warn_unfit(next(iter(seen.values())), f"Java {version} at {resolved} ({found_by})")
             return Java(resolved, version, found_by)
         seen[resolved] = f"{found_by} {home}: {fault}"
     raise JavaNotFit(
@@ -66,8 +66,8 @@ def find_java(environ: Mapping[str, str] | None = None, places: tuple[str, ...] 
 
 
 @lru_cache(maxsize=8)  # once a process
-def _name_unfit(unfit: str, taken: str) -> None:
-    log.warning("%s; taking %s instead: set JAVA_HOME to that, or unset it", unfit, taken)
+def _warn_unfit(unfit: str, taken: str) -> None:
+    log.warning("%s; using %s instead: set JAVA_HOME to that, or unset it", unfit, taken)
 
 
 def _candidates(environ: Mapping[str, str], places: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
@@ -85,7 +85,7 @@ def _candidates(environ: Mapping[str, str], places: tuple[str, ...]) -> Iterator
 
 @lru_cache(maxsize=32)
 def _examine(home: Path) -> tuple[int | None, str | None]:
-    """(version, fault): one `java --list-modules` tells both the version and the modules (0.1 s)."""
+    """(version, fault): one `java --list-modules` (0.1 s) shows both the version and the modules."""
     binary = home / "bin" / "java"
     if not binary.exists():
         return None, f"{binary} does not exist"

@@ -1,10 +1,9 @@
 """The lock file of the JARs: exact coordinates and SHA-256 of every file, in two groups (`spark`, `kafka`).
 
-One line each, of two kinds:
+It has two kinds of lines:
 
-    root  GROUP  ORG:NAME:VERSION            asked for by hand; the only place where a JAR's version is written by
-    hand jar   GROUP  ORG:NAME:VERSION  SHA256    what the roots need, written by `python -m controller.process.setup
-    --refresh-lock`
+    root  GROUP  ORG:NAME:VERSION            written by hand; the only place where a JAR's version is
+    jar   GROUP  ORG:NAME:VERSION  SHA256    a root or dependency, written by `… setup --refresh-lock`
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class Coordinate:
 
 @dataclass(frozen=True, order=True)
 class LockedJar:
-    """One file of the cache: where it belongs and what it must hash to."""
+    """One file of the cache: its group, coordinate and checksum."""
 
     group: str
     coordinate: Coordinate
@@ -54,7 +53,7 @@ class LockedJar:
 
 @dataclass(frozen=True)
 class Lock:
-    """The whole file. `roots` are (group, coordinate) pairs."""
+    """The contents of the file. `roots` are (group, coordinate) pairs."""
 
     roots: tuple[tuple[str, Coordinate], ...]
     jars: tuple[LockedJar, ...]
@@ -64,7 +63,7 @@ class Lock:
 
 
 def read_lock(file: Path) -> Lock:
-    """Parses the lock; raises ConfigError naming file, line and what is wrong."""
+    """Parse the lock. Raises ConfigError naming the file, the line and what is wrong."""
     roots: list[tuple[str, Coordinate]] = []
     jars: list[LockedJar] = []
     for number, line in enumerate(file.read_text().splitlines(), start=1):
@@ -85,7 +84,7 @@ def read_lock(file: Path) -> Lock:
 
 
 def write_jars(file: Path, jars: Iterable[LockedJar]) -> None:
-    """Replaces the `jar` lines; comments and `root` lines stay as they are."""
+    """Replace the `jar` lines; comments and `root` lines stay."""
     kept = [line for line in file.read_text().splitlines() if not line.startswith("jar ")]
     lines = [f"jar  {jar.group:5}  {jar.coordinate}  {jar.sha256}" for jar in sorted(jars)]
     file.write_text("\n".join([*kept, *lines]) + "\n")

@@ -1,6 +1,6 @@
-"""Starting a Spark application by spark-submit, with the JARs of the cache and the project's Spark settings.
+"""Starts a Spark application with spark-submit, the cached JARs and the project's Spark settings.
 
-Without pyspark in this process: `controller` never imports it.
+This process does not import pyspark: `controller` never does.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def spark_submit_command(
 
 
 def spark_environment(environ: Mapping[str, str], spark_conf: Path = LOCAL_SPARK_CONF) -> dict[str, str]:
-    """The environment for it: a Java that fits, this very Python on both sides; with a local master loopback names.
+    """Its environment: a Java that fits, this Python for driver and executors, and loopback with a local master.
 
-    On a cluster the driver must be found by its executors, so there Spark chooses the address.
+    On a cluster, executors must reach the driver, so Spark chooses the address there.
     """
     local = {"SPARK_LOCAL_IP": "127.0.0.1"} if has_local_master(spark_conf.read_text()) else {}
     return {
@@ -58,7 +58,7 @@ def spark_environment(environ: Mapping[str, str], spark_conf: Path = LOCAL_SPARK
 
 
 def has_local_master(properties: str) -> bool:
-    """Whether a Spark properties file names a local master."""
+    """Whether a Spark properties file sets a local master."""
     return re.search(r"^\s*spark\.master[\s=:]+local", properties, re.MULTILINE) is not None
 
 

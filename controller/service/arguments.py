@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import NoReturn
 
 from controller.config.arguments import add_settings_arguments
-from controller.process.paths import located
+from controller.process.paths import resolve_location
 
 LOADS, CONTROL = "loads", "control"
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """What `jobs/balance.py` was started with; see `--help`."""
+    """The command line of `jobs/balance.py`; see `--help`."""
 
     conf: Path | None
     profile: str | None
@@ -35,18 +35,18 @@ class Arguments:
 
 
 class _OneLineParser(argparse.ArgumentParser):
-    """Ends the process with code 2 and one line for what it does not understand."""
+    """Exits with code 2 and one line for a bad command line."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message}; `{self.prog} --help` tells what there is\n")
 
 
 def parse_arguments(argv: Sequence[str], prog: str = "balance.py") -> Arguments:
-    """Parse. `prog`: the command by which the job was started, for messages."""
+    """Parse the command line. `prog`: the command that started the job, for messages."""
     parser = _OneLineParser(
         prog=prog,
-        description="Ballast's Spark job: the loads query and the control query. SIGTERM stops it after the batch "
-        "in hand.",
+        description="Ballast's Spark job: the loads query and the control query. SIGTERM stops it after the current "
+        "batch.",
         epilog="Exit codes: 0 stopped on request, 1 failed, 2 bad configuration, 3 another controller is alive or "
         "the topics are another journal's, "
         "4 another controller took over.",
@@ -80,7 +80,7 @@ def parse_arguments(argv: Sequence[str], prog: str = "balance.py") -> Arguments:
         take_over=found.take_over,
         accept_new_kafka=found.accept_new_kafka,
         new_journal=found.new_journal,
-        checkpoint=None if found.checkpoint is None else located(found.checkpoint, Path.cwd()),
+        checkpoint=None if found.checkpoint is None else resolve_location(found.checkpoint, Path.cwd()),
         every_round=found.every_round,
         pid_file=found.pid_file,
     )

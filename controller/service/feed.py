@@ -1,7 +1,7 @@
-"""What the controller says on Kafka: its tick, each commit's entries at once, and its newest seq again and again.
+"""Publishes the controller's records on Kafka: ticks, the entries of each commit, and the newest seq periodically.
 
 The feed is a hint, never the truth: an agent that misses a record sees the gap in `seq` and reads the journal's table.
-So nothing here blocks or fails a batch; what Kafka refuses is counted by the producer.
+So nothing here blocks or fails a batch; the producer counts failed records.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from controller.bus.producer import JsonProducer
 from controller.bus.topics import TopicNames
 from controller.domain.entries import Entry
 
-ENTRIES_PER_RECORD = 1_000  # some 300 kB; Kafka takes records up to 8 MiB, and a mass failover writes 50,000 entries
+ENTRIES_PER_RECORD = 1_000  # some 300 kB; Kafka accepts up to 8 MiB, and a mass failover writes 50,000 entries
 
 
 class Feed:
-    """Publishes for one controller instance; `start` and `stop` frame its life. Safe to call from several threads."""
+    """Publishes for one controller instance, from `start` to `stop`. Thread-safe."""
 
     def __init__(
         self,
@@ -30,7 +30,8 @@ class Feed:
         repeat_ms: int,
         wall_ms: Callable[[], int],
     ) -> None:
-        """`tick_ms` between two ticks on heartbeats, `repeat_ms` between two repetitions of the newest seq."""
+        """`tick_ms`: interval of ticks on the heartbeats topic; `repeat_ms`: interval of records with the newest
+        seq."""
         self.seq = 0
         self._producer = producer
         self._names = names
@@ -44,12 +45,12 @@ class Feed:
         self._thread = threading.Thread(target=self._run, name="controller-tick", daemon=True)
 
     def start(self, seq: int) -> None:
-        """Begin to tick; `seq` is the newest journal entry."""
+        """Start ticking; `seq` is that of the newest journal entry."""
         self.seq = seq
         self._thread.start()
 
     def publish(self, entries: Sequence[Entry]) -> None:
-        """Send a commit's entries, in order, just after the commit."""
+        """Send the entries of a commit, in order, right after the commit."""
         for start in range(0, len(entries), ENTRIES_PER_RECORD):
             rows = [entry.to_row() for entry in entries[start : start + ENTRIES_PER_RECORD]]
             self._producer.send(self._names.journal_feed, {"v": 1, **self._who, "entries": rows})
@@ -57,11 +58,11 @@ class Feed:
             self.seq = entries[-1].seq
 
     def poke(self) -> None:
-        """Tick now: something waits for a batch (a finished round) that no record from outside would bring."""
+        """Tick now, to cause a batch for a finished round that no record from outside would cause."""
         self._poked.set()
 
     def stop(self, timeout_s: float = 5.0) -> None:
-        """End the ticks and deliver what is queued."""
+        """Stop ticking and deliver queued records."""
         self._stopping.set()
         self._poked.set()
         if self._thread.is_alive():

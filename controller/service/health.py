@@ -1,7 +1,7 @@
-"""`/healthz` and `/metrics` of the controller job, in a thread of their own with an event loop of its own.
+"""Serves `/healthz` and `/metrics` of the controller job, in a thread with an event loop of its own.
 
-Healthy means: no query has failed, and the control query has finished a batch lately. The controller's own tick
-brings a batch at least every few hundred milliseconds, so a long silence means that Kafka, Spark or the disk hangs.
+The job is healthy if no query has failed and the control query has finished a batch recently. The controller's own tick
+causes a batch every few hundred milliseconds, so a long silence means that Kafka, Spark or the disk hangs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class HealthServer:
     """Listens from construction on, serves from `start` to `stop`."""
 
     def __init__(self, host: str, port: int, registry: CollectorRegistry, health: Health) -> None:
-        """Port 0 takes a free one; raises ConfigError when the address cannot be had. `health` lists troubles."""
+        """Port 0 takes a free one. `health` lists troubles. Raises ConfigError when it cannot listen on the address."""
         self._server = HttpServer(host, port)
         self._app = make_app(registry, health)
         self._loop = asyncio.new_event_loop()
@@ -26,11 +26,11 @@ class HealthServer:
 
     @property
     def url(self) -> str:
-        """Where it answers."""
+        """The address it listens on."""
         return self._server.url
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start serving."""
         self._thread.start()
 
     def stop(self, timeout_s: float = 5.0) -> None:

@@ -1,9 +1,9 @@
-"""One micro-batch of the control query, from rows to a committed journal. No Spark in here.
+"""Processes one micro-batch of the control query, from Kafka rows to the journal's commit. Without Spark.
 
-Order: drop and parse, step, quarantine and evidence, the journal's commit, then the state in memory, the feed, the
-projections. Only the commit decides: what came before it is harmless when the commit never happens, what comes after
-it can be made again from the journal. Entries whose commit had an unknown outcome are committed again as they are,
-never computed again (`controller.service.tables`).
+Order: drop and parse rows, run the step, write quarantine and evidence, commit to the journal, then update the state in
+memory, the feed and the projections. Only the commit counts: earlier writes are harmless if it never happens, later
+ones can be derived from the journal. Entries whose commit has an unknown outcome are committed again unchanged, never
+computed again (`controller.service.tables`).
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from controller.domain.state import ClusterState, is_foreign
 from controller.process import failpoints
 from controller.service.feed import Feed
 from controller.service.metrics import ControlMetrics
-from controller.service.records import Offsets, Parsed, Row, merged, parse_rows, parsers
+from controller.service.records import Offsets, Parsed, Row, merge_offsets, parse_rows, parsers
 from controller.service.tables import ControlTables
 
 log = logging.getLogger(__name__)
 
-# So many records that change nothing (inventories, mostly) may be read again by the next start; heartbeats never are.
+# This many records without effect, mostly inventories, may be read again by the next start; heartbeats never are.
 QUIET_RECORDS = 10_000
-OWNER_CHECK_MS = 30_000  # between two looks at whose topics these are, while another journal's controller ticks
+OWNER_CHECK_MS = 30_000  # between two reads of the owner record while another journal's controller ticks
 
 
 class Stopping(BallastError):
-    """Raised in a batch that comes after the stop: it must fail, or its records would count as read."""
+    """Raised in a batch after the stop, which must fail, or its records would count as read."""
 
 
 @dataclass(slots=True)
 class Claim:
-    """What a controller holds once it is the one: its instance id, the state it starts from, Kafka's identity."""
+    """What a controller has after it claimed the journal: its instance id, the initial state, Kafka's identity."""
 
     instance: str
     state: ClusterState
@@ -50,14 +50,14 @@ class Claim:
 
 @dataclass(slots=True)
 class Clocks:
-    """`boot_ms` counts leases (CLOCK_BOOTTIME), `wall_ms` is for people."""
+    """`boot_ms` (CLOCK_BOOTTIME) is for leases, `wall_ms` for people."""
 
     boot_ms: Callable[[], int]
     wall_ms: Callable[[], int]
 
 
 class ControlLoop:
-    """The state of one running controller. `process` is called by one thread at a time; `stop` by any other."""
+    """One running controller. `process` is called by one thread at a time, `stop` by any other."""
 
     def __init__(
         self,
@@ -70,11 +70,11 @@ class ControlLoop:
         metrics: ControlMetrics,
         check_owner: Callable[[], None] = lambda: None,
     ) -> None:
-        """`check_owner` raises ForeignCommit when the topics have been given to another journal."""
+        """`check_owner` raises ForeignCommit when the topics now belong to another journal."""
         self.state = claim.state
         self.metrics = metrics
         self.failure: BaseException | None = None
-        self.lagging: frozenset[str] = frozenset()  # brokers that the newest batch found behind the journal
+        self.lagging: frozenset[str] = frozenset()  # brokers behind the journal, as of the newest batch
         self.last_batch_id = -1
         self._claim = claim
         self._tables = tables
@@ -82,10 +82,10 @@ class ControlLoop:
         self._settings = settings
         self._clocks = clocks
         self._parsers = parsers(names)
-        # Heartbeats are read from their end on (`service.reach`): where an earlier life stopped means nothing.
-        self._applied = merged({t: p for t, p in self.state.offsets.items() if t != names.heartbeats}, {})
-        self._unjournaled: Offsets = {}  # read and applied, but not among the journal's offsets yet
-        self._quiet_records = 0  # how many that are, without heartbeats
+        # Heartbeats are read from their end (`service.reach`), wherever an earlier instance stopped.
+        self._applied = merge_offsets({t: p for t, p in self.state.offsets.items() if t != names.heartbeats}, {})
+        self._unjournaled: Offsets = {}  # applied, but not in the journal's offsets yet
+        self._quiet_records = 0  # how many records that are, without heartbeats
         self._heartbeats = names.heartbeats
         self._rounds: queue.SimpleQueue[RoundFinished] = queue.SimpleQueue()
         self._durations_ms: dict[str, int] = {}
@@ -101,14 +101,15 @@ class ControlLoop:
         """The controller's instance id."""
         return self._claim.instance
 
-    def round_finished(self, event: RoundFinished, duration_ms: int) -> None:
-        """Hand a round over to the next batch; called by the thread that listens to the worker."""
+    def add_round(self, event: RoundFinished, duration_ms: int) -> None:
+        """Queue a finished round for the next batch; called in the thread that listens to the worker."""
         self._durations_ms[event.result.round_id] = duration_ms
         self._rounds.put(event)
         self._feed.poke()
 
     def process(self, collect: Callable[[], Sequence[Row]], batch_id: int) -> None:
-        """One batch; `collect` reads its rows. An exception stays in `failure`: query and process must end."""
+        """Process one batch; `collect` reads its rows. An exception is kept in `failure`: query and process must
+        end."""
         with self._lock:
             if self._stopped or self.failure is not None:
                 raise Stopping("the control query has stopped")
@@ -120,16 +121,16 @@ class ControlLoop:
             except BaseException as error:
                 self.failure = error
                 raise
-            # Noted here, before Spark plans the next batch: all that was appended before will be read in it.
+            # Read here, before Spark plans the next batch: every record appended before now is read in that batch.
             self._now_ms = self.last_batch_ms = self._clocks.boot_ms()
 
     @property
     def unjournaled(self) -> Offsets:
-        """How far was read since the journal last said so; a clean stop journals it."""
+        """The offsets read since those in the journal; a clean stop journals them."""
         return self._unjournaled
 
     def stop(self) -> None:
-        """Wait for the batch in hand and let no other begin."""
+        """Wait for the current batch and prevent any other."""
         with self._lock:
             self._stopped = True
 
@@ -137,10 +138,10 @@ class ControlLoop:
         read_ms = self._clocks.boot_ms()
         found = parse_rows(rows, self._applied, self._parsers)
         self._report(found, rows)
-        self._yield_to_another(found.events, read_ms)
+        self._check_take_over(found.events, read_ms)
         failpoints.reach("control.before_step")
         events: list[Event] = [*found.events, *self._finished_rounds()]
-        offsets = merged(self._unjournaled, found.offsets)
+        offsets = merge_offsets(self._unjournaled, found.offsets)
         quiet = self._quiet_records + sum(row.topic != self._heartbeats for row in rows)
         batch = Batch(
             events=events,
@@ -148,7 +149,7 @@ class ControlLoop:
             batch_id=batch_id,
             instance=self._claim.instance,
             at_ms=self._clocks.wall_ms(),
-            # The first batch may be the checkpoint's unfinished one, which was planned long before `now`.
+            # The first batch may be an unfinished one of the checkpoint, which was planned long before `now`.
             read_to_end=self.last_batch_id >= 0,
             kafka=self._claim.kafka,
             read_ms=read_ms,
@@ -157,11 +158,13 @@ class ControlLoop:
         result = step(self.state, self._watch, batch, self._now_ms, self._settings, quarantined=len(found.bad))
         failpoints.reach("control.before_evidence")
         if found.bad:
-            self._tables.quarantine(found.bad, batch_id, batch.at_ms)
+            self._tables.quarantine.write(found.bad, batch_id, batch.at_ms)
         if result.evidence:
             renamed = self._tables.append_evidence(result.evidence, batch.at_ms, self._durations_ms)
             self._durations_ms.clear()
-            result.entries = [_of_attempt(entry, renamed) for entry in result.entries] if renamed else result.entries
+            result.entries = (
+                [_rename_attempt(entry, renamed) for entry in result.entries] if renamed else result.entries
+            )
         if result.decided is not None:
             self._tables.append_decisions(result.decided)
         failpoints.reach("control.before_journal")
@@ -170,23 +173,26 @@ class ControlLoop:
                 self._tables.commit(result.entries)
             failpoints.reach("control.before_feed")
             self._feed.publish(result.entries)
-            self.metrics.committed(result.entries)
-        self._tables.append_left_decisions()
+            self.metrics.count_committed(result.entries)
+        self._tables.retry_decisions()
         self.state = result.state
-        self._applied = merged(self._applied, found.offsets)
+        self._applied = merge_offsets(self._applied, found.offsets)
         journaled = any(entry.kind is Kind.OFFSETS for entry in result.entries)
         self._unjournaled, self._quiet_records = ({}, 0) if journaled else (offsets, quiet)
         self.last_batch_id = batch_id
         self.lagging = self._watch.lagging(self.state, self._settings)
         failpoints.reach("control.before_projection")
         self._tables.project(self.state)
-        self.metrics.after_batch(self.state, self._watch)
+        self.metrics.show_state(self.state, self._watch)
 
-    def _yield_to_another(self, events: Sequence[Event], now_ms: int) -> None:
-        """A tick of another instance beyond our own seq says that it has committed since, and so does a projection
-        beyond it. A quiet controller would otherwise learn of a take-over only at its next commit. The journal has
-        the last word: anybody can forge a tick. One of another journal says nothing of this one; that the topics were
-        given to it, the owner's record says."""
+    def _check_take_over(self, events: Sequence[Event], now_ms: int) -> None:
+        """Check the journal on signs of another controller: a tick of another instance, or a projection, beyond our
+        seq.
+
+        An idle controller would otherwise notice a take-over only at its next commit. Only the journal proves it, since
+        ticks can be forged. A tick of another journal is no such sign; whether the topics now belong to that one is in
+        the owner record.
+        """
         ticks = [event for event in events if isinstance(event, Tick) and event.instance != self.instance]
         strays = [tick for tick in ticks if is_foreign(self.state.journal_id, tick.journal_id)]
         if strays and now_ms - self._owner_checked_ms >= OWNER_CHECK_MS:
@@ -205,9 +211,9 @@ class ControlLoop:
             try:
                 self._tables.check_not_replaced()
             except OutcomeUnknown as error:
-                log.error("%s; whether it has taken over: %s", hints[0], error)
+                log.error("%s; cannot tell whether it has taken over: %s", hints[0], error)
             else:
-                log.warning("%s: the journal does not bear it out", hints[0])
+                log.warning("%s: the journal does not confirm it", hints[0])
 
     def _finished_rounds(self) -> list[RoundFinished]:
         finished = []
@@ -216,7 +222,7 @@ class ControlLoop:
         return finished
 
     def _report(self, found: Parsed, rows: Sequence[Row]) -> None:
-        self.metrics.read(found, rows, self._clocks.wall_ms())
+        self.metrics.count_read(found, rows, self._clocks.wall_ms())
         for gap in found.gaps:
             log.error(
                 "%s-%d: records %d to %d were removed from Kafka before they were read",
@@ -227,8 +233,8 @@ class ControlLoop:
             log.warning("%s-%d@%d quarantined: %s: %s", row.topic, row.partition, row.offset, bad.rule_id, bad.text)
 
 
-def _of_attempt(entry: Entry, renamed: Mapping[str, str]) -> Entry:
-    """The entry with the attempt under which its evidence was stored at last; nothing else knows of attempts."""
+def _rename_attempt(entry: Entry, renamed: Mapping[str, str]) -> Entry:
+    """The entry with the attempt under which its evidence was finally stored."""
     if entry.attempt_id is None or entry.attempt_id not in renamed:
         return entry
     return replace(entry, attempt_id=renamed[entry.attempt_id])

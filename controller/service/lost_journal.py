@@ -1,8 +1,8 @@
-"""What is still known of a journal whose tables are gone: how high its epochs went, which namespaces and topics it had.
+"""Reconstructs what is known of a journal whose tables are lost: its highest epoch, its namespaces and topics.
 
-Told by the segment store (fences, topics), by the last hour of agents' events, heartbeats and of the journal feed, and
-by the commands that Kafka still has. Epochs of what comes next begin above all of them, so that no process of the old
-cluster, whatever it was granted, can write beside the new one.
+Sources are the segment store (fences, topics), the last hour of agents' events, heartbeats and the journal feed, and
+the commands that Kafka still has. The new journal's epochs start above all of theirs, so that no process of the old
+cluster can write beside the new one, whatever it was granted.
 """
 
 from __future__ import annotations
@@ -18,38 +18,38 @@ from controller.domain.errors import BadRecord, ConfigError
 from controller.domain.events import BrokerEvent, Heartbeat, parse_broker_event, parse_command, parse_heartbeat
 from controller.domain.ids import Bundle, namespace_of
 
-LISTED = 100  # namespaces and topics each; the rest is counted
+LISTED = 100  # namespaces, and as many topics; the rest is only counted
 STORE, EVENTS, FEED, COMMANDS = "store", "agents' events", "journal feed", "commands"
 _PARTITION = re.compile(r"^(.*)-partition-(\d+)$")
 
 
 @dataclass(slots=True)
 class Trace:
-    """What tells of one namespace or topic: `count` bundles or partitions, as far as known, and who says so."""
+    """The traces of a namespace or topic: `count` bundles or partitions, as far as known, and their sources."""
 
     count: int = 0
-    told_by: set[str] = field(default_factory=set)
+    sources: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True)
 class LostJournal:
     """Gathers the traces; each `saw_…` takes one record as it lies in Kafka, or one answer of the store."""
 
-    epoch: int = 0  # the highest that anybody knows
+    epoch: int = 0  # the highest known
     namespaces: dict[str, Trace] = field(default_factory=dict)
     topics: dict[str, Trace] = field(default_factory=dict)
-    untold: dict[str, str] = field(default_factory=dict)  # broker -> runtime whose epochs nobody can tell
+    unknowable: dict[str, str] = field(default_factory=dict)  # broker -> kind of runtime whose epochs are unknown
     _fenced: dict[str, set[tuple[int, int]]] = field(default_factory=dict)
 
-    def saw_fences(self, fences: Iterable[Fence]) -> None:
-        """The store's: in force for every range that was ever served there."""
+    def note_fences(self, fences: Iterable[Fence]) -> None:
+        """Note the store's fences, which cover every range that was ever served."""
         for fence in fences:
             self.epoch = max(self.epoch, fence.epoch)
             self._namespace(fence.namespace, STORE)
             self._fenced.setdefault(fence.namespace, set()).add((fence.lower, fence.upper))
 
-    def saw_topics(self, names: Iterable[str]) -> None:
-        """The store's. Those that clients made by writing to them come back in the same way and are not listed."""
+    def note_topics(self, names: Iterable[str]) -> None:
+        """Note the store's topics. Topics that clients created by writing come back that way and are not listed."""
         for name in names:
             namespace = _namespace_of(name)
             if namespace is not None:
@@ -58,8 +58,8 @@ class LostJournal:
             if part is not None:
                 self._topic(part[1], int(part[2]) + 1, STORE)
 
-    def saw_heartbeat(self, raw: bytes | None) -> None:
-        """An agent's says which runtime it has."""
+    def note_heartbeat(self, raw: bytes | None) -> None:
+        """Note an agent's heartbeat, which states its kind of runtime."""
         try:
             beat = parse_heartbeat(raw or b"")
         except BadRecord:
@@ -67,29 +67,29 @@ class LostJournal:
         if isinstance(beat, Heartbeat):
             runtime = str(beat.info.get("runtime", "reference"))
             if runtime != "reference" or not beat.info.get("can_fence", True):
-                self.untold[beat.session.broker] = runtime
+                self.unknowable[beat.session.broker] = runtime
 
-    def saw_event(self, raw: bytes | None) -> None:
-        """Answers and inventories name epochs."""
+    def note_event(self, raw: bytes | None) -> None:
+        """Note a broker event; answers and inventories contain epochs."""
         try:
             event = parse_broker_event(raw or b"")
         except BadRecord:
             return
         if event.kind == "observed":
-            self.untold[event.session.broker] = "pulsar"
+            self.unknowable[event.session.broker] = "pulsar"
         else:
-            self._saw_epochs(event)
+            self._note_epochs(event)
 
-    def saw_feed(self, raw: bytes | None) -> None:
-        """Entries of the journal itself, as it published them."""
+    def note_feed(self, raw: bytes | None) -> None:
+        """Note published entries of the journal itself."""
         try:
             for row in json.loads(raw or b"{}").get("entries") or ():
-                self._saw_entry(row, json.loads(row.get("data") or "{}"))
+                self._note_entry(row, json.loads(row.get("data") or "{}"))
         except (ValueError, KeyError, TypeError, AttributeError, BadRecord):
             return
 
-    def saw_command(self, raw: bytes | None) -> None:
-        """What was asked for; whether it was granted nobody knows any more."""
+    def note_command(self, raw: bytes | None) -> None:
+        """Note a command; whether it was accepted is unknown."""
         try:
             command = parse_command(raw or b"")
         except BadRecord:
@@ -103,24 +103,24 @@ class LostJournal:
             self._topic(str(args["topic"]), partitions if isinstance(partitions, int) else 0, COMMANDS)
 
     def check_epochs_known(self) -> None:
-        """Raises ConfigError where a broker's runtime could still serve by an epoch that nobody can tell."""
-        if self.untold:
-            named = ", ".join(f"{broker} ({runtime})" for broker, runtime in sorted(self.untold.items())[:10])
+        """Raise ConfigError when a broker's runtime could still serve at an unknown epoch."""
+        if self.unknowable:
+            named = ", ".join(f"{broker} ({runtime})" for broker, runtime in sorted(self.unknowable.items())[:10])
             raise ConfigError(
-                f"--new-journal: nobody can tell which epochs these brokers were granted: {named}. Restore the "
-                "journal's tables, or begin under another kafka.topic_prefix"
+                f"--new-journal: it is unknown which epochs these brokers were granted: {named}. Restore the "
+                "journal's tables, or start under another kafka.topic_prefix"
             )
 
     def lines(self) -> Iterator[str]:
-        """What the operator has to create again, a line each."""
+        """A line for each namespace and topic that the operator has to create again."""
         for namespace, ranges in self._fenced.items():
             trace = self.namespaces[namespace]
             trace.count = trace.count or len(ranges)
-        for name, trace in _listed(self.namespaces):
+        for name, trace in _list_first(self.namespaces):
             bundles = f", {trace.count} bundles" if trace.count else ""
             asked = f" --bundles {trace.count}" if trace.count else ""
             yield f"lost: namespace {name}{bundles} ({_sources(trace)}): ballast namespace create {name}{asked}"
-        for name, trace in _listed(self.topics):
+        for name, trace in _list_first(self.topics):
             parts = f", {trace.count} partitions" if trace.count else ""
             asked = f" --partitions {trace.count}" if trace.count else ""
             yield f"lost: topic {name}{parts} ({_sources(trace)}): ballast topic create {name}{asked}"
@@ -130,36 +130,36 @@ class LostJournal:
         if not self.namespaces:
             yield "lost: neither the store nor Kafka knows of a namespace"
 
-    def _saw_epochs(self, event: BrokerEvent) -> None:
+    def _note_epochs(self, event: BrokerEvent) -> None:
         for name, epoch in event.serving.items():
-            self._saw_bundle(name, epoch, EVENTS)
+            self._note_bundle(name, epoch, EVENTS)
         if event.bundle is not None:
-            self._saw_bundle(str(event.bundle), event.epoch or 0, EVENTS)
+            self._note_bundle(str(event.bundle), event.epoch or 0, EVENTS)
 
-    def _saw_entry(self, row: Mapping[str, Any], data: Mapping[str, Any]) -> None:
+    def _note_entry(self, row: Mapping[str, Any], data: Mapping[str, Any]) -> None:
         if row.get("bundle"):
-            self._saw_bundle(row["bundle"], int(row.get("epoch") or 0), FEED)
+            self._note_bundle(row["bundle"], int(row.get("epoch") or 0), FEED)
         for name, epoch in (data.get("children") or {}).items():
-            self._saw_bundle(name, int(epoch), FEED)
+            self._note_bundle(name, int(epoch), FEED)
         if row.get("kind") == "namespace_created":
             trace = self._namespace(str(data["namespace"]), FEED)
             trace.count = trace.count or len(data["bundles"])
         elif row.get("kind") == "topic_created":
             self._topic(str(data["topic"]), int(data.get("partitions") or 0), FEED)
 
-    def _saw_bundle(self, name: str, epoch: int, source: str) -> None:
+    def _note_bundle(self, name: str, epoch: int, source: str) -> None:
         self.epoch = max(self.epoch, epoch)
         self._namespace(Bundle.parse(name).namespace, source)
 
     def _namespace(self, name: str, source: str) -> Trace:
         trace = self.namespaces.setdefault(name, Trace())
-        trace.told_by.add(source)
+        trace.sources.add(source)
         return trace
 
     def _topic(self, name: str, partitions: int, source: str) -> None:
         trace = self.topics.setdefault(name, Trace())
         trace.count = max(trace.count, partitions)
-        trace.told_by.add(source)
+        trace.sources.add(source)
 
 
 def _namespace_of(topic: str) -> str | None:
@@ -169,9 +169,9 @@ def _namespace_of(topic: str) -> str | None:
         return None
 
 
-def _listed(traces: Mapping[str, Trace]) -> list[tuple[str, Trace]]:
+def _list_first(traces: Mapping[str, Trace]) -> list[tuple[str, Trace]]:
     return sorted(traces.items())[:LISTED]
 
 
 def _sources(trace: Trace) -> str:
-    return ", ".join(sorted(trace.told_by))
+    return ", ".join(sorted(trace.sources))

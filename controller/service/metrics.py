@@ -1,4 +1,4 @@
-"""What the control query counts, for `/metrics`. Names end in their unit."""
+"""The Prometheus metrics of the control query. Names end in their unit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BATCH_BUCKETS_S = (0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 
 class ControlMetrics:
-    """One set a process, in the registry that its `/metrics` shows."""
+    """The metrics of one process, in the registry behind its `/metrics`."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         r = registry
@@ -53,8 +53,8 @@ class ControlMetrics:
         self.worker_restarts = Counter("ballast_round_worker_restarts", "Round workers that died", registry=r)
         self.round_seconds = Gauge("ballast_round_seconds", "Duration of the newest round", registry=r)
 
-    def read(self, found: Parsed, rows: Sequence[Row], wall_ms: int) -> None:
-        """Count what a batch brought."""
+    def count_read(self, found: Parsed, rows: Sequence[Row], wall_ms: int) -> None:
+        """Count the rows of a batch."""
         for row in rows:
             self.records.labels(row.topic).inc()
         if rows:
@@ -65,13 +65,13 @@ class ControlMetrics:
         for gap in found.gaps:
             self.missing.labels(gap.topic).inc(gap.next - gap.first)
 
-    def committed(self, entries: Sequence[Entry]) -> None:
-        """Count a commit's entries."""
+    def count_committed(self, entries: Sequence[Entry]) -> None:
+        """Count the entries of a commit."""
         for entry in entries:
             self.entries.labels(entry.kind.value).inc()
 
-    def after_batch(self, state: ClusterState, watch: Watch) -> None:
-        """Show the state a batch ended with. Bundle states are counted in flight only: the rest costs a full scan."""
+    def show_state(self, state: ClusterState, watch: Watch) -> None:
+        """Show the state after a batch. Of bundle states only those in flight are counted; others need a full scan."""
         self.seq.set(state.seq)
         self.rounds.set(state.rounds)
         self.frozen.set(state.frozen)

@@ -1,8 +1,8 @@
-"""`--new-journal`: take the topics over from a journal whose tables are gone.
+"""`--new-journal`: takes the topics over from a journal whose tables are lost.
 
-Refused while anybody of it is heard, and where it cannot be known how high its epochs went. The order matters: first
-nobody is heard for a lease and the margin, so that no agent is granted or serves anything any more; then store and
-topics are asked.
+Refused while any of its agents or controllers is alive, and when its highest epoch cannot be determined. The order
+matters: first nobody is heard for a lease and the margin, so that no agent serves any more; then the store and the
+topics are read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from controller.brokers.reference.store.client import StoreClient
 from controller.brokers.reference.store.fences import Fence
-from controller.bus.consumer import Record, TopicReader
+from controller.bus.consumer import KafkaRecord, TopicReader
 from controller.bus.scan import scan
 from controller.bus.topics import TopicNames
 from controller.config.settings import Settings
@@ -26,13 +26,13 @@ from controller.domain.settings.policy import ControlSettings
 from controller.domain.state import ClusterState
 from controller.service.lost_journal import LostJournal
 
-LOOK_BACK_MS = 3_600_000  # of events: an agent lists what it serves every ten seconds
+LOOK_BACK_MS = 3_600_000  # in events; agents send an inventory every ten seconds
 STORE_ANSWER_S = 10.0
 NAMED = 10  # brokers in a message
 
 
 class Living(NamedTuple):
-    """Somebody of another journal: a broker's id or a controller's instance, and the journal that it names."""
+    """A live party of another journal: a broker's id or a controller's instance, and the journal that it names."""
 
     who: str
     journal: str
@@ -41,21 +41,21 @@ class Living(NamedTuple):
 def take_over_topics(
     settings: Settings, control: ControlSettings, state: ClusterState, journal_id: str, tables: str
 ) -> LostJournal:
-    """What is known of the journal that had them; its highest epoch is where this one's begin.
+    """Take the topics over; returns what is known of their journal, above whose highest epoch this one's start.
 
-    Raises ConfigError for tables that were not wiped and for epochs that nobody can tell, AnotherController while
-    somebody of the other journal lives.
+    Raises ConfigError when our own tables are in use or epochs are unknown, AnotherController while an agent or
+    controller of the other journal is alive.
     """
     check_unused(state, tables)
     names = TopicNames(settings.kafka.topic_prefix)
     living = listen_for_others(settings, names, journal_id, control.lease_ms + control.margin_ms)
     if living:
-        raise AnotherController(living_text(living))
+        raise AnotherController(describe_living(living))
     return gather(settings, names)
 
 
-def living_text(living: Collection[Living]) -> str:
-    """Why the topics cannot be taken over while these live."""
+def describe_living(living: Collection[Living]) -> str:
+    """Why the topics cannot be taken over while these are alive."""
     named = ", ".join(f"{who} ({journal})" for who, journal in sorted(living)[:NAMED])
     of, them, they_serve = (
         ("one of the other journal is", "it", "it serves") if len(living) == 1
@@ -65,7 +65,7 @@ def living_text(living: Collection[Living]) -> str:
 
 
 def check_unused(state: ClusterState, tables: str) -> None:
-    """Raises ConfigError when the journal has more to tell than that it was begun."""
+    """Raise ConfigError when our own journal is already in use."""
     if state.brokers or state.namespaces or state.topics or state.commands or state.overrides:
         raise ConfigError(
             f"--new-journal is for tables that were lost: those at {tables} hold a journal of {state.seq} entries; "
@@ -74,13 +74,13 @@ def check_unused(state: ClusterState, tables: str) -> None:
 
 
 def listen_for_others(settings: Settings, names: TopicNames, journal_id: str, listen_ms: int) -> set[Living]:
-    """Agents and controllers that are heard on the topics, but for those that follow no journal or this one."""
+    """The agents and controllers heard on the topics, except those of this journal or of none yet."""
     found: set[Living] = set()
     lock = threading.Lock()
 
-    def on_batch(batch: list[Record]) -> None:
+    def on_batch(batch: list[KafkaRecord]) -> None:
         with lock:
-            found.update(each for record in batch if (each := living_of(record.value, journal_id)) is not None)
+            found.update(each for record in batch if (each := parse_living(record.value, journal_id)) is not None)
 
     kafka = settings.kafka
     reader = TopicReader(
@@ -95,10 +95,10 @@ def listen_for_others(settings: Settings, names: TopicNames, journal_id: str, li
         return set(found)
 
 
-def living_of(value: bytes, journal_id: str) -> Living | None:
-    """Who speaks in a record of the heartbeats topic, unless it can have nothing of another journal.
+def parse_living(value: bytes, journal_id: str) -> Living | None:
+    """The sender of a record of the heartbeats topic; None if it cannot be of another journal.
 
-    An agent that says "" follows none yet. One that says nothing is of an older version, and follows whatever it does.
+    An agent with an empty journal id follows none yet. One without the field is of an older version and may follow any.
     """
     try:
         doc = json.loads(value)
@@ -111,27 +111,27 @@ def living_of(value: bytes, journal_id: str) -> Living | None:
 
 
 def gather(settings: Settings, names: TopicNames) -> LostJournal:
-    """Ask the store and read the topics. Raises ConfigError when the store does not answer or a runtime cannot tell."""
+    """Query the store and read the topics. Raises ConfigError when the store does not answer or epochs are unknown."""
     lost, kafka = LostJournal(), settings.kafka
     fences, topics = asyncio.run(_ask_store(settings.store.address))
-    lost.saw_fences(fences)
-    lost.saw_topics(topics)
+    lost.note_fences(fences)
+    lost.note_topics(topics)
 
-    def read(topic: str, saw: Callable[[bytes | None], None], back_ms: int | None = None) -> None:
-        scan(kafka.bootstrap_servers, topic, lambda offset, value: saw(value), kafka.client, back_ms=back_ms)
+    def read(topic: str, note: Callable[[bytes | None], None], back_ms: int | None = None) -> None:
+        scan(kafka.bootstrap_servers, topic, lambda offset, value: note(value), kafka.client, back_ms=back_ms)
 
-    read(names.heartbeats, lost.saw_heartbeat)
-    read(names.broker_events, lost.saw_event, LOOK_BACK_MS)
-    read(names.journal_feed, lost.saw_feed)
-    read(names.commands, lost.saw_command)
+    read(names.heartbeats, lost.note_heartbeat)
+    read(names.broker_events, lost.note_event, LOOK_BACK_MS)
+    read(names.journal_feed, lost.note_feed)
+    read(names.commands, lost.note_command)
     lost.check_epochs_known()
     return lost
 
 
-def tell(lost: LostJournal, journal_id: str, before: str) -> None:
-    """On the terminal: what began, and what has to be created again."""
-    begun = f"journal {journal_id} takes these topics over from {before}; its epochs begin above {lost.epoch}"
-    for line in (begun, *lost.lines()):
+def print_lost(lost: LostJournal, journal_id: str, before: str) -> None:
+    """Print to stderr which journal starts, and what the operator has to create again."""
+    started = f"journal {journal_id} takes these topics over from {before}; its epochs start above {lost.epoch}"
+    for line in (started, *lost.lines()):
         print(f"ballast: --new-journal: {line}", file=sys.stderr, flush=True)
 
 
@@ -142,7 +142,7 @@ async def _ask_store(address: str) -> tuple[list[Fence], Iterable[str]]:
         return await client.fences(), await client.stats()
     except (StoreError, OSError) as error:
         raise ConfigError(
-            f"--new-journal: the segment store at store.address = {address} does not say which epochs were granted "
+            f"--new-journal: the segment store at store.address = {address} does not tell which epochs were granted "
             f"({error}): start it, with this version"
         ) from error
     finally:

@@ -1,6 +1,6 @@
-"""What a starting controller looks at before it may say its first word, and that word.
+"""Everything that a starting controller checks before its first entries, and those entries.
 
-Called with the journal as it is read, and again when somebody was quicker (`controller.service.start.become_the_one`).
+Called with the state as read, and again when another commit was quicker (`controller.service.start.become_controller`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from controller.bus.owner import Owner, Seen
+from controller.bus.topic_owner import Seen, TopicOwner
 from controller.bus.topics import TopicNames
 from controller.config.policy_values import control_settings
 from controller.config.settings import Settings
@@ -20,20 +20,21 @@ from controller.domain.state import ClusterState
 from controller.ledger.tables import TableRoot
 from controller.process.clock import wall_ms
 from controller.service.arguments import Arguments
-from controller.service.new_journal import take_over_topics, tell
-from controller.service.owner import Claimant, journal_of, nobody_to_hear
-from controller.service.reach import Reach, Reaches, SourceSettings, reach_of
-from controller.service.start import check_alone, first_entries, listen_for_another, settle_kafka
+from controller.service.kafka_identity import settle_kafka
+from controller.service.new_journal import print_lost, take_over_topics
+from controller.service.reach import Reach, Reaches, SourceSettings, read_reach
+from controller.service.start import check_alone, first_entries, listen_for_another
+from controller.service.topic_claim import TopicClaim, journal_of, nobody_can_be_alive
 from schemas.journal import JOURNAL
 
 log = logging.getLogger(__name__)
 
 
 class Preparation:
-    """One start of one instance. `reach`: what the control topics held when it was looked at."""
+    """One start of one instance. `reach`: the offsets of the control topics when they were read."""
 
     def __init__(
-        self, settings: Settings, arguments: Arguments, claimant: Claimant, kafka: Mapping[str, Any], instance: str
+        self, settings: Settings, arguments: Arguments, claimant: TopicClaim, kafka: Mapping[str, Any], instance: str
     ) -> None:
         self._settings, self._arguments = settings, arguments
         self._control = control_settings(settings)
@@ -47,25 +48,25 @@ class Preparation:
         self.reach: Reaches = held
         self._spoken = any(reach.end > 0 for reach in feed.values())  # some controller has published here
         self._seen: Seen | None = None  # as `before_tables` saw it
-        self.replaced: Owner | None = None  # the other journal's record that this start may take the place of
+        self.replaced: TopicOwner | None = None  # another journal's record that this start may replace
 
     def before_tables(self) -> None:
-        """Where no journal lies yet: whether one may begin, before anything is created for it."""
+        """Where no journal exists yet, check that one may be started, before anything is created."""
         if not self._root.exists(JOURNAL.name):
             self._seen = self._claimant.look()
             if not self._arguments.new_journal:
                 self._journal_of(ClusterState(), self._seen, accepted=self._arguments.accept_new_kafka is not None)
 
     def __call__(self, state: ClusterState, take_over: bool) -> list[Entry]:
-        """The first entries. Raises ConfigError, AnotherController."""
+        """Check everything; returns the first entries. Raises ConfigError, AnotherController."""
         bootstrap, accepted = self._settings.kafka.bootstrap_servers, self._arguments.accept_new_kafka
         positions = settle_kafka(state, self._kafka, self.reach, bootstrap, accepted)
         seen, self._seen = self._seen or self._claimant.look(), None
         if self._arguments.new_journal and self._is_another(state, seen):
-            return self._begin_anew(state, seen)
+            return self._start_new_journal(state, seen)
         self.replaced = None
         journal_id = self._journal_of(state, seen, positions is not None, take_over)
-        nobody = nobody_to_hear(state, seen.owner, self._spoken)
+        nobody = nobody_can_be_alive(state, seen.owner, self._spoken)
         check_alone(state, nobody, take_over, self._control, lambda listen_ms: self._listen(journal_id, listen_ms))
         return self._entries(state, journal_id, positions)
 
@@ -82,16 +83,16 @@ class Preparation:
         )
 
     def _is_another(self, state: ClusterState, seen: Seen) -> bool:
-        """Whether there is anything to take over: left behind in a unit file the option does nothing."""
+        """Whether there is a journal to take over from; left behind in a unit file, the option has no effect."""
         another = self._spoken if seen.owner is None else seen.owner.journal_id != state.journal_id
         if not another:
-            log.info("--new-journal: these topics are no other journal's, this start is one as any other")
+            log.info("--new-journal: these topics belong to no other journal, so this is an ordinary start")
         return another
 
-    def _begin_anew(self, state: ClusterState, seen: Seen) -> list[Entry]:
+    def _start_new_journal(self, state: ClusterState, seen: Seen) -> list[Entry]:
         journal_id = state.journal_id or self._new_id
         lost = take_over_topics(self._settings, self._control, state, journal_id, self._tables)
-        tell(lost, journal_id, seen.owner.text if seen.owner else "one of an older version")
+        print_lost(lost, journal_id, seen.owner.text if seen.owner else "one of an older version")
         self.replaced = seen.owner
         self.reach = self._reach_of(*self._names.control)
         ends = {topic: {name: part.end for name, part in parts.items()} for topic, parts in self.reach.items()}
@@ -115,4 +116,4 @@ class Preparation:
 
     def _reach_of(self, *topics: str) -> dict[str, dict[str, Reach]]:
         kafka = self._settings.kafka
-        return reach_of(SourceSettings(kafka.bootstrap_servers, topics, kafka.client))
+        return read_reach(SourceSettings(kafka.bootstrap_servers, topics, kafka.client))

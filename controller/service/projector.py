@@ -1,9 +1,9 @@
-"""Keeps the projections and the base snapshot behind the journal, in a thread of its own.
+"""Writes projections and base snapshots behind the journal, in a thread of its own.
 
-Nothing decides by them and a lost one is made again from the journal, so a failure is logged, counted and tried
-again, and never reaches a batch. Except one: a projection beyond our journal means that another controller has gone on.
-Then nothing is written any more, and the next batch asks the journal. States are immutable after a batch, so handing
-one over is enough.
+No decision depends on them, and they can be rebuilt from the journal, so a failure is logged, counted and retried
+without affecting a batch. The exception is a projection beyond our journal, which means that another controller has
+taken over: writing then stops, and the next batch checks the journal. States are immutable after a batch, so passing
+one is enough.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from controller.service.metrics import ControlMetrics
 
 log = logging.getLogger(__name__)
 
-LEAST_INTERVAL_S = 1.0  # the newest state wins: a storm of batches costs one write a second
+LEAST_INTERVAL_S = 1.0  # only the newest state is written: many batches cost one write a second
 RETRY_S = 5.0
 STOP_TIMEOUT_S = 30.0
 
 
 class Projector:
-    """`offer` from any thread; the newest offered state is written."""
+    """Writes the newest state passed to `offer`, which any thread may call."""
 
     def __init__(self, root: str, snapshot_every: int, metrics: ControlMetrics) -> None:
         """`snapshot_every`: journal entries between two base snapshots."""
@@ -45,19 +45,19 @@ class Projector:
         self._thread = threading.Thread(target=self._run, name="projector", daemon=True)
 
     def start(self, state: ClusterState) -> None:
-        """Begin, with the state the controller starts from."""
+        """Start with the controller's initial state."""
         self._snapshot_seq = state.seq
         self.offer(state)
         self._thread.start()
 
     def offer(self, state: ClusterState) -> None:
-        """A newer state to project."""
+        """Pass a newer state; returns at once."""
         if state.seq != self._written_seq:
             self._newest = state
             self._changed.set()
 
     def stop(self, last: ClusterState | None) -> None:
-        """End the thread; a given state is written first, with a base snapshot for a quick start."""
+        """Stop the thread, then write the given state, with a base snapshot for a quick start."""
         self._stopping.set()
         self._changed.set()
         if self._thread.is_alive():
@@ -79,12 +79,12 @@ class Projector:
                 if state.seq - self._snapshot_seq >= self._snapshot_every:
                     self._save_snapshot(state)
             except ForeignCommit as error:
-                log.error("no projections are written any more: %s", error)
+                log.error("projections are no longer written: %s", error)
                 self.overtaken = error
                 return
             except Exception as error:
                 self._metrics.projection_failures.inc()
-                log.warning("projections of seq %d not written: %s; trying again", state.seq, error)
+                log.warning("projections of seq %d not written: %s; retrying", state.seq, error)
                 self._changed.set()
                 pause_s = RETRY_S
             self._stopping.wait(pause_s)

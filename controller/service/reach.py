@@ -1,7 +1,4 @@
-"""What Kafka holds of the control topics, and where each partition is read from.
-
-An offset beyond a partition's end is refused before (`controller.service.start`).
-"""
+"""The offsets that Kafka holds of the control topics, and the offset from which each partition is read."""
 
 from __future__ import annotations
 
@@ -10,16 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kafka import KafkaConsumer, TopicPartition
+from kafka import TopicPartition
 
-from controller.bus.security import client_options
+from controller.bus.cluster import open_consumer
 from controller.service.records import Offsets
 
 log = logging.getLogger(__name__)
 
+CONNECT_MS = 30_000
+
 
 class Reach(NamedTuple):
-    """What a partition holds: offsets [oldest, end)."""
+    """The offsets that a partition holds: [oldest, end)."""
 
     oldest: int
     end: int
@@ -30,7 +29,7 @@ Reaches = Mapping[str, Mapping[str, Reach]]  # topic -> partition -> what it hol
 
 @dataclass(frozen=True)
 class SourceSettings:
-    """Where the records are. `client` holds SASL and TLS settings in kafka-python's names."""
+    """The Kafka source. `client` holds SASL and TLS settings under kafka-python's names."""
 
     bootstrap: str
     topics: tuple[str, ...]
@@ -38,10 +37,10 @@ class SourceSettings:
 
 
 def starting_offsets(reach: Reaches, applied: Offsets, from_end: str) -> dict[str, dict[str, int]]:
-    """Where each partition is read from: the journaled offset, or the oldest record that Kafka still has.
+    """The first offset to read of each partition: the journaled one, or the oldest that Kafka still has.
 
-    `from_end` names the heartbeats: only those to come say anything about who lives now. Spark wants every partition.
-    An offset beyond a partition's end is refused before (`controller.service.start`).
+    `from_end` is the heartbeats topic, of which only new records tell who is alive now. Spark requires an offset for
+    every partition. Offsets beyond a partition's end have been refused before (`controller.service.kafka_identity`).
     """
     starting: dict[str, dict[str, int]] = {}
     for topic, partitions in reach.items():
@@ -49,16 +48,16 @@ def starting_offsets(reach: Reaches, applied: Offsets, from_end: str) -> dict[st
             wanted = end if topic == from_end else applied.get(topic, {}).get(partition, oldest)
             if wanted < oldest:
                 log.warning(
-                    "%s-%s: the journal goes on at offset %d, Kafka has %d and later: %d records were removed unread",
+                    "%s-%s: the journal continues at offset %d, Kafka has %d and later: %d records were removed unread",
                     topic, partition, wanted, oldest, oldest - wanted,
                 )  # fmt: skip
             starting.setdefault(topic, {})[partition] = max(wanted, oldest)
     return starting
 
 
-def reach_of(source: SourceSettings) -> dict[str, dict[str, Reach]]:
-    """What Kafka has of every partition of the source's topics now."""
-    consumer = KafkaConsumer(bootstrap_servers=source.bootstrap, group_id=None, **client_options(source.client))
+def read_reach(source: SourceSettings) -> dict[str, dict[str, Reach]]:
+    """The offsets that Kafka holds now, for every partition of the source's topics. Raises KafkaUnavailable."""
+    consumer = open_consumer(source.bootstrap, "ballast-reach", source.client, CONNECT_MS)
     try:
         partitions = [
             TopicPartition(topic, number)

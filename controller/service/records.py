@@ -1,7 +1,7 @@
-"""From Kafka rows to events: order, drop what the journal has applied already, parse, count what is bad or missing.
+"""Turns Kafka rows into events: orders and parses them, drops applied ones, collects bad and missing ones. Pure.
 
-Pure. The journal's offsets are the truth: a record below them is dropped, whatever batch it comes in; one above them
-is processed. A record that breaks a rule becomes a BadRow for the quarantine and nothing else.
+The journal's offsets are the truth: a record below them is dropped, whichever batch it comes in, and one above them is
+processed. A record that breaks a rule becomes a BadRow for the quarantine and has no other effect.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Parser = Callable[[bytes], Event]
 
 
 class Row(NamedTuple):
-    """One Kafka record as the source hands it over; `timestamp_ms` is Kafka's append time."""
+    """One Kafka record as read from the source; `timestamp_ms` is Kafka's append time."""
 
     topic: str
     partition: int
@@ -41,7 +41,7 @@ class Row(NamedTuple):
 
 
 class BadRow(NamedTuple):
-    """A record that breaks a rule, and which."""
+    """A record that breaks a rule, with the rule and a description."""
 
     row: Row
     rule_id: str
@@ -59,7 +59,7 @@ class Gap(NamedTuple):
 
 @dataclass(slots=True)
 class Parsed:
-    """What a batch of rows holds. `offsets` name only the partitions that moved."""
+    """A parsed batch of rows. `offsets` contain only partitions that advanced."""
 
     events: list[Event] = field(default_factory=list)
     offsets: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -100,12 +100,12 @@ def parse_rows(rows: Iterable[Row], applied: Offsets, by_topic: Mapping[str, Par
 
 
 def _parse(by_topic: Mapping[str, Parser], row: Row) -> Event:
-    """One event, or BadRecord. A record with a key must speak for the broker that the key names."""
+    """Parse one event. Raises BadRecord, also for a record of another broker than its key names."""
     try:
         event = by_topic[row.topic](row.value or b"")
     except BadRecord:
         raise
-    except Exception as error:  # a hole in a parser: one record must not stop the cluster's controller
+    except Exception as error:  # a bug in a parser: one record must not stop the controller
         log.exception("parser failed")
         raise BadRecord("parser_failed", f"{type(error).__name__}: {error}"[:200]) from None
     if row.key is not None and isinstance(event, Heartbeat | BrokerEvent) and row.key != event.session.broker:
@@ -113,8 +113,8 @@ def _parse(by_topic: Mapping[str, Parser], row: Row) -> Event:
     return event
 
 
-def merged(applied: Offsets, moved: Offsets) -> dict[str, dict[str, int]]:
-    """Where the next batch goes on: `applied` with the partitions of `moved` replaced."""
+def merge_offsets(applied: Offsets, moved: Offsets) -> dict[str, dict[str, int]]:
+    """The offsets at which the next batch continues: `applied`, with the partitions in `moved` replaced."""
     result = {topic: dict(partitions) for topic, partitions in applied.items()}
     for topic, partitions in moved.items():
         result.setdefault(topic, {}).update(partitions)

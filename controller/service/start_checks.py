@@ -1,6 +1,6 @@
-"""What would hinder a start is found before anything dear is started: places for tables and checkpoints, ports.
+"""Checks folders and ports before anything expensive starts.
 
-Only what this machine can tell at once is looked at; an object store is left to whoever opens it.
+Only what this machine can tell at once is checked; errors of an object store appear when it is opened.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from controller.process.paths import is_address
 
 
 def check_job(settings: Settings, checkpoint: str | None = None) -> None:
-    """Raises ConfigError where the controller's job cannot start. `checkpoint`: instead of tables.checkpoints."""
-    from controller.policy import strategies  # agents check ports, and decide nothing
+    """Raise ConfigError if the controller's job cannot start. `checkpoint`: in place of tables.checkpoints."""
+    from controller.policy import strategies  # not for agents, which check ports only
 
     check_old_place(settings)
-    strategies.names()  # a name that two packages give theirs is refused now, not when it is first chosen
-    check_folder(settings.tables.root, *_named(settings, "tables.root"))
+    strategies.names()  # refuses a name given by two packages at start, not when it is first chosen
+    check_folder(settings.tables.root, *_name_and_origin(settings, "tables.root"))
     if checkpoint is None:
-        check_folder(settings.tables.checkpoints, *_named(settings, "tables.checkpoints"))
+        check_folder(settings.tables.checkpoints, *_name_and_origin(settings, "tables.checkpoints"))
     else:
         check_folder(checkpoint, "--checkpoint", "")
     check_port(settings, "http.bind_host", "http.job_port")
 
 
 def check_folder(place: str, name: str, origin: str) -> None:
-    """Raises ConfigError for a place on this machine that is no folder and cannot become one, or not be written to."""
+    """Raise ConfigError for a local place that is not a writable folder and cannot be created as one."""
     if is_address(place):
         return
     try:
@@ -42,31 +42,31 @@ def check_folder(place: str, name: str, origin: str) -> None:
             else ""
         )  # fmt: skip
         if not why:
-            _make_and_take_away(Path(place), nearest)
+            _try_to_create(Path(place), nearest)
     except (OSError, ValueError) as error:  # a name that is too long, a link to itself
         why = getattr(error, "strerror", None) or str(error)
     if why:
         raise ConfigError(f"{name} = {place}{origin} cannot be used: {why}; give a folder that can be written to")
 
 
-def _make_and_take_away(place: Path, nearest: Path) -> None:
-    """Only making it tells whether it can be made: /proc says that it can be written to. Raises OSError."""
+def _try_to_create(place: Path, nearest: Path) -> None:
+    """Create the folder and remove it again, since permissions do not tell, as in /proc. Raises OSError."""
     made = [p for p in (place, *place.parents) if nearest in p.parents]
     try:
         place.mkdir(parents=True, exist_ok=True)
     finally:
         for folder in made:
-            with contextlib.suppress(OSError):  # it was not made, or somebody uses it by now
+            with contextlib.suppress(OSError):  # it was not created, or is in use by now
                 folder.rmdir()
 
 
 def check_port(settings: Settings, host_key: str, port_key: str) -> None:
-    """Raises ConfigError where an address that is to be listened on cannot be had."""
+    """Raise ConfigError if the configured address cannot be listened on."""
     check_listening(*((key, settings.value(key), f" ({settings.origin(key)})") for key in (host_key, port_key)))
 
 
 def check_listening(host: tuple[str, str, str], port: tuple[str, int, str]) -> None:
-    """As `check_port`, for values from anywhere: each with its name, and for messages where it comes from."""
+    """As `check_port`, for host and port given as (name, value, origin for messages)."""
     from controller.process.http import listen  # the web server takes a third of a second to import
 
     try:
@@ -82,5 +82,5 @@ def check_listening(host: tuple[str, str, str], port: tuple[str, int, str]) -> N
         ) from None
 
 
-def _named(settings: Settings, key: str) -> tuple[str, str]:
+def _name_and_origin(settings: Settings, key: str) -> tuple[str, str]:
     return key, f" ({settings.origin(key)})"

@@ -139,7 +139,7 @@ class Controller:
 
     def _batch(self, asked: MicroBatch) -> None:
         for result in asked.rounds:
-            self._loop.round_finished(RoundFinished(result), 1)
+            self._loop.add_round(RoundFinished(result), 1)
 
         def collect() -> Sequence[Row]:
             self.now_ms = asked.read_ms

@@ -38,7 +38,7 @@ from controller.ledger import cleanup
 from controller.ledger.cleanup import ControlCleanup, Kept
 from controller.ledger.evidence import read_joined
 from controller.ledger.follower import Follower
-from controller.ledger.journal import Journal
+from controller.ledger.journal_commit import Journal
 from controller.ledger.projections import broker_rows, ownership_rows
 from controller.ledger.tables import TableRoot
 from controller.policy.round import RoundInputs, run_round

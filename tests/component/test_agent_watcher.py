@@ -21,7 +21,7 @@ from controller.domain.apply import apply_in_place
 from controller.domain.entries import Entry, Kind
 from controller.domain.state import ClusterState
 from controller.ledger.follower import Follower
-from controller.ledger.journal import Journal
+from controller.ledger.journal_commit import Journal
 from controller.ledger.tables import TableRoot
 
 FEED = "journal-feed"
@@ -134,7 +134,7 @@ def test_a_seq_that_somebody_made_up_is_forgotten_when_the_controller_speaks_aga
         await stage.until(lambda: stage.watcher.known_seq == 2**40)
         stage.repeat()
         await stage.follows()
-        assert stage.hearing_a_lease_later() is not Hearing.CUT, "no session ends by it"
+        assert stage.hearing_a_lease_later() is not Hearing.END_SESSION, "no session ends by it"
         assert stage.health.hears(stage.now_ms - 1), "and the next one could begin"
         stage.tell(stage.commit(Kind.MODE, data={"mode": "live"}))
         await stage.follows()
@@ -149,7 +149,7 @@ def test_a_seq_that_the_controller_stands_by_ends_the_session(play: Play) -> Non
         for _ in range(3):
             stage.repeat(seq=stage.state.seq + 1)
         await stage.until(lambda: stage.watcher.known_seq == stage.state.seq + 1)
-        assert stage.hearing_a_lease_later() is Hearing.CUT
+        assert stage.hearing_a_lease_later() is Hearing.END_SESSION
 
     play(scenario)
 

@@ -24,7 +24,7 @@ from controller.domain.events import RoundFinished
 from controller.domain.state import ClusterState
 from controller.ledger.evidence import read_joined
 from controller.ledger.follower import Follower
-from controller.ledger.journal import Journal
+from controller.ledger.journal_commit import Journal
 from controller.ledger.tables import TableRoot
 from controller.process import failpoints
 from controller.service import loop as control_loop
@@ -297,7 +297,7 @@ def round_of(at_ms: int) -> RoundFinished:
 def test_evidence_whose_first_tries_failed_counts_once(world: World) -> None:
     failpoints.activate("evidence.write=error@1*2")
     try:
-        world.loop.round_finished(round_of(10_000), 7)
+        world.loop.add_round(round_of(10_000), 7)
         state = world.run(world.heartbeat())
     finally:
         failpoints.activate("")
@@ -364,7 +364,7 @@ def test_evidence_that_never_gets_through_ends_the_batch_before_its_commit(world
     failpoints.activate("evidence.write=error")
     before = journal_of(world)
     try:
-        world.loop.round_finished(round_of(10_000), 7)
+        world.loop.add_round(round_of(10_000), 7)
         with pytest.raises(OSError, match="does not answer"):
             world.run(world.heartbeat(), world.command("c"))
     finally:

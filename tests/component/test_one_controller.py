@@ -27,14 +27,14 @@ from controller.domain.apply import fold
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import AnotherController
 from controller.domain.state import ClusterState
-from controller.ledger.journal import Journal
+from controller.ledger.journal_commit import Journal
 from controller.ledger.projections import Projections
 from controller.ledger.snapshots import load_state
 from controller.ledger.tables import TableRoot
 from controller.service.metrics import ControlMetrics
 from controller.service.projector import Projector
 from controller.service.records import Row
-from controller.service.start import become_the_one, first_entries
+from controller.service.start import become_controller, first_entries
 from controller.service.tables import ControlTables
 from tests.component.crash_child import JOURNAL, KAFKA, NAMES, Done, Failed, MicroBatch, Start, Started
 from tests.component.crash_stage import Controller
@@ -187,7 +187,7 @@ def test_a_starter_that_lost_the_race_looks_again_and_names_the_winner(stage: St
         return first_entries(state, "loser", 5, control_settings(stage.settings), KAFKA, state.journal_id or JOURNAL)
 
     with pytest.raises(AnotherController, match="rival"):
-        become_the_one(lambda: tables_of(stage, "loser"), prepare, take_over=True)
+        become_controller(lambda: tables_of(stage, "loser"), prepare, take_over=True)
     assert heard == [True, False]
     assert [e.instance for e in stage.entries if e.kind is Kind.CONTROLLER_STARTED] == ["rival"]
 
@@ -202,7 +202,7 @@ def test_the_last_write_of_a_dead_one_that_arrives_late_does_not_stop_the_start(
             late.commit([Entry(state.seq + 1, Kind.MODE, "dead", 1, 5, data={"mode": "paused"})], "dead", 1)
         return first_entries(state, "next", 5, control_settings(stage.settings), KAFKA, state.journal_id or JOURNAL)
 
-    _, state, entries = become_the_one(lambda: tables_of(stage, "next"), prepare, take_over=False)
+    _, state, entries = become_controller(lambda: tables_of(stage, "next"), prepare, take_over=False)
     assert (state.instance, state.mode) == ("next", "paused")
     assert entries[0].seq == late.last_seq + 1
     assert stage.state == state

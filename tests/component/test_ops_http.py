@@ -37,8 +37,8 @@ def _ask(troubles: list[str], path: str) -> httpx.Response:
 
 def test_healthy_and_unhealthy_answers() -> None:
     assert _ask([], "/healthz").status_code == 200
-    bad = _ask(["the lease has lapsed"], "/healthz")
-    assert (bad.status_code, bad.json()) == (503, {"ok": False, "troubles": ["the lease has lapsed"]})
+    bad = _ask(["the lease has expired"], "/healthz")
+    assert (bad.status_code, bad.json()) == (503, {"ok": False, "troubles": ["the lease has expired"]})
 
 
 @pytest.mark.covers("metrics")

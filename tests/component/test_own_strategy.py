@@ -16,7 +16,7 @@ from controller.domain.events import RoundFinished
 from controller.policy.strategies import STRATEGIES
 from controller.process.plugins import installed_strategies
 from controller.service.metrics import ControlMetrics
-from controller.service.round_worker import RoundWorker
+from controller.service.rounds.worker import RoundWorker
 from tests.e2e.waiting import wait_until
 from tests.plugins import GENTLE, install, write_package
 from tests.short_run import ShortRun

@@ -18,10 +18,10 @@ from controller.domain.decision import DecisionKind, Reason
 from controller.domain.events import RoundFinished
 from controller.ledger.evidence import read_joined
 from controller.policy.round import replay_round
-from controller.service import round_worker
 from controller.service.metrics import ControlMetrics
-from controller.service.round_process import Rounds
-from controller.service.round_worker import RoundWorker
+from controller.service.rounds import worker as round_worker
+from controller.service.rounds.process import Rounds
+from controller.service.rounds.worker import RoundWorker
 from tests.e2e.waiting import wait_until
 from tests.short_run import ShortRun
 

@@ -27,7 +27,7 @@ from controller.config.settings import Settings
 from controller.process.logs import configure_logs
 from controller.process.metrics import new_registry
 from controller.service.metrics import ControlMetrics
-from controller.service.round_process import run_worker
+from controller.service.rounds.process import run_worker
 from controller.service.tables import ControlTables
 from jobs import backtest_job, balance_job, maintain_job
 from jobs.loads_runner import loads_settings
@@ -107,7 +107,7 @@ def test_the_mark_reaches_the_clients(settings: Settings, monkeypatch: pytest.Mo
 def test_commands_that_reach_kafka(
     line: str, conf: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    for client in ("bus.producer.KafkaProducer", "bus.consumer.KafkaConsumer", "bus.scan.KafkaConsumer"):
+    for client in ("bus.producer.KafkaProducer", "bus.cluster.KafkaConsumer"):
         monkeypatch.setattr(f"controller.{client}", _broken)
     said = _said(lambda: main([*line.split(), "--conf", str(conf)]), capfd)
     assert "no Kafka answers" in said

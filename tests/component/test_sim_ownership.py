@@ -138,8 +138,8 @@ def test_the_simulation_finds_the_double_owner_that_a_missing_margin_would_cause
     for seed in range(40):
         cluster = begin(seed)
         cluster.settings = replace(cluster.settings, margin_ms=-3_000)
-        cluster.store.acquire = lambda bundle, epoch: True  # type: ignore[method-assign]
-        cluster.store.fenced = lambda bundle, epoch: False  # type: ignore[method-assign]
+        cluster.store.raise_to = lambda bundle, epoch: None  # type: ignore[method-assign]
+        cluster.store.excludes = lambda bundle, epoch: False  # type: ignore[method-assign]
         victim = next(a for a in cluster.agents if a.serves)
         victim.hung_until_ms = cluster.now_ms + 60_000
         cluster.cut[victim.broker] = cluster.now_ms + 60_000

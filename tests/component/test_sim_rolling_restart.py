@@ -121,7 +121,7 @@ def relieve(cluster: SimCluster, most_moves: int) -> None:
     by_held = sorted(state.live_brokers(), key=lambda b: (state.holdings.total(b.id), b.id))
     emptiest, fullest = by_held[0], by_held[-1]
     decisions = []
-    for name in sorted(state.holdings.named(fullest.session))[:most_moves]:
+    for name in sorted(state.holdings.bundles_naming(fullest.session))[:most_moves]:
         kind, record = DecisionKind.TRANSFER, state.bundles[name]
         found = Decision(name, kind, Label.SUCCESS, Reason.OVERLOADED, name, fullest.id, emptiest.id, record.epoch)
         decisions.append(found)

@@ -18,14 +18,14 @@ from controller.domain.entries import Entry, Kind
 from controller.domain.state import ClusterState
 from controller.ledger.evidence import read_joined
 from controller.ledger.follower import Follower
-from controller.ledger.journal import Journal
+from controller.ledger.journal_commit import Journal
 from controller.ledger.loads import loads_progress, read_panes
 from controller.ledger.projections import Projections, broker_rows, override_rows, ownership_rows
 from controller.ledger.snapshots import Snapshots, load_state
 from controller.ledger.tables import TableRoot
 from controller.policy.replay import Verdict, judge
 from controller.policy.round import FIRST_RULES, RoundInputs, run_with_challengers
-from controller.service.round_process import Rounds
+from controller.service.rounds.process import Rounds
 from controller.sim.ownership.invariants import check_fold, check_rings
 from schemas.catalog import TABLES
 from tests.stored_state import VERSIONS, folder_of

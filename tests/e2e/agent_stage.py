@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from controller.agent.agent import Agent, Ending
-from controller.agent.connections import Wires
+from controller.agent.connections import AgentConnections
 from controller.agent.handover.actions import Answer
 from controller.agent.options import AgentOptions
-from controller.brokers.memory import MemoryFences, MemoryRuntime
-from controller.bus.consumer import Record, TopicReader
+from controller.brokers.memory.fences import MemoryFences
+from controller.brokers.memory.runtime import MemoryRuntime
+from controller.bus.consumer import KafkaRecord, TopicReader
 from controller.bus.producer import JsonProducer
 from controller.bus.topics import TopicNames
 from controller.domain.entries import Entry, Kind
@@ -26,7 +27,7 @@ from controller.domain.events import BrokerEvent, Heartbeat, parse_broker_event,
 from controller.domain.ids import Session
 from controller.domain.ownership import State
 from controller.ledger.follower import Follower
-from controller.ledger.journal import Journal as Ledger
+from controller.ledger.journal_commit import Journal as Ledger
 from controller.ledger.tables import TableRoot
 from tests.unit.agent.agent_world import Journal, MiniController
 
@@ -51,14 +52,14 @@ class StandIn:
         self._names = names
         self._ledger = Ledger(str(root))
         self._committed = 0
-        self._inbox: queue.SimpleQueue[Record] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[KafkaRecord] = queue.SimpleQueue()
         self.producer = JsonProducer(bootstrap, "stand-in")
         self._reader = TopicReader(
             bootstrap, [names.heartbeats, names.broker_events, names.assign_requests], self._take, name="stand-in"
         )
         self._reader.start()
 
-    def _take(self, records: list[Record]) -> None:
+    def _take(self, records: list[KafkaRecord]) -> None:
         for record in records:
             self._inbox.put(record)
 
@@ -186,8 +187,8 @@ class Stage:
         def reader(topics: list[str], on_batch: Any, on_failure: Any) -> TopicReader:
             return TopicReader(self.bootstrap, topics, on_batch, name=broker, on_failure=on_failure)
 
-        wires = Wires(sender, sender, reader, table, self.names)
-        agent = Agent(broker, nonce, runtime, wires, told, lookup_url=f"http://{broker}", jitter=0.5, **options)
+        connections = AgentConnections(sender, sender, reader, table, self.names)
+        agent = Agent(broker, nonce, runtime, connections, told, lookup_url=f"http://{broker}", jitter=0.5, **options)
         self.runs[broker] = asyncio.create_task(agent.run())
         return agent
 

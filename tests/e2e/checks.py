@@ -12,7 +12,7 @@ from controller.domain.ids import topic_hash
 from controller.domain.ownership import IN_FLIGHT, Ownership, State
 from controller.domain.ring import locate
 from controller.domain.state import ClusterState
-from controller.ledger.journal import Journal
+from controller.ledger.journal_commit import Journal
 from controller.ledger.projections import broker_rows, ownership_rows
 from controller.ledger.tables import TableRoot
 from controller.sim.ownership.invariants import check_fold, check_state

@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from controller.bus.security import revealed, spark_options
+from controller.bus.security import reveal_secrets, spark_options
 from controller.config.load import load_settings
 from controller.config.settings import Settings
 from controller.process.logs import configure_logs
@@ -23,7 +23,7 @@ def spark_reads(settings: Settings) -> None:
     spark = build_session("failing")
     options = {"kafka.bootstrap.servers": settings.kafka.bootstrap_servers, "subscribe": "load-reports"}
     options |= {"kafka.request.timeout.ms": "5000", "kafka.default.api.timeout.ms": "5000"}
-    options |= revealed(spark_options(settings.kafka.client))
+    options |= reveal_secrets(spark_options(settings.kafka.client))
     frame = spark.readStream.format("kafka").options(**options).load()
     frame.explain(True)
     query = frame.writeStream.format("noop").start()
@@ -68,7 +68,7 @@ def threads_and_children(settings: Settings) -> None:
 
 
 def _fail(settings: Settings) -> None:
-    opened = revealed(settings.kafka.client)
+    opened = reveal_secrets(settings.kafka.client)
     raise RuntimeError(f"a fault with {len(opened)} settings in hand")
 
 

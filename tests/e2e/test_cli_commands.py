@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.bus.consumer import Record, TopicReader
+from controller.bus.consumer import KafkaRecord, TopicReader
 from controller.bus.producer import JsonProducer
 from controller.bus.topics import TopicNames
 from controller.domain.events import Command, parse_command
@@ -53,7 +53,7 @@ class Site:
     @contextmanager
     def controlled(self, kafka: EmbeddedKafka, topics: TopicNames) -> Iterator[None]:
         """While inside, commands from Kafka are carried out."""
-        arrived: queue.Queue[Record | None] = queue.Queue()
+        arrived: queue.Queue[KafkaRecord | None] = queue.Queue()
         reader = TopicReader(kafka.bootstrap, [topics.commands], lambda batch: [arrived.put(r) for r in batch] and None)
         reader.start()
 

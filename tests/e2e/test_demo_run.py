@@ -16,7 +16,7 @@ from controller.config.load import load_settings
 from controller.domain.entries import Kind
 from controller.ledger.evidence import read_joined
 from controller.ledger.follower import Follower
-from controller.ledger.journal import Journal
+from controller.ledger.journal_commit import Journal
 from controller.operations.reading import Reader
 from controller.process.paths import ROOT
 from controller.testbed.demo.figures import rounds_of

@@ -12,8 +12,8 @@ import pytest
 from kafka import KafkaConsumer, TopicPartition
 
 from controller.bus.cluster import KafkaUnavailable
-from controller.bus.owner import KEY, RUNNING, Owner, OwnerTopic
 from controller.bus.producer import JsonProducer
+from controller.bus.topic_owner import KEY, RUNNING, OwnerTopic, TopicOwner
 from controller.bus.topics import TopicNames
 from controller.cli.send_command import ForeignTopics, send_and_wait
 from controller.config.load import load_settings
@@ -21,22 +21,22 @@ from controller.domain.entries import Entry, Kind
 from controller.domain.errors import AnotherController, ForeignCommit
 from controller.domain.events import parse_command
 from controller.domain.state import ClusterState
-from controller.ledger.journal import Journal
+from controller.ledger.journal_commit import Journal
 from controller.ledger.tables import TableRoot
 from controller.operations.operator import NoAnswer, Operator
-from controller.service.owner import Claimant
+from controller.service.topic_claim import TopicClaim
 from controller.testbed.kafka import EmbeddedKafka
 
 pytestmark = pytest.mark.kafka
 
 RIVALS = 4
-Make = Callable[[str], Claimant]
+Make = Callable[[str], TopicClaim]
 
 
 @pytest.fixture
 def make(kafka: EmbeddedKafka, topics: TopicNames) -> Make:
     """A claimant with tables of its own."""
-    return lambda name: Claimant(kafka.bootstrap, topics.owner, {}, name, f"/{name}/tables")
+    return lambda name: TopicClaim(kafka.bootstrap, topics.owner, {}, name, f"/{name}/tables")
 
 
 def state_of(name: str) -> ClusterState:
@@ -75,7 +75,7 @@ def test_a_loser_that_dies_before_it_gives_the_record_back_has_still_lost(
     winner = make("winner")
     end = winner.look().end
     winner.claim(state_of("winner"))
-    dead = Owner("journal-of-dead", "dead", "/dead/tables", RUNNING, seq=1)
+    dead = TopicOwner("journal-of-dead", "dead", "/dead/tables", RUNNING, seq=1)
     OwnerTopic(kafka.bootstrap, topics.owner)._append(JsonProducer(kafka.bootstrap, "dead"), dead, end)
     seen = make("looker").look()
     assert seen.owner is not None
@@ -138,7 +138,7 @@ def test_a_command_from_the_folder_of_another_journal_is_not_sent(
     Journal(root).commit([Entry(1, Kind.CONTROLLER_STARTED, "c", 0, 0, data={"journal_id": "journal-of-me"})], "c", 0)
     topic = OwnerTopic(kafka.bootstrap, topics.owner)
     topic.write(
-        Owner("journal-of-other", "other", "/other/tables", RUNNING, 1), topic.read(), lambda seen: seen is None
+        TopicOwner("journal-of-other", "other", "/other/tables", RUNNING, 1), topic.read(), lambda seen: seen is None
     )
     settings = load_settings(
         None,
@@ -156,7 +156,7 @@ def test_a_command_from_the_folder_of_another_journal_is_not_sent(
     partition = TopicPartition(topics.commands, 0)
     consumer = KafkaConsumer(bootstrap_servers=kafka.bootstrap)
     assert consumer.end_offsets([partition])[partition] == 0
-    mine = Owner("journal-of-me", "me", root.root, RUNNING, 1)
+    mine = TopicOwner("journal-of-me", "me", root.root, RUNNING, 1)
     topic.write(mine, topic.read(), lambda seen: seen != mine)
     with pytest.raises(NoAnswer):  # it was sent; nobody is there to answer
         send_and_wait(settings, "mode", "", 0.3, {"mode": "paused"})

@@ -48,7 +48,7 @@ def test_the_index_equals_a_scan_and_copies_do_not_see_each_other(seed: int) -> 
     for records, index in worlds:
         assert index == Holdings.of_records(records.values())
         for session in SESSIONS:
-            assert index.named(session) == {str(b) for b, r in records.items() if r.names(session)}
+            assert index.bundles_naming(session) == {str(b) for b, r in records.items() if r.names(session)}
         for broker in {s.broker for s in SESSIONS}:
             held = [r for r in records.values() if (p := r.to or r.by) is not None and p.broker == broker]
             assert index.total(broker) == len(held)

@@ -87,10 +87,10 @@ def test_the_batch_that_ends_a_lease_grants_more_than_a_laggard_may_be_behind() 
     while entries:
         entries = driver.run(*serving(entries, driver))
     victim = driver.sessions["a:1"]
-    assert len(driver.state.holdings.named(victim)) > driver.settings.lag_limit_entries
+    assert len(driver.state.holdings.bundles_naming(victim)) > driver.settings.lag_limit_entries
     driver.run(BrokerEvent("goodbye", victim, driver.state.seq))
     assert not driver.watch.orphans
-    assert len(driver.state.holdings.named(driver.sessions["b:1"])) == 3_000
+    assert len(driver.state.holdings.bundles_naming(driver.sessions["b:1"])) == 3_000
 
 
 def test_a_mass_failover_takes_as_many_batches_as_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:

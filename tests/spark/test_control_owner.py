@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from controller.brokers.reference.store.client import StoreClient
-from controller.bus.owner import STOPPED
+from controller.bus.topic_owner import STOPPED
 from controller.bus.topics import TopicNames, ensure_topics, live_topics
 from controller.config.sections.platform import Store
 from controller.config.settings import Settings
@@ -22,11 +22,11 @@ from controller.domain.entries import Entry, Kind
 from controller.domain.errors import AnotherController, ConfigError
 from controller.domain.ids import Bundle
 from controller.domain.ownership import State
-from controller.ledger.journal import Journal as Ledger
+from controller.ledger.journal_commit import Journal as Ledger
 from controller.ledger.tables import TableRoot
 from controller.process.children import Child
-from controller.service.owner import Claimant
-from controller.service.start import kafka_identity
+from controller.service.kafka_identity import kafka_identity
+from controller.service.topic_claim import TopicClaim
 from controller.testbed.kafka import EmbeddedKafka
 from tests.spark.control_bench import Agents, Controller, Heartbeats, Journal, settings_for
 
@@ -72,7 +72,7 @@ def refused(settings: Settings, spark: SparkSession, match: str, *arguments: str
 
 def owner_of(settings: Settings, topics: TopicNames) -> tuple[str, str]:
     """The journal that the topics are said to belong to, and in which state."""
-    owner = Claimant(settings.kafka.bootstrap_servers, topics.owner, {}, "looker", "").look().owner
+    owner = TopicClaim(settings.kafka.bootstrap_servers, topics.owner, {}, "looker", "").look().owner
     assert owner is not None
     return owner.journal_id, owner.state
 
@@ -105,14 +105,14 @@ def test_of_two_that_start_at_once_in_two_folders_one_is_left(
     settings: Settings, elsewhere: Settings, spark: SparkSession, topics: TopicNames, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both have read that the topics are nobody's before either says so."""
-    gate, look = threading.Barrier(2), Claimant.look
+    gate, look = threading.Barrier(2), TopicClaim.look
 
-    def look_together(claimant: Claimant) -> object:
+    def look_together(claimant: TopicClaim) -> object:
         seen = look(claimant)
         gate.wait(60)
         return seen
 
-    monkeypatch.setattr(Claimant, "look", look_together)
+    monkeypatch.setattr(TopicClaim, "look", look_together)
     parts = {s.tables.root: Controller(s, spark).part for s in (settings, elsewhere)}
     said: dict[str, BaseException | None] = {}
 

@@ -12,7 +12,7 @@ import pyarrow.dataset as pads
 import pytest
 from pyspark.sql import SparkSession
 
-from controller.bus.consumer import Record, TopicReader
+from controller.bus.consumer import KafkaRecord, TopicReader
 from controller.bus.topics import TopicNames, delete_topics, ensure_topics, live_topics
 from controller.config.settings import Settings
 from controller.domain.errors import AnotherController, ConfigError, ForeignCommit
@@ -221,7 +221,7 @@ def test_every_entry_is_on_the_feed_with_its_seq(settings: Settings, agents: Age
     names = TopicNames(settings.kafka.topic_prefix)
     seen: list[dict[str, Any]] = []
 
-    def keep(batch: list[Record]) -> None:
+    def keep(batch: list[KafkaRecord]) -> None:
         seen.extend(json.loads(record.value) for record in batch)
 
     reader = TopicReader(settings.kafka.bootstrap_servers, [names.journal_feed], keep, start="beginning")

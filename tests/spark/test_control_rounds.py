@@ -16,9 +16,9 @@ from controller.config.settings import Settings
 from controller.domain.ids import Session
 from controller.domain.load import BUNDLE_FIELDS, RESOURCES
 from controller.domain.ownership import State
+from controller.ledger.append import append
 from controller.ledger.evidence import read_joined
 from controller.ledger.tables import TableRoot
-from controller.ledger.writer import append
 from controller.policy.round import replay_round
 from controller.testbed.kafka import EmbeddedKafka
 from schemas.arrow import arrow_table

@@ -10,10 +10,10 @@ import pytest
 
 from controller.config.sections.platform import Tables
 from controller.config.settings import Settings
+from controller.ledger.append import append
 from controller.ledger.loads import read_panes
 from controller.ledger.maintenance import BULK, DAY_MS, Tended, maintain
 from controller.ledger.tables import TableRoot
-from controller.ledger.writer import append
 from jobs.loads_writers import Marker, SparkWriter
 from jobs.maintain_job import maintain_all
 from jobs.maintain_spark import SparkEngine

@@ -10,10 +10,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType, _parse_datatype_string
 
 from controller.domain.entries import Entry, Kind
-from controller.ledger.journal import Journal
+from controller.ledger.append import append_rows
+from controller.ledger.journal_commit import Journal
 from controller.ledger.loads import loads_progress
 from controller.ledger.tables import TableRoot
-from controller.ledger.writer import append_rows
 from schemas.arrow import arrow_table
 from schemas.catalog import RECORDS, TABLES
 from schemas.delta import delta_ddl, delta_properties

@@ -14,7 +14,8 @@ from prometheus_client import CollectorRegistry
 from benchmarks.published.clusters import ClusterBuilder, cluster, loads, moves, sources, splits
 from controller.agent.metrics import AgentMetrics
 from controller.agent.reports.reporter import Reporter
-from controller.brokers.memory import MemoryFences, MemoryRuntime
+from controller.brokers.memory.fences import MemoryFences
+from controller.brokers.memory.runtime import MemoryRuntime
 from controller.domain.decision import RoundResult
 from controller.domain.ids import RING_END, Bundle, Session, partition_names, topic_hash
 from controller.domain.load import RESOURCES
@@ -200,7 +201,7 @@ def test_metrics_count_what_was_journaled_and_what_was_refused_by_reason() -> No
     driver.own(a, whole)
     driver.say(a, "split_proposed", whole)
     driver.command("unload_bundle", bundle=str(whole), to="b:1")
-    metrics.committed(driver.journal)
+    metrics.count_committed(driver.journal)
     metrics.after_batch(driver.state, driver.watch)
     shown = exposition(registry).decode().splitlines()
     kinds = Counter(entry.kind.value for entry in driver.journal)

@@ -17,9 +17,10 @@ from controller.domain.load import BUNDLE_FIELDS, RESOURCES
 from schemas.arrow import arrow_schema, arrow_table
 from schemas.catalog import RECORDS, TABLES
 from schemas.delta import delta_ddl, delta_properties
-from schemas.generate import generated, stale, write
+from schemas.generate import generate_files, stale, write
 from schemas.json_schema import json_schema
-from schemas.record import LONG, STRING, Field, Record
+from schemas.record import LONG, STRING, Field, ListOf, MapOf, Record, Struct
+from schemas.spark import ddl_type
 from schemas.wire import FIELD_UNITS, RESOURCE_UNITS
 
 SESSION = Session("127.0.0.1:8080", 3, "abc123", 2)
@@ -35,7 +36,7 @@ def test_write_brings_a_stale_tree_up_to_date(tmp_path) -> None:
     left_over.parent.mkdir(parents=True)
     left_over.write_text("{}")
     changed = write(tmp_path)
-    assert set(changed) == {*generated(), "tests/golden/schemas/gone.json"}
+    assert set(changed) == {*generate_files(), "tests/golden/schemas/gone.json"}
     assert stale(tmp_path) == []
     assert not left_over.exists()
     (tmp_path / "docs/tables.md").write_text("edited by hand")
@@ -179,6 +180,18 @@ def test_arrow_table_has_exactly_the_columns_and_names_what_does_not_fit() -> No
     with pytest.raises(pa.ArrowInvalid, match="column a"):
         arrow_table(record, [{"a": "one"}])
     assert arrow_schema(record, comments=True).field("a").metadata == {b"comment": b"one [ms]"}
+
+
+def test_the_arrow_form_has_the_types_of_the_ddl() -> None:
+    types = {"STRING": pa.string(), "BIGINT": pa.int64(), "DOUBLE": pa.float64(), "BOOLEAN": pa.bool_()}
+    for record in TABLES.values():
+        fields = {f.name: (types[ddl_type(f.type)], f.nullable) for f in record}
+        assert {f.name: (f.type, f.nullable) for f in arrow_schema(record)} == fields, record.name
+    nested = Struct((Field("a", ListOf(LONG), "", "one"), Field("b", MapOf(STRING), "", "two", nullable=True)))
+    (found,) = arrow_schema(Record("r", "a record", (Field("s", nested, "", "three"),)))
+    no_nulls = pa.field("element", pa.int64(), False), pa.field("value", pa.string(), False)
+    inner = [pa.field("a", pa.list_(no_nulls[0]), False), pa.field("b", pa.map_(pa.string(), no_nulls[1]))]
+    assert found.type == pa.struct(inner)
 
 
 def test_tables_are_readable_by_agents_and_kept_small() -> None:

@@ -22,7 +22,7 @@ from benchmarks.measure.figures import summary
 from benchmarks.measure.loads.loaded import Load, start_loaded_cluster
 from benchmarks.measure.result import NotMeasured, Result, Target
 from controller.agent.feed import parse_feed
-from controller.bus.consumer import Record, TopicReader
+from controller.bus.consumer import KafkaRecord, TopicReader
 from controller.bus.producer import JsonProducer
 from controller.bus.topics import TopicNames
 from controller.config.settings import Settings
@@ -79,7 +79,7 @@ class FeedFollower:
     def __exit__(self, *exc: object) -> None:
         self._reader.stop()
 
-    def _take(self, records: Sequence[Record]) -> None:
+    def _take(self, records: Sequence[KafkaRecord]) -> None:
         with self._lock:
             for record in records:
                 heard_ms = time.time() * 1000

@@ -17,7 +17,7 @@ from deltalake import write_deltalake
 from controller.domain.entries import Entry, Kind
 from controller.domain.ids import Bundle, Session
 from controller.domain.ring import initial_bundles
-from controller.ledger.journal import Journal
+from controller.ledger.journal_commit import Journal
 from controller.ledger.journal_rows import to_entries
 from controller.ledger.tables import TableRoot
 from schemas.arrow import arrow_schema, arrow_table

@@ -110,7 +110,7 @@ class Scene:
 
     def inventory(self, session: Session) -> BrokerEvent:
         """A complete inventory of the session."""
-        owned = (self.state.bundles[name] for name in self.state.holdings.named(session))
+        owned = (self.state.bundles[name] for name in self.state.holdings.bundles_naming(session))
         return BrokerEvent("inventory", session, self.state.seq, serving={str(r.bundle): r.epoch for r in owned})
 
 
@@ -171,7 +171,7 @@ def _broker_death(scene: Scene, watch: Watch) -> Sequence[Event]:
 
 def _broker_death_by_load(scene: Scene, watch: Watch) -> Sequence[Event]:
     """The same with the loads of a round."""
-    watch.loads.arrived(_loads(scene), scene.now_ms)
+    watch.loads.replace(_loads(scene), scene.now_ms)
     return _broker_death(scene, watch)
 
 

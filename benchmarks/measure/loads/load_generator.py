@@ -19,7 +19,7 @@ from pathlib import Path
 
 from benchmarks.measure.loads.fleet import Fleet, SimulatedBroker
 from controller.agent.feed import parse_feed
-from controller.bus.consumer import Record, TopicReader
+from controller.bus.consumer import KafkaRecord, TopicReader
 from controller.bus.producer import JsonProducer
 from controller.bus.topics import TopicNames
 from controller.config.load import load_settings
@@ -134,7 +134,7 @@ class Generator:
             self._said_ready = True
             print("fleet ready", flush=True)
 
-    def _take(self, records: Sequence[Record]) -> None:
+    def _take(self, records: Sequence[KafkaRecord]) -> None:
         with self._lock:
             for record in records:
                 feed = parse_feed(record.value)

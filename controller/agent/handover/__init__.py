@@ -1,1 +1,1 @@
-"""The hand-over of one session. In: journal entries and `released` events. Out: actions on the runtime, answers."""
+"""Hand-overs of one session. In: journal entries and `released` events. Out: actions on the runtime, answers."""

@@ -1,7 +1,7 @@
-"""What the hand-over core asks for, and how it went. Values only.
+"""The actions of the hand-over core and their outcomes. Values only.
 
-Actions on the runtime name their bundle and come back as `done(action, outcome)`; an `Answer` is sent on
-`broker-events` and comes back as a journal entry, or not at all: therefore it is repeated.
+An action on the runtime names its bundle and is reported back with an `Outcome`. An `Answer` is sent on `broker-events`
+and is repeated until the journal reacts to it with an entry.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ class Outcome(str, Enum):
 
     DONE = "done"
     FENCED = "fenced"  # the store holds a higher epoch for the range
-    FAILED = "failed"  # anything else; what is served now is uncertain
-    CANCELLED = "cancelled"  # asked for by `Cancel`; uncertain as well
+    FAILED = "failed"  # any other error; what is served now is uncertain
+    CANCELLED = "cancelled"  # by `Cancel`; uncertain as well
 
 
 @dataclass(frozen=True, slots=True)
 class Serve:
-    """Serve the bundle at this epoch, or adopt the epoch when it is served already."""
+    """Serve the bundle at this epoch; a bundle already served adopts the epoch."""
 
     bundle: Bundle
     epoch: int
@@ -33,14 +33,14 @@ class Serve:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Keep clients' requests for a bundle that is on its way here."""
+    """Hold clients' requests for a bundle that is being handed over to this broker."""
 
     bundle: Bundle
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Stop cleanly and tell clients the next owner."""
+    """Stop serving cleanly and tell clients the next owner."""
 
     bundle: Bundle
     next_owner: Session | None
@@ -48,14 +48,14 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Stop at once."""
+    """Stop serving at once."""
 
     bundle: Bundle
 
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """Shut out writers below the epoch, without serving."""
+    """Fence off writers below the epoch, without serving."""
 
     bundle: Bundle
     epoch: int
@@ -71,7 +71,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Reopen:
-    """Close and reopen one topic of a served bundle. Nothing waits for it."""
+    """Close and reopen one topic of a served bundle. No answer depends on it."""
 
     bundle: Bundle
     topic: str
@@ -79,7 +79,7 @@ class Reopen:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """Break off the action that runs on this bundle; it comes back CANCELLED, or as it ended meanwhile."""
+    """Cancel the action that runs on this bundle; its outcome is CANCELLED unless it ended before."""
 
     bundle: Bundle
 

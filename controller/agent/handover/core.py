@@ -1,9 +1,9 @@
-"""The hand-over of one session: journal entries and `released` events in, actions out. Pure.
+"""The hand-over state machine of one session: journal entries and `released` events in, actions out. Pure.
 
-Level-triggered: whatever happens, each bundle is driven towards what the journal's newest word on it wants, one action
-at a time. Invariants: nothing is served that the newest word does not grant to this very session; `released` counts
-only for the newest word's epoch and `by`; `rejected` is said only while nothing of the range is or may be served; a
-session that has ended asks for nothing but drops.
+Level-triggered: each bundle is driven, one action at a time, towards what its newest journal record demands.
+Invariants: only bundles that their newest record grants to this very session are served; `released` counts only for
+that record's epoch and `by`; `rejected` is answered only while no part of the range is or may be served; an ended
+session emits nothing but drops.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from controller.domain.ownership import Ownership, State
 from controller.domain.state import ClusterState
 
 REPEAT_MS = 1_000
-HEARD_KEPT = 10_000  # bundles with a `released` ahead of the journal; only a hostile sender reaches this
+HEARD_KEPT = 10_000  # bundles with a `released` ahead of the journal; reached by a hostile sender only
 
 
 class HandoverCore:
-    """All bundles of one session. A new session takes a new core; the old one is `end`ed first."""
+    """All bundles of one session. Call `end` before a new session makes its own core."""
 
     def __init__(
         self,
@@ -33,7 +33,8 @@ class HandoverCore:
         refuses: Callable[[Bundle], str | None],
         halves: Callable[[Bundle, int], Mapping[str, Any]] = lambda bundle, boundary: {},
     ) -> None:
-        """`refuses`: a reason code when this broker cannot take the bundle. `halves`: load left and right of a cut."""
+        """`refuses`: a reason code when this broker cannot take the bundle. `halves`: the load below and above a split
+        boundary, for `split_done`."""
         self.session = session
         self.ended = False
         self._refuses = refuses
@@ -43,10 +44,10 @@ class HandoverCore:
         self._heard: dict[Bundle, set[tuple[int, Session]]] = {}
         self._retired: set[Bundle] = set()  # slots of split bundles: only these can overlap another slot
 
-    # ---------------------------------------------------------------- what comes in
+    # ---------------------------------------------------------------- inputs
 
     def on_entries(self, entries: Sequence[Entry], state: ClusterState, now_ms: int) -> list[Action]:
-        """Entries that have just been applied, and the state after them."""
+        """Process entries that have just been applied; `state` is the state after them."""
         if self.ended:
             return []
         self._records = state.bundles
@@ -64,11 +65,11 @@ class HandoverCore:
                 actions.append(do.Reopen(bundle, str(entry.data["topic"])))
         for bundle in touched:
             self._forget_heard(bundle)
-            self._changed(bundle, now_ms, actions)
+            self._on_change(bundle, now_ms, actions)
         return actions
 
     def resync(self, state: ClusterState, now_ms: int) -> list[Action]:
-        """The state was replaced as a whole (bootstrap, a jump over a retired part of the journal)."""
+        """Process a state that was replaced as a whole, as after a bootstrap or when expired entries were skipped."""
         if self.ended:
             return []
         self._records = state.bundles
@@ -76,11 +77,11 @@ class HandoverCore:
         mine = [r.bundle for r in state.bundles.values() if r.names(self.session)]
         for bundle in dict.fromkeys([*self._slots, *mine]):
             self._forget_heard(bundle)
-            self._changed(bundle, now_ms, actions)
+            self._on_change(bundle, now_ms, actions)
         return actions
 
     def on_released(self, bundle: Bundle, epoch: int, by: Session, now_ms: int) -> list[Action]:
-        """Somebody said `released` on broker-events; it may be ahead of the journal as this agent knows it."""
+        """Process a `released` event; it may be ahead of the journal as this agent knows it."""
         record = self._records.get(str(bundle))
         if self.ended or by == self.session:
             return []
@@ -95,23 +96,23 @@ class HandoverCore:
         return actions
 
     def on_done(self, work: Work, outcome: Outcome, now_ms: int) -> list[Action]:
-        """An action on the runtime ended."""
+        """Process the outcome of an action on the runtime."""
         slot = self._slots.get(work.bundle)
         if self.ended or slot is None or slot.doing is not work:
             return []
         slot.doing, slot.cancelling = None, False
         actions: list[Action] = []
         if outcome in (Outcome.FAILED, Outcome.CANCELLED):
-            self._failed(slot, work, outcome, now_ms)
+            self._on_failed(slot, work, outcome, now_ms)
         elif isinstance(work, Split):
-            self._split_done(slot, work, now_ms, actions)
+            self._on_split_done(slot, work, now_ms, actions)
         else:
             settle(slot, work, outcome)
         self._drive(slot, now_ms, actions)
         return actions
 
     def on_lost(self, bundles: Iterable[Bundle], now_ms: int) -> list[Action]:
-        """The runtime no longer serves these by itself (fenced out at a write): the next inventory says so."""
+        """The runtime has stopped serving these on its own, fenced at a write; the next inventory reports it."""
         actions: list[Action] = []
         for bundle in bundles:
             slot = self._slots.get(bundle)
@@ -121,7 +122,7 @@ class HandoverCore:
         return actions
 
     def tick(self, now_ms: int) -> list[Action]:
-        """Repeat answers that the journal still waits for, and work that failed. Call a few times a second."""
+        """Repeat unanswered answers and failed work. Call this a few times a second."""
         actions: list[Action] = []
         for slot in [] if self.ended else list(self._slots.values()):
             if slot.doing is None and slot.parent is None:
@@ -132,22 +133,22 @@ class HandoverCore:
         return actions
 
     def end(self) -> list[Action]:
-        """The session is over: break off everything and drop all that is or may be served or held."""
+        """End the session: cancel everything and drop all bundles that are or may be served or held."""
         self.ended = True
         slots = list(self._slots.values())
         self._slots, self._heard = {}, {}
         cancels: list[Action] = [Cancel(s.bundle) for s in slots if s.doing is not None]
         return cancels + [Drop(b) for s in slots if not s.quiet for b in (s.bundle, *s.children)]
 
-    # ---------------------------------------------------------------- what others may ask
+    # ---------------------------------------------------------------- questions
 
     def serving(self) -> dict[Bundle, int]:
-        """Bundles that the runtime confirmed, with the epoch."""
+        """The bundles that the runtime confirmed as served, with their epochs."""
         return {s.bundle: s.serving for s in self._slots.values() if s.serving is not None}
 
     def inventory(self) -> dict[Bundle, int]:
-        """What the controller may take as served, given the applied seq: epochs and children as the journal says,
-        also while the runtime is still carrying them out."""
+        """The bundles that the controller may count as served, given the applied seq: epochs and children as the
+        journal has them, even while the runtime is still carrying them out."""
         result: dict[Bundle, int] = {}
         for slot in self._slots.values():
             record = self._records.get(str(slot.bundle))
@@ -158,11 +159,11 @@ class HandoverCore:
         return result
 
     def waiting(self) -> list[Answer]:
-        """Answers that the journal has not reacted to yet."""
+        """The answers that the journal has not reacted to yet."""
         return [s.answer for s in self._slots.values() if s.answer is not None]
 
     def idle(self) -> bool:
-        """Nothing is served, held or in work."""
+        """Whether nothing is served, held or in progress."""
         return all(slot.quiet for slot in self._slots.values())
 
     # ---------------------------------------------------------------- inside
@@ -171,8 +172,8 @@ class HandoverCore:
         slot = self._slots.get(bundle)
         return slot is not None and slot.serving is not None
 
-    def _changed(self, bundle: Bundle, now_ms: int, actions: list[Action]) -> None:
-        """The journal has a new word on the bundle: an answer to the older one is void."""
+    def _on_change(self, bundle: Bundle, now_ms: int, actions: list[Action]) -> None:
+        """The bundle has a new record, which voids the answer to the older one."""
         record = self._records.get(str(bundle))
         slot = self._slots.get(bundle)
         if slot is None:
@@ -185,11 +186,11 @@ class HandoverCore:
         self._drive(slot, now_ms, actions)
 
     def _drive(self, slot: Slot, now_ms: int, actions: list[Action]) -> None:
-        """One step of one bundle towards what the journal wants."""
+        """Take the next step of one bundle towards what the journal demands."""
         record = self._records.get(str(slot.bundle))
         if slot.parent is not None:
             return
-        self._agree(slot, record)
+        self._accept_or_refuse(slot, record)
         wanted = goal(slot, record, self.session, self._has_heard(record))
         if slot.doing is not None:
             if in_the_way(slot.doing, wanted, record) and not slot.cancelling:
@@ -198,18 +199,18 @@ class HandoverCore:
             return
         work = next_work(slot, wanted, record)
         if work is not None:
-            blocked = isinstance(work, do.Serve | do.Hold) and self._overlapped(slot.bundle)
+            blocked = isinstance(work, do.Serve | do.Hold) and self._has_unstopped_overlap(slot.bundle)
             if now_ms >= slot.retry_at_ms and not blocked:
                 slot.doing, slot.answer = work, None
                 actions.append(work)
             return
-        self._say(slot, record, now_ms, actions)
+        self._answer(slot, record, now_ms, actions)
         if slot.quiet and slot.answer is None and (record is None or not record.names(self.session)):
             self._slots.pop(slot.bundle, None)
             self._retired.discard(slot.bundle)
 
-    def _agree(self, slot: Slot, record: Ownership | None) -> None:
-        """Ask once an epoch whether this broker can take a bundle that is offered to it."""
+    def _accept_or_refuse(self, slot: Slot, record: Ownership | None) -> None:
+        """Decide once per epoch whether this broker takes a bundle that is offered to it."""
         if record is None or record.to != self.session or record.state is State.RELEASING:
             return
         if (
@@ -224,8 +225,8 @@ class HandoverCore:
         else:
             slot.refused_epoch, slot.refusal = record.epoch, reason
 
-    def _say(self, slot: Slot, record: Ownership | None, now_ms: int, actions: list[Action]) -> None:
-        serves = not slot.quiet or self._overlapped(slot.bundle)
+    def _answer(self, slot: Slot, record: Ownership | None, now_ms: int, actions: list[Action]) -> None:
+        serves = not slot.quiet or self._has_unstopped_overlap(slot.bundle)
         said = answer(slot, record, self.session, serves)
         if said is not None and slot.answer is not None and slot.answer.kind == said.kind:
             return
@@ -237,12 +238,12 @@ class HandoverCore:
         slot.answer, slot.answered_at_ms = said, now_ms
         actions.append(said)
 
-    def _overlapped(self, bundle: Bundle) -> bool:
-        """Whether a split bundle that overlaps this one is not stopped yet."""
+    def _has_unstopped_overlap(self, bundle: Bundle) -> bool:
+        """Whether a retired bundle that overlaps this one has not been stopped yet."""
         return any(b != bundle and b.overlaps(bundle) and not self._slots[b].quiet for b in self._retired)
 
     def _note_split(self, entry: Entry, parent: Bundle) -> list[Bundle]:
-        """The bundles a split entry touches; the children of a served parent wait for the runtime's split."""
+        """The bundles that a split entry affects; the children of a served parent wait for the runtime's split."""
         children = {Bundle.parse(name): int(epoch) for name, epoch in entry.data["children"].items()}
         slot = self._slots.get(parent)
         mine = entry.by == str(self.session)
@@ -252,29 +253,29 @@ class HandoverCore:
                 self._slots[child] = Slot(child, parent=parent)
         return [parent, *children]
 
-    def _split_done(self, slot: Slot, work: Split, now_ms: int, actions: list[Action]) -> None:
+    def _on_split_done(self, slot: Slot, work: Split, now_ms: int, actions: list[Action]) -> None:
         slot.serving, slot.held, slot.uncertain, slot.children = None, False, False, {}
         for child, epoch in work.children.items():
             part = self._slots[child]
             part.parent, part.serving = None, epoch
             self._drive(part, now_ms, actions)
 
-    def _failed(self, slot: Slot, work: Work, outcome: Outcome, now_ms: int) -> None:
-        """Try again later. Unless it was an epoch to adopt (either epoch is this session's), what is served is
-        uncertain now: the slot must be stopped, or served, before anything else."""
+    def _on_failed(self, slot: Slot, work: Work, outcome: Outcome, now_ms: int) -> None:
+        """Schedule a retry. Unless the work only adopted an epoch (both epochs are this session's), what is served is
+        uncertain now, and the slot must be stopped or served before anything else."""
         slot.uncertain = slot.uncertain or not isinstance(work, do.Serve) or slot.serving is None
         slot.release_failed = slot.release_failed or isinstance(work, do.Release)
         at_once = outcome is Outcome.CANCELLED or isinstance(work, do.Release | Split)
         slot.retry_at_ms = 0 if at_once else now_ms + REPEAT_MS
         if isinstance(work, Split):
-            self._split_failed(slot)
+            self._on_split_failed(slot)
 
-    def _split_failed(self, slot: Slot) -> None:
+    def _on_split_failed(self, slot: Slot) -> None:
         children, slot.children = slot.children, {}
         for child in children:
             part = self._slots[child]
             part.parent, part.uncertain = None, True
-            self._split_failed(part)
+            self._on_split_failed(part)
 
     def _has_heard(self, record: Ownership | None) -> bool:
         if record is None or record.by is None:

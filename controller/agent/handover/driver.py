@@ -1,8 +1,8 @@
-"""Carries out what the hand-over core asks for, on the agent's event loop.
+"""Carries out the actions of the hand-over core, on the agent's event loop.
 
-The way `released` → serve → `serving` has no hop between threads: the event is handled, the runtime called and the
-answer sent in this loop. Invariant: nothing is begun to be served, and no answer sent, once the lease has lapsed; when
-`end` has returned, the runtime serves nothing.
+From `released` over serve to `serving` there is no hop between threads: the event is handled, the runtime called and
+the answer sent in this loop. Invariants: once the lease has expired, no bundle starts being served and no answer is
+sent; after `end` has returned, the runtime serves nothing.
 """
 
 from __future__ import annotations
@@ -26,13 +26,12 @@ from controller.domain.state import ClusterState
 
 log = logging.getLogger(__name__)
 
-RELEASE_LIMIT_MS = (
-    8_000  # below the controller's release deadline of 10 s: a hanging flush becomes a drop, and an answer
-)
+# Below the controller's release deadline of 10 s: a hanging flush becomes a drop, and the answer still counts.
+RELEASE_LIMIT_MS = 8_000
 
 
 class HandoverDriver:
-    """One session's hand-overs on one runtime. `begin` takes the next session after `end`."""
+    """Drives one session's hand-overs on one runtime; after `end`, `begin` takes the next session."""
 
     def __init__(
         self,
@@ -45,8 +44,8 @@ class HandoverDriver:
         metrics: AgentMetrics,
         on_moved: Callable[[], None] = lambda: None,
     ) -> None:
-        """`may_act`: registered and the lease lives; asked before each serve and answer. `where`: its address.
-        `on_moved`: something came, went or was split."""
+        """`may_act`: whether the session is registered and its lease valid, asked before each serve and answer.
+        `where`: a session's address. `on_moved` is called when a bundle was taken, given away or split."""
         self._runtime = runtime
         self._say = say
         self._may_act = may_act
@@ -59,25 +58,25 @@ class HandoverDriver:
         self._heard_at: dict[Bundle, int] = {}
         self.core: HandoverCore | None = None
 
-    # ---------------------------------------------------------------- what comes in
+    # ---------------------------------------------------------------- inputs
 
     def begin(self, core: HandoverCore, state: ClusterState) -> None:
-        """A new session has been registered; the state names what it was granted since."""
+        """Start driving a session that has been registered; `state` names what it was granted since."""
         self.core = core
         self.perform(core.resync(state, self._boot_ms()))
 
     def on_entries(self, entries: Sequence[Entry], state: ClusterState) -> None:
-        """Entries that have just been applied."""
+        """Process entries that have just been applied."""
         if self.core is not None:
             self.perform(self.core.on_entries(entries, state, self._boot_ms()))
 
     def on_jump(self, state: ClusterState) -> None:
-        """The state was read anew as a whole."""
+        """Process a state that was replaced as a whole."""
         if self.core is not None:
             self.perform(self.core.resync(state, self._boot_ms()))
 
     def on_event(self, event: BrokerEvent) -> None:
-        """Only `released` matters here; everything else is for the controller."""
+        """Process a broker event; only `released` matters here, the others are for the controller."""
         if self.core is None or event.kind != "released" or event.bundle is None or event.epoch is None:
             return
         now = self._boot_ms()
@@ -88,7 +87,7 @@ class HandoverDriver:
             del self._heard_at[event.bundle]
 
     def tick(self) -> None:
-        """Repeat answers and failed work; notice bundles that the runtime gave up by itself."""
+        """Repeat answers and failed work; detect bundles that the runtime stopped serving on its own."""
         if self.core is None:
             return
         now = self._boot_ms()
@@ -98,7 +97,7 @@ class HandoverDriver:
         self._metrics.served_bundles.set(len(truth))
 
     async def end(self) -> None:
-        """The session is over. Returns when nothing is served; raises InvariantBroken when the runtime cannot stop."""
+        """End the session; returns once nothing is served. Raises InvariantBroken when the runtime cannot stop."""
         if self.core is None:
             return
         drops = [a.bundle for a in self.core.end() if isinstance(a, do.Drop)]
@@ -109,17 +108,17 @@ class HandoverDriver:
         await self._drop_all({*drops, *self._runtime.serving()})
         if tasks:
             await asyncio.wait(tasks)
-        # Work that was broken off may have served its bundle after the drop above.
+        # Cancelled work may have started serving its bundle after the drop above.
         await self._drop_all({*drops, *self._runtime.serving()} if tasks else set(self._runtime.serving()))
         self._running.clear()
         self._metrics.served_bundles.set(len(self._runtime.serving()))
         if self._runtime.serving():
             raise InvariantBroken(f"the runtime goes on serving {sorted(map(str, self._runtime.serving()))[:5]}")
 
-    # ---------------------------------------------------------------- carrying out
+    # ---------------------------------------------------------------- actions
 
     def perform(self, actions: Sequence[Action]) -> None:
-        """Start what the core asks for. Returns at once."""
+        """Start the actions. Returns at once."""
         for action in actions:
             if isinstance(action, Answer):
                 if self._may_act():
@@ -128,23 +127,23 @@ class HandoverDriver:
             elif isinstance(action, Cancel):
                 self._running[action.bundle].cancel()
             elif isinstance(action, do.Reopen):
-                self._aside(action)
+                self._reopen_aside(action)
             else:
                 self._start(action)
 
     def _start(self, work: Work) -> None:
         task = asyncio.get_running_loop().create_task(self._attempt(work))
         self._running[work.bundle] = task
-        task.add_done_callback(partial(self._finished, self.core, work, self._boot_ms()))
+        task.add_done_callback(partial(self._on_finished, self.core, work, self._boot_ms()))
 
-    def _finished(self, core: HandoverCore | None, work: Work, began_ms: int, task: asyncio.Task[Outcome]) -> None:
-        """A call of the runtime is over; a task cancelled before its first step ends here too."""
+    def _on_finished(self, core: HandoverCore | None, work: Work, began_ms: int, task: asyncio.Task[Outcome]) -> None:
+        """A call of the runtime has ended, or was cancelled before its first step."""
         outcome = Outcome.CANCELLED if task.cancelled() else task.result()
         now, name = self._boot_ms(), type(work).__name__.lower()
         self._metrics.work.labels(name, outcome.value).inc()
         self._metrics.work_seconds.labels(name).observe((now - began_ms) / 1000)
         if core is None or core is not self.core:
-            return  # the session ended meanwhile; `end` drops whatever was served
+            return  # the session has ended; `end` drops whatever was served
         del self._running[work.bundle]
         heard = self._heard_at.pop(work.bundle, None)
         if heard is not None and isinstance(work, do.Serve) and outcome is Outcome.DONE:
@@ -153,7 +152,7 @@ class HandoverDriver:
         if not isinstance(work, do.Hold | do.Fence):
             self._on_moved()
 
-    def _aside(self, action: do.Reopen) -> None:
+    def _reopen_aside(self, action: do.Reopen) -> None:
         async def reopen() -> None:
             try:
                 await self._runtime.reopen(action.topic)

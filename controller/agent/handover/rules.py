@@ -1,7 +1,7 @@
 """The agent's side of the ownership table (docs/agent.md, "How an agent reads the journal"). Pure functions.
 
-`goal` says what the journal's newest word on a bundle wants of this session; `next_work` the next step towards it;
-`answer` what the journal is told once the goal is reached. A slot is all that the session knows about one bundle.
+`goal` derives what a bundle's newest record demands of this session, `next_work` the next step towards it, and `answer`
+the event to send once the goal is reached. A `Slot` is everything the session knows about one bundle.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from controller.domain.ownership import Ownership, State
 
 
 class Goal(str, Enum):
-    """What is wanted of this session for one bundle."""
+    """What is demanded of this session for one bundle."""
 
     SERVE = "serve"  # at exactly the record's epoch
-    KEEP = "keep"  # whatever is served goes on at its old epoch
+    KEEP = "keep"  # go on serving at the old epoch
     HOLD = "hold"
     RELEASE = "release"
     FENCE = "fence"
@@ -29,33 +29,33 @@ class Goal(str, Enum):
 
 @dataclass(slots=True)
 class Slot:
-    """What this session does with one bundle. `serving` and `held` are what the runtime confirmed."""
+    """What this session does with one bundle. `serving` (an epoch) and `held` are what the runtime confirmed."""
 
     bundle: Bundle
     serving: int | None = None
     held: bool = False
-    uncertain: bool = False  # an action failed or was broken off: treat the bundle as served until it is stopped
-    release_failed: bool = False  # the clean way failed once: drop instead
+    uncertain: bool = False  # an action failed or was cancelled: the bundle counts as served until it is stopped
+    release_failed: bool = False  # a clean release failed once: drop instead
     doing: Work | None = None
     cancelling: bool = False
-    agreed_epoch: int = -1  # accepted, or begun to serve, at this epoch
+    agreed_epoch: int = -1  # accepted, or started to serve, at this epoch
     refused_epoch: int = -1  # never served at this epoch
     refusal: str = ""
     fenced_epoch: int = -1
     retry_at_ms: int = 0
     children: Mapping[Bundle, int] = field(default_factory=dict)  # the journal has split this bundle
-    parent: Bundle | None = None  # to be split off from this one first
+    parent: Bundle | None = None  # waits for the split of this bundle
     answer: Answer | None = None
     answered_at_ms: int = 0
 
     @property
     def quiet(self) -> bool:
-        """Nothing of it is or may be served or held."""
+        """Whether no part of it is or may be served or held."""
         return self.serving is None and not (self.held or self.uncertain or self.doing or self.children or self.parent)
 
 
 def goal(slot: Slot, record: Ownership | None, me: Session, released: bool) -> Goal:
-    """`released`: the record's `by` was heard to release exactly this epoch."""
+    """What the record demands of session `me`. `released`: the record's `by` released exactly this epoch."""
     if slot.children:
         return Goal.SPLIT
     if record is None or not record.names(me):
@@ -79,7 +79,7 @@ def goal(slot: Slot, record: Ownership | None, me: Session, released: bool) -> G
 
 
 def next_work(slot: Slot, wanted: Goal, record: Ownership | None) -> Work | None:
-    """The next step towards the goal, None when it is reached."""
+    """The next step towards the goal; None when it is reached."""
     bundle = slot.bundle
     something = slot.serving is not None or slot.held or slot.uncertain
     if wanted is Goal.SPLIT:
@@ -102,9 +102,9 @@ def next_work(slot: Slot, wanted: Goal, record: Ownership | None) -> Work | None
 
 
 def answer(slot: Slot, record: Ownership | None, me: Session, serves_of_range: bool) -> Answer | None:
-    """What the journal waits to hear, given that no work is left to do for the slot.
+    """The event that the journal waits for, given that no work is left for the slot.
 
-    `serves_of_range`: this session serves a bundle that overlaps this one; then it never says `rejected`.
+    `serves_of_range`: this session serves a bundle that overlaps this one; then it never answers `rejected`.
     """
     if record is None or slot.children or slot.parent:
         return None
@@ -136,7 +136,7 @@ def _split_answer(slot: Slot, record: Ownership) -> Answer:
 
 
 def settle(slot: Slot, work: Work, outcome: Outcome) -> None:
-    """Write down what the runtime confirmed."""
+    """Record in the slot what the runtime confirmed."""
     if isinstance(work, Serve):
         if outcome is Outcome.FENCED:
             slot.serving, slot.uncertain = None, True
@@ -147,13 +147,13 @@ def settle(slot: Slot, work: Work, outcome: Outcome) -> None:
     elif isinstance(work, Hold):
         slot.held = True
     elif isinstance(work, Fence):
-        slot.fenced_epoch = work.epoch  # a higher fence shuts out the same writers
+        slot.fenced_epoch = work.epoch  # a higher fence excludes the same writers
     else:
         slot.serving, slot.held, slot.uncertain = None, False, False
 
 
 def in_the_way(doing: Work, wanted: Goal, record: Ownership | None) -> bool:
-    """Whether running work must be broken off: it would serve what the journal has taken back."""
+    """Whether running work must be cancelled because it would serve what the journal has taken back."""
     if isinstance(doing, Serve):
         stale = record is not None and doing.epoch < record.epoch
         return wanted is not Goal.KEEP and (wanted is not Goal.SERVE or stale)

@@ -1,1 +1,1 @@
-"""Load reports, and the splits that an agent proposes."""
+"""Load reports and split proposals of an agent."""

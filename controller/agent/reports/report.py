@@ -1,6 +1,6 @@
-"""The load report v1, built from a runtime's sample. Pure.
+"""Builds the load report v1 from a runtime's sample. Pure.
 
-Invariant: the top-k bundles plus the tail give the totals, for every field, so no load is lost by the cut.
+Invariant: the top-k bundles plus the tail equal the totals in every field, so truncating the list loses no load.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from controller.domain.ids import Bundle, Session
 from controller.domain.load import BUNDLE_FIELDS, RATES, RESOURCES
 
 UNKNOWN = (-1.0, -1.0)
-MAX_PARTITIONED_TOPICS = 1_000  # names in one bundle's row; counts stay true beyond that
+MAX_PARTITIONED_TOPICS = 1_000  # names in one bundle's row; counts stay exact beyond that
 
 Resources = Mapping[str, tuple[float, float]]
 
@@ -23,7 +23,7 @@ Resources = Mapping[str, tuple[float, float]]
 def build_report(
     session: Session, sequence: int, sent_ms: int, sample: LoadSample, resources: Resources, top_k: int
 ) -> dict[str, Any]:
-    """The record for `load-reports`. `resources`: usage and limit by name; what is missing is sent as unknown."""
+    """The record for `load-reports`. `resources`: (usage, limit) by name; missing ones are sent as unknown."""
     top, rest = top_bundles(sample.bundles, top_k)
     return {
         "v": VERSION,
@@ -40,7 +40,7 @@ def build_report(
 
 
 def top_bundles(bundles: Mapping[Bundle, BundleStats], k: int) -> tuple[list[Bundle], list[Bundle]]:
-    """The k bundles with the largest share of any rate or of the backlog, and the rest. Ties go by name."""
+    """The k bundles with the largest share of any rate, session count or backlog, and the rest. Ties go by name."""
     if len(bundles) <= k:
         return sorted(bundles), []
     ranked_by = (*RATES, "sessions", "backlog_bytes")
@@ -57,8 +57,8 @@ def top_bundles(bundles: Mapping[Bundle, BundleStats], k: int) -> tuple[list[Bun
 def with_bandwidth(
     resources: Resources, sample: LoadSample, throughput_as_bandwidth: bool, nic_bytes_per_s: float | None
 ) -> dict[str, tuple[float, float]]:
-    """The resources with the network card's speed overridden (bytes/s), and, where the card is unknown and the switch
-    is on, with the bundles' message throughput as the bandwidth used."""
+    """The resources with `nic_bytes_per_s` as the limit of both bandwidths, and, where the network card is unknown and
+    `throughput_as_bandwidth` is set, with the bundles' message throughput as the bandwidth used."""
     result = dict(resources)
     for name, field in (("bandwidth_in", "throughput_in"), ("bandwidth_out", "throughput_out")):
         usage, limit = result.get(name, UNKNOWN)

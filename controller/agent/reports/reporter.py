@@ -1,7 +1,7 @@
-"""Sends the load report every interval, and proposes splits of bundles that stay too big.
+"""Sends a load report every interval and proposes splits of bundles that stay too big.
 
-A report that cannot be sent is counted and forgotten: the next one is newer. Sequence numbers grow with every report
-of the process, sent or not.
+A report that cannot be sent is counted and dropped, because the next one is newer. Sequence numbers grow with every
+report of the process, sent or not.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from controller.agent.connections import Sender
 from controller.agent.metrics import AgentMetrics
 from controller.agent.reports.report import build_report, with_bandwidth
 from controller.agent.reports.split_proposals import Proposal, SplitWatch, boundary_by_load
-from controller.agent.session.heartbeat import Sender
 from controller.brokers.runtime import BrokerRuntime, LoadSample
 from controller.domain.ids import Bundle, Session, topic_hash
 
@@ -24,14 +24,14 @@ SOON_MS = 1_000
 
 
 class Host(Protocol):
-    """Figures of the host a broker runs on (`HostLoad`)."""
+    """Figures of the host that a broker runs on (`HostLoad`)."""
 
     def sample(self) -> dict[str, tuple[float, float]]:
         """(usage, limit) by resource."""
 
 
 class Reporter:
-    """Reports of one agent. `host` only where the runtime stands for a real one: then the host's figures count."""
+    """Reports of one agent. `host` is given where the broker stands for the whole machine; its figures then count."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Reporter:
         splits: SplitWatch | None = None,
         propose: Callable[[Proposal], None] = lambda proposal: None,
     ) -> None:
-        """`nic_bytes_per_s` overrides the limit of both bandwidths; `propose` is told of bundles to split."""
+        """`nic_bytes_per_s` overrides the limit of both bandwidths; `propose` is called with splits to propose."""
         self._runtime = runtime
         self._sender = sender
         self._topic = topic
@@ -64,8 +64,8 @@ class Reporter:
         self._newest: LoadSample | None = None
 
     async def run(self, interval_ms: int, session: Callable[[], Session | None], soon: asyncio.Event) -> None:
-        """A report every interval, and one a second after `soon` was set (a bundle came or went), so that both brokers'
-        new load is known early. `session`: whose reports they are, None while nothing may be said."""
+        """Report every interval, and one second after `soon` was set because a bundle was taken or given away, so that
+        the new load of both brokers is known early. `session`: whose reports they are; None: send none."""
         while True:
             current = session()
             if current is not None:
@@ -82,7 +82,7 @@ class Reporter:
                 continue
 
     async def report(self, session: Session) -> None:
-        """Sample, send, look for bundles to split."""
+        """Sample the runtime, send the report, look for bundles to split."""
         host: Mapping[str, tuple[float, float]] = {}
         if self._host is not None:
             host = await asyncio.get_running_loop().run_in_executor(None, self._host.sample)
@@ -93,15 +93,15 @@ class Reporter:
         loop = asyncio.get_running_loop()
         sent = self._sender.send(self._topic, record, key=session.broker)
         sent.add_done_callback(
-            lambda done: None if loop.is_closed() else loop.call_soon_threadsafe(self._ended, done.exception())
+            lambda done: None if loop.is_closed() else loop.call_soon_threadsafe(self._on_sent, done.exception())
         )
         for proposal in self._splits.observe(sample.bundles, self._topic_loads()) if self._splits else ():
             self._metrics.split_proposals.inc()
             self._propose(proposal)
 
     def halves(self, bundle: Bundle, boundary: int) -> dict[str, float]:
-        """Load below and above a cut, messages/s in and out, for `split_done`: by topics where the runtime knows
-        them, else by the width of the ranges. And the cut that would part the topics' loads best, where there is one.
+        """The load below and above a split boundary, messages/s in and out, for `split_done`: by topic where the
+        runtime knows their loads, else by the width of the ranges. Includes the balanced boundary where there is one.
         """
         stats = self._newest.bundles.get(bundle) if self._newest else None
         total = stats.msg_rate_in + stats.msg_rate_out if stats else 0.0
@@ -122,12 +122,12 @@ class Reporter:
         found = getattr(self._runtime, "topic_loads", None)
         return found if callable(found) else None
 
-    def _ended(self, error: BaseException | None) -> None:
+    def _on_sent(self, error: BaseException | None) -> None:
         (self._metrics.reports if error is None else self._metrics.reports_failed).inc()
 
 
 def _share_below(loads: Mapping[str, float], boundary: int, otherwise: float) -> float:
-    """The part of the topics' load whose hashes are below the boundary."""
+    """The share of the topics' load whose hashes are below the boundary; `otherwise` without any load."""
     whole = sum(loads.values())
     below = sum(load for topic, load in loads.items() if topic_hash(topic) < boundary)
     return below / whole if whole > 0 else otherwise

@@ -1,7 +1,7 @@
-"""Which of its own bundles an agent proposes for splitting, and where to cut them. Pure.
+"""Which of its own bundles an agent proposes to split, and at which boundary. Pure.
 
-The agent sees its bundles first-hand, so it proposes; the controller arbitrates. Invariant: one sample never
-proposes: a bundle must be too big in `HITS` consecutive reports.
+The agent sees its bundles first-hand, so it proposes; the controller decides. Invariant: a bundle is proposed only
+after it was too big in `HITS` consecutive reports.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from controller.domain.decision import Reason
 from controller.domain.ids import Bundle, topic_hash
 
 HITS = 2
-AGAIN_AFTER = 12  # reports (a minute at 5 s): a proposal that was rejected is not repeated at once
+AGAIN_AFTER = 12  # reports (a minute at 5 s) before a proposal is repeated
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +28,9 @@ class Proposal:
 
 
 def boundary_by_load(bundle: Bundle, loads: Mapping[str, float]) -> int | None:
-    """The cut that parts the topics' load most evenly: the first hash of the right half. None: it cannot be parted.
+    """The boundary that splits the topics' load most evenly: the first hash of the upper half; None without one.
 
-    Where no topic has any load, each counts as much as the others.
+    Where no topic has any load, all topics count alike.
     """
     if not any(load > 0 for load in loads.values()):
         loads = dict.fromkeys(loads, 1.0)
@@ -43,15 +43,15 @@ def boundary_by_load(bundle: Bundle, loads: Mapping[str, float]) -> int | None:
 
 
 def _boundary(bundle: Bundle, loads: Mapping[str, float], reason: Reason) -> int | None:
-    """Too many topics are parted by their number, whatever load they have."""
+    """A bundle with too many topics is split by their number, whatever their load."""
     return boundary_by_load(bundle, dict.fromkeys(loads, 1.0) if reason is Reason.SPLIT_TOPICS else loads)
 
 
 class SplitWatch:
-    """Counts how long each bundle has been too big."""
+    """Counts in how many consecutive reports each bundle has been too big."""
 
     def __init__(self, oversized: Callable[[BundleStats], Reason | None]) -> None:
-        """`oversized`: the limit that a bundle exceeds, or None (controller/policy/split.py)."""
+        """`oversized` names the limit that a bundle exceeds, or None (controller/policy/split.py)."""
         self._oversized = oversized
         self._hits: dict[Bundle, int] = {}
 
@@ -60,7 +60,7 @@ class SplitWatch:
         bundles: Mapping[Bundle, BundleStats],
         topic_loads: Callable[[Bundle], Mapping[str, float]] | None = None,
     ) -> list[Proposal]:
-        """One report's bundles; `topic_loads`: load per topic of a bundle, where the runtime knows it."""
+        """Process one report's bundles; `topic_loads`: the load per topic of a bundle, where the runtime knows it."""
         hits: dict[Bundle, int] = {}
         proposals = []
         for bundle, stats in bundles.items():

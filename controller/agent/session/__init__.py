@@ -1,1 +1,1 @@
-"""Who this process is and how long it may serve: registration, lease, heartbeats, departure, rivals."""
+"""The session of an agent: registration, heartbeats and lease, self-fencing, departure, rivals."""

@@ -1,7 +1,7 @@
-"""Heartbeats to Kafka, and the lease they renew.
+"""Sends heartbeats to Kafka; their acknowledgements renew the lease.
 
-Invariant: the boot clock is noted before a heartbeat's first send; Kafka's own retries of it do not move that time.
-Sending never waits for tables or the runtime: it has only the event loop and Kafka between itself and the topic.
+Invariant: the boot clock is read before a heartbeat's first send, and Kafka's own retries do not move that time.
+Sending waits neither for tables nor for the runtime.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import Any
 
+from controller.agent.connections import Sender
 from controller.agent.metrics import AgentMetrics
 from controller.agent.records import heartbeat
 from controller.agent.session.lease import Lease
@@ -20,17 +21,8 @@ from controller.domain.ids import Session
 log = logging.getLogger(__name__)
 
 
-class Sender(Protocol):
-    """The part of `JsonProducer` that the agent uses."""
-
-    def send(
-        self, topic: str, value: Mapping[str, Any], key: str | None = None, timestamp_ms: int | None = None
-    ) -> Future[tuple[int, int]]:
-        """Queue one record; the future ends with its acknowledgement or failure, in another thread."""
-
-
-class Heart:
-    """Beats for one session at a time."""
+class HeartbeatSender:
+    """Sends the heartbeats of one session at a time."""
 
     def __init__(
         self,
@@ -48,22 +40,22 @@ class Heart:
         self._metrics = metrics
         self._failing = False
 
-    def beat(
+    def send(
         self, session: Session, lease: Lease, applied_seq: int, info: Mapping[str, Any], journal_id: str | None = None
     ) -> None:
-        """Send one heartbeat; its acknowledgement renews the lease, in the running loop."""
+        """Send one heartbeat; its acknowledgement renews the lease in the running loop."""
         loop = asyncio.get_running_loop()
         record = heartbeat(session, applied_seq, self._wall_ms(), info, journal_id)
         first_send_ms = self._boot_ms()
         future = self._sender.send(self._topic, record, key=session.broker)
 
-        def ended(done: Future[tuple[int, int]]) -> None:
+        def on_done(done: Future[tuple[int, int]]) -> None:
             if not loop.is_closed():
-                loop.call_soon_threadsafe(self._ended, lease, first_send_ms, done)
+                loop.call_soon_threadsafe(self._on_done, lease, first_send_ms, done)
 
-        future.add_done_callback(ended)
+        future.add_done_callback(on_done)
 
-    def _ended(self, lease: Lease, first_send_ms: int, done: Future[tuple[int, int]]) -> None:
+    def _on_done(self, lease: Lease, first_send_ms: int, done: Future[tuple[int, int]]) -> None:
         error = done.exception()
         if error is None:
             lease.renew(first_send_ms, self._boot_ms())

@@ -1,48 +1,51 @@
-"""The lease of one session. Pure: the caller notes the clock (CLOCK_BOOTTIME, ms) and passes it in.
+"""The lease of one session. Pure: the caller reads the clock (CLOCK_BOOTTIME, ms) and passes it in.
 
-Invariant: once lapsed, a lease never lives again; the agent drops everything and starts the next session. The lease
-counts from before the *first* send of an acknowledged heartbeat, so the agent has always lapsed before the controller,
-which counts from reading the same heartbeat.
+Invariant: an expired lease stays expired; the agent drops everything and starts the next session. The agent counts from
+before the *first* send of an acknowledged heartbeat, the controller from reading that heartbeat, so the lease always
+expires for the agent first.
 """
 
 from __future__ import annotations
 
 
 class Lease:
-    """Lives from the session's first heartbeat for `length_ms` beyond the newest acknowledged one."""
+    """Valid from the session's first heartbeat until `length_ms` after the newest acknowledged one."""
 
     def __init__(self, length_ms: int, started_ms: int) -> None:
-        """`started_ms`: boot clock before the first heartbeat of the session was sent.
+        """`started_ms`: the boot clock before the session's first heartbeat was sent.
 
-        An unacknowledged first heartbeat counts too: it may have been appended, and then the controller counts it.
+        An unacknowledged first heartbeat counts too: if Kafka has appended it, the controller counts it.
         """
         if length_ms <= 0:
             raise ValueError(f"a lease of {length_ms} ms cannot live; set lease_ms above 0")
         self.length_ms = length_ms
         self._until_ms = started_ms + length_ms
-        self._lapsed = False
+        self._expired = False
 
     @property
     def until_ms(self) -> int:
-        """The boot clock's value at which the lease lapses unless a heartbeat is acknowledged before."""
+        """When the lease expires unless a heartbeat is acknowledged before, on the boot clock."""
         return self._until_ms
 
     def renew(self, first_send_ms: int, now_ms: int) -> bool:
-        """A heartbeat was acknowledged; `first_send_ms` was noted before its first send. False once lapsed."""
-        if self.lapsed(now_ms):
+        """Extend the lease for an acknowledged heartbeat; `first_send_ms` was read before its first send.
+
+        Returns False once the lease has expired.
+        """
+        if self.has_expired(now_ms):
             return False
         self._until_ms = max(self._until_ms, first_send_ms + self.length_ms)
         return True
 
     def end(self) -> None:
-        """End it now: the agent ends its own session (goodbye, cut from the journal)."""
-        self._lapsed = True
+        """Expire the lease now, because the agent ends the session itself."""
+        self._expired = True
 
-    def lapsed(self, now_ms: int) -> bool:
-        """Whether it has lapsed. Having been seen lapsed once is final."""
-        self._lapsed = self._lapsed or now_ms >= self._until_ms
-        return self._lapsed
+    def has_expired(self, now_ms: int) -> bool:
+        """Whether the lease has expired. The first True is final, whatever the clock says later."""
+        self._expired = self._expired or now_ms >= self._until_ms
+        return self._expired
 
     def remaining_ms(self, now_ms: int) -> int:
-        """How long it lives without another acknowledgement; 0 once lapsed."""
-        return 0 if self.lapsed(now_ms) else self._until_ms - now_ms
+        """Time until the lease expires without another acknowledgement; 0 once it has."""
+        return 0 if self.has_expired(now_ms) else self._until_ms - now_ms

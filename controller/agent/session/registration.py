@@ -1,7 +1,7 @@
-"""Who this process is: incarnation, nonce, session number. Pure: judged from the journal's state alone.
+"""The identity of this process: incarnation, nonce, session number. Pure: derived from the journal's state alone.
 
-Invariants: the incarnation is one above the largest the journal knew at start; of two processes with the same
-incarnation the first nonce journaled wins; a session that is not registered says nothing but heartbeats.
+Invariants: the incarnation is one above the largest in the journal at start; of two processes with the same incarnation
+the first nonce journaled wins; an unregistered session sends heartbeats only.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from controller.domain.state import ClusterState
 
 
 class Standing(str, Enum):
-    """What the journal says of the own session."""
+    """What the journal says about a process's own session."""
 
-    WAITING = "waiting"  # not registered yet: heartbeats only
+    WAITING = "waiting"  # not registered yet: send heartbeats only
     REGISTERED = "registered"  # may answer, and serve what is granted from now on
-    ENDED = "ended"  # was registered and has ended: the next session is due
-    LOST = "lost"  # another process is this broker: drop all and exit
+    ENDED = "ended"  # was registered and has ended: start the next session
+    LOST = "lost"  # another process is this broker: drop everything and exit
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +37,12 @@ def first_session(state: ClusterState, broker: str, nonce: str) -> Session:
 
 
 def next_session(session: Session) -> Session:
-    """The session after a lapse: same process, next number."""
+    """The session that follows in the same process: the next number."""
     return session._replace(number=session.number + 1)
 
 
 def judge(state: ClusterState, session: Session) -> Verdict:
-    """Where the session stands in the journal."""
+    """The standing of the session in the journal."""
     known = state.brokers.get(session.broker)
     if known is None or known.session.incarnation < session.incarnation:
         return Verdict(Standing.WAITING)

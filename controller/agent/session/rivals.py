@@ -1,31 +1,34 @@
-"""Whether another process runs this broker already: heard by a starting one, before it says a word.
+"""Whether another process already runs this broker: a starting agent listens for its heartbeats before sending any.
 
-A process counts once two of its heartbeats were heard: one may have been on its way when the process was killed.
+A process counts once two of its heartbeats were read: a single one may have been in flight when the process was killed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 
-from controller.agent.watcher import Read
+from controller.agent.connections import Read, Reader
 from controller.domain.errors import BadRecord
 from controller.domain.events import Heartbeat, parse_heartbeat
+from controller.domain.state import ClusterState
 
 HEARD_TWICE = 2
+LOOK_AGAIN_S = 0.1
 
 
 class Rivals:
-    """Listens for one broker id. `take` is called in the reader's thread, `living` in any."""
+    """Counts the heartbeats of one broker id. `take` is called in the reader's thread, `living` is read in any."""
 
     def __init__(self, broker: str, nonce: str) -> None:
-        """`nonce`: of the own process, which is no rival."""
+        """`nonce`: that of this very process, which is no rival."""
         self._broker, self._nonce = broker, nonce
         self._beats: dict[tuple[str, int, str], int] = {}
         self.living: Heartbeat | None = None
 
     def take(self, records: Sequence[Read]) -> None:
-        """A batch of the heartbeats topic."""
+        """Count a batch of the heartbeats topic."""
         for record in records:
             try:
                 beat = parse_heartbeat(record.value)
@@ -33,6 +36,26 @@ class Rivals:
                 continue
             if isinstance(beat, Heartbeat) and beat.session.broker == self._broker:
                 self._count(beat)
+
+    async def listen(
+        self, reader: Reader, state: Callable[[], ClusterState], lease_ms: int, boot_ms: Callable[[], int]
+    ) -> Heartbeat | None:
+        """Listen for one lease; returns a rival's heartbeat, or None when there is none.
+
+        Ends early once the journal names no living session of the broker: it deregistered, or its lease expired. Starts
+        and stops `reader`, which passes its batches to `take`.
+        """
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, reader.start)
+        try:
+            until_ms = boot_ms() + lease_ms
+            while boot_ms() < until_ms and state().session_of(self._broker) is not None:
+                if self.living is not None:
+                    return self.living
+                await asyncio.sleep(LOOK_AGAIN_S)
+            return None
+        finally:
+            await loop.run_in_executor(None, reader.stop)
 
     def _count(self, beat: Heartbeat) -> None:
         process = beat.session.process
@@ -42,14 +65,14 @@ class Rivals:
                 self.living = beat
 
 
-def told(beat: Heartbeat) -> str:
-    """Who it is and what to do, in one line."""
+def describe_rival(beat: Heartbeat) -> str:
+    """Who the rival is and what to do about it, in one line."""
     info = beat.info
     where = f"pid {info['pid']} on {info.get('host') or 'a host it does not name'}" if info.get("pid") else ""
-    since = f" since {_time_text(info['started_ms'])}" if isinstance(info.get("started_ms"), int) else ""
+    since = f" since {_format_time(info['started_ms'])}" if isinstance(info.get("started_ms"), int) else ""
     who = f"{where or info.get('lookup_url') or 'an agent of an older version'}{since}, session {beat.session}"
     return f"another process is broker {beat.session.broker} and alive: {who}; stop it first, or start with --take-over"
 
 
-def _time_text(ms: int) -> str:
+def _format_time(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from controller.backtest.recording.recording import Recorder
 from controller.domain.errors import ConfigError
 from controller.domain.load import BUNDLE_FIELDS, RESOURCES, TAIL
-from controller.ledger.files import read_range, surviving_vacuum
+from controller.ledger.files import read_range, retry_on_vacuum
 from controller.ledger.loads import BROKER_COLUMNS, BUNDLE_COLUMNS, average_brokers, average_bundles
 from controller.ledger.tables import TableRoot
 from controller.policy.view.frame import LATENCIES
@@ -64,7 +64,7 @@ def pane_ends(root: TableRoot) -> pa.ChunkedArray:
 
 def _read(root: TableRoot, record: Record, above: int, up_to: int | None, columns: tuple[str, ...]) -> pa.Table:
     log = root.log(record.name)
-    return surviving_vacuum(lambda: read_range(root.open(record.name), log, record, _END, above, up_to, columns))
+    return retry_on_vacuum(lambda: read_range(root.open(record.name), log, record, _END, above, up_to, columns))
 
 
 def _by_step(panes: pa.Table, step_ms: int) -> dict[int, pa.Table]:

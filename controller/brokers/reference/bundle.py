@@ -1,4 +1,4 @@
-"""A bundle on this broker, and the table of all of them."""
+"""The bundles on this broker: their state, and the table of all of them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 class Phase(str, Enum):
-    """What the broker does with a bundle's requests."""
+    """What the broker does with requests for a bundle."""
 
-    HELD = "held"  # on its way here: requests wait
-    ACQUIRING = "acquiring"  # the store is being asked: requests wait
+    HELD = "held"  # being handed over to this broker: requests wait
+    ACQUIRING = "acquiring"  # waiting for the store: requests wait
     SERVING = "serving"
-    RELEASING = "releasing"  # nothing new is taken
+    RELEASING = "releasing"  # new requests are refused
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class Traffic:
 
 @dataclass(eq=False, slots=True)
 class ServedBundle:
-    """One bundle: phase, epoch, the topics open in it, and the tails of those that are not."""
+    """One bundle: phase, epoch, its open topics, and the tails of the others."""
 
     bundle: Bundle
     phase: Phase
@@ -48,7 +48,7 @@ class ServedBundle:
 
 
 class BundleTable:
-    """Bundles by name and by hash, and the requests that wait for one of them."""
+    """Bundles by name and by hash, and the requests that wait for a bundle."""
 
     def __init__(self) -> None:
         self._by_name: dict[Bundle, ServedBundle] = {}
@@ -60,19 +60,19 @@ class BundleTable:
         return self._by_name.get(bundle)
 
     def put(self, served: ServedBundle) -> None:
-        """Add or replace."""
+        """Add or replace a bundle."""
         self.remove(served.bundle)
         self._by_name[served.bundle] = served
         self._by_namespace.setdefault(served.bundle.namespace, []).append(served)
 
     def remove(self, bundle: Bundle) -> None:
-        """Forget the bundle."""
+        """Remove the bundle, if it is there."""
         found = self._by_name.pop(bundle, None)
         if found is not None:
             self._by_namespace[bundle.namespace].remove(found)
 
     def find(self, namespace: str, hash_: int) -> ServedBundle | None:
-        """The bundle that holds the hash; one that serves before one that is only on its way."""
+        """The bundle with this hash; a serving one is preferred to one on its way here."""
         best = None
         for served in self._by_namespace.get(namespace, []):
             if served.bundle.contains(hash_):
@@ -90,8 +90,8 @@ class BundleTable:
     def __iter__(self) -> Iterator[ServedBundle]:
         return iter(list(self._by_name.values()))
 
-    async def changed(self, namespace: str, hash_: int, timeout_s: float) -> bool:
-        """Wait until something changes for the hash; False when the time ran out."""
+    async def wait_for_change(self, namespace: str, hash_: int, timeout_s: float) -> bool:
+        """Wait until a bundle with the hash changes; False on timeout."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         entry = (namespace, hash_, future)
         self._waiting.append(entry)
@@ -105,7 +105,7 @@ class BundleTable:
         return True
 
     def wake(self, bundle: Bundle) -> None:
-        """Let the requests that wait for the bundle look again."""
+        """Wake the requests that wait for the bundle."""
         still = []
         for entry in self._waiting:
             namespace, hash_, future = entry

@@ -1,10 +1,10 @@
-"""The broker's configured capacity, enforced: requests and deliveries are served no faster than it allows.
+"""Enforces the broker's configured capacity: requests and deliveries are served no faster than it allows.
 
-CPU is modelled: each message and each KiB costs cpu time, and one server works it off at `cpu_pct` percent of one
-core. Bandwidth in each direction and the message rate are limited in the same way. What cannot be served yet waits
-in a queue per direction, fair between topics; directions that both wait share the CPU by halves (start-time fair
-queueing, Goyal et al. 1996). Beyond capacity the wait grows and throughput stays at the limit.
-Invariants: order within a topic and direction is kept; work whose owner went away (`alive` says no) costs nothing.
+CPU is modelled: each message and each KiB costs CPU time, which one server works off at `cpu_pct` percent of one core.
+Bandwidth in each direction and the message rate are limited likewise. Work that cannot be served yet waits in a queue
+per direction, fair between topics; when both directions wait, they share the CPU equally (start-time fair queueing,
+Goyal et al. 1996). Beyond capacity, queueing time grows and throughput stays at the limit.
+Invariants: order within a topic and direction is kept; work whose client is gone (`alive` is False) costs nothing.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ class Capacity:
     disk_bytes_per_s: float = 200e6
     cpu_us_per_message: float = 100.0
     cpu_us_per_kib: float = 10.0
-    burst_ms: float = 20.0  # how far service may run ahead of the rate
+    burst_ms: float = 20.0  # how far serving may run ahead of the rate
 
 
 class Timer(Protocol):
     """What `loop.call_at` returns."""
 
     def cancel(self) -> None:
-        """Forget the call."""
+        """Cancel the call."""
 
 
 @dataclass(slots=True)
 class Lane:
-    """One direction: its queue, its byte clock, and what it served since the last sample."""
+    """One direction: its queue, its byte clock, and the work served since the last sample."""
 
     rate_bytes_per_s: float
     jobs: FairQueue = field(default_factory=FairQueue)
     free_at_s: float = 0.0
     queued_bytes: int = 0
     served_bytes: int = 0
-    virtual_s: float = 0.0  # work served, on a clock that an idle lane does not fall behind
+    virtual_s: float = 0.0  # virtual clock of the work served, which an idle lane does not fall behind
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What was served since the previous sample."""
+    """The work served since the previous sample."""
 
     cpu_s: float
     messages: float
@@ -91,7 +91,7 @@ class Throttle:
     def inward(
         self, topic: str, messages: float, size: int, alive: Callable[[], bool], run: Callable[[], None]
     ) -> None:
-        """Serve a request: `run` is called now or when its turn comes, never when `alive` says no by then."""
+        """Serve a request: call `run` now or when its turn comes, unless `alive` is False by then."""
         self._submit(self._inward, Job(topic, self._now_s(), messages, size, alive, run))
 
     def outward(
@@ -101,11 +101,11 @@ class Throttle:
         self._submit(self._outward, Job(topic, self._now_s(), messages, size, alive, run))
 
     def charge(self, messages: float) -> None:
-        """Count small work (an acknowledgement) that is not worth queueing; it delays what comes after it."""
+        """Account for work too small to queue, such as an acknowledgement; it delays the work after it."""
         self._account(self._inward, self._now_s(), messages, 0)
 
     def sample(self) -> Served:
-        """What was served since the previous call; waiting work counts with the time it has waited so far."""
+        """The work served since the previous call; queued work contributes its waiting time so far."""
         now = self._now_s()
         waiting = [now - job.arrived_s for lane in (self._inward, self._outward) for job in lane.jobs]
         waits, waited = self._waits + len(waiting), self._waited_s + sum(waiting)
@@ -122,7 +122,7 @@ class Throttle:
         return served
 
     def close(self) -> None:
-        """Forget all waiting work."""
+        """Discard all queued work."""
         self._inward.jobs.clear()
         self._outward.jobs.clear()
         if self._timer is not None:
@@ -137,7 +137,7 @@ class Throttle:
             self._drain()
 
     def _drain(self) -> None:
-        """Serve what may be served now, the lane with less work behind it first; a timer for the rest."""
+        """Serve what may be served now, the lane with less served work first; set a timer for the rest."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -158,7 +158,7 @@ class Throttle:
         return [lane for lane in (self._inward, self._outward) if lane.jobs]
 
     def _earliest_s(self, lane: Lane) -> float:
-        """When the lane's first job may be served; at once when nobody waits for it any more."""
+        """When the lane's first job may be served; at once when its client is gone."""
         if not lane.jobs.first().alive():
             return 0.0
         due_s = max(self._cpu_free_at_s, self._messages_free_at_s, lane.free_at_s)
@@ -193,7 +193,7 @@ class Throttle:
 
 
 def _turn_messages(limits: Capacity) -> int:
-    """How many messages of no size are served within one burst: a delivery of more would make others wait."""
+    """How many empty messages are served within one burst: larger deliveries would make others wait."""
     if limits.cpu_pct <= 0 or limits.cpu_us_per_message <= 0:
         return MAX_BATCH_MESSAGES
     worth = limits.burst_ms * 1000.0 * limits.cpu_pct / 100.0 / limits.cpu_us_per_message

@@ -1,7 +1,7 @@
-"""Waiting work of one direction, fair between topics: each topic's next piece in turn.
+"""The queue of one direction, fair between topics: it serves the topics in turn, one job each.
 
-After a bundle has moved, its clients send at once all that waited for the new owner. In one line, the first topic's
-backlog would be served whole before the second topic's first message. Invariant: a topic's work keeps its order.
+After a bundle has moved, its clients send everything at once that waited for the new owner. In a single FIFO queue the
+first topic's backlog would delay the second topic's first message. Invariant: the order within a topic is kept.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Job(NamedTuple):
-    """A request or delivery that waits for its turn. `alive` says whether it still has somebody to serve."""
+    """A queued request or delivery. `alive`: whether its client is still there."""
 
     topic: str
     arrived_s: float
@@ -23,25 +23,25 @@ class Job(NamedTuple):
 
 
 class FairQueue:
-    """Jobs in the order of service. `first` and `drop_first` speak of the same job as long as none is added between."""
+    """Jobs in serving order. `first` and `drop_first` refer to the same job as long as none is added in between."""
 
     def __init__(self) -> None:
-        self._topics: OrderedDict[str, deque[Job]] = OrderedDict()  # whose turn is next stands first
+        self._topics: OrderedDict[str, deque[Job]] = OrderedDict()  # the next topic is first
         self._count = 0
 
     def add(self, job: Job) -> None:
-        """Append to its topic's line; a topic that had none waits behind all others."""
+        """Append the job to its topic's queue; a topic without jobs goes behind all others."""
         self._topics.setdefault(job.topic, deque()).append(job)
         self._count += 1
 
     def first(self) -> Job:
-        """The job whose turn it is; IndexError when there is none."""
+        """The next job. Raises IndexError when there is none."""
         if not self._topics:
             raise IndexError("no job waits")
         return next(iter(self._topics.values()))[0]
 
     def drop_first(self) -> None:
-        """Forget that job; the next topic's turn has come."""
+        """Remove that job and move on to the next topic."""
         topic, jobs = next(iter(self._topics.items()))
         jobs.popleft()
         self._count -= 1
@@ -51,7 +51,7 @@ class FairQueue:
             del self._topics[topic]
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all jobs."""
         self._topics.clear()
         self._count = 0
 

@@ -1,4 +1,4 @@
-"""What a client opened on a connection: producers and consumers, with their state on the broker."""
+"""The producers and consumers that clients have opened, with their state on the broker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, slots=True)
 class ProducerHandle:
-    """One producer of one topic. After `open` turned false nothing of it is stored any more."""
+    """One producer of one topic. Once `open` is False, none of its messages are stored any more."""
 
     connection: FrameConnection
     ref: int
@@ -28,7 +28,7 @@ class ProducerHandle:
 
 @dataclass(eq=False, slots=True)
 class ConsumerHandle:
-    """One consumer of one subscription. After `open` turned false nothing is delivered to it."""
+    """One consumer of one subscription. Once `open` is False, nothing is delivered to it any more."""
 
     connection: FrameConnection
     ref: int

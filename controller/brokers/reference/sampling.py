@@ -1,7 +1,7 @@
-"""What the reference broker reports: caused by what it served, never declared.
+"""The load sample of the reference broker, derived from the work it served.
 
-Rates are per second over the time since the previous sample. CPU is the modelled work served, in percent of one
-core; memory is what the broker really holds (message caches, open topics, connections).
+Rates are per second over the time since the previous sample. CPU is the modelled work served, in percent of one core;
+memory is what the broker really holds (message caches, open topics, connections).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CONNECTION_BYTES = 64 * 1024  # socket and stream buffers
 
 
 def bundle_stats(served: ServedBundle, span_s: float) -> BundleStats:
-    """One bundle's figures; its traffic counters start anew, and so do those of its topics."""
+    """One bundle's statistics; resets its traffic counters and those of its topics."""
     traffic, served.traffic = served.traffic, Traffic()
     served.topic_rates = dict.fromkeys(served.tails, 0.0)
     for topic in served.topics.values():
@@ -37,7 +37,7 @@ def bundle_stats(served: ServedBundle, span_s: float) -> BundleStats:
         stats.producers += len(topic.producers)
         stats.consumers += sum(len(s.consumers) for s in topic.subscriptions.values())
         connections.update(handle.connection for handle in topic.handles())
-        stats.unacked += topic.unacknowledged()
+        stats.unacked += topic.count_unacknowledged()
         stats.storage_bytes += topic.bytes
         stats.cache_bytes += topic.cache_bytes
         stats.backlog_bytes += _backlog_bytes(topic.next_offset, topic.bytes, list(topic.cursors.values()))
@@ -45,7 +45,7 @@ def bundle_stats(served: ServedBundle, span_s: float) -> BundleStats:
         cursors = [Cursor(c["mark"], c["ranges"]) for c in tail["cursors"].values()]
         stats.storage_bytes += tail["bytes"]
         stats.backlog_bytes += _backlog_bytes(tail["next"], tail["bytes"], cursors)
-    # Pulsar counts producers and consumers as sessions; so do its bundle limits.
+    # Pulsar counts producers and consumers as sessions, in its bundle limits too.
     stats.sessions = stats.producers + stats.consumers
     partitioned = [
         name.rpartition("-partition-")[0]
@@ -58,7 +58,7 @@ def bundle_stats(served: ServedBundle, span_s: float) -> BundleStats:
 
 
 def _backlog_bytes(messages: int, size: int, cursors: list[Cursor]) -> int:
-    """The slowest subscription's backlog, at the topic's mean message size."""
+    """The backlog of the slowest subscription, at the topic's mean message size."""
     if not messages or not cursors:
         return 0
     return max(c.backlog(messages) for c in cursors) * size // messages
@@ -73,7 +73,7 @@ def load_sample(
     connections: int,
     store_latency_ms: float,
 ) -> LoadSample:
-    """The whole broker's sample. `work` is what the throttle served in the span."""
+    """The broker's sample. `work` is what the throttle served in the span."""
     bundles: dict[Bundle, BundleStats] = {s.bundle: bundle_stats(s, span_s) for s in served}
     topics: list[OpenTopic] = [topic for s in served for topic in s.topics.values()]
     memory = sum(t.cache_bytes for t in topics) + TOPIC_BYTES * len(topics) + CONNECTION_BYTES * connections

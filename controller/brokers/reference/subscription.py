@@ -1,7 +1,7 @@
-"""Delivery of one topic to the consumers of one subscription.
+"""Delivers one topic to the consumers of one subscription.
 
-Invariants: an offset is pending with at most one consumer; exclusive and failover deliver in offset order, and
-start again at the first unacknowledged offset when the consumer changes; an acknowledgement of an offset that is
+Invariants: an offset is pending with at most one consumer; exclusive and failover subscriptions deliver in offset order
+and restart at the first unacknowledged offset when the consumer changes; an acknowledgement of an offset that is
 pending with another consumer is refused, so nothing is dispatched after its acknowledgement was confirmed.
 """
 
@@ -21,7 +21,7 @@ Ranges = list[tuple[int, int]]
 
 
 class Subscription:
-    """Consumers, cursor, and what is delivered but not acknowledged."""
+    """Consumers, cursor, and the offsets that are delivered but not acknowledged."""
 
     def __init__(self, topic: OpenTopic, name: str, kind: SubscriptionType, cursor: Cursor) -> None:
         self.topic = topic
@@ -31,7 +31,7 @@ class Subscription:
         self.consumers: list[ConsumerHandle] = []
         self.pending: dict[int, ConsumerHandle] = {}
         self._read_from = cursor.mark
-        self._again: list[int] = []  # heap of offsets to deliver again (shared)
+        self._again: list[int] = []  # heap of offsets to redeliver (shared)
         self._delivered_to = cursor.mark  # one above the highest offset ever dispatched here
         self._fetched: dict[int, Numbered] = {}
         self._fetching = False
@@ -42,7 +42,7 @@ class Subscription:
         self.consumers.append(consumer)
 
     def detach(self, consumer: ConsumerHandle) -> None:
-        """The consumer is gone: what was pending with it will be delivered again."""
+        """Remove a consumer; what was pending with it is delivered again."""
         if consumer not in self.consumers:
             return
         self.consumers.remove(consumer)
@@ -57,9 +57,9 @@ class Subscription:
         self.pump()
 
     def accept(self, consumer: ConsumerHandle, ranges: Ranges, below: int | None) -> tuple[Ranges, Ranges]:
-        """Split an acknowledgement into what counts and what is refused; what counts is final here.
+        """Divide an acknowledgement into accepted and refused ranges; the cursor moves for the accepted ones.
 
-        The caller stores it. Offsets that are pending with another consumer, or not stored yet, are refused.
+        The caller stores them. Offsets that are pending with another consumer, or not stored yet, are refused.
         """
         if below is not None:
             ranges = [*ranges, (self.cursor.mark, below)] if below > self.cursor.mark else ranges
@@ -93,7 +93,7 @@ class Subscription:
                     del self.pending[offset]
 
     def pump(self) -> None:
-        """Dispatch as much as permits allow; called whenever there may be something to do."""
+        """Dispatch as much as permits allow. Call this whenever there may be something to deliver."""
         while not self._fetching and self.topic.taking:
             consumer = self._next_consumer()
             if consumer is None:
@@ -128,12 +128,12 @@ class Subscription:
         size = 0
         limit = min(consumer.permits, self.topic.turn_messages)
         if self.kind is SubscriptionType.SHARED:
-            limit = min(limit, 16)  # small turns, so that consumers share
+            limit = min(limit, 16)  # small batches, so that consumers share
         while len(batch) < limit and size < MAX_BATCH_BYTES:
             offset = self._next_offset()
             if offset is None:
                 break
-            found = self._fetched.get(offset) or self.topic.cached(offset)
+            found = self._fetched.get(offset) or self.topic.find_cached(offset)
             if found is None:
                 if not batch:
                     self._fetching = True

@@ -1,8 +1,8 @@
 """One open topic: producers append through it, subscriptions read through it.
 
-Invariants: a message is acknowledged to its producer after the store has it and not before; messages of one topic
-go to the store in the order they were served; after `close`, or once the lease has lapsed, nothing is acknowledged,
-confirmed or delivered.
+Invariants: a message is acknowledged to its producer only after the store has it; messages of one topic go to the store
+in the order they were served; after `close`, or once the lease has expired, nothing is acknowledged, confirmed or
+delivered.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from controller.brokers.reference.capacity import Throttle
 from controller.brokers.reference.handles import ConsumerHandle, Handle, ProducerHandle
 from controller.brokers.reference.store.client import Answer, StoreClient
 from controller.brokers.reference.store.cursor import Cursor
+from controller.brokers.reference.store.messages import Message, pack_messages, unpack_all_stored, unpack_messages
 from controller.brokers.reference.store.protocol import FrameConnection
-from controller.brokers.reference.store.records import Message, pack_messages, unpack_messages, unpack_records
 from controller.brokers.reference.subscription import Ranges, Subscription
 from controller.brokers.reference.wire import Numbered, SubscriptionType
 from controller.domain.errors import BallastError
 
-CACHE_BYTES = 256 * 1024  # newest messages kept per topic, so that consumers at the tail cost no read
+CACHE_BYTES = 256 * 1024  # of the newest messages, cached so that consumers at the tail need no read
 
 
 class Failed(Protocol):
-    """Told when the store refused something of a topic."""
+    """Called when the store refused an operation of a topic."""
 
     def __call__(self, topic: OpenTopic, error: BallastError) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What a topic needs of its broker."""
+    """What a topic needs from its broker."""
 
     store: StoreClient
     throttle: Throttle
     owner: str
     boot_ms: Callable[[], int]
     failed: Failed
-    may_serve: Callable[[], bool]  # the lease lives at this very moment
+    may_serve: Callable[[], bool]  # whether the lease is valid at this very moment
 
 
 class OpenTopic:
@@ -58,7 +58,7 @@ class OpenTopic:
         self.cursors: dict[str, Cursor] = {
             s: Cursor(c["mark"], c["ranges"], c["start"]) for s, c in tail["cursors"].items()
         }
-        self.taking = True  # False while a release or reopen waits for what the store has in hand
+        self.taking = True  # False while a release or reopen waits for pending operations of the store
         self.closed = False
         self.cache_bytes = 0
         self.messages = 0  # in and out since the last sample
@@ -73,13 +73,13 @@ class OpenTopic:
 
     @property
     def turn_messages(self) -> int:
-        """The most that one delivery may hold."""
+        """The most messages that one delivery may hold."""
         return self._services.throttle.turn_messages
 
     # -- producing
 
     def send(self, producer: ProducerHandle, first: int, body: bytes, count: int) -> None:
-        """Queue messages of one producer; they are acknowledged with `sent` once stored."""
+        """Queue the messages of one producer; each batch is acknowledged with `sent` once stored."""
         self._services.throttle.inward(
             self.name,
             count,
@@ -94,7 +94,7 @@ class OpenTopic:
         except BallastError:
             messages = []
         if not messages or any(m.producer != producer.name or m.sequence != first + i for i, m in enumerate(messages)):
-            producer.connection.abort()  # a client that breaks the protocol: nothing of it can be trusted
+            producer.connection.abort()  # the client breaks the protocol, so nothing it sends can be trusted
             return
         traffic = self.served.traffic
         traffic.messages_in += len(messages)
@@ -102,9 +102,9 @@ class OpenTopic:
         traffic.bytes_in += len(body)
         future = self._services.store.send_append(self.name, self.served.epoch, self._services.owner, body)
         self._track(future, producer.in_flight)
-        future.add_done_callback(lambda done: self._stored(producer, first, messages, len(body), done))
+        future.add_done_callback(lambda done: self._on_stored(producer, first, messages, len(body), done))
 
-    def _stored(
+    def _on_stored(
         self,
         producer: ProducerHandle,
         first: int,
@@ -142,16 +142,16 @@ class OpenTopic:
     # -- consuming
 
     def subscription(self, name: str, kind: SubscriptionType, cursor: Cursor) -> Subscription:
-        """The subscription, opened when nobody consumes from it yet."""
+        """The subscription, created when it has no consumers yet."""
         found = self.subscriptions.get(name)
         if found is None:
             found = self.subscriptions[name] = Subscription(self, name, kind, cursor)
         return found
 
     def acknowledge(self, consumer: ConsumerHandle, number: int | None, ranges: Ranges, below: int | None) -> None:
-        """Store an acknowledgement and confirm it with `acked`; `number` None: no answer wanted."""
+        """Store an acknowledgement and confirm it with `acked`; `number` None: without an answer."""
         if not self.serves:
-            return  # never confirmed, so the client repeats it when it subscribes at the next owner
+            return  # not confirmed, so the client repeats it when it subscribes at the next owner
         accepted, refused = consumer.subscription.accept(consumer, ranges, below)
         self._services.throttle.charge(0.2)
         if not accepted:
@@ -161,9 +161,9 @@ class OpenTopic:
             self.name, consumer.subscription.name, self.served.epoch, self._services.owner, accepted
         )
         self._track(future, set())
-        future.add_done_callback(lambda done: self._acknowledged(consumer, number, refused, done))
+        future.add_done_callback(lambda done: self._on_acknowledged(consumer, number, refused, done))
 
-    def _acknowledged(
+    def _on_acknowledged(
         self, consumer: ConsumerHandle, number: int | None, refused: Ranges, done: asyncio.Future[Answer]
     ) -> None:
         if self.closed or done.cancelled():
@@ -187,7 +187,7 @@ class OpenTopic:
             )
 
     def deliver(self, consumer: ConsumerHandle, batch: list[Numbered], again: list[int]) -> None:
-        """Queue a batch for delivery at the broker's capacity."""
+        """Queue a batch for delivery, as the broker's capacity allows."""
         body = pack_messages(message for _, message in batch)
         repeated = {batch[i][0] for i in again}
         at_ms = self._services.boot_ms()
@@ -214,8 +214,8 @@ class OpenTopic:
         self._services.throttle.outward(self.name, len(batch), len(body), lambda: consumer.open and self.serves, run)
 
     def _unacknowledged_of(self, consumer: ConsumerHandle, batch: list[Numbered]) -> list[Numbered]:
-        """The batch without what was acknowledged while it waited for its turn: a client that comes from another
-        owner still acknowledges what it got there, and must not see it again once that is confirmed."""
+        """The batch without messages that were acknowledged while it was queued: a client that comes from another owner
+        still acknowledges what it got there, and must not see it again once that is confirmed."""
         cursor = consumer.subscription.cursor
         left = [numbered for numbered in batch if not cursor.contains(numbered[0])]
         if len(left) < len(batch):
@@ -223,33 +223,33 @@ class OpenTopic:
             consumer.subscription.pump()
         return left
 
-    def cached(self, offset: int) -> Numbered | None:
-        """A recent message without asking the store."""
+    def find_cached(self, offset: int) -> Numbered | None:
+        """A recent message from the cache, or None."""
         at = offset - self._cache[0][0] if self._cache else -1
         return self._cache[at] if 0 <= at < len(self._cache) else None
 
     def fetch(self, offset: int, then: Callable[[list[Numbered]], None]) -> None:
-        """Read from the store; `then` gets the messages from the offset on, unless the topic was closed."""
+        """Read from the store; calls `then` with the messages from the offset on, unless the topic was closed."""
         future = self._services.store.call(
             {"op": "read", "topic": self.name, "offset": offset, "max_bytes": CACHE_BYTES}
         )
 
-        def fetched(done: asyncio.Future[Answer]) -> None:
+        def on_fetched(done: asyncio.Future[Answer]) -> None:
             if self.closed or done.cancelled():
                 return
             error = done.exception()
             if isinstance(error, BallastError):
                 self._services.failed(self, error)
                 return
-            records = unpack_records(done.result()[1])
+            records = unpack_all_stored(done.result()[1])
             then([(r.offset, Message(r.producer, r.sequence, r.key, r.payload)) for r in records])
 
-        future.add_done_callback(fetched)
+        future.add_done_callback(on_fetched)
 
-    # -- life
+    # -- lifecycle
 
-    async def quiet(self) -> None:
-        """Take nothing more, and wait for what is in the store's hands, acknowledgements included."""
+    async def quiesce(self) -> None:
+        """Accept no new work, and wait for pending operations of the store, acknowledgements included."""
         self.taking = False
         if self._in_flight:
             await asyncio.wait(list(self._in_flight))
@@ -260,7 +260,7 @@ class OpenTopic:
         return [*self.producers.values(), *consumers]
 
     def detach(self, handle: Handle) -> None:
-        """A client closed its producer or consumer, or its connection is gone."""
+        """Remove a producer or consumer that its client closed, or whose connection is gone."""
         handle.open = False
         if isinstance(handle, ConsumerHandle):
             handle.subscription.detach(handle)
@@ -268,7 +268,7 @@ class OpenTopic:
             del self.producers[handle.name]
 
     def close(self) -> dict[FrameConnection, list[int]]:
-        """End at once; returns the refs that were open, by connection, for the caller to tell them."""
+        """Close at once; returns the refs that were open, by connection, for the caller to notify."""
         self.closed, self.taking = True, False
         refs: dict[FrameConnection, list[int]] = {}
         for handle in self.handles():
@@ -276,8 +276,8 @@ class OpenTopic:
             refs.setdefault(handle.connection, []).append(handle.ref)
         return refs
 
-    def unacknowledged(self) -> int:
-        """Delivered and not acknowledged, over all subscriptions."""
+    def count_unacknowledged(self) -> int:
+        """How many messages are delivered but not acknowledged, over all subscriptions."""
         return sum(len(s.pending) for s in self.subscriptions.values())
 
     def _track(self, future: asyncio.Future[Answer], also: set[asyncio.Future[Answer]]) -> None:

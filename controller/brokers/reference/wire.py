@@ -1,6 +1,6 @@
-"""What clients and the reference broker say to each other, over `store.protocol` frames.
+"""The protocol between clients and the reference broker, over the frames of `store.protocol`.
 
-A client numbers its producers and consumers (`ref`) per connection; every later frame names the ref.
+A client numbers its producers and consumers per connection (`ref`); every later frame names the ref.
 
 client → broker
     producer   ref, topic, name, seq            open a producer; seq: newest journal seq the client knows of
@@ -14,20 +14,20 @@ broker → client
     sent       ref, first, offsets, duplicates  stored; duplicates: indexes of messages stored earlier
     deliver    ref, offsets, redelivered, at + packed messages; at: the broker's boot clock, ms
     acked      ref, id, refused, at             stored; refused: ranges pending with another consumer
-    not_owner  ref, seq, broker, address        go there (address "" = unknown, look up with at_least=seq)
+    not_owner  ref, seq, broker, address        go there (address "": unknown, look it up with at_least=seq)
     moved      refs, bundle, seq, broker, address   the same, for refs that were open
     reopen     refs                             open again here
-    refused    ref, reason, retry               retry false: do not come back
+    refused    ref, reason, retry               retry false: do not try again
     pong
 
-`unconfirmed` are acknowledgements sent earlier whose confirmation got lost on the way: applied before delivery.
+`unconfirmed` are earlier acknowledgements whose confirmation was lost; they are applied before delivery.
 """
 
 from __future__ import annotations
 
 from enum import Enum
 
-from controller.brokers.reference.store.records import Message
+from controller.brokers.reference.store.messages import Message
 
 MAX_BATCH_MESSAGES = 100
 MAX_BATCH_BYTES = 64 * 1024
@@ -36,8 +36,8 @@ Numbered = tuple[int, Message]  # a message with its offset
 
 
 class SubscriptionType(str, Enum):
-    """Who gets what of a subscription."""
+    """How the messages of a subscription are distributed."""
 
-    EXCLUSIVE = "exclusive"  # one consumer, a second is refused
-    SHARED = "shared"  # each message to one of many, no order
-    FAILOVER = "failover"  # the first consumer gets all, the next takes over when it leaves
+    EXCLUSIVE = "exclusive"  # one consumer; a second one is refused
+    SHARED = "shared"  # each message to one of many consumers, without order
+    FAILOVER = "failover"  # all to the first consumer; the next one takes over when it leaves

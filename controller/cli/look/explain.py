@@ -28,7 +28,7 @@ from controller.cli.show import emit_facts, emit_json, emit_table, emit_text, pe
 from controller.domain.decision import OF_STEP
 from controller.domain.entries import Entry
 from controller.domain.load import RESOURCES
-from controller.domain.reason_words import reason_named
+from controller.domain.reasons.words import find_reason
 from controller.operations.explain import LOOK_BACK, is_broker, reason_document
 from controller.operations.explain import explain as explain_document
 from controller.operations.reading import Reader
@@ -51,7 +51,7 @@ def explain(
 ) -> None:  # fmt: skip
     """Explain why: what was seen, which rule applied, what was predicted, what the journal says happened."""
     settings, note = settings_of(conf, profile, sets), ""
-    reason = reason_named(name)
+    reason = find_reason(name)
     if reason is not None and is_broker(settings, name):
         note, reason = f"{name} is also the reason {reason.value}, which is explained in docs/reasons.md", None
     document = explain_document(Reader(settings), name, rounds) if reason is None else reason_document(settings, reason)

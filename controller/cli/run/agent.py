@@ -20,13 +20,13 @@ import structlog
 import typer
 
 from controller.agent.agent import Agent, Ending
-from controller.agent.connections import Wires
+from controller.agent.connections import AgentConnections
 from controller.agent.metrics import AgentMetrics
 from controller.agent.options import AgentOptions
 from controller.agent.reports.split_proposals import SplitWatch
 from controller.brokers.host_load import GBIT_BYTES, HostLoad
-from controller.brokers.reference.broker import ReferenceBroker
 from controller.brokers.reference.capacity import Capacity
+from controller.brokers.reference.runtime import ReferenceBroker
 from controller.brokers.runtime import BundleStats
 from controller.bus.cluster import KafkaUnavailable, check_answers
 from controller.bus.consumer import TopicReader
@@ -187,12 +187,14 @@ async def _run(settings: Settings, broker: str, options: AgentOptions, capacity:
     urgent = await _producer(settings, broker, options.lease_ms, "urgent")
     bulk = await _producer(settings, broker, options.lease_ms, "bulk")
     names = TopicNames(settings.kafka.topic_prefix)
-    wires = Wires(urgent, bulk, reader=_reader(settings, broker), journal=Follower(settings.tables.root), names=names)
+    connections = AgentConnections(
+        urgent, bulk, reader=_reader(settings, broker), journal=Follower(settings.tables.root), names=names
+    )
     found = Agent(
         broker,
         nonce,
         runtime,
-        wires,
+        connections,
         options,
         lookup_url=f"http://{advertised}:{http.port}",
         capacity=dataclasses.asdict(capacity),

@@ -22,7 +22,7 @@ from controller.decide.line import parse_line
 from controller.decide.session import DecideSession
 from controller.domain.decision import Decision, DecisionKind
 from controller.domain.errors import BadRecord, BallastError
-from controller.domain.reason_words import words_of
+from controller.domain.reasons.words import describe_decision
 
 app = new_app()
 YOUNG_OBJECTS = 500_000  # a line of 20,000 bundles makes 20,000 lists, which the collector need not scan
@@ -95,7 +95,7 @@ def _row(decision: Decision) -> dict[str, Any]:
         "from": decision.source,
         "to": decision.target,
         "reason": decision.reason.value,
-        "why": words_of(decision),
+        "why": describe_decision(decision),
     }
     if decision.kind is DecisionKind.SPLIT:
         row["boundary"] = decision.boundary

@@ -19,7 +19,7 @@ class Isolation(TypedDict):
     min_available: NotRequired[int]
 
 
-class Placement(Section):
+class PlacementSection(Section):
     """Hard rules on where bundles may be, for every strategy and for orphans; docs/placement.md explains them."""
 
     isolation: dict[str, Isolation] = key(

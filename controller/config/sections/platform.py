@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, SecretStr
 
-from controller.bus.security import with_secrets
+from controller.bus.security import wrap_secrets
 from controller.config.definition import DESIGN, Section, key
 
 PORT = r"([0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"  # up to 65535
@@ -42,7 +42,7 @@ class Kafka(Section):
         pattern=r"^[A-Za-z0-9._\-]{0,100}$",
         allowed="up to 100 letters, digits, dots, underscores and hyphens",
     )
-    client: Annotated[dict[str, str | int | float | bool | SecretStr], AfterValidator(with_secrets)] = key(
+    client: Annotated[dict[str, str | int | float | bool | SecretStr], AfterValidator(wrap_secrets)] = key(
         {},
         "SASL and TLS options by kafka-python's names, for every Kafka client including Spark's.",
         source=DESIGN,

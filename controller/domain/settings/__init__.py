@@ -1,1 +1,1 @@
-"""What the step and the policies are told, as plain values. Rounds store them: fields are never renamed."""
+"""Settings of the control step and the policies, as plain values. Rounds store them: never rename a field."""

@@ -1,7 +1,7 @@
 """Where bundles may be, as plain values: isolation policies, failure domains, anti-affinity groups, versions.
 
-Names and meaning are Pulsar's (isolation policies, failure domains and anti-affinity groups of its admin interface).
-Everything is off by default. `check` says what contradicts itself; it is called on the way in.
+Names and semantics are Pulsar's (isolation policies, failure domains and anti-affinity groups of its admin interface).
+Everything is off by default. `check` refuses contradictions; the configuration calls it on loading.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Any
 
 from controller.domain.errors import ConfigError
 
-_FLAGS = re.compile(r"\(\?[a-zA-Z-]*:")  # a group's opening, whose colon is no port's
+_FLAGS = re.compile(r"\(\?[a-zA-Z-]*:")  # the start of a group, whose colon is not a port's
 
 
 @dataclass(frozen=True, slots=True)
 class IsolationPolicy:
-    """Namespaces that have brokers of their own, all regular expressions that match the whole name.
+    """Namespaces that have brokers of their own. All patterns are regular expressions that match the whole name.
 
-    A broker's expression is matched with its host as in Pulsar, or with host:port when it has a colon. `primary`
-    brokers serve no namespace without such a policy. `secondary` ones help while fewer than `min_available` primaries
-    are available (Pulsar's auto-failover policy min_available, its min_limit).
+    A broker pattern is matched against the host as in Pulsar, or against host:port when it has a colon. `primary`
+    brokers serve no namespace without such a policy. `secondary` brokers serve as well while fewer than `min_available`
+    primaries are available (min_limit of Pulsar's auto-failover policy min_available).
     """
 
     name: str
@@ -34,7 +34,7 @@ class IsolationPolicy:
 
 @dataclass(frozen=True, slots=True)
 class FailureDomain:
-    """Brokers that fail together, such as a rack: broker ids (host:port), or hosts for all brokers there."""
+    """Brokers that fail together, such as a rack: broker ids (host:port), or hosts for all brokers on them."""
 
     name: str
     brokers: tuple[str, ...]
@@ -42,7 +42,7 @@ class FailureDomain:
 
 @dataclass(frozen=True, slots=True)
 class AntiAffinityGroup:
-    """Namespaces whose bundles are kept apart: over failure domains where there are any, and over brokers."""
+    """Namespaces whose bundles are spread over failure domains, where there are any, and over brokers."""
 
     name: str
     namespaces: tuple[str, ...]
@@ -50,7 +50,7 @@ class AntiAffinityGroup:
 
 @dataclass(frozen=True, slots=True)
 class PlacementSettings:
-    """Hard rules of every round and of the assignment of orphans. The first matching isolation policy counts."""
+    """Hard rules of every round and of the assignment of orphans. The first matching isolation policy applies."""
 
     isolation: tuple[IsolationPolicy, ...] = ()
     failure_domains: tuple[FailureDomain, ...] = ()
@@ -59,7 +59,7 @@ class PlacementSettings:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> PlacementSettings:
-        """What `dataclasses.asdict` and JSON made of one; what is missing is off."""
+        """Settings from the JSON form of `dataclasses.asdict`; missing ones are off."""
         return cls(
             tuple(IsolationPolicy(**_tuples(one)) for one in stored.get("isolation", ())),
             tuple(FailureDomain(**_tuples(one)) for one in stored.get("failure_domains", ())),
@@ -69,7 +69,7 @@ class PlacementSettings:
 
 
 def check(placement: PlacementSettings) -> None:
-    """Raise ConfigError for an expression that is none, and for what is in two groups or two domains."""
+    """Raise ConfigError for a bad pattern, and for a member of two groups or two domains."""
     for policy in placement.isolation:
         where = f"isolation policy {policy.name}"
         for part, patterns in (("namespaces", policy.namespaces), ("primary", policy.primary)):
@@ -85,12 +85,12 @@ def check(placement: PlacementSettings) -> None:
 
 
 def names_a_port(pattern: str) -> bool:
-    """Whether a broker's expression is meant for host:port; of Pulsar's, which see the host alone, none does."""
+    """Whether a broker pattern is for host:port. Pulsar matches the host alone, so no pattern of its own is."""
     return ":" in _FLAGS.sub("(", pattern)
 
 
 def host_of(broker: str) -> str:
-    """The host of a broker id; an id without a port is a host."""
+    """The host of a broker id; an id without a port is the host."""
     host, colon, port = broker.rpartition(":")
     return host if colon and port.isdigit() else broker
 
@@ -121,7 +121,7 @@ def _check_domains(domains: Iterable[FailureDomain]) -> None:
 def _check_once(
     parts: Iterable[tuple[str, tuple[str, ...]]], what: str, of: str, form: re.Pattern[str], in_words: str
 ) -> dict[str, str]:
-    """Each member in one part only; returns member -> part."""
+    """Check that each member is in one part only; returns member -> part."""
     home: dict[str, str] = {}
     for name, members in parts:
         if not members:

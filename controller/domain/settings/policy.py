@@ -1,8 +1,8 @@
-"""Settings as plain values: what the control step and the policies are told. Standard library only.
+"""Settings of the control step and the policies, as plain values. Standard library only.
 
-Units inside the code: ms, bytes, bytes/s, messages/s, fractions 0..1. Percentages, minutes and MiB are converted where
-they enter (`controller/config/policy_values.py`). Defaults here are the defaults of `conf/ballast.yaml`; a test
-compares them. Ranges are checked on the way in, not here.
+Units in the code: ms, bytes, bytes/s, messages/s, fractions 0..1. Percentages, minutes and MiB are converted by the
+configuration (`controller/config/policy_values.py`), which also checks ranges. The defaults are those of
+`conf/ballast.yaml`; a test compares them.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class ResourceWeights:
 
 @dataclass(frozen=True, slots=True)
 class BrokerCaps:
-    """What a broker may hold at most; one at a cap is no target. None: no cap.
+    """The most that a broker may hold; a broker at a cap is no target. None: no cap.
 
-    `max_bundles` counts those that the journal says it owns or is about to own.
+    `max_bundles` counts the bundles that it owns or is about to own, according to the journal.
     `max_bundle_memory_bytes` is compared with the sum of its bundles' storage_bytes + cache_bytes,
     `max_throughput_bytes_per_s` with the sum of their throughput_in + throughput_out.
     """
@@ -50,7 +50,7 @@ class BrokerCaps:
 
 @dataclass(frozen=True, slots=True)
 class ShedSettings:
-    """When a broker is a source, what may be moved off it and where to (the first strategy and every later one).
+    """When a broker is a source, what may be moved off it, and where to.
 
     A broker is a source when its score is >= `overloaded_threshold`, or >= `difference` above the mean of the
     eligible brokers, in `consecutive_rounds` rounds. A target stays below the mean + `target_margin`.
@@ -73,7 +73,7 @@ class SplitSettings:
     """
 
     enabled: bool = True
-    auto_unload: bool = True  # one half is sent on, the busier one stays
+    auto_unload: bool = True  # the quieter half moves on, the busier one stays
     max_topics: int | None = 1_000
     max_sessions: int | None = 1_000  # producers + consumers
     max_msg_rate_per_s: float | None = 30_000.0
@@ -87,12 +87,12 @@ class SplitSettings:
 class SteadySettings:
     """The three knobs of strategy `steady`, all fractions.
 
-    `tolerance`: how far above the level that all could share a broker may stay. `churn`: what a move must pay back, as
-    the share of that level it takes off its source; a bundle with many sessions must pay more. `budget`: moves a round
+    `tolerance`: how far a broker may stay above the level that all would share. `churn`: the least relief of the source
+    that justifies a move, as a share of that level; a bundle with many sessions needs more. `budget`: moves per round
     for each broker of the cluster.
 
-    `model_error` is measured, not chosen: by how much of the level predicted and realised loads differ
-    (`ballast backtest`). A move must bring at least as much, or nobody could tell that it helped.
+    `model_error` is measured, not chosen: the difference of predicted and actual loads, as a share of the level
+    (`ballast backtest`). A move must bring at least as much, or its effect could not be distinguished from the error.
     """
 
     tolerance: float = 0.05
@@ -108,9 +108,9 @@ class SteadySettings:
 
 @dataclass(frozen=True, slots=True)
 class PacingSettings:
-    """Moves a minute at full pace; two minutes' worth may be made at once. None: no such limit.
+    """Rate limits in moves per minute at full pace; two minutes' worth may be made at once. None: no such limit.
 
-    `broker_moves_per_min`: that a broker gives away or takes. `namespace_moves_per_min`: of a namespace's bundles.
+    `broker_moves_per_min` counts the moves from and to a broker, `namespace_moves_per_min` those of its bundles.
     """
 
     broker_moves_per_min: int | None = 30
@@ -120,11 +120,11 @@ class PacingSettings:
 
 @dataclass(frozen=True, slots=True)
 class PolicySettings:
-    """All that a round is told, in one value."""
+    """All settings of a round."""
 
     strategy: str = "steady"
     challengers: tuple[str, ...] = ()
-    max_report_age_ms: int = 30_000  # older newest report: the broker is silent, neither source nor target
+    max_report_age_ms: int = 30_000  # with an older newest report a broker is silent: neither source nor target
     shed: ShedSettings = field(default_factory=ShedSettings)
     split: SplitSettings = field(default_factory=SplitSettings)
     weights: ResourceWeights = field(default_factory=ResourceWeights)
@@ -138,10 +138,10 @@ class PolicySettings:
 
 @dataclass(frozen=True, slots=True)
 class ControlSettings:
-    """What the control step is told. Times in ms of CLOCK_BOOTTIME.
+    """Settings of the control step. Times in ms of CLOCK_BOOTTIME.
 
-    A lease ends for the controller `lease_ms + margin_ms` after the last heartbeat it read.
-    `config_version` is written into `controller_started`.
+    For the controller, a lease expires `lease_ms + margin_ms` after it read the last heartbeat. The `guard_*` settings
+    are those of the mass-failure breaker. `config_version` is written into `controller_started`.
     """
 
     lease_ms: int = 6_000
@@ -157,8 +157,8 @@ class ControlSettings:
     guard_thaw_after_ms: int = 600_000
     initial_mode: str = "shadow"
     split: SplitSettings = field(default_factory=SplitSettings)
-    grace_period_ms: int = 30 * 60_000  # no round's move of a bundle moved less than this ago
+    grace_period_ms: int = 30 * 60_000  # rounds do not move a bundle that was moved less than this ago
     config_version: str = ""
     placement: PlacementSettings = field(default_factory=PlacementSettings)
-    max_bundles: int | None = None  # of a broker; one at the cap gets an orphan only when all others are at it
-    round_interval_ms: int = 60_000  # loads that a round brought count for some of these
+    max_bundles: int | None = None  # of a broker; at the cap it gets an orphan only when all others are at it too
+    round_interval_ms: int = 60_000  # a round's loads count for some of these intervals

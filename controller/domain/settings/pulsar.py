@@ -1,8 +1,8 @@
 """Pulsar's load-balancing knobs under Pulsar's own names, defaults and units. Standard library only.
 
 A field is Pulsar's name with underscores: `loadBalancerSheddingEnabled` is `load_balancer_shedding_enabled`. Values
-stay in Pulsar's units (percent, minutes, MB = MiB) so that a broker.conf can be read across; the comment of a knob
-says which. Nothing is range-checked: Pulsar does not do it either, and its strategies are reproduced as they are.
+stay in Pulsar's units (percent, minutes, MB = MiB), given in the comment of each knob, so that a broker.conf can be
+copied. Nothing is range-checked: Pulsar does not check ranges either, and its strategies are reproduced as they are.
 
 Source: org.apache.pulsar.broker.ServiceConfiguration of the 4.0 generation, and PIP-380 for the excluded namespaces.
 """
@@ -27,7 +27,7 @@ _CAPITALS = {"cpu": "CPU", "ttl": "TTL"}  # words that Pulsar writes in capitals
 
 @dataclass(frozen=True, slots=True)
 class PulsarKnobs:
-    """What Pulsar's two load managers are told. M: the modular manager, E: the extensible one."""
+    """Knobs of Pulsar's two load managers. M: the modular manager, E: the extensible one."""
 
     # which parts are used
     load_balancer_enabled: bool = True  # master switch
@@ -121,13 +121,15 @@ class PulsarKnobs:
 
     @property
     def bandwidth_in_weight(self) -> float:
-        """The weight that counts: the misspelt knob's where the well-spelt one is exactly 1.0, as Pulsar's getter."""
-        return _weight(self.load_balancer_bandwidth_in_resource_weight, self.load_balancer_bandwith_in_resource_weight)
+        """The effective weight: the misspelt knob's where the well-spelt one is exactly 1.0, as in Pulsar's getter."""
+        return _effective_weight(
+            self.load_balancer_bandwidth_in_resource_weight, self.load_balancer_bandwith_in_resource_weight
+        )
 
     @property
     def bandwidth_out_weight(self) -> float:
         """As `bandwidth_in_weight`. Surprise: 1.0 cannot be forced over a stale value under the misspelt name."""
-        return _weight(
+        return _effective_weight(
             self.load_balancer_bandwidth_out_resource_weight, self.load_balancer_bandwith_out_resource_weight
         )
 
@@ -142,7 +144,7 @@ KNOBS_BY_PULSAR_NAME: Mapping[str, str] = {pulsar_name(knob.name): knob.name for
 
 
 def from_pulsar(mapping: Mapping[str, object], ignore: Collection[str] = ()) -> PulsarKnobs:
-    """Knobs from Pulsar's own names and units; what is not named keeps Pulsar's default.
+    """Knobs from Pulsar's own names and units; those not given keep Pulsar's default.
 
     Raises ConfigError for an unknown name that is not in `ignore`, and for a value of the wrong type.
     """
@@ -151,14 +153,14 @@ def from_pulsar(mapping: Mapping[str, object], ignore: Collection[str] = ()) -> 
     for name, value in mapping.items():
         knob = KNOBS_BY_PULSAR_NAME.get(name)
         if knob is not None:
-            values[knob] = _checked(name, value, getattr(defaults, knob))
+            values[knob] = _check_type(name, value, getattr(defaults, knob))
         elif name not in ignore:
             raise ConfigError(f"{name!r} is no load-balancing knob of Pulsar: use the camelCase name of broker.conf")
-    return PulsarKnobs(**values)  # type: ignore[arg-type]  # _checked has given each value its field's type
+    return PulsarKnobs(**values)  # type: ignore[arg-type]  # _check_type has given each value its field's type
 
 
-def _checked(name: str, value: object, default: object) -> object:
-    """The value as the type of the knob's default; an int is taken for a float, a whole float for an int."""
+def _check_type(name: str, value: object, default: object) -> object:
+    """The value in the type of the knob's default; an int is accepted for a float, a whole float for an int."""
     if isinstance(default, bool):
         if isinstance(value, bool):
             return value
@@ -180,5 +182,5 @@ def _checked(name: str, value: object, default: object) -> object:
     raise ConfigError(f"{name} = {value!r}: it must be a value like {default!r}")
 
 
-def _weight(well_spelt: float, misspelt: float) -> float:
+def _effective_weight(well_spelt: float, misspelt: float) -> float:
     return well_spelt if well_spelt != 1.0 else misspelt

@@ -1,7 +1,7 @@
-"""The knobs of strategy `weighted`: the limits over which a broker sheds, and the classes that look at them.
+"""The settings of strategy `weighted`: the limits above which a broker sheds, and the classes that check them.
 
-Standard library only. None: no such limit. Shares are fractions of what the broker reports as its own limit; they
-count for nothing where that is unknown.
+Standard library only. None: no such limit. Thresholds are fractions of the limit that the broker reports; they do not
+apply where that is unknown.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ class WeightedSettings:
     """A broker is over a limit when its short average is above it.
 
     `load_awareness_providers`: dotted names of classes (`controller/policy/weighted/providers.py`), empty: all built-in
-    ones; only limits that one of them looks at count. `offload_threshold_bytes` is compared with the stored bytes of
-    the broker's bundles, which is what offloading to cheaper storage would take away: reports have no figure of their
-    own for it. `memory_threshold` holds for heap and direct memory each; no default, since a full heap is no load.
+    ones; a limit applies only if one of them checks it. `offload_threshold_bytes` is compared with the stored bytes of
+    the broker's bundles, which offloading to cheaper storage would remove; reports have no separate figure for it.
+    `memory_threshold` applies to heap and direct memory each; off by default, since a full heap is no sign of load.
     """
 
     load_awareness_providers: tuple[str, ...] = ()
@@ -34,4 +34,4 @@ class WeightedSettings:
     offload_threshold_bytes: int | None = None
     max_unacked_messages_per_broker: int | None = None
     max_active_rpc_queue_ms: float | None = None
-    fewest_moves: bool = True  # else bundles go strictly by value, however many that takes
+    fewest_moves: bool = True  # else bundles are moved strictly by value, however many that takes

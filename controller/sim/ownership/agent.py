@@ -15,6 +15,7 @@ from controller.agent.session.lease import Lease
 from controller.agent.session.registration import Standing, first_session, judge, next_session
 from controller.domain.apply import fold
 from controller.domain.entries import Entry
+from controller.domain.errors import Fenced
 from controller.domain.events import BrokerEvent, Heartbeat
 from controller.domain.ids import Bundle, Session
 
@@ -52,16 +53,17 @@ class SimAgent:
         return self.alive and self.cluster.now_ms >= self.paused_until_ms
 
     def serving_now(self) -> dict[Bundle, int]:
-        """What it serves as far as invariant I1 is concerned: nothing once the process is dead or its lease lapsed."""
-        if not self.alive or self.lease.lapsed(self.cluster.now_ms):
+        """What it serves as far as invariant I1 is concerned: nothing once the process is dead or its lease has
+        expired."""
+        if not self.alive or self.lease.has_expired(self.cluster.now_ms):
             return {}
-        return {b: e for b, e in self.serves.items() if not self.cluster.store.fenced(b, e)}
+        return {b: e for b, e in self.serves.items() if not self.cluster.store.excludes(b, e)}
 
     # ------------------------------------------------------------ what happens to it
 
     def beat(self) -> None:
         """Send a heartbeat; it is acknowledged at once unless Kafka is cut off."""
-        if not self.acting or self._has_lapsed():
+        if not self.acting or self._end_expired_session():
             return
         now = self.cluster.now_ms
         if not self.cluster.is_kafka_cut(self.broker):
@@ -114,7 +116,9 @@ class SimAgent:
 
     def _empty(self) -> bool:
         return (
-            self.state.brokers[self.broker].leaving and not self.running and not self.state.holdings.named(self.session)
+            self.state.brokers[self.broker].leaving
+            and not self.running
+            and not self.state.holdings.bundles_naming(self.session)
         )
 
     def crash(self) -> None:
@@ -127,11 +131,11 @@ class SimAgent:
     def _can_act(self) -> bool:
         if not self.acting or self.cluster.now_ms < self.hung_until_ms:
             return False
-        return not self._has_lapsed()
+        return not self._end_expired_session()
 
-    def _has_lapsed(self) -> bool:
+    def _end_expired_session(self) -> bool:
         """Whether the lease has expired; if so, drop everything and take the next session."""
-        if not self.lease.lapsed(self.cluster.now_ms):
+        if not self.lease.has_expired(self.cluster.now_ms):
             return False
         self._drop_all()
         self.session = next_session(self.session)
@@ -146,7 +150,7 @@ class SimAgent:
             self.alive = False
         elif standing is Standing.ENDED:
             self.lease.end()
-            self._has_lapsed()
+            self._end_expired_session()
         elif standing is Standing.REGISTERED and not self.registered:
             self.registered = True
             self._do(self.core.resync(self.state, self.cluster.now_ms))
@@ -175,28 +179,35 @@ class SimAgent:
         def finish() -> None:
             if not self.acting or self.session != session or self.running.get(work.bundle) is not work:
                 return
-            if self._has_lapsed():
+            if self._end_expired_session():
                 return
             del self.running[work.bundle]
             self._do(self.core.on_done(work, self._carry_out(work), self.cluster.now_ms))
 
         return finish
 
+    def _acquire(self, bundle: Bundle, epoch: int) -> bool:
+        try:
+            self.cluster.store.raise_to(bundle, epoch)
+        except Fenced:
+            return False
+        return True
+
     def _carry_out(self, work: Work) -> Outcome:
         """Do what broker and store would do."""
         if isinstance(work, do.Serve):
-            if not self.cluster.store.acquire(work.bundle, work.epoch):
+            if not self._acquire(work.bundle, work.epoch):
                 self.serves.pop(work.bundle, None)
                 return Outcome.FENCED
             self.serves[work.bundle] = work.epoch
             self.cluster.taken = True
         elif isinstance(work, do.Fence):
-            if not self.cluster.store.acquire(work.bundle, work.epoch):
+            if not self._acquire(work.bundle, work.epoch):
                 return Outcome.FAILED
         elif isinstance(work, do.Split):
             self.serves.pop(work.bundle, None)
             for child, epoch in work.children.items():
-                if self.cluster.store.acquire(child, epoch):
+                if self._acquire(child, epoch):
                     self.serves[child] = epoch
                     self.cluster.taken = True
         elif isinstance(work, do.Release | do.Drop):

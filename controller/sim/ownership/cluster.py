@@ -11,6 +11,7 @@ import heapq
 import random
 from collections.abc import Callable
 
+from controller.brokers.memory.fences import MemoryFences
 from controller.control.step import Batch, Watch, step
 from controller.domain.apply import fold
 from controller.domain.entries import Entry, Kind
@@ -21,24 +22,6 @@ from controller.domain.settings.policy import ControlSettings
 from controller.domain.state import ClusterState
 from controller.sim.ownership.agent import SimAgent
 from controller.sim.ownership.invariants import check_fold, check_one_server, check_settled, check_state
-
-
-class SimStore:
-    """The fence of the shared store: per range the highest epoch that was acquired."""
-
-    def __init__(self) -> None:
-        self._fences: dict[str, dict[Bundle, int]] = {}  # by namespace
-
-    def acquire(self, bundle: Bundle, epoch: int) -> bool:
-        """Raise the fence; False when a higher one stands over any part of the range."""
-        if self.fenced(bundle, epoch):
-            return False
-        self._fences.setdefault(bundle.namespace, {})[bundle] = epoch
-        return True
-
-    def fenced(self, bundle: Bundle, epoch: int) -> bool:
-        """Whether an owner at this epoch can no longer write."""
-        return any(e > epoch and b.overlaps(bundle) for b, e in self._fences.get(bundle.namespace, {}).items())
 
 
 class SimCluster:
@@ -55,7 +38,7 @@ class SimCluster:
         self.journal: list[Entry] = []
         self.pending: list[Event] = []
         self.agents: list[SimAgent] = []
-        self.store = SimStore()
+        self.store = MemoryFences()
         self.cut: dict[str, int] = {}
         self.taken = False  # an agent has begun to serve a bundle since the last check of I1
         self._heap: list[tuple[int, int, Callable[[], object]]] = []

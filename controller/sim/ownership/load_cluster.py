@@ -176,7 +176,7 @@ class LoadCluster(SimCluster):
     def quiet(self) -> bool:
         """Whether nothing but heartbeats would happen."""
         watch = self._watch
-        if watch.deadlines or watch.orphans or watch.lookups or watch.lapsed or watch.rejections or self.state.frozen:
+        if watch.deadlines or watch.orphans or watch.lookups or watch.expired or watch.rejections or self.state.frozen:
             return False
         if any(until > self.now_ms for until in self.cut.values()) or not all(map(_routine, self.pending)):
             return False

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from controller.brokers.reference.store.cursor import Cursor
 from controller.brokers.reference.store.fences import Fence
-from controller.brokers.reference.store.records import Record
+from controller.brokers.reference.store.messages import StoredMessage
 from controller.domain.ids import namespace_of, topic_hash
 from controller.testbed.checker.logs import Confirmation, Consumption, Delivery
 
@@ -45,7 +45,7 @@ class Row(NamedTuple):
     key: str
 
 
-def check_stored(topic: str, records: Iterable[Record], fences: list[Fence], found: Findings) -> list[Row]:
+def check_stored(topic: str, records: Iterable[StoredMessage], fences: list[Fence], found: Findings) -> list[Row]:
     """Check the records in offset order; return them without payloads."""
     hash_, namespace = topic_hash(topic), namespace_of(topic)
     over = [f for f in fences if f.namespace == namespace and f.lower <= hash_ < f.upper]

@@ -16,7 +16,7 @@ from controller.domain.entries import Entry, Kind
 from controller.domain.errors import InvariantBroken
 from controller.domain.ownership import IN_FLIGHT, State
 from controller.domain.state import ClusterState
-from controller.ledger.journal import Journal
+from controller.ledger.journal_commit import Journal
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.reading import Reader
 from controller.process.children import ProcessFailed

@@ -33,7 +33,7 @@ from controller.domain.entries import Kind
 from controller.domain.events import BrokerEvent
 from controller.domain.ids import Bundle
 from controller.domain.ownership import State
-from controller.domain.reason_words import reason_words
+from controller.domain.reasons.words import describe_reason
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.liveness import OFFLINE, Heard
 from controller.operations.overview import broker_rows
@@ -608,7 +608,9 @@ def test_every_reason_is_shown_with_its_band(ballast: Any, document: Any) -> Non
     _, out, _ = ballast("decisions --skips")
     for reason in shown:
         assert f"{reason} ({Reason(reason).band})" in out
-    assert {reason_text(r.value) for r in Reason} == {f"{r.value} ({r.band}): {reason_words(r.value)}" for r in Reason}
+    assert {reason_text(r.value) for r in Reason} == {
+        f"{r.value} ({r.band}): {describe_reason(r.value)}" for r in Reason
+    }
     assert (reason_text("999_of_the_future"), reason_text(None)) == ("999_of_the_future", "")
 
 

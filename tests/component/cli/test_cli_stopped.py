@@ -12,7 +12,7 @@ import pytest
 from controller.cli.main import main
 from controller.config.load import load_settings
 from controller.domain.entries import Entry, Kind
-from controller.ledger.journal import Journal
+from controller.ledger.journal_commit import Journal
 from controller.operations.liveness import OFFLINE
 from controller.operations.overview import status as status_of
 from controller.operations.reading import Reader

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from controller.domain.entries import Entry, Kind
-from controller.ledger.journal import Journal
+from controller.ledger.append import append_rows
+from controller.ledger.journal_commit import Journal
 from controller.ledger.tables import TableRoot
-from controller.ledger.writer import append_rows
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.reading import Reader
 from tests.short_run import INSTANCE, play

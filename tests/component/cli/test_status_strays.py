@@ -10,7 +10,7 @@ from controller.cli.look.status import _facts
 from controller.config.sections.platform import Tables
 from controller.config.settings import Settings
 from controller.domain.entries import Entry, Kind
-from controller.ledger.journal import Journal
+from controller.ledger.journal_commit import Journal
 from controller.ledger.tables import TableRoot
 from controller.operations.liveness import Heard
 from controller.operations.overview import status

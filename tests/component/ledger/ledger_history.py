@@ -8,7 +8,7 @@ from itertools import groupby
 from controller.domain.entries import Entry, Kind, UnknownKind
 from controller.domain.ids import Bundle
 from controller.domain.state import ClusterState
-from controller.ledger.journal import Journal
+from controller.ledger.journal_commit import Journal
 from controller.ledger.tables import TableRoot
 from tests.unit.control.step_driver import StepDriver
 

@@ -14,12 +14,12 @@ from controller.domain.apply import fold
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import ForeignCommit, InvariantBroken
 from controller.domain.state import ClusterState
+from controller.ledger.append import append_rows
 from controller.ledger.follower import Follower
-from controller.ledger.journal import Journal
+from controller.ledger.journal_commit import Journal
 from controller.ledger.projections import Projections, broker_rows, ownership_rows
 from controller.ledger.snapshots import KEPT, Snapshots, load_state
 from controller.ledger.tables import TableRoot
-from controller.ledger.writer import append_rows
 from tests.component.ledger.ledger_history import History, compact, vacuum
 
 HISTORY = History()

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-import controller.ledger.journal as journal_module
+import controller.ledger.journal_commit as journal_module
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import ForeignCommit, InvariantBroken, OutcomeUnknown
-from controller.ledger.journal import Journal
+from controller.ledger.append import append_rows
+from controller.ledger.journal_commit import Journal
 from controller.ledger.tables import TableRoot
-from controller.ledger.writer import append_rows
 from tests.component.ledger.ledger_history import History, by, compact, vacuum
 
 HISTORY = History()

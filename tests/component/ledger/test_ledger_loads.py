@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.domain.load import BUNDLE_FIELDS, RESOURCES
+from controller.ledger.append import append, append_rows
 from controller.ledger.loads import LoadsProgressWatch, average_brokers, average_bundles, loads_progress, read_panes
 from controller.ledger.tables import TableRoot
-from controller.ledger.writer import append, append_rows
 from schemas.arrow import arrow_table
 from schemas.load_tables import BROKER_PANES, BUNDLE_PANES
 from tests.examples import examples

@@ -20,12 +20,14 @@ from controller.domain.entries import Entry, Kind
 from controller.domain.errors import IncompatibleTable, OutcomeUnknown
 from controller.domain.load import RESOURCES
 from controller.domain.overrides import Override
+from controller.ledger.append import append, append_rows
 from controller.ledger.evidence import read_joined, round_row, write_evidence
-from controller.ledger.journal import Journal
+from controller.ledger.journal_commit import Journal
 from controller.ledger.projections import Projections
+from controller.ledger.raw_record import encode_raw
 from controller.ledger.snapshots import Snapshots, load_state
 from controller.ledger.tables import TableRoot
-from controller.ledger.writer import append, append_rows, quarantine_row, quarantined_raw
+from controller.service.quarantine import quarantine_row
 from schemas.arrow import arrow_schema, arrow_table
 from schemas.catalog import TABLES
 from schemas.delta import delta_properties
@@ -331,4 +333,4 @@ def test_quarantine_keeps_raw_records_without_loss(root: TableRoot) -> None:
     assert {(r["source"], r["rule"], r["batch_id"], r["detected_ms"]) for r in stored} == {
         ("control", "version", 7, 99)
     }
-    assert quarantined_raw(b"\xff") == ("/w==", True)
+    assert encode_raw(b"\xff") == ("/w==", True)

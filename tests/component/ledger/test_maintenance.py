@@ -17,17 +17,17 @@ from controller.domain.apply import fold
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import ForeignCommit, InvariantBroken
 from controller.domain.state import ClusterState
+from controller.ledger.append import append, append_rows
 from controller.ledger.cleanup import CleanupThread, ControlCleanup, Kept
 from controller.ledger.evidence import read_joined
 from controller.ledger.follower import Follower
-from controller.ledger.journal import Journal
+from controller.ledger.journal_commit import Journal
 from controller.ledger.journal_rows import EntriesExpired
 from controller.ledger.loads import read_panes
-from controller.ledger.maintenance import BULK, DAY_MS, DeltaRsEngine, Tended, expire_rows, kept_as, maintain
+from controller.ledger.maintenance import BULK, DAY_MS, DeltaRsEngine, Tended, expire_rows, maintain, retention_key
 from controller.ledger.projections import Projections
 from controller.ledger.snapshots import KEPT, Snapshots, load_state
 from controller.ledger.tables import TableRoot
-from controller.ledger.writer import append, append_rows
 from controller.process.clock import wall_ms
 from schemas.arrow import arrow_table
 from schemas.catalog import TABLES
@@ -101,7 +101,7 @@ def test_every_table_either_expires_or_is_bounded_by_what_it_describes() -> None
     expiring = {name for name, record in TABLES.items() if record.table and record.table.expires_by}
     assert expiring == {*BULK, "journal", "config_history"}
     assert set(TABLES) - expiring == {"ownership", "brokers", "control_state", "overrides"}
-    assert {kept_as(name) for name in BULK} == set(KEPT_MS)
+    assert {retention_key(name) for name in BULK} == set(KEPT_MS)
 
 
 def test_a_table_of_an_older_version_gets_the_retention_of_this_one(root: TableRoot) -> None:

@@ -13,7 +13,7 @@ from controller.domain.apply import fold
 from controller.domain.entries import Entry, Kind, UnknownKind
 from controller.domain.state import ClusterState
 from controller.ledger.follower import Follower
-from controller.ledger.journal import Journal
+from controller.ledger.journal_commit import Journal
 from controller.ledger.projections import Projections, broker_rows, ownership_rows
 from controller.ledger.snapshots import Snapshots, load_state
 from controller.ledger.tables import TableRoot

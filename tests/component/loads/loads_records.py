@@ -7,10 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from controller.loads.rules import Limits
+from controller.loads.rules import ReportLimits
 from controller.loads.seen import Seen
 from controller.loads.settings import LoadsSettings
-from controller.loads.task import PACKED, RECORD_COLUMNS, Order, run_task, unpacked
+from controller.loads.task import PACKED, RECORD_COLUMNS, Order, run_task, unpack
 from tests.spark.loads.loads_samples import START_MS, Row
 
 FAR_MS = START_MS + 60_000
@@ -20,7 +20,7 @@ def order_of(
     settings: LoadsSettings, late_ms: int = 0, future_ms: int = FAR_MS, seen: Seen | None = None, pane_ms: int = 10_000
 ) -> Order:
     """What a driver with these settings would tell its tasks."""
-    return Order(Limits.of(settings), pane_ms, late_ms, future_ms, seen or Seen())
+    return Order(ReportLimits.of(settings), pane_ms, late_ms, future_ms, seen or Seen())
 
 
 def answered(rows: Sequence[Row], order: Order, a_batch: int = 100) -> dict[str, pa.Table]:
@@ -30,7 +30,7 @@ def answered(rows: Sequence[Row], order: Order, a_batch: int = 100) -> dict[str,
     for answer in run_task(order, iter(batches)):
         assert answer.schema == PACKED
         for row in answer.to_pylist():
-            table = unpacked(row["payload"])
+            table = unpack(row["payload"])
             assert table.num_rows == row["rows"]
             found.setdefault(row["kind"], []).append(table)
     return {kind: pa.concat_tables(tables) for kind, tables in found.items()}
@@ -42,7 +42,7 @@ def rules_of(answers: dict[str, pa.Table]) -> dict[int, str]:
     return dict(zip(bad["kafka_offset"].to_pylist(), bad["rule"].to_pylist(), strict=True)) if bad else {}
 
 
-def _batch(rows: Sequence[Row], limits: Limits) -> pa.RecordBatch:
+def _batch(rows: Sequence[Row], limits: ReportLimits) -> pa.RecordBatch:
     records: list[tuple[Any, ...]] = []
     for key, value, topic, partition, offset, moment in rows:
         size = len(value or b"")

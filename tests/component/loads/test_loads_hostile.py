@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from controller.loads.columns import Sheet, read
 from controller.loads.judge import judge
-from controller.loads.rules import RULES, Limits
+from controller.loads.rules import RULES, ReportLimits
 from controller.loads.seen import INTERVALS, Seen
 from controller.loads.settings import LoadsSettings
 from tests.component.loads.loads_records import answered, order_of, rules_of
@@ -25,7 +25,7 @@ from tests.examples import examples
 from tests.spark.loads.loads_samples import START_MS, bundle_name, report, row
 
 BROKER = "b1:8080"
-LIMITS = Limits.of(LoadsSettings())
+LIMITS = ReportLimits.of(LoadsSettings())
 FUZZ = settings(max_examples=examples(150))
 
 GOOD = report(BROKER, 7, [0, 1, 2], random.Random(3))

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-import controller.loads.rolling as rolling_module
+import controller.loads.rolling_averages as rolling_module
 from controller.loads.layout import BROKER, BUNDLE
-from controller.loads.rolling import Rolling, lag_ms
+from controller.loads.rolling_averages import RollingAverages, lag_ms
 
 HORIZON_MS, HALF_LIFE_MS, PANE_MS = 60_000, 600_000, 10_000
 Partial = tuple[int, str, int, float]  # pane end, bundle, reports, sum
@@ -95,7 +95,7 @@ def random_batches(seed: int) -> list[list[Partial]]:
     return batches
 
 
-def check(rolling: Rolling, model: Model, batch: list[Partial]) -> pa.Table:
+def check(rolling: RollingAverages, model: Model, batch: list[Partial]) -> pa.Table:
     newest = model.newest
     table = rolling.fold(partials(batch), newest)
     expected = model.fold(batch)
@@ -109,19 +109,19 @@ def check(rolling: Rolling, model: Model, batch: list[Partial]) -> pa.Table:
 @pytest.mark.covers("rolling-average")
 @pytest.mark.parametrize("seed", range(5))
 def test_rows_equal_the_model(seed: int) -> None:
-    rolling, model = Rolling(BUNDLE, HORIZON_MS, HALF_LIFE_MS), Model()
+    rolling, model = RollingAverages(BUNDLE, HORIZON_MS, HALF_LIFE_MS), Model()
     for batch in random_batches(seed):
         check(rolling, model, batch)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_recovered_state_goes_on_as_if_nothing_happened(seed: int) -> None:
-    rolling, model = Rolling(BUNDLE, HORIZON_MS, HALF_LIFE_MS), Model()
+    rolling, model = RollingAverages(BUNDLE, HORIZON_MS, HALF_LIFE_MS), Model()
     panes: list[pa.Table] = []
     loads: list[pa.Table] = []
     for number, batch in enumerate(random_batches(seed)):
         if number % 7 == 6:
-            rolling = Rolling(BUNDLE, HORIZON_MS, HALF_LIFE_MS)
+            rolling = RollingAverages(BUNDLE, HORIZON_MS, HALF_LIFE_MS)
             rolling.recover(pa.concat_tables(panes), pa.concat_tables(loads))
         load = check(rolling, model, batch)
         panes.append(partials(batch))
@@ -130,7 +130,7 @@ def test_recovered_state_goes_on_as_if_nothing_happened(seed: int) -> None:
 
 def test_one_large_batch_gives_the_rows_of_many_small_ones() -> None:
     ordered = [(1_000_000 + PANE_MS * step, "n1", 2, 10.0 * step) for step in range(1, 31)]
-    small, large = (Rolling(BUNDLE, HORIZON_MS, HALF_LIFE_MS) for _ in range(2))
+    small, large = (RollingAverages(BUNDLE, HORIZON_MS, HALF_LIFE_MS) for _ in range(2))
     one_by_one: dict[tuple[str, int], tuple[int, float, float]] = {}
     newest = 0
     for partial in ordered:
@@ -151,7 +151,7 @@ def test_unknown_values_stay_null_and_leave_the_long_average_alone() -> None:
         keys = {"pane_end_ms": pa.array([end]), "broker": pa.array(["b1"]), "incarnation": pa.array([1])}
         return pa.table(keys | columns)
 
-    rolling = Rolling(BROKER, PANE_MS, HALF_LIFE_MS)
+    rolling = RollingAverages(BROKER, PANE_MS, HALF_LIFE_MS)
     first = rolling.fold(pane(1_010_000, 100.0, 2), 0).to_pylist()[0]
     second = rolling.fold(pane(1_020_000, 0.0, 0), 1_010_000).to_pylist()[0]
     assert (first["cpu_usage"], first["cpu_limit"], first["cpu_utilisation"]) == (50.0, 100.0, 0.5)
@@ -163,9 +163,9 @@ def test_unknown_values_stay_null_and_leave_the_long_average_alone() -> None:
 
 def test_what_moved_away_is_forgotten_with_the_room_it_took(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousand rounds in which every bundle gets another name: what is held follows what lives, not what has been."""
-    monkeypatch.setattr(rolling_module, "FEWEST_FORGOTTEN", 100)
+    monkeypatch.setattr(rolling_module, "FEWEST_DROPPED", 100)
     keep_ms, lively = 600_000, 20
-    rolling, newest = Rolling(BUNDLE, HORIZON_MS, HALF_LIFE_MS, keep_ms), 0
+    rolling, newest = RollingAverages(BUNDLE, HORIZON_MS, HALF_LIFE_MS, keep_ms), 0
     most = 0
     for end in range(PANE_MS, 1_000 * PANE_MS, PANE_MS):
         names = ["stays", *(f"{end}-{n}" for n in range(lively))]
@@ -182,15 +182,15 @@ def test_what_moved_away_is_forgotten_with_the_room_it_took(monkeypatch: pytest.
 
 @pytest.mark.parametrize("fewest", [1, 1_000])
 def test_a_key_that_comes_back_is_as_new_as_after_a_restart(monkeypatch: pytest.MonkeyPatch, fewest: int) -> None:
-    monkeypatch.setattr(rolling_module, "FEWEST_FORGOTTEN", fewest)
+    monkeypatch.setattr(rolling_module, "FEWEST_DROPPED", fewest)
     rng, keep_ms = random.Random(5), 200_000
-    running, newest = Rolling(BUNDLE, HORIZON_MS, HALF_LIFE_MS, keep_ms), 0
+    running, newest = RollingAverages(BUNDLE, HORIZON_MS, HALF_LIFE_MS, keep_ms), 0
     panes: list[pa.Table] = []
     loads: list[pa.Table] = []
     for batch, end in enumerate(range(PANE_MS, 150 * PANE_MS, PANE_MS)):
         names = [name for n, name in enumerate("abcdef") if (end // PANE_MS // (10 * (n + 1))) % 2 == 0]
         given = partials([(end, name, rng.randint(1, 3), rng.uniform(1, 9)) for name in names or ["a"]])
-        restarted = Rolling(BUNDLE, HORIZON_MS, HALF_LIFE_MS, keep_ms)
+        restarted = RollingAverages(BUNDLE, HORIZON_MS, HALF_LIFE_MS, keep_ms)
         if panes:
             lag = newest - lag_ms(HORIZON_MS) - HORIZON_MS
             before, load = pa.concat_tables(panes), pa.concat_tables(loads)

@@ -182,7 +182,7 @@ def test_quarantine_rows_keep_the_record() -> None:
 
 
 def test_what_a_flood_of_bad_records_keeps_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("controller.loads.task.RAW_BYTES_A_TASK", 100_000)
+    monkeypatch.setattr("controller.loads.quarantine.RAW_BYTES_A_TASK", 100_000)
     rows = [row("x" * 50_000, BROKER, n) for n in range(20)]
     bad = answered(rows, order_of(LoadsSettings()))["bad"]
     assert [len(raw) for raw in bad["raw"].to_pylist()] == [50_000] * 2 + [1_024] * 18

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from controller.brokers.reference.client.consumer import as_ranges, without
+from controller.brokers.reference.client.consumer import as_ranges, subtract_ranges
 from controller.brokers.reference.client.log import ClientLog, DeliveryLog
 from controller.brokers.reference.store.engine import StoreEngine
 from controller.brokers.reference.store.framed_log import scan
-from controller.brokers.reference.store.records import Message, Record, pack_record, unpack_record
+from controller.brokers.reference.store.messages import Message, StoredMessage, pack_stored, unpack_stored
 from controller.brokers.reference.wire import Numbered
 from controller.domain.ids import RING_END, Bundle
 from controller.testbed.checker.checker import CheckReport, check_store, percentile
@@ -137,22 +137,24 @@ class Run:
     def clients(self, deliveries: list[list[int]], confirmed: list[int], kind: str = "exclusive") -> None:
         log = ClientLog(self.log)
         log.write("topic", i=0, topic=NAME, name="p")
-        log.acked(0, 0, 20)
+        log.note_acked(0, 0, 20)
         log.flush()
         log.write("topic", i=1, topic=NAME, name="c", subscription="s", type=kind)
         noted = DeliveryLog(log, 1, {}, ordered=kind != "shared")
         for number, offsets in enumerate(deliveries):
             batch: list[Numbered] = [(o, self.message(o)) for o in offsets]
-            (noted.delivered if number == 0 or not set(offsets) & set(deliveries[0]) else noted.again)(batch, number)
+            (noted.note_delivered if number == 0 or not set(offsets) & set(deliveries[0]) else noted.write_redelivered)(
+                batch, number
+            )
             if number == 0:
-                noted.confirmed(as_ranges(confirmed), 100)
+                noted.note_confirmed(as_ranges(confirmed), 100)
         noted.flush()
         log.close()
 
-    def rewrite(self, change: Callable[[list[Record]], list[Record]]) -> None:
-        records = [unpack_record(body) for _, body in scan(self.segment.read_bytes(), self.segment)]
+    def rewrite(self, change: Callable[[list[StoredMessage]], list[StoredMessage]]) -> None:
+        records = [unpack_stored(body) for _, body in scan(self.segment.read_bytes(), self.segment)]
         changed = [r._replace(offset=i) for i, r in enumerate(change(records))]
-        self.segment.write_bytes(b"".join(pack_record(r) for r in changed))
+        self.segment.write_bytes(b"".join(pack_stored(r) for r in changed))
 
     def check_store(self) -> CheckReport:
         return check_store(self.store, [self.log], drained=True)
@@ -223,7 +225,7 @@ def test_a_delivery_that_is_not_what_is_stored_is_a_mismatch(run: Run) -> None:
 
 def test_ranges_and_percentiles() -> None:
     assert as_ranges([1, 2, 3, 7, 6]) == [(1, 4), (7, 8), (6, 7)]
-    assert without([(0, 10), (20, 22)], [(0, 1), (5, 6), (19, 30)]) == [(1, 5), (6, 10)]
+    assert subtract_ranges([(0, 10), (20, 22)], [(0, 1), (5, 6), (19, 30)]) == [(1, 5), (6, 10)]
     assert percentile([], 0.5) is None
     assert percentile([float(i) for i in range(1, 101)], 0.99) == 99.0
     assert percentile([1.0, 2.0, 3.0], 0.5) == 2.0

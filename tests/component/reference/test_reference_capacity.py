@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from controller.brokers.reference.broker import REFUSED_MAX_BUNDLES, REFUSED_MAX_TOPICS, ReferenceBroker
 from controller.brokers.reference.capacity import Capacity, Throttle
 from controller.brokers.reference.client.consumer import Consumer
 from controller.brokers.reference.client.endpoint import Refused
+from controller.brokers.reference.runtime import REFUSED_MAX_BUNDLES, REFUSED_MAX_TOPICS, ReferenceBroker
 from controller.domain.errors import BadRecord
 from controller.domain.ids import RING_END, Bundle, topic_hash
 from tests.unit.brokers.reference_cluster import HIGH, LOW, NS, WHOLE, cluster, topic, until

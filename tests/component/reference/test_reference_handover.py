@@ -12,7 +12,7 @@ import pytest
 from controller.brokers.reference.client.consumer import Consumer, Ranges
 from controller.brokers.reference.client.producer import Producer
 from controller.brokers.reference.store.cursor import Cursor
-from controller.brokers.reference.store.records import Record, unpack_records
+from controller.brokers.reference.store.messages import StoredMessage, unpack_all_stored
 from controller.brokers.reference.wire import Numbered, SubscriptionType
 from controller.domain.errors import Fenced
 from controller.domain.ids import Bundle, topic_hash
@@ -63,13 +63,13 @@ class Witness:
         assert not self.redelivered_after_confirmation
 
 
-def stored(here: Cluster, name: str) -> list[Record]:
-    found: list[Record] = []
+def stored(here: Cluster, name: str) -> list[StoredMessage]:
+    found: list[StoredMessage] = []
     while True:
         data, _ = here.engine.read(name, len(found), 1 << 20)
         if not data:
             return found
-        found += unpack_records(data)
+        found += unpack_all_stored(data)
 
 
 async def produce(producer: Producer, stop: asyncio.Event, pause_s: float = 0.005) -> None:

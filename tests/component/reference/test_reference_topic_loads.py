@@ -6,8 +6,8 @@ import asyncio
 from pathlib import Path
 
 from controller.agent.reports.split_proposals import SplitWatch
-from controller.brokers.reference.broker import ReferenceBroker
 from controller.brokers.reference.client.producer import Producer
+from controller.brokers.reference.runtime import ReferenceBroker
 from controller.domain.decision import Reason
 from controller.domain.ids import topic_hash
 from tests.unit.brokers.reference_cluster import HIGH, LOW, WHOLE, Cluster, cluster, topic, until

@@ -16,9 +16,9 @@ from controller.brokers.reference.client.link import Link
 from controller.brokers.reference.store import protocol
 from controller.brokers.reference.store.client import StoreClient
 from controller.brokers.reference.store.engine import StoreEngine
+from controller.brokers.reference.store.messages import Message
 from controller.brokers.reference.store.producers import OutOfSequence
 from controller.brokers.reference.store.protocol import encode
-from controller.brokers.reference.store.records import Message
 from controller.brokers.reference.store.server import StoreServer
 from controller.domain.errors import Fenced, StoreError
 from controller.domain.ids import RING_END, Bundle

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from controller.bus.cluster import admin_client
-from controller.bus.consumer import Record, TopicReader
+from controller.bus.consumer import KafkaRecord, TopicReader
 from controller.bus.producer import JsonProducer
 from controller.bus.topics import (
     CREATE_TIME,
@@ -71,7 +71,7 @@ def test_kafka_stamps_live_records_and_keeps_the_stamps_of_a_replay(kafka: Embed
     replay = TopicNames(topics.prefix + "replay.")
     facts = ensure_topics(kafka.bootstrap, replay_topics(replay))
     assert (facts[replay.load_reports].partitions, facts[replay.load_reports].retention_ms) == (1, -1)
-    seen: list[Record] = []
+    seen: list[KafkaRecord] = []
     reader = TopicReader(kafka.bootstrap, [topics.load_reports, replay.load_reports], seen.extend)
     reader.start()
     producer = JsonProducer(kafka.bootstrap, "test")
@@ -91,7 +91,7 @@ def test_the_end_is_settled_when_start_returns(kafka: EmbeddedKafka, topics: Top
     producer = JsonProducer(kafka.bootstrap, "test")
     producer.send(topics.journal_feed, {"n": "before"}).result(60)
     for number in range(5):
-        seen: list[Record] = []
+        seen: list[KafkaRecord] = []
         reader = TopicReader(kafka.bootstrap, [topics.journal_feed, topics.broker_events], seen.extend)
         reader.start()
         producer.send(topics.journal_feed, {"n": number}).result(60)
@@ -116,7 +116,7 @@ def test_given_offsets_go_on_where_an_earlier_reader_stopped(kafka: EmbeddedKafk
     producer = JsonProducer(kafka.bootstrap, "test")
     for number in range(10):
         producer.send(topics.commands, {"n": number}).result(60)
-    seen: list[Record] = []
+    seen: list[KafkaRecord] = []
     reader = TopicReader(kafka.bootstrap, [topics.commands], seen.extend, start={(topics.commands, 0): 7})
     reader.start()
     wait_until(lambda: len(seen) == 3, 60)
@@ -128,7 +128,7 @@ def test_given_offsets_go_on_where_an_earlier_reader_stopped(kafka: EmbeddedKafk
 def test_an_offset_that_is_gone_is_counted_as_a_gap(kafka: EmbeddedKafka, topics: TopicNames) -> None:
     producer = JsonProducer(kafka.bootstrap, "test")
     producer.send(topics.commands, {"n": 0}).result(60)
-    seen: list[Record] = []
+    seen: list[KafkaRecord] = []
     reader = TopicReader(kafka.bootstrap, [topics.commands], seen.extend, start={(topics.commands, 0): 500})
     reader.start()
     wait_until(lambda: len(seen) == 1, 60)
@@ -138,7 +138,7 @@ def test_an_offset_that_is_gone_is_counted_as_a_gap(kafka: EmbeddedKafka, topics
 
 
 def test_a_failing_callback_ends_the_reader_loudly(kafka: EmbeddedKafka, topics: TopicNames) -> None:
-    def fail(batch: list[Record]) -> None:
+    def fail(batch: list[KafkaRecord]) -> None:
         raise RuntimeError(f"cannot take {batch[0].value!r}")
 
     failures: list[Exception] = []
@@ -171,7 +171,7 @@ def test_values_that_are_no_json_are_refused_and_bytes_go_as_they_are(kafka: Emb
     producer = JsonProducer(kafka.bootstrap, "test")
     with pytest.raises(ValueError, match="Out of range float"):
         producer.send(topics.commands, {"n": float("nan")})
-    seen: list[Record] = []
+    seen: list[KafkaRecord] = []
     reader = TopicReader(kafka.bootstrap, [topics.commands], seen.extend)
     reader.start()
     big = b"\xff" * (3 * 1024 * 1024)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from controller.bus.cluster import KafkaUnavailable, cluster_id, topic_ids
-from controller.bus.consumer import Record, TopicReader
+from controller.bus.consumer import KafkaRecord, TopicReader
 from controller.bus.producer import JsonProducer
 from controller.bus.topics import TopicNames, ensure_topics, live_topics
 from controller.testbed.kafka import EmbeddedKafka, KafkaNotStarted
@@ -52,7 +52,7 @@ def test_a_restart_keeps_address_identity_and_data(own_kafka: EmbeddedKafka) -> 
 
 def test_a_crash_loses_no_acknowledged_record_and_clients_come_back_by_themselves(own_kafka: EmbeddedKafka) -> None:
     ensure_topics(own_kafka.bootstrap, live_topics(NAMES))
-    seen: list[Record] = []
+    seen: list[KafkaRecord] = []
     reader = TopicReader(own_kafka.bootstrap, [NAMES.broker_events], seen.extend)
     reader.start()
     producer = JsonProducer(own_kafka.bootstrap, "test")
@@ -143,7 +143,7 @@ def read_all(bootstrap: str, topic: str, count: int) -> list[bytes]:
     values: list[bytes] = []
     done = threading.Event()
 
-    def take(batch: list[Record]) -> None:
+    def take(batch: list[KafkaRecord]) -> None:
         values.extend(record.value for record in batch)
         if len(values) >= count:
             done.set()

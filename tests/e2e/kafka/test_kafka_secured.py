@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from controller.bus.cluster import KafkaUnavailable, cluster_id
-from controller.bus.consumer import Record, TopicReader
+from controller.bus.consumer import KafkaRecord, TopicReader
 from controller.bus.producer import JsonProducer
-from controller.bus.security import revealed, spark_options
+from controller.bus.security import reveal_secrets, spark_options
 from controller.bus.topics import TopicNames, ensure_topics, live_topics
 from tests.e2e.kafka.secured_kafka import Secured, secured_kafka
 from tests.e2e.waiting import wait_until
@@ -31,7 +31,7 @@ def test_every_client_comes_in(secured: Secured) -> None:
     assert cluster_id(secured.bootstrap, secured.client)
     facts = ensure_topics(secured.bootstrap, live_topics(names), secured.client)
     assert names.commands in facts
-    heard: list[Record] = []
+    heard: list[KafkaRecord] = []
     reader = TopicReader(secured.bootstrap, [names.commands], heard.extend, settings=secured.client, name="secured")
     reader.start()
     try:
@@ -53,7 +53,7 @@ def test_spark_comes_in_by_the_same_settings(secured: Secured, spark: Any) -> No
     options = {
         "kafka.bootstrap.servers": secured.bootstrap,
         "subscribe": names.load_reports,
-        **revealed(spark_options(secured.client)),
+        **reveal_secrets(spark_options(secured.client)),
     }
     rows = spark.read.format("kafka").options(**options).load().selectExpr("CAST(value AS STRING) AS v").collect()
     assert [row.v for row in rows] == ['{"number":7}']

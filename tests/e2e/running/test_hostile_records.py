@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from controller.bus.consumer import Record, TopicReader
+from controller.bus.consumer import KafkaRecord, TopicReader
 from controller.bus.producer import JsonProducer
 from controller.bus.topics import TopicNames
 from controller.domain.entries import Entry, Kind
@@ -131,7 +131,7 @@ def _a_real_report(cluster: LocalCluster) -> dict[str, Any]:
     """A report with two bundles or more, as an agent sent it."""
     found: list[dict[str, Any]] = []
 
-    def take(batch: list[Record]) -> None:
+    def take(batch: list[KafkaRecord]) -> None:
         found.extend(r for r in (json.loads(record.value) for record in batch) if len(r["bundles"]) >= 2)
 
     reader = TopicReader(cluster.kafka.bootstrap, [NAMES.load_reports], take)

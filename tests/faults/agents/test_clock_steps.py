@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from controller.bus.consumer import Record, TopicReader
+from controller.bus.consumer import KafkaRecord, TopicReader
 from controller.bus.topics import TopicNames
 from controller.domain.entries import Entry
 from controller.testbed.local_cluster import LocalCluster
@@ -56,7 +56,7 @@ def _wait_for_append_times(cluster: LocalCluster, step_s: int) -> None:
     """Until new heartbeats carry times that are off by so much: Kafka's process believes the shifted clock."""
     offs: list[float] = []
 
-    def note(records: list[Record]) -> None:
+    def note(records: list[KafkaRecord]) -> None:
         offs.extend(r.timestamp_ms / 1000 - time.time() for r in records)
 
     names = TopicNames(cluster.settings.kafka.topic_prefix)

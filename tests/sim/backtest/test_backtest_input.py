@@ -17,8 +17,8 @@ from controller.backtest.recording.input import read_input
 from controller.backtest.recording.recording import from_reports
 from controller.domain.errors import ConfigError
 from controller.domain.load import BUNDLE_FIELDS, RESOURCES
+from controller.ledger.append import append_rows
 from controller.ledger.tables import TableRoot
-from controller.ledger.writer import append_rows
 from controller.loads.recorded import Overrides
 from tests.sim.backtest.backtest_recordings import STEP_MS, A, B, D, report
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from controller.ledger import writer as ledger_writer
+from controller.ledger import append as ledger_writer
 from controller.ledger.loads import loads_progress, read_panes
 from jobs.loads_parse import prepare_records
 from tests.spark.loads.loads_lake import LOAD_TABLES, Lake

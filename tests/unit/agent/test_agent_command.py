@@ -15,11 +15,12 @@ import structlog
 from controller.agent.agent import Ending
 from controller.agent.metrics import AgentMetrics
 from controller.agent.reports.reporter import Reporter
-from controller.agent.session.rivals import Rivals, told
+from controller.agent.session.rivals import Rivals, describe_rival
 from controller.brokers.host_load import GBIT_BYTES
-from controller.brokers.memory import MemoryFences, MemoryRuntime
+from controller.brokers.memory.fences import MemoryFences
+from controller.brokers.memory.runtime import MemoryRuntime
 from controller.bus.cluster import check_answers
-from controller.bus.consumer import Record
+from controller.bus.consumer import KafkaRecord
 from controller.cli.main import main
 from controller.cli.run import agent as cmd_agent
 from controller.cli.run.agent import (
@@ -142,15 +143,15 @@ def test_the_client_library_tells_of_single_connections_at_debug_only() -> None:
     assert shown == ["Authentication failed", "b1: Connection lost: refused", "Authentication failed"]
 
 
-def beat(broker: str = "a:1", nonce: str = "old", **more: object) -> Record:
+def beat(broker: str = "a:1", nonce: str = "old", **more: object) -> KafkaRecord:
     said = {"v": 1, "broker": broker, "incarnation": 3, "nonce": nonce, "session": 2, "applied_seq": 9} | more
-    return Record("heartbeats", 0, 0, 0, json.dumps(said).encode())
+    return KafkaRecord("heartbeats", 0, 0, 0, json.dumps(said).encode())
 
 
 def test_a_process_that_is_heard_twice_is_a_rival() -> None:
     rivals = Rivals("a:1", "mine")
     rivals.take([beat(), beat(nonce="mine"), beat(nonce="mine"), beat(broker="b:1"), beat(broker="b:1")])
-    rivals.take([Record("heartbeats", 0, 0, 0, b"{"), beat(nonce="third")])
+    rivals.take([KafkaRecord("heartbeats", 0, 0, 0, b"{"), beat(nonce="third")])
     assert rivals.living is None, "one heartbeat may have been on its way when the process was killed"
     rivals.take([beat()])
     assert rivals.living is not None
@@ -162,7 +163,7 @@ def test_a_rival_is_named_by_what_is_known_of_it() -> None:
         rivals = Rivals("a:1", "mine")
         rivals.take([beat(info=info), beat(info=info)])
         assert rivals.living is not None
-        return told(rivals.living).split(": ", 1)[1].split("; ")[0]
+        return describe_rival(rivals.living).split(": ", 1)[1].split("; ")[0]
 
     whole = text(host="h", pid=7, started_ms=1_700_000_000_000)
     assert whole == "pid 7 on h since 2023-11-14 22:13:20 UTC, session a:1#3.old.2"

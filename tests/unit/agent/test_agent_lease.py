@@ -24,8 +24,8 @@ def test_lease_counts_from_the_first_send_of_the_acknowledged_heartbeat() -> Non
     lease = Lease(6_000, started_ms=1_000)
     assert lease.renew(first_send_ms=2_000, now_ms=5_000)
     assert lease.until_ms == 8_000
-    assert not lease.lapsed(7_999)
-    assert lease.lapsed(8_000)
+    assert not lease.has_expired(7_999)
+    assert lease.has_expired(8_000)
 
 
 def test_an_older_acknowledgement_never_shortens_a_lease() -> None:
@@ -39,12 +39,12 @@ def test_an_older_acknowledgement_never_shortens_a_lease() -> None:
 def test_a_lapsed_lease_never_lives_again() -> None:
     lease = Lease(6_000, started_ms=0)
     assert not lease.renew(first_send_ms=5_999, now_ms=6_000)
-    assert lease.lapsed(0)
+    assert lease.has_expired(0)
     assert lease.remaining_ms(0) == 0
 
 
 def test_a_lease_without_any_acknowledgement_lapses_too() -> None:
-    assert Lease(6_000, started_ms=100).lapsed(6_100)
+    assert Lease(6_000, started_ms=100).has_expired(6_100)
 
 
 def test_lease_length_must_be_positive() -> None:
@@ -86,7 +86,7 @@ def test_a_seq_that_cannot_be_applied_for_one_lease_cuts_the_session() -> None:
     health.on_seq(known_seq=5, applied_seq=4, now_ms=0)
     health.on_record(5_900)
     assert health.judge(5_999) is Hearing.FINE
-    assert health.judge(6_000) is Hearing.CUT
+    assert health.judge(6_000) is Hearing.END_SESSION
     assert "seq 5" in health.reason
 
 
@@ -105,7 +105,7 @@ def test_silence_is_probed_and_only_an_acknowledged_probe_that_never_comes_back_
     assert health.judge(9_000) is Hearing.PROBE  # Kafka took nothing: the lease decides, not this
     health.on_probe_acked(9_010)
     assert health.judge(11_000) is Hearing.PROBE
-    assert health.judge(12_100) is Hearing.CUT
+    assert health.judge(12_100) is Hearing.END_SESSION
 
 
 def test_a_probe_that_comes_back_is_proof() -> None:

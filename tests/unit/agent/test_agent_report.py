@@ -21,7 +21,8 @@ from controller.agent.reports.report import build_report, top_bundles, with_band
 from controller.agent.reports.reporter import Reporter
 from controller.agent.reports.split_proposals import AGAIN_AFTER, SplitWatch, boundary_by_load
 from controller.brokers.host_load import HostLoad, cpu_limit_pct, nic_limit_bytes_per_s
-from controller.brokers.memory import MemoryFences, MemoryRuntime
+from controller.brokers.memory.fences import MemoryFences
+from controller.brokers.memory.runtime import MemoryRuntime
 from controller.brokers.runtime import BundleStats, LoadSample
 from controller.cli.run.agent import make_split_watch, options_of, parse_capacity
 from controller.config.load import load_settings

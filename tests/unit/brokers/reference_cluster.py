@@ -12,12 +12,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-from controller.brokers.reference.broker import ReferenceBroker
 from controller.brokers.reference.capacity import Capacity
 from controller.brokers.reference.client.consumer import Consumer
 from controller.brokers.reference.client.link import Links
 from controller.brokers.reference.client.lookup import Lookup
 from controller.brokers.reference.client.producer import Gap, Producer
+from controller.brokers.reference.runtime import ReferenceBroker
 from controller.brokers.reference.store.engine import StoreEngine
 from controller.brokers.reference.store.server import StoreServer
 from controller.brokers.runtime import Where

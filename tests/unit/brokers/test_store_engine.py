@@ -15,8 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from controller.brokers.reference.store.cursor import Cursor
 from controller.brokers.reference.store.engine import StoreEngine
+from controller.brokers.reference.store.messages import Message, pack_messages, unpack_all_stored, unpack_messages
 from controller.brokers.reference.store.producers import OutOfSequence
-from controller.brokers.reference.store.records import Message, pack_messages, unpack_messages, unpack_records
 from controller.domain.errors import Fenced, StoreError
 from controller.domain.ids import RING_END, Bundle, topic_hash
 from tests.examples import examples
@@ -41,7 +41,7 @@ def contents(store: StoreEngine, topic: str) -> list[tuple[str, int, bytes]]:
         data, after = store.read(topic, offset, 100)
         if not data:
             return found
-        records = unpack_records(data)
+        records = unpack_all_stored(data)
         assert [r.offset for r in records] == list(range(offset, after))
         found += [(r.producer, r.sequence, r.payload) for r in records]
         offset = after

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from controller.bus.owner import RUNNING, STOPPED, Owner, Seen, resolve
+from controller.bus.topic_owner import RUNNING, STOPPED, Seen, TopicOwner, resolve
 from controller.domain.errors import AnotherController, ConfigError
 from controller.domain.state import ClusterState
-from controller.service.owner import journal_of, nobody_to_hear
+from controller.service.topic_claim import journal_of, nobody_can_be_alive
 
 KAFKA = {"cluster_id": "k1", "topic_ids": {"commands": "a", "heartbeats": "b"}}
 TABLES = "/a/tables"
 
 
-def owner(journal_id: str = "j1", state: str = RUNNING, instance: str = "one", tables: str = TABLES) -> Owner:
-    return Owner(journal_id, instance, tables, state, seq=5)
+def owner(journal_id: str = "j1", state: str = RUNNING, instance: str = "one", tables: str = TABLES) -> TopicOwner:
+    return TopicOwner(journal_id, instance, tables, state, seq=5)
 
 
 def record(offset: int, at: int, journal_id: str = "j1", **more: Any) -> tuple[int, bytes]:
@@ -61,11 +61,11 @@ def test_what_a_newer_version_wrote_is_never_guessed() -> None:
 # ---------------------------------------------------------------- whose journal
 
 
-def seen(found: Owner | None) -> Seen:
+def seen(found: TopicOwner | None) -> Seen:
     return Seen(found, True, 1)
 
 
-def judge(state: ClusterState, found: Owner | None, **more: Any) -> str:
+def judge(state: ClusterState, found: TopicOwner | None, **more: Any) -> str:
     asked = {
         "spoken": True,
         "kafka": KAFKA,
@@ -115,7 +115,7 @@ def test_a_journal_of_an_older_version_owns_the_topics_that_its_offsets_name() -
     assert judge(journal(None), None) == "new", "it has read nothing but heartbeats yet"
     other = ClusterState(seq=9, kafka={**KAFKA, "cluster_id": "k2"}, offsets={"commands": {"0": 3}})
     for state in (ClusterState(), other):
-        with pytest.raises(AnotherController, match=r"journal at /a/tables has read nothing of them.*--new-journal"):
+        with pytest.raises(AnotherController, match=r"journal at /a/tables has read nothing from them.*--new-journal"):
             judge(state, None)
     assert judge(other, None, accepted=True) == "new", "an operator named this Kafka for it"
 
@@ -134,12 +134,12 @@ def test_a_journal_that_forgot_its_id_under_an_older_version_takes_it_from_the_r
 
 def test_only_where_both_sides_say_that_it_stopped_is_nobody_listened_for() -> None:
     stopped = ClusterState(seq=9, journal_id="j1", instance="one")
-    assert nobody_to_hear(stopped, owner(state=STOPPED), spoken=True)
-    assert not nobody_to_hear(stopped, owner(state=RUNNING), spoken=True)
-    assert not nobody_to_hear(stopped, owner(state=STOPPED, instance="another"), spoken=True)
-    assert not nobody_to_hear(stopped, None, spoken=True), "of an older version"
+    assert nobody_can_be_alive(stopped, owner(state=STOPPED), spoken=True)
+    assert not nobody_can_be_alive(stopped, owner(state=RUNNING), spoken=True)
+    assert not nobody_can_be_alive(stopped, owner(state=STOPPED, instance="another"), spoken=True)
+    assert not nobody_can_be_alive(stopped, None, spoken=True), "of an older version"
     running = ClusterState(seq=9, journal_id="j1", instance="one", controller_running=True)
-    assert not nobody_to_hear(running, owner(state=STOPPED), spoken=True)
-    assert not nobody_to_hear(running, None, spoken=False), "it may be cut off for the moment"
-    assert nobody_to_hear(ClusterState(), None, spoken=False), "no controller was ever here"
-    assert not nobody_to_hear(ClusterState(), None, spoken=True)
+    assert not nobody_can_be_alive(running, owner(state=STOPPED), spoken=True)
+    assert not nobody_can_be_alive(running, None, spoken=False), "it may be cut off for the moment"
+    assert nobody_can_be_alive(ClusterState(), None, spoken=False), "no controller was ever here"
+    assert not nobody_can_be_alive(ClusterState(), None, spoken=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.bus.security import client_options, revealed, spark_options, with_secrets
+from controller.bus.security import client_options, reveal_secrets, spark_options, wrap_secrets
 from controller.domain.errors import ConfigError
 
 
@@ -25,7 +25,7 @@ def test_sasl_over_tls_in_sparks_words() -> None:
         "ssl_certfile": "/etc/client.pem",
         "ssl_check_hostname": False,
     }
-    assert revealed(spark_options(settings)) == {
+    assert reveal_secrets(spark_options(settings)) == {
         "kafka.security.protocol": "SASL_SSL",
         "kafka.sasl.mechanism": "SCRAM-SHA-512",
         "kafka.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required"
@@ -65,16 +65,16 @@ def test_secrets_show_themselves_to_the_clients_alone() -> None:
         "ssl_certfile": "/etc/client.pem",
         "ssl_password": "hunter2",
     }
-    settings = with_secrets(plain)
+    settings = wrap_secrets(plain)
     assert client_options(settings) == plain
     assert spark_options(settings) == spark_options(plain)
-    assert revealed(spark_options(settings))["kafka.ssl.key.password"] == "hunter2"
+    assert reveal_secrets(spark_options(settings))["kafka.ssl.key.password"] == "hunter2"
     assert "hunter2" not in f"{settings} {spark_options(settings)} {list(spark_options(settings).values())}"
 
 
 def test_a_password_of_several_lines_stays_one_word() -> None:
-    login = with_secrets({"sasl_mechanism": "PLAIN", "sasl_plain_username": "u", "sasl_plain_password": "a\nb\rc"})
-    jaas = revealed(spark_options({"security_protocol": "SASL_SSL", **login}))["kafka.sasl.jaas.config"]
+    login = wrap_secrets({"sasl_mechanism": "PLAIN", "sasl_plain_username": "u", "sasl_plain_password": "a\nb\rc"})
+    jaas = reveal_secrets(spark_options({"security_protocol": "SASL_SSL", **login}))["kafka.sasl.jaas.config"]
     assert jaas.endswith('password="a\\nb\\rc";')
 
 

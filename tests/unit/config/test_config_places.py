@@ -11,7 +11,7 @@ from controller.config.places import check_old_place
 from controller.domain.errors import ConfigError
 from controller.operations.reading import no_tables
 from controller.process import paths
-from controller.process.paths import home, located
+from controller.process.paths import home, resolve_location
 
 ROOT = Path(__file__).resolve().parents[3]
 ADDRESSES = ("s3://bucket/ballast", "abfss://c@a.dfs.core.windows.net/x", "file:/x/y", "hdfs://n/x", "/data/tables")
@@ -81,7 +81,7 @@ def test_a_tilde_is_the_users_home(tmp_path: Path) -> None:
     assert load_settings(write(tmp_path, "tables: {root: ~/tables}"), env={}).tables.root == expected
     assert load_settings(None, overrides=["tables.root=~/tables"], env={}).tables.root == expected
     with pytest.raises(ConfigError, match="no such user"):
-        located("~nobody-of-that-name/x", tmp_path)
+        resolve_location("~nobody-of-that-name/x", tmp_path)
 
 
 def test_relative_paths_of_no_place_are_refused(elsewhere: Path) -> None:

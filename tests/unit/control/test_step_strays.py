@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from controller.control.strays import TOLD_OF
+from controller.control.strays import MOST_ALARMS
 from controller.domain.apply import fold
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import BadRecord
@@ -71,9 +71,9 @@ def test_a_controller_of_another_journal_is_told_once_and_changes_nothing(driver
 
 
 def test_who_invents_journals_does_not_fill_this_one(driver: StepDriver) -> None:
-    for number in range(3 * TOLD_OF):
+    for number in range(3 * MOST_ALARMS):
         driver.run(Tick("stray", 1, f"j{number}"))
-    assert len(alarms(driver)) == TOLD_OF
+    assert len(alarms(driver)) == MOST_ALARMS
 
 
 def test_a_journal_without_an_id_knows_no_strays() -> None:

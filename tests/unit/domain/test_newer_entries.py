@@ -66,7 +66,7 @@ def test_each_unknown_kind_is_told_once(caplog: pytest.LogCaptureFixture) -> Non
             Entry.from_row(row_of("tide_turned" if seq % 2 else "moon_rose", seq))
     told = [record.getMessage() for record in caplog.records]
     assert len(told) == 2
-    assert "'tide_turned', which this version does not know" in told[0]
+    assert "'tide_turned', which is unknown to this version" in told[0]
 
 
 def test_the_fold_counts_them_and_is_otherwise_the_same() -> None:

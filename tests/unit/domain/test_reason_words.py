@@ -8,8 +8,8 @@ import pytest
 
 from controller.config.settings import Settings
 from controller.domain.decision import Reason
-from controller.domain.reason_table import REASON_TABLE
-from controller.domain.reason_words import decision_words, reason_named, reason_words
+from controller.domain.reasons.table import REASON_TABLE
+from controller.domain.reasons.words import describe_decision_row, describe_reason, find_reason
 from controller.pulsar.reasons import SplitReason, UnloadReason
 
 EVERYTHING = {
@@ -24,7 +24,7 @@ def test_every_reason_is_explained(reason: Reason) -> None:
     told = REASON_TABLE[reason]
     assert not [name for _, name, _, _ in Formatter().parse(told.words[-1]) if name]
     assert all(text.endswith(".") and len(text) > 5 for text in (told.meaning, told.act))
-    assert reason_words(reason.value) == told.words[-1]
+    assert describe_reason(reason.value) == told.words[-1]
     for key in told.keys:
         section, _, name = key.partition(".")
         assert name in type(getattr(Settings(), section)).model_fields, key
@@ -49,40 +49,40 @@ def test_every_reason_is_explained(reason: Reason) -> None:
     ],
 )  # fmt: skip
 def test_words_have_the_figures_of_the_evidence(code: str, evidence: dict[str, object], words: str) -> None:
-    assert reason_words(code, evidence).startswith(words)
+    assert describe_reason(code, evidence).startswith(words)
 
 
 @pytest.mark.parametrize("reason", Reason)
 def test_no_evidence_is_too_much_for_words(reason: Reason) -> None:
-    told = reason_words(reason.value, {**EVERYTHING, "permille_of_limit": {reason.value: 1_100}})
+    told = describe_reason(reason.value, {**EVERYTHING, "permille_of_limit": {reason.value: 1_100}})
     assert told
     assert "{" not in told
     for hostile in (dict.fromkeys(EVERYTHING), dict.fromkeys(EVERYTHING, "x"), {"hits": True}):
-        assert reason_words(reason.value, hostile)
+        assert describe_reason(reason.value, hostile)
 
 
 def test_what_is_no_code_has_no_words() -> None:
-    assert [reason_words(code) for code in ("999_of_the_future", "executed", "", None)] == [""] * 4
+    assert [describe_reason(code) for code in ("999_of_the_future", "executed", "", None)] == [""] * 4
 
 
 def test_an_exchange_says_which_half_comes_back() -> None:
     evidence = {"score": 9_000, "mean": 6_000, "swapped_with": "t/n/0x0_0x1"}
     leaves = {"reason": "102_above_mean", "source": "hot", "target": "cold", "evidence": evidence}
     before = {"hot": 0.9, "cold": 0.3}
-    assert decision_words({**leaves, "before": before}) == "at 90.0 % against 60.0 % on average"
+    assert describe_decision_row({**leaves, "before": before}) == "at 90.0 % against 60.0 % on average"
     returns = {**leaves, "source": "cold", "target": "hot", "before": before}
-    assert decision_words(returns) == "in exchange for t/n/0x0_0x1"
+    assert describe_decision_row(returns) == "in exchange for t/n/0x0_0x1"
 
 
 def test_reasons_are_found_by_number_code_and_pulsars_name() -> None:
     numbers = [reason.value[:3] for reason in Reason]
     assert len(set(numbers)) == len(numbers)
     for reason in Reason:
-        assert reason_named(reason.value) is reason_named(reason.value[:3]) is reason
-    named = {told.value: reason_named(told.value) for enum in (UnloadReason, SplitReason) for told in enum}
+        assert find_reason(reason.value) is find_reason(reason.value[:3]) is reason
+    named = {told.value: find_reason(told.value) for enum in (UnloadReason, SplitReason) for told in enum}
     assert named.pop("Unknown") is None
     assert None not in named.values()
-    assert named["HitCount"] is reason_named("hitcount") is Reason.HIT_COUNT
-    assert [reason_named(name) for name in ("", "999", "41", "4120", "b1:8080", "t/n/0x0_0x1", "1790-0004")] == [
+    assert named["HitCount"] is find_reason("hitcount") is Reason.HIT_COUNT
+    assert [find_reason(name) for name in ("", "999", "41", "4120", "b1:8080", "t/n/0x0_0x1", "1790-0004")] == [
         None
     ] * 7

@@ -39,7 +39,7 @@ def test_an_unfit_java_home_gives_way_to_path_and_to_the_usual_places(
     java = find_java(environ, places=(str(tmp_path / "places" / "*"),))
     assert (java.home, java.found_by) == (fit, "found")
     unfit = f"JAVA_HOME {home}: version 25, needed is 17 or 21"
-    assert caplog.messages == [f"{unfit}; taking Java 17 at {fit} (found) instead: set JAVA_HOME to that, or unset it"]
+    assert caplog.messages == [f"{unfit}; using Java 17 at {fit} (found) instead: set JAVA_HOME to that, or unset it"]
 
 
 def test_a_java_home_that_points_to_nothing_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -47,7 +47,7 @@ def test_a_java_home_that_points_to_nothing_is_named(tmp_path: Path, caplog: pyt
     environ = {"JAVA_HOME": str(tmp_path / "nothing"), "PATH": str(path / "bin")}
     assert find_java(environ, places=()).home == path
     assert f"JAVA_HOME {tmp_path}/nothing: {tmp_path}/nothing/bin/java does not exist" in caplog.text
-    assert f"taking Java 17 at {path} (PATH) instead" in caplog.text
+    assert f"using Java 17 at {path} (PATH) instead" in caplog.text
 
 
 def test_a_fit_java_home_is_nothing_to_talk_about(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

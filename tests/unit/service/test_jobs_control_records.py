@@ -9,7 +9,7 @@ import pytest
 
 from controller.bus.topics import TopicNames
 from controller.domain.events import Command, Heartbeat, Tick
-from controller.service.records import Gap, Row, merged, parse_rows, parsers
+from controller.service.records import Gap, Row, merge_offsets, parse_rows, parsers
 
 NAMES = TopicNames("t.")
 PARSERS = parsers(NAMES)
@@ -84,5 +84,5 @@ def test_partitions_count_for_themselves() -> None:
 
 def test_merged_offsets_keep_what_did_not_move() -> None:
     applied = {"a": {"0": 1, "1": 5}, "b": {"0": 2}}
-    assert merged(applied, {"a": {"0": 9}}) == {"a": {"0": 9, "1": 5}, "b": {"0": 2}}
+    assert merge_offsets(applied, {"a": {"0": 9}}) == {"a": {"0": 9, "1": 5}, "b": {"0": 2}}
     assert applied["a"]["0"] == 1

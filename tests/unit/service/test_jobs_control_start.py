@@ -11,15 +11,9 @@ from controller.domain.entries import Kind
 from controller.domain.errors import AnotherController, ConfigError
 from controller.domain.settings.policy import ControlSettings
 from controller.domain.state import LIVE, SHADOW, ClusterState
+from controller.service.kafka_identity import check_identity, settle_kafka
 from controller.service.reach import Reach, starting_offsets
-from controller.service.start import (
-    check_alone,
-    check_identity,
-    first_entries,
-    last_entries,
-    settle_kafka,
-    ticking_instance,
-)
+from controller.service.start import check_alone, first_entries, last_entries, ticking_instance
 
 KAFKA = {"cluster_id": "k1", "topic_ids": {"commands": "a"}}
 SETTINGS = ControlSettings(lease_ms=6_000)

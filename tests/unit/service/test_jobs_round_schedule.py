@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.service.round_schedule import Progress, Schedule
+from controller.service.rounds.schedule import Progress, Schedule
 
 LIVE = Schedule(interval_ms=60_000, late_allowance_ms=2_000, pane_ms=10_000)
 REPLAY = Schedule(interval_ms=10_000, late_allowance_ms=2_000, pane_ms=10_000, every=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from controller.bus import CHATTY
+from controller.bus import NOISY_LOGGERS
 from controller.bus.cluster import NO_SETTINGS, KafkaUnavailable, check_answers
 from controller.cli.main import main
 from controller.cli.run.job import check_before
@@ -175,7 +175,7 @@ def test_a_login_where_none_is_spoken_is_one_line_without_its_password(
 
 def test_the_client_librarys_own_words_are_not_heard(capfd: pytest.CaptureFixture[str]) -> None:
     handlers, level = logging.getLogger().handlers[:], logging.getLogger().level
-    before = [logging.getLogger(name).level for name in CHATTY]
+    before = [logging.getLogger(name).level for name in NOISY_LOGGERS]
     configure_logs("info", False)
     try:
         with hanging_up() as address, pytest.raises(KafkaUnavailable, match="no Kafka answers"):
@@ -185,7 +185,7 @@ def test_the_client_librarys_own_words_are_not_heard(capfd: pytest.CaptureFixtur
         logging.getLogger().setLevel(level)
         structlog.reset_defaults()
     assert capfd.readouterr().err == ""
-    assert [logging.getLogger(name).level for name in CHATTY] == before
+    assert [logging.getLogger(name).level for name in NOISY_LOGGERS] == before
 
 
 def test_a_store_without_its_port_or_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,1 +1,1 @@
-"""Client library of the reference brokers: producers and consumers that follow the owners of their topics."""
+"""Client library of the reference brokers: producers and consumers that find and follow the owners of their topics."""

@@ -1,7 +1,7 @@
 """A consumer of one subscription of one topic.
 
-Invariants: an acknowledgement counts as confirmed when a broker said the store has it; one whose confirmation got
-lost is repeated with the next subscribe, before anything is delivered there; permits bound what is on its way.
+Invariants: an acknowledgement is confirmed once a broker reports that the store has it; one whose confirmation was lost
+is repeated with the next subscribe, before anything is delivered there; permits bound the messages in flight.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from controller.brokers.reference.client.endpoint import Endpoint
 from controller.brokers.reference.client.link import Links
 from controller.brokers.reference.client.lookup import Lookup
 from controller.brokers.reference.store.cursor import Cursor
+from controller.brokers.reference.store.messages import unpack_messages
 from controller.brokers.reference.store.protocol import Header
-from controller.brokers.reference.store.records import unpack_messages
 from controller.brokers.reference.wire import Numbered, SubscriptionType
 
 Ranges = list[tuple[int, int]]
@@ -22,7 +22,7 @@ Confirmed = Callable[["Consumer", Ranges, int], None]  # consumer, ranges, the b
 
 
 class Consumer(Endpoint):
-    """Receives messages; with `auto_ack` each batch is acknowledged as soon as `on_delivered` returned."""
+    """Receives messages; with `auto_ack` each batch is acknowledged as soon as `on_delivered` has returned."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Consumer(Endpoint):
         self.redelivered = 0
         self.refused_acks = 0
         self.auto_ack = auto_ack
-        self.seen = Cursor()  # every offset delivered here at least once
+        self.seen = Cursor()  # the offsets delivered here at least once
         self._held: Ranges = []  # delivered while auto_ack was off
         self._permits = permits
         self._latest = latest
@@ -66,29 +66,29 @@ class Consumer(Endpoint):
             self._link.send({"op": "ack", "ref": self._ref, "id": self._last_id, "ranges": ranges})
 
     def ack_below(self, offset: int) -> None:
-        """Acknowledge everything below an offset; not on shared subscriptions."""
+        """Acknowledge everything below an offset; not for shared subscriptions."""
         self._last_id += 1
         self._unconfirmed[self._last_id] = [(0, offset)] if offset > 0 else []
         if self._link is not None and offset > 0:
             self._link.send({"op": "ack", "ref": self._ref, "id": self._last_id, "below": offset})
 
     def ack_held(self) -> None:
-        """Acknowledge what was delivered while `auto_ack` was off."""
+        """Acknowledge the messages delivered while `auto_ack` was off."""
         held, self._held = self._held, []
         if held:
             self.ack(held)
 
     @property
     def held(self) -> bool:
-        """Whether something delivered waits for `ack_held`."""
+        """Whether delivered messages wait for `ack_held`."""
         return bool(self._held)
 
     @property
     def unconfirmed(self) -> int:
-        """Acknowledgements on their way."""
+        """The number of acknowledgements without confirmation."""
         return len(self._unconfirmed)
 
-    def opening(self) -> Header:
+    def opening_request(self) -> Header:
         """See Endpoint."""
         self._repeated = set(self._unconfirmed)
         return {
@@ -102,11 +102,11 @@ class Consumer(Endpoint):
             "unconfirmed": [pair for ranges in self._unconfirmed.values() for pair in ranges],
         }
 
-    def opened(self, answer: Header) -> None:
-        """See Endpoint: what was unconfirmed went with the subscribe and is answered as id 0."""
+    def handle_opened(self, answer: Header) -> None:
+        """See Endpoint. The unconfirmed acknowledgements went with the subscribe and are confirmed as id 0."""
         again = [pair for number in self._repeated for pair in self._unconfirmed.pop(number, [])]
         newer, self._unconfirmed = self._unconfirmed, {0: again} if again else {}
-        for ranges in newer.values():  # acknowledged while the subscribe was on its way
+        for ranges in newer.values():  # acknowledged while the subscribe was in flight
             self.ack(ranges)
         self._held = []  # it will be delivered again
         self._owed = 0
@@ -139,13 +139,13 @@ class Consumer(Endpoint):
         ranges = self._unconfirmed.pop(number, [])
         if refused:
             self.refused_acks += len(refused)
-            ranges = without(ranges, refused)
+            ranges = subtract_ranges(ranges, refused)
         if ranges:
             self._on_confirmed(self, ranges, at_ms)
 
 
 def as_ranges(offsets: list[int]) -> Ranges:
-    """Offsets in delivery order as ranges of neighbours."""
+    """Offsets in delivery order, as ranges of consecutive ones."""
     ranges: Ranges = []
     for offset in offsets:
         if ranges and ranges[-1][1] == offset:
@@ -155,8 +155,8 @@ def as_ranges(offsets: list[int]) -> Ranges:
     return ranges
 
 
-def without(ranges: Ranges, taken: Ranges) -> Ranges:
-    """The ranges less the taken ones."""
+def subtract_ranges(ranges: Ranges, taken: Ranges) -> Ranges:
+    """The ranges without the taken ones."""
     left = [(low, high) for low, high in ranges]
     for low, high in taken:
         left = [part for a, b in left for part in ((a, min(b, low)), (max(a, high), b)) if part[0] < part[1]]

@@ -1,8 +1,8 @@
 """`python -m controller.brokers.reference.client.consumer_program`: one process that consumes from many topics.
 
-Control lines on stdin: {"topic": NAME} subscribes, {"ack": false} stops acknowledging (a backlog builds up),
-{"ack": true} acknowledges what was held back and goes on, {"stop": true} ends as SIGTERM does. At the end it waits
-briefly for confirmations and writes its summary to the log and, as one JSON line, to stdout.
+Control lines on stdin: {"topic": NAME} subscribes, {"ack": false} stops acknowledging (a backlog builds up), {"ack":
+true} acknowledges what was held back and continues, {"stop": true} ends the process as SIGTERM does. At the end it
+waits briefly for confirmations and writes its summary to the log and, as one JSON line, to stdout.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from controller.brokers.reference.wire import Numbered, SubscriptionType
 from controller.domain.ids import namespace_of
 
 CONFIRM_S = 2.0
-ACK_EVERY_S = 0.02  # deliveries are written to the log first, then acknowledged: a kill leaves nothing acked unsaid
+ACK_EVERY_S = 0.02  # deliveries are logged before they are acknowledged, so that a kill leaves no unlogged ack
 
 
 class ConsumerProcess:
@@ -52,19 +52,19 @@ class ConsumerProcess:
         self._auto_ack = True
 
     async def order(self, fields: dict[str, Any]) -> None:
-        """Carry out one control line; raises ValueError for a bad one."""
+        """Carry out one control line. Raises ValueError for a bad one."""
         if "topic" in fields:
             self._add(str(fields["topic"]))
         if "ack" in fields:
             self._auto_ack = bool(fields["ack"])
 
     async def acknowledge(self) -> None:
-        """Acknowledge what was delivered and written down, for ever."""
+        """Acknowledge what was delivered and logged, until cancelled."""
         while True:
             await asyncio.sleep(ACK_EVERY_S)
-            self._ack_written()
+            self._ack_logged()
 
-    def _ack_written(self) -> None:
+    def _ack_logged(self) -> None:
         due = [c for c in self._consumers.values() if c.held] if self._auto_ack else []
         if due:
             self.flush()
@@ -78,10 +78,10 @@ class ConsumerProcess:
         self._log.flush()
 
     async def finish(self) -> dict[str, Any]:
-        """Wait for confirmations on their way, close, and return the summary."""
+        """Wait for outstanding confirmations, close, and return the summary."""
         for task in self._starting:
             task.cancel()
-        self._ack_written()
+        self._ack_logged()
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + CONFIRM_S
         while loop.time() < deadline_s and any(c.unconfirmed for c in self._consumers.values()):
@@ -121,7 +121,7 @@ class ConsumerProcess:
             permits=self._permits,
             auto_ack=False,
             on_delivered=lambda c, messages, at_ms: _note(deliveries, c, messages, at_ms),
-            on_confirmed=lambda c, ranges, at_ms: deliveries.confirmed(ranges, at_ms),
+            on_confirmed=lambda c, ranges, at_ms: deliveries.note_confirmed(ranges, at_ms),
         )
         task = asyncio.create_task(consumer.start())
         self._starting.add(task)
@@ -144,9 +144,9 @@ class ConsumerProcess:
 def _note(log: DeliveryLog, consumer: Consumer, messages: list[Numbered], at_ms: int) -> None:
     again = [m for m in messages if consumer.seen.contains(m[0])]
     if again:
-        log.again(again, at_ms)
+        log.write_redelivered(again, at_ms)
     if len(again) < len(messages):
-        log.delivered([m for m in messages if not consumer.seen.contains(m[0])], at_ms)
+        log.note_delivered([m for m in messages if not consumer.seen.contains(m[0])], at_ms)
 
 
 async def run(given: argparse.Namespace) -> None:
@@ -175,7 +175,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--type", choices=[t.value for t in SubscriptionType], default="exclusive")
     parser.add_argument("--topic", action="append", default=[], help="repeat it")
     parser.add_argument("--permits", type=int, default=1000, help="messages on their way per topic")
-    parser.add_argument("--log", type=Path, required=True, help="JSONL file, see client_log.py")
+    parser.add_argument("--log", type=Path, required=True, help="JSONL file, see client/log.py")
     asyncio.run(run(parser.parse_args(argv)))
 
 

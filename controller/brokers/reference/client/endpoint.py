@@ -1,7 +1,7 @@
-"""What producers and consumers share: find the owner, open there, follow it when the bundle moves.
+"""What producers and consumers share: find the owner, open there, follow the bundle when it moves.
 
-The client remembers the newest journal seq it heard for its topic. An answer with an older seq than that comes from
-somebody who lags: it is not followed, the next lookup asks for at least the remembered seq.
+The client remembers the newest journal seq that it heard for its topic. An answer with an older seq comes from a party
+that lags: the client does not follow it, and its next lookup asks for at least the remembered seq.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from controller.brokers.reference.client.lookup import FIRST_BACKOFF_S, MAX_BACK
 from controller.brokers.reference.store.protocol import Header
 from controller.domain.ids import namespace_of
 
-STEADY_S = 1.0  # an attachment that lasted this long ends a series of failures
+STEADY_S = 1.0  # once open for this long, earlier failures are forgotten
 
 
 class Refused(Exception):
-    """Raised when a broker says that it will never accept this client."""
+    """Raised when a broker refuses this client for good."""
 
 
 class Endpoint:
-    """Keeps one producer or consumer open at whoever owns its topic."""
+    """Keeps one producer or consumer open at the current owner of its topic."""
 
     def __init__(self, topic: str, lookup: Lookup, links: Links) -> None:
-        namespace_of(topic)  # raises BadRecord now rather than at every agent
+        namespace_of(topic)  # raises BadRecord here rather than at every agent
         self.topic = topic
         self.reopened = 0
         self.refused = 0
@@ -32,15 +32,15 @@ class Endpoint:
         self._links = links
         self._link: Link | None = None
         self._ref = -1
-        self.cause = ""  # why it was last detached: moved, dropped, reopen, lost
+        self.cause = ""  # of the last detachment: moved, dropped, reopen, lost
         self._known_seq = 0
-        self._hint = ""  # where the last broker sent us
+        self._hint = ""  # where the last broker redirected us
         self._detached = asyncio.Event()
         self._first_opened = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Find the owner and open there; returns when it is open. Raises Refused."""
+        """Find the owner and open there; returns once that is done. Raises Refused."""
         self._task = asyncio.create_task(self._keep_open(), name=f"client {self.topic}")
         self._task.add_done_callback(_report_failure)
         opened = asyncio.create_task(self._first_opened.wait())
@@ -60,28 +60,28 @@ class Endpoint:
 
     @property
     def address(self) -> str:
-        """The broker it is open at, or empty."""
+        """The broker where it is open; empty while it is not."""
         return self._link.address if self._link is not None else ""
 
-    def opening(self) -> Header:
+    def opening_request(self) -> Header:
         """The opening request without `ref` and `seq`."""
         raise NotImplementedError
 
-    def opened(self, answer: Header) -> None:
-        """The broker accepted."""
+    def handle_opened(self, answer: Header) -> None:
+        """Handle the broker's acceptance."""
         raise NotImplementedError
 
     def on_frame(self, header: Header, body: bytes) -> None:
-        """A frame for this client."""
+        """Handle a frame for this client."""
         raise NotImplementedError
 
     def on_opened(self, link: Link, ref: int, header: Header) -> None:
-        """The broker accepted: go on there."""
+        """Handle the broker's acceptance on a link."""
         self._link, self._ref = link, ref
-        self.opened(header)
+        self.handle_opened(header)
 
     def on_detached(self, header: Header) -> None:
-        """The broker gave the bundle away, reopens the topic, or the connection is gone."""
+        """Handle that the bundle moved, the topic is to be reopened, or the connection is gone."""
         self.cause = header["op"]
         if header["op"] == "reopen" and self._link is not None:
             self._hint = self._link.address
@@ -106,7 +106,7 @@ class Endpoint:
                     await asyncio.sleep(pause.next_s() if pause.tries > 1 else 0)
                     pause.tries += 1
             elif self._hint and pause.tries < 3:
-                pause.tries += 1  # sent on by somebody who knows: follow at once, but not in circles
+                pause.tries += 1  # redirected: follow at once, but not in circles
             else:
                 await asyncio.sleep(pause.next_s())
 
@@ -120,7 +120,7 @@ class Endpoint:
         except OSError:
             return False
         self._detached.clear()
-        answer = await link.attach({**self.opening(), "seq": self._known_seq}, self)
+        answer = await link.attach({**self.opening_request(), "seq": self._known_seq}, self)
         if answer["op"] == "opened":
             return True
         if answer["op"] == "refused":
@@ -139,7 +139,7 @@ class Endpoint:
 
 
 def _report_failure(task: asyncio.Task[None]) -> None:
-    """A client that ended by an error would look like one that nobody serves: let the process know."""
+    """Report a failed client to the process; otherwise it would look like one that is not served."""
     error = None if task.cancelled() else task.exception()
     if error is not None:
         context = {"message": f"{task.get_name()} ended", "exception": error, "task": task}
@@ -147,7 +147,7 @@ def _report_failure(task: asyncio.Task[None]) -> None:
 
 
 class Backoff:
-    """Doubling pauses."""
+    """Pauses that double up to a maximum."""
 
     def __init__(self, first_s: float = FIRST_BACKOFF_S, most_s: float = MAX_BACKOFF_S) -> None:
         self._first_s = first_s

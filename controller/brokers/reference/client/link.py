@@ -1,6 +1,6 @@
-"""Connections of a client process to brokers, one per address, shared by its producers and consumers.
+"""Connections of a client process to brokers: one per address, shared by its producers and consumers.
 
-A link that stays silent for `SILENT_S` although it was pinged is closed: a stopped broker keeps its sockets open.
+A link that stays silent for `SILENT_S` in spite of pings is closed, because a stopped process keeps its sockets open.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ class Attached(Protocol):
     """A producer or consumer on a link."""
 
     def on_opened(self, link: Link, ref: int, header: Header) -> None:
-        """The broker accepted; frames for the ref may follow in the same read."""
+        """Handle the broker's acceptance; frames for the ref may follow in the same read."""
 
     def on_frame(self, header: Header, body: bytes) -> None:
-        """A frame that names this ref."""
+        """Handle a frame for this ref."""
 
     def on_detached(self, header: Header) -> None:
-        """`moved`, `reopen` or `lost`: the ref is gone."""
+        """Handle that the ref is gone: `moved`, `reopen` or `lost`."""
 
 
 class Link:
@@ -45,7 +45,7 @@ class Link:
         return self._connection is not None and self._connection.open
 
     async def connect(self) -> None:
-        """Connect; raises OSError."""
+        """Connect. Raises OSError."""
         host, _, port = self.address.rpartition(":")
         loop = asyncio.get_running_loop()
         self._connection = await connect(lambda: FrameConnection(self._on_frame, self._on_lost), host, int(port))
@@ -53,7 +53,7 @@ class Link:
         self._pinger = loop.call_later(PING_EVERY_S, self._ping)
 
     async def attach(self, header: Header, client: Attached) -> Header:
-        """Send an opening request and wait for its answer; frames for the ref go to the client from then on."""
+        """Send an opening request and wait for the answer; from then on, frames for the ref go to the client."""
         self._last_ref += 1
         ref = self._last_ref
         future: asyncio.Future[Header] = asyncio.get_running_loop().create_future()
@@ -141,7 +141,7 @@ class Links:
         self._connecting: dict[str, asyncio.Future[Link]] = {}
 
     async def to(self, address: str) -> Link:
-        """The link to an address, connected; raises OSError."""
+        """The connected link to an address. Raises OSError."""
         found = self._links.get(address)
         if found is not None and found.open:
             return found

@@ -1,17 +1,17 @@
-"""What client processes write down, compactly: JSON lines of ranges, a few per second and topic.
+"""The log of a client process: JSON lines of ranges, a few per second and topic.
 
 Lines (`t` is the kind, `at` the boot clock in ms when it was written):
     topic      i, topic, name, subscription?, type?    number i for the lines below
     acked      a: [[i, first, last], ...]              sequences acknowledged to the producer
-    gap        topic, from, to, cause, gap_ms, interval_ms    a hand-over as the producer saw it, and how often it sends
+    gap        topic, from, to, cause, gap_ms, interval_ms    a hand-over as the producer saw it; interval between sends
     delivered  i, at_ms, r: [[offset, count, p, sequence], ...]   first deliveries, in order; p numbers a producer
-    again      the same fields                         deliveries of offsets this process had before
-    confirmed  i, at_ms, r: [[low, high], ...]         acknowledgements that the store has
+    again      the same fields                         redeliveries of offsets that this process had before
+    confirmed  i, at_ms, r: [[low, high], ...]         acknowledgements that the store has confirmed
     producer   p, name
     end        the summary
 
-Within a flush, first deliveries and confirmations of a topic are merged; an `again`, and a jump of offsets where order
-is promised, end the merging, so that file order still tells what came before. `at_ms` of merged lines is the earliest
+Within a flush, first deliveries and confirmations of a topic are merged. A redelivery, or a jump of offsets where order
+is guaranteed, ends the merging, so that the order of lines stays meaningful. `at_ms` of merged lines is the earliest
 dispatch and the latest confirmation.
 """
 
@@ -34,11 +34,11 @@ class ClientLog:
         self._acked: dict[int, list[list[int]]] = {}
 
     def write(self, kind: str, **fields: Any) -> None:
-        """One line, at once."""
+        """Write one line now."""
         self._file.write(json.dumps({"t": kind, "at": boot_ms(), **fields}, separators=(",", ":")) + "\n")
 
-    def acked(self, topic: int, first: int, count: int) -> None:
-        """Sequences acknowledged to a producer; written with the next flush."""
+    def note_acked(self, topic: int, first: int, count: int) -> None:
+        """Note sequences acknowledged to a producer; they are written with the next flush."""
         runs = self._acked.setdefault(topic, [])
         if runs and runs[-1][1] + 1 == first:
             runs[-1][1] = first + count - 1
@@ -46,7 +46,7 @@ class ClientLog:
             runs.append([first, first + count - 1])
 
     def flush(self) -> None:
-        """Write what was collected and hand it to the system."""
+        """Write what was noted and flush the file."""
         if self._acked:
             self.write("acked", a=[[i, *run] for i, runs in self._acked.items() for run in runs])
             self._acked = {}
@@ -71,23 +71,23 @@ class DeliveryLog:
         self._confirmed: list[list[int]] = []
         self._confirmed_ms = 0
 
-    def delivered(self, messages: list[Numbered], at_ms: int) -> None:
-        """First deliveries."""
+    def note_delivered(self, messages: list[Numbered], at_ms: int) -> None:
+        """Note first deliveries."""
         if self._ordered and self._runs and self._runs[-1][0] + self._runs[-1][1] != messages[0][0]:
             self.flush()
         if not self._runs:
             self._dispatched_ms = at_ms
         self._extend(self._runs, messages)
 
-    def again(self, messages: list[Numbered], at_ms: int) -> None:
-        """Deliveries of offsets that were delivered here before."""
+    def write_redelivered(self, messages: list[Numbered], at_ms: int) -> None:
+        """Write redeliveries of offsets that were delivered here before."""
         self.flush()
         runs: list[list[int]] = []
         self._extend(runs, messages)
         self._log.write("again", i=self._number, at_ms=at_ms, r=runs)
 
-    def confirmed(self, ranges: list[tuple[int, int]], at_ms: int) -> None:
-        """Confirmed acknowledgements."""
+    def note_confirmed(self, ranges: list[tuple[int, int]], at_ms: int) -> None:
+        """Note confirmed acknowledgements."""
         self._confirmed_ms = at_ms
         for low, high in ranges:
             if self._confirmed and self._confirmed[-1][1] == low:
@@ -96,7 +96,7 @@ class DeliveryLog:
                 self._confirmed.append([low, high])
 
     def flush(self) -> None:
-        """Write what was merged."""
+        """Write the merged lines."""
         if self._runs:
             self._log.write("delivered", i=self._number, at_ms=self._dispatched_ms, r=self._runs)
         if self._confirmed:

@@ -1,7 +1,7 @@
-"""Finding a topic's owner: HTTP lookup at any agent, with back-off.
+"""How a client finds a topic's owner: HTTP lookups at any agent, with back-off.
 
-`at_least` is the newest journal seq the client has heard of; an agent that lags behind it waits or fails, so a client
-never runs in circles between a broker that gave a bundle away and an agent that has not heard of it.
+`at_least` is the newest journal seq that the client has heard of. An agent that lags behind it waits or fails, so that
+a client never circles between a broker that gave a bundle away and an agent that does not know it yet.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ MAX_BACKOFF_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
-    """Who serves a topic, and the journal seq that says so."""
+class TopicAddress:
+    """The broker that serves a topic, as of a journal seq."""
 
     broker: str
     address: str
@@ -25,17 +25,17 @@ class Owner:
 
 
 class Lookup:
-    """Asks the agents in turn until one knows. Shared by all clients of a process."""
+    """Asks the agents in turn until one knows the owner. Shared by all clients of a process."""
 
     def __init__(self, urls: list[str], *, timeout_s: float = 12.0, parallel: int = 32) -> None:
         self._urls = [url.rstrip("/") for url in urls]
         self._next = 0
         self._http = httpx.AsyncClient(timeout=timeout_s, trust_env=False)
-        self._slots = asyncio.Semaphore(parallel)  # a broker's end sends all its clients here at once
+        self._slots = asyncio.Semaphore(parallel)  # when a broker goes away, all its clients come here at once
         self.asked = 0
 
-    async def find(self, topic: str, at_least: int = 0) -> Owner:
-        """The owner; waits as long as nobody owns the topic or no agent answers."""
+    async def find(self, topic: str, at_least: int = 0) -> TopicAddress:
+        """The owner; waits while the topic has none or no agent answers."""
         backoff_s = FIRST_BACKOFF_S
         while True:
             async with self._slots:
@@ -49,7 +49,7 @@ class Lookup:
         """Close the HTTP connections."""
         await self._http.aclose()
 
-    async def _ask(self, topic: str, at_least: int) -> tuple[Owner | None, float | None]:
+    async def _ask(self, topic: str, at_least: int) -> tuple[TopicAddress | None, float | None]:
         asked = self._next
         url = self._urls[asked % len(self._urls)]
         params: dict[str, str | int] = {"topic": topic}
@@ -60,16 +60,16 @@ class Lookup:
             answer = await self._http.get(f"{url}/lookup", params=params)
             if answer.status_code == 200:
                 body = answer.json()
-                return Owner(str(body["broker"]), str(body["address"]), int(body["seq"])), None
+                return TopicAddress(str(body["broker"]), str(body["address"]), int(body["seq"])), None
         except (httpx.HTTPError, KeyError, TypeError, ValueError):
-            self._turn_from(asked)  # this agent is gone or talks nonsense: the next one may not
+            self._turn_from(asked)  # this agent is gone or answers nonsense: try the next one
             return None, None
         self._turn_from(asked)
         return None, _retry_after_s(answer)
 
     def _turn_from(self, asked: int) -> None:
-        """The next agent's turn, once: of two that asked the same one together, and failed, a step each would bring
-        both back to it."""
+        """Move on from the agent that was asked, once: if two failed lookups at the same agent each took a step, the
+        second step could lead back to it."""
         self._next = max(self._next, asked + 1)
 
 

@@ -16,29 +16,29 @@ log = structlog.get_logger()
 
 
 async def run_until_stopped(on_line: Callable[[dict[str, Any]], Awaitable[None]], flush: Callable[[], None]) -> None:
-    """Hand each JSON line of stdin to `on_line`, flush the log regularly; returns on SIGTERM, SIGINT or `stop`.
+    """Pass each JSON line of stdin to `on_line` and flush the log regularly; returns on SIGTERM, SIGINT or `stop`.
 
-    An error that ended one of the loop's tasks is raised here: it ends the process.
+    Raises the error that ended one of the loop's tasks, so that it ends the process.
 
-    A line that is no JSON object, or that `on_line` refuses with ValueError, is logged and skipped. The end of
-    stdin stops nothing: a client without a controlling process runs until it is told by signal.
+    A line that is no JSON object, or that `on_line` refuses with ValueError, is logged and skipped. The end of stdin
+    stops nothing: a client without a controlling process runs until it gets a signal.
     """
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
     failures: list[BaseException] = []
 
-    def failed(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    def on_failure(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         failures.append(context.get("exception") or RuntimeError(context["message"]))
         stopped.set()
 
-    loop.set_exception_handler(failed)
+    loop.set_exception_handler(on_failure)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
     reader = asyncio.StreamReader()
     try:
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     except (ValueError, OSError):
-        reader.feed_eof()  # stdin is a plain file or closed: nothing to control with
+        reader.feed_eof()  # stdin is a plain file or closed: there are no control lines
 
     async def control() -> None:
         while line := await reader.readline():

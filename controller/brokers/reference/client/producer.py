@@ -1,8 +1,8 @@
-"""A producer of one topic: sequences, a window of unacknowledged messages, re-sending in order.
+"""A producer of one topic: sequences, a window of unacknowledged messages, resending in order.
 
-Invariants: sequences of a name are dense and each message keeps its own; after a reconnect everything
-unacknowledged is sent again, oldest first, before anything new (the store answers repeated ones with their first
-offset); a message is acknowledged once.
+Invariants: sequences of a producer name are dense, and each message keeps its own; after a reconnect all unacknowledged
+messages are sent again, oldest first, before any new one (the store answers repeated ones with their first offset); a
+message is acknowledged once.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from controller.brokers.reference.client.endpoint import Endpoint
 from controller.brokers.reference.client.link import Links
 from controller.brokers.reference.client.lookup import Lookup
+from controller.brokers.reference.store.messages import Message, pack_messages
 from controller.brokers.reference.store.protocol import Header
-from controller.brokers.reference.store.records import Message, pack_messages
 from controller.brokers.reference.wire import MAX_BATCH_BYTES, MAX_BATCH_MESSAGES
 
 Acked = Callable[["Producer", int, int, list[int]], None]  # producer, first sequence, count, offsets
@@ -25,7 +25,7 @@ Acked = Callable[["Producer", int, int, list[int]], None]  # producer, first seq
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A hand-over as a producer sees it: last acknowledgement by one broker to the first by the next."""
+    """A hand-over as a producer sees it: from the last acknowledgement of one broker to the first of the next."""
 
     topic: str
     from_address: str
@@ -36,7 +36,7 @@ class Gap:
 
 
 class Producer(Endpoint):
-    """Sends to one topic under a name that nobody else uses."""
+    """Sends to one topic under a producer name of its own."""
 
     def __init__(
         self,
@@ -52,9 +52,9 @@ class Producer(Endpoint):
         super().__init__(topic, lookup, links)
         self.name = name
         self.acked = 0
-        self.duplicates = 0  # answered as stored before: repeated sends, no second copies
+        self.duplicates = 0  # repeated sends, answered as stored before
         self.max_ack_gap_ms = 0.0
-        self.rewound = 0  # a broker knew less than it had acknowledged: never legal
+        self.rewound = 0  # a broker knew less than what was acknowledged: must never happen
         self._window = window
         self._on_acked = on_acked
         self._on_gap = on_gap
@@ -77,14 +77,14 @@ class Producer(Endpoint):
         return self._next
 
     async def send(self, key: str, payload: bytes) -> int:
-        """Take a message; waits while the window is full. Returns its sequence."""
+        """Queue a message, waiting while the window is full; returns its sequence."""
         while len(self._pending) >= self._window:
             self._room.clear()
             await self._room.wait()
         return self.send_now(key, payload)
 
     def send_now(self, key: str, payload: bytes) -> int:
-        """As `send`, without regard to the window."""
+        """As `send`, ignoring the window."""
         sequence, self._next = self._next, self._next + 1
         self._pending.append(Message(self.name, sequence, key, payload))
         self._unsent += 1
@@ -94,17 +94,17 @@ class Producer(Endpoint):
         return sequence
 
     async def flush(self) -> None:
-        """Wait until everything taken so far is acknowledged."""
+        """Wait until every message queued so far is acknowledged."""
         while self._pending:
             self._room.clear()
             await self._room.wait()
 
-    def opening(self) -> Header:
+    def opening_request(self) -> Header:
         """See Endpoint."""
         return {"op": "producer", "topic": self.topic, "name": self.name}
 
-    def opened(self, answer: Header) -> None:
-        """See Endpoint: go on after the last stored sequence, or send again what is not acknowledged."""
+    def handle_opened(self, answer: Header) -> None:
+        """See Endpoint. Continue after the last stored sequence, or resend what is not acknowledged."""
         last = int(answer["last"])
         if self._next == 0 and not self._pending:
             self._next = last + 1
@@ -138,7 +138,7 @@ class Producer(Endpoint):
 
     def _on_sent(self, first: int, offsets: list[int], duplicates: int) -> None:
         if not self._pending or self._pending[0].sequence != first:
-            return  # an answer to an earlier connection's send: it will be answered again
+            return  # an answer to a send of an earlier connection, which will be answered again
         for _ in offsets:
             self._pending.popleft()
         self.acked += len(offsets)

@@ -1,8 +1,8 @@
 """`python -m controller.brokers.reference.client.producer_program`: sends to many topics at given rates.
 
-Control lines on stdin, at any time: {"topic": NAME, "rate": MESSAGES_PER_S, "size": BYTES, "keys": N} starts or
-changes a topic (fields left out stay), {"stop": true} ends as SIGTERM does. At the end it stops sending, waits for
-the acknowledgements still due, and writes its summary to the log and, as one JSON line, to stdout.
+Control lines on stdin, at any time: {"topic": NAME, "rate": MESSAGES_PER_S, "size": BYTES, "keys": N} starts or changes
+a topic (omitted fields stay), {"stop": true} ends the process as SIGTERM does. At the end it stops sending, waits for
+outstanding acknowledgements, and writes its summary to the log and, as one JSON line, to stdout.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from controller.brokers.reference.client.producer import Gap, Producer
 from controller.domain.ids import namespace_of
 
 TICK_S = 0.005
-CATCH_UP_S = 0.5  # what a full window kept back is sent later, but no more than this much of it
+CATCH_UP_S = 0.5  # how much of what a full window held back is sent later
 
 
 @dataclass(slots=True)
 class Flow:
-    """One topic: how much is sent there, and its producer once that is open."""
+    """One topic: its producer, and how much is sent to it."""
 
     producer: Producer
     number: int
@@ -54,7 +54,7 @@ class ProducerProcess:
         self._gaps: list[Gap] = []
 
     async def order(self, fields: dict[str, Any]) -> None:
-        """Carry out one control line; raises ValueError for a bad one."""
+        """Carry out one control line. Raises ValueError for a bad one."""
         topic = str(fields["topic"])
         namespace_of(topic)
         flow = self._flows.get(topic)
@@ -65,7 +65,7 @@ class ProducerProcess:
         flow.keys = max(1, int(_not_negative(fields, "keys", flow.keys)))
 
     async def drive(self) -> None:
-        """Send what is due, for ever."""
+        """Send what is due, until cancelled."""
         loop = asyncio.get_running_loop()
         last_s = loop.time()
         while True:
@@ -103,7 +103,7 @@ class ProducerProcess:
             self._lookup,
             self._links,
             window=self._window,
-            on_acked=lambda _, first, count, offsets: self._log.acked(number, first, count),
+            on_acked=lambda _, first, count, offsets: self._log.note_acked(number, first, count),
             on_gap=self._on_gap,
         )
         self._log.write("topic", i=number, topic=topic, name=self._name)
@@ -183,7 +183,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--size", type=int, default=200, help="payload bytes")
     parser.add_argument("--window", type=int, default=1000, help="unacknowledged messages per topic")
     parser.add_argument("--drain-s", type=float, default=15.0, help="how long the end waits for acknowledgements")
-    parser.add_argument("--log", type=Path, required=True, help="JSONL file, see client_log.py")
+    parser.add_argument("--log", type=Path, required=True, help="JSONL file, see client/log.py")
     asyncio.run(run(parser.parse_args(argv)))
 
 

@@ -1,9 +1,9 @@
-"""The store's client: pipelined requests over one connection, reconnecting.
+"""The store's client: pipelined requests over one connection, which reconnects by itself.
 
-Every operation of the store is idempotent, so after a reconnect all unanswered requests are sent again, in their
-first order, and callers notice only the delay. Requests are carried out in the order of the calls: an `append`
-after an `acquire` is judged by the fence which that `acquire` raised. A request unanswered for `timeout_s` raises
-StoreError; its outcome is then unknown.
+Every operation of the store is idempotent, so after a reconnect all unanswered requests are sent again in their
+original order, and callers notice only a delay. Requests are carried out in the order of the calls: an `append` after
+an `acquire` is checked against the fence that this `acquire` raised. A request that is not answered within `timeout_s`
+raises StoreError, and its outcome is unknown.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import structlog
 
 from controller.brokers.reference.store.fences import Fence
-from controller.brokers.reference.store.protocol import FrameConnection, Header, connect, encode, raised
-from controller.brokers.reference.store.records import Message, Record, pack_messages, unpack_records
+from controller.brokers.reference.store.messages import Message, StoredMessage, pack_messages, unpack_all_stored
+from controller.brokers.reference.store.protocol import FrameConnection, Header, connect, encode, to_exception
 from controller.domain.errors import StoreError
 from controller.domain.ids import Bundle
 
@@ -28,7 +28,7 @@ Answer = tuple[Header, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """Where the messages of one append lie, in their order; indexes of those that were stored before."""
+    """The offsets of an append's messages, in order, and the indexes of those that were stored before."""
 
     offsets: list[int]
     duplicates: frozenset[int]
@@ -57,12 +57,12 @@ class StoreClient:
         self._latency_s = 0.0
 
     async def start(self) -> None:
-        """Connect; raises StoreError when the store does not answer within `timeout_s`."""
+        """Connect. Raises StoreError when the store does not answer within `timeout_s`."""
         self._keeper = asyncio.create_task(self._keep_connected(), name="store-client")
         await self.call({"op": "ping"})
 
     async def stop(self) -> None:
-        """Close; unanswered requests raise StoreError."""
+        """Close the connection; unanswered requests raise StoreError."""
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.gather(self._keeper, return_exceptions=True)
@@ -75,7 +75,7 @@ class StoreClient:
         self._unanswered.clear()
 
     def call(self, header: Header, body: bytes = b"") -> asyncio.Future[Answer]:
-        """Send one request now; the future gives (header, body) or raises Fenced, OutOfSequence or StoreError."""
+        """Send one request now; the future resolves to (header, body) or raises Fenced, OutOfSequence or StoreError."""
         loop = asyncio.get_running_loop()
         self._last_id += 1
         request = self._last_id
@@ -88,33 +88,33 @@ class StoreClient:
         return future
 
     async def acquire(self, bundle: Bundle, epoch: int, owner: str, *, tails: bool = True) -> dict[str, dict[str, Any]]:
-        """Raise the fence over the bundle; the tails of its topics by name (`StoredTopic.tail`)."""
+        """Raise the fence over the bundle; returns the tails of its topics by name (`StoredTopic.tail`)."""
         header, _ = await self.send_acquire(bundle, epoch, owner, tails=tails)
         topics: dict[str, dict[str, Any]] = header["topics"]
         return topics
 
     def send_acquire(self, bundle: Bundle, epoch: int, owner: str, *, tails: bool) -> asyncio.Future[Answer]:
-        """As `acquire`, sent at once: whatever is called next on this client comes after it in the store."""
+        """As `acquire`, sent at once: later calls on this client are carried out after it."""
         return self.call({"op": "acquire", "bundle": str(bundle), "epoch": epoch, "owner": owner, "tails": tails})
 
     async def append(self, topic: str, epoch: int, owner: str, messages: list[Message]) -> Appended:
-        """Store messages of one topic, all or nothing."""
+        """Store messages of one topic, all or none."""
         header, _ = await self.send_append(topic, epoch, owner, pack_messages(messages))
         return Appended(header["offsets"], frozenset(header["duplicates"]))
 
     def send_append(self, topic: str, epoch: int, owner: str, body: bytes) -> asyncio.Future[Answer]:
-        """As `append`, with messages packed already; the answer's header has `offsets` and `duplicates`."""
+        """As `append`, with packed messages; the answer's header has `offsets` and `duplicates`."""
         return self.call({"op": "append", "topic": topic, "epoch": epoch, "owner": owner}, body)
 
-    async def read(self, topic: str, offset: int, max_bytes: int = 256 * 1024) -> tuple[list[Record], int]:
-        """Records from the offset on, and the offset after them."""
+    async def read(self, topic: str, offset: int, max_bytes: int = 256 * 1024) -> tuple[list[StoredMessage], int]:
+        """Messages from the offset on, and the offset after them."""
         header, body = await self.call({"op": "read", "topic": topic, "offset": offset, "max_bytes": max_bytes})
-        return unpack_records(body), header["next"]
+        return unpack_all_stored(body), header["next"]
 
     async def subscribe(
         self, topic: str, subscription: str, epoch: int, owner: str, *, latest: bool = False
     ) -> dict[str, Any]:
-        """The cursor (`mark`, `ranges`, `start`), created when the subscription is new."""
+        """The subscription's cursor (`mark`, `ranges`, `start`), created if it is new."""
         header, _ = await self.call(
             {
                 "op": "subscribe",
@@ -150,7 +150,7 @@ class StoreClient:
         )
 
     async def create_topic(self, topic: str) -> dict[str, Any]:
-        """Create the topic unless it exists; its tail."""
+        """Create the topic unless it exists; returns its tail."""
         return (await self.call({"op": "create_topic", "topic": topic}))[0]
 
     async def tail(self, topic: str) -> dict[str, Any]:
@@ -172,7 +172,7 @@ class StoreClient:
         return [Fence(*found) for found in (await self.call({"op": "fences"}))[0]["fences"]]
 
     def take_mean_latency_ms(self) -> float:
-        """Mean time from call to answer since the previous call of this; 0 when nothing was answered."""
+        """The mean time from call to answer since this was last called; 0 without answers."""
         mean_ms = 1000.0 * self._latency_s / self._answers if self._answers else 0.0
         self._answers, self._latency_s = 0, 0.0
         return mean_ms
@@ -209,7 +209,7 @@ class StoreClient:
         if request.future.done():
             return
         if "error" in header:
-            request.future.set_exception(raised(header))
+            request.future.set_exception(to_exception(header))
         else:
             request.future.set_result((header, body))
 

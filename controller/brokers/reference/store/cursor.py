@@ -1,7 +1,7 @@
-"""A subscription's position: everything below `mark` is acknowledged, and so are the ranges above it.
+"""The position of a subscription: all offsets below `mark` are acknowledged, and the ranges above it.
 
 Ranges are half-open [low, high), disjoint, sorted, never touching each other or the mark.
-The store keeps one cursor durably; the broker keeps a copy to decide what to deliver.
+The store keeps the durable cursor; the broker keeps a copy to decide what to deliver.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ class Cursor:
 
     def __init__(self, mark: int = 0, ranges: Iterable[tuple[int, int]] = (), start: int | None = None) -> None:
         self.mark = mark
-        self.start = mark if start is None else start  # where the subscription began; older offsets are not its
+        self.start = mark if start is None else start  # where the subscription began; it does not cover older offsets
         self._lows: list[int] = []
         self._highs: list[int] = []
         for low, high in ranges:
             self.add(low, high)
 
     def add(self, low: int, high: int) -> None:
-        """Acknowledge [low, high); what is acknowledged already stays so."""
+        """Acknowledge [low, high); parts of it may be acknowledged already."""
         low = max(low, self.mark)
         if low >= high:
             return

@@ -1,6 +1,6 @@
-"""Reading a store's folder from outside, also while it is being served: for audits, nothing is changed or locked.
+"""Reads a store's folder from outside, even while a store serves it; for checks. Changes and locks nothing.
 
-A record that is being written at this moment looks torn and is left out.
+A message that is being written at that moment looks torn and is left out.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from pathlib import Path
 from controller.brokers.reference.store.cursor import Cursor
 from controller.brokers.reference.store.fences import Fence
 from controller.brokers.reference.store.framed_log import scan
-from controller.brokers.reference.store.records import Record, unpack_record
+from controller.brokers.reference.store.messages import StoredMessage, unpack_stored
 from controller.brokers.reference.store.topic import replay_acks
 
 
 @dataclass(frozen=True, slots=True)
 class TopicDump:
-    """One topic as its files tell it."""
+    """One topic, read from its files."""
 
     name: str
     folder: Path
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[StoredMessage]:
         """Every stored message in offset order."""
         for path in sorted(self.folder.glob("*.seg")):
             for _, body in scan(path.read_bytes(), path):
-                yield unpack_record(body)
+                yield unpack_stored(body)
 
     def cursors(self) -> dict[str, Cursor]:
-        """Every subscription's position."""
+        """The position of every subscription."""
         path = self.folder / "acks.log"
         return replay_acks([body for _, body in scan(path.read_bytes(), path)]) if path.exists() else {}
 
@@ -45,7 +45,7 @@ def topics(root: Path) -> list[TopicDump]:
 
 
 def fences(root: Path) -> list[Fence]:
-    """The fences in the order they were raised (since the log was last compacted)."""
+    """The fences in the order they were raised, since the log was last compacted."""
     path = root / "fences.log"
     if not path.exists():
         return []

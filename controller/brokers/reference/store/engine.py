@@ -1,9 +1,8 @@
-"""The segment store itself, without a network: synchronous, single-threaded, durable when a call returns.
+"""The segment store without a network: synchronous, single-threaded, durable when a call returns.
 
 Layout: `fences.log`, `lock`, and a folder `topics/<namespace hash>/<topic hash>/` with `topic.json`, segments and
-`acks.log`. Invariants: each append and acknowledgement is checked against the fence in the same call that stores
-it; a (producer, sequence) is stored once; everything answered is found again after SIGKILL. With `fsync` it also
-survives a power loss; without, only the end of the process.
+`acks.log`. Invariants: every append and acknowledgement is checked against the fence in the call that stores it; a
+(producer, sequence) is stored once; everything answered survives SIGKILL, and with `fsync` a power loss as well.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from controller.brokers.reference.store.cursor import Cursor
-from controller.brokers.reference.store.fences import Fence, Fences, half_open
-from controller.brokers.reference.store.records import Message
+from controller.brokers.reference.store.fences import Fence, Fences, exclusive_end
+from controller.brokers.reference.store.messages import Message
 from controller.brokers.reference.store.segments import OpenFiles
 from controller.brokers.reference.store.topic import Stored, StoredTopic
 from controller.domain.errors import StoreError
@@ -30,7 +29,7 @@ DEFAULT_SEGMENT_BYTES = 64 << 20
 
 
 class StoreEngine:
-    """All topics and fences below one folder. One process at a time (a lock file says so)."""
+    """All topics and fences in one folder. A lock file admits one process at a time."""
 
     def __init__(
         self,
@@ -58,11 +57,13 @@ class StoreEngine:
     def acquire(self, bundle: Bundle, epoch: int, owner: str, *, tails: bool = True) -> dict[str, dict[str, Any]]:
         """Raise the fence over the range, then read the tails of its topics. Raises Fenced."""
         self._lsn += 1
-        self._fences.raise_to(Fence(bundle.namespace, bundle.lower, half_open(bundle.upper), epoch, owner, self._lsn))
+        self._fences.raise_to(
+            Fence(bundle.namespace, bundle.lower, exclusive_end(bundle.upper), epoch, owner, self._lsn)
+        )
         return {topic: self._topics[topic].tail() for topic in self.topics(bundle)} if tails else {}
 
     def append(self, topic: str, epoch: int, owner: str, messages: list[Message]) -> list[Stored]:
-        """Store what is not stored yet, all or nothing. Raises Fenced, OutOfSequence, StoreError."""
+        """Store the messages that are not stored yet, all or none. Raises Fenced, OutOfSequence, StoreError."""
         self._fences.require(namespace_of(topic), topic_hash(topic), epoch, owner)
         self._lsn += 1
         answers, path = self.create_topic(topic).append(
@@ -73,18 +74,18 @@ class StoreEngine:
         return answers
 
     def sync(self) -> None:
-        """With `fsync`: force appended records to the disk; the server calls it before it answers."""
+        """With `fsync`, flush appended messages to disk; the server calls this before it answers."""
         while self._unsynced:
             os.fsync(self._files.descriptor(self._unsynced.pop()))
 
     def read(self, topic: str, offset: int, max_bytes: int) -> tuple[bytes, int]:
-        """Frames from the offset on (see `records.unpack_records`), and the offset after them."""
+        """Frames from the offset on (see `messages.unpack_all_stored`), and the offset after them."""
         if offset < 0 or max_bytes <= 0:
             raise StoreError(f"cannot read {max_bytes} bytes of {topic} from offset {offset}")
         return self._topic(topic).log.read(offset, max_bytes)
 
     def subscribe(self, topic: str, subscription: str, epoch: int, owner: str, *, latest: bool) -> Cursor:
-        """The subscription's cursor, created when it is new."""
+        """The subscription's cursor, created if it is new."""
         self._fences.require(namespace_of(topic), topic_hash(topic), epoch, owner)
         return self.create_topic(topic).subscribe(subscription, latest=latest)
 
@@ -102,7 +103,7 @@ class StoreEngine:
         return self._topic(topic).acknowledge(subscription, ranges, below)
 
     def create_topic(self, topic: str) -> StoredTopic:
-        """The topic, created when it is missing; raises BadRecord for an impossible name."""
+        """The topic, created if it is missing. Raises BadRecord for a malformed name."""
         found = self._topics.get(topic)
         if found is not None:
             return found
@@ -117,10 +118,10 @@ class StoreEngine:
         """The topics of a hash range, by hash."""
         ring = self._ring.get(bundle.namespace, [])
         first = bisect_left(ring, (bundle.lower, ""))
-        return [topic for _, topic in ring[first : bisect_left(ring, (half_open(bundle.upper), ""))]]
+        return [topic for _, topic in ring[first : bisect_left(ring, (exclusive_end(bundle.upper), ""))]]
 
     def tail(self, topic: str) -> dict[str, Any]:
-        """What an owner must know of one topic."""
+        """What an owner must know about one topic."""
         return self._topic(topic).tail()
 
     def stats(self) -> dict[str, Any]:
@@ -135,11 +136,11 @@ class StoreEngine:
         }
 
     def fences(self) -> list[Fence]:
-        """Who may write where, and since which epoch."""
+        """Every fence in force: who may write where, at which epoch."""
         return self._fences.all()
 
     def close(self) -> None:
-        """Close every file and give the folder free."""
+        """Close all files and release the folder."""
         self.sync()
         for topic in self._topics.values():
             topic.close()

@@ -1,7 +1,7 @@
-"""Fences: which epoch and owner may write to which hash range of a namespace, present and future topics alike.
+"""Fences: which epoch and owner may write to which hash range of a namespace, for present and future topics.
 
-Invariants: the epoch in force at any hash only grows; an equal epoch belongs to one owner only; a fence is on disk
-before `raise_to` returns. Epochs are compared along a range's lineage: a child range starts above its parent.
+Invariants: the epoch in force at any hash only grows; an epoch belongs to one owner only; a fence is on disk before
+`raise_to` returns. Epochs are compared along a range's lineage: a child range starts above its parent.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from controller.brokers.reference.store.framed_log import FramedLog
 from controller.domain.errors import Fenced, StoreError
 from controller.domain.ids import RING_END
 
-COMPACT_ABOVE_BYTES = 1 << 20  # below it the history stays, so that an audit can go back to the beginning
-_RING_SIZE = RING_END + 1  # the last range is closed at 0xffffffff, so inside it ends one above
+COMPACT_ABOVE_BYTES = 1 << 20  # below, the history stays, so that a check can go back to the beginning
+_RING_SIZE = RING_END + 1  # the last range includes 0xffffffff, so its exclusive end is one above
 
 
 class Fence(NamedTuple):
-    """One range with the epoch and owner that may write there since `lsn`."""
+    """One range, with the epoch and owner that may write there since `lsn`."""
 
     namespace: str
     lower: int
@@ -35,12 +35,12 @@ class Fence(NamedTuple):
 
     @classmethod
     def from_json(cls, body: bytes) -> Fence:
-        """A log entry read back."""
+        """Parse a log entry."""
         return cls(*json.loads(body))
 
 
-def half_open(upper: int) -> int:
-    """The exclusive end of a range whose name may say 0xffffffff."""
+def exclusive_end(upper: int) -> int:
+    """The exclusive end of a range; one named 0xffffffff includes that hash."""
     return _RING_SIZE if upper == RING_END else upper
 
 
@@ -51,13 +51,13 @@ class FenceMap:
         self._by_namespace: dict[str, list[Fence]] = {}  # sorted by lower, disjoint, upper exclusive
 
     def at(self, namespace: str, hash_: int) -> Fence | None:
-        """The fence over one hash, or None where nobody ever acquired."""
+        """The fence over one hash; None where nothing was ever acquired."""
         fences = self._by_namespace.get(namespace, [])
         at = bisect_right(fences, hash_, key=lambda f: f.lower) - 1
         return fences[at] if at >= 0 and hash_ < fences[at].upper else None
 
     def check(self, wanted: Fence) -> None:
-        """Raise Fenced when an overlapping fence is higher, or equal with another owner."""
+        """Raise Fenced when an overlapping fence is higher, or equal and of another owner."""
         for fence in self._by_namespace.get(wanted.namespace, []):
             if fence.upper <= wanted.lower or wanted.upper <= fence.lower:
                 continue
@@ -69,7 +69,7 @@ class FenceMap:
                 )
 
     def put(self, wanted: Fence) -> None:
-        """Lay the fence over its range; the parts of older ones outside it stay."""
+        """Put the fence over its range; the parts of older fences outside it stay in force."""
         kept: list[Fence] = []
         for fence in self._by_namespace.get(wanted.namespace, []):
             if fence.upper <= wanted.lower or wanted.upper <= fence.lower:
@@ -101,9 +101,9 @@ class Fences:
             self._log.rewrite(fence.to_json() for fence in self._map.all())
 
     def raise_to(self, wanted: Fence) -> None:
-        """Check, store, then put in force. Repeating an equal fence of the same owner writes nothing.
+        """Check the fence, store it, then put it in force. Repeating a fence of the same owner writes nothing.
 
-        Raises Fenced, or StoreError for an impossible range or epoch.
+        Raises Fenced, and StoreError for an invalid range or epoch.
         """
         if not 0 <= wanted.lower < wanted.upper <= _RING_SIZE or wanted.epoch < 0:
             raise StoreError(f"cannot fence [{wanted.lower}, {wanted.upper}) at epoch {wanted.epoch}")
@@ -123,7 +123,7 @@ class Fences:
         return self._map.at(namespace, hash_)
 
     def require(self, namespace: str, hash_: int, epoch: int, owner: str) -> None:
-        """Raise Fenced unless this very epoch and owner hold the fence over the hash."""
+        """Raise Fenced unless exactly this epoch and owner hold the fence over the hash."""
         fence = self._map.at(namespace, hash_)
         if fence is None or fence.epoch < epoch:
             raise Fenced(f"{owner} at epoch {epoch} never acquired 0x{hash_:08x} of {namespace}: acquire first")

@@ -1,7 +1,7 @@
-"""Frames on disk: `length u32, crc32 u32, body`, appended, scanned, and truncated where a crash tore the last one.
+"""Frames on disk: `length u32, crc32 u32, body`; appended, scanned, and truncated where a crash tore the last one.
 
-Invariants: a frame is whole before its write is acknowledged; only the last frame of a file may be torn, and it is
-cut off at start; a damaged frame with whole frames after it is corruption and stops the start, it is never skipped.
+Invariants: a frame is complete before its write is acknowledged; only the last frame of a file may be torn, and it is
+truncated at start; a damaged frame followed by intact ones is corruption: the store does not start, and never skips it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ HEAD = struct.Struct(">II")
 
 
 def frame(body: bytes) -> bytes:
-    """One frame around the body."""
+    """The body as a frame."""
     return HEAD.pack(len(body), zlib.crc32(body)) + body
 
 
 def scan(data: bytes, where: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield (position, body) of every whole frame; stops before a torn last one, raises StoreError on damage."""
+    """Yield (position, body) of every complete frame up to a torn last one. Raises StoreError for a damaged frame."""
     at, size = 0, len(data)
     while at + HEAD.size <= size:
         length, crc = HEAD.unpack_from(data, at)
@@ -42,7 +42,7 @@ def scan(data: bytes, where: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def write_whole(fd: int, data: bytes, size: int, where: Path) -> None:
-    """Append `data` to a file that is `size` bytes long; on any error the file is cut back and StoreError raised."""
+    """Append `data` to a file of `size` bytes; on an error, truncate it back to that size and raise StoreError."""
     view, done = memoryview(data), 0
     try:
         while done < len(data):
@@ -62,7 +62,7 @@ class FramedLog:
         self.size_bytes = 0
 
     def recover(self) -> list[bytes]:
-        """Read every frame's body, cut a torn tail off, and open for appending."""
+        """Read every frame's body, truncate a torn tail, and open the file for appending."""
         data = self._path.read_bytes() if self._path.exists() else b""
         bodies, good = [], 0
         for at, body in scan(data, self._path):
@@ -75,7 +75,7 @@ class FramedLog:
         return bodies
 
     def append(self, body: bytes) -> None:
-        """Store one frame; when this returns it survives the end of the process."""
+        """Store one frame; once this returns, it survives the end of the process."""
         if self._fd < 0:
             self._open()
         data = frame(body)
@@ -85,7 +85,7 @@ class FramedLog:
         self.size_bytes += len(data)
 
     def rewrite(self, bodies: Iterable[bytes]) -> None:
-        """Replace the content atomically (write beside, sync, rename)."""
+        """Replace the content atomically: write a new file, sync, rename."""
         self.close()
         beside = self._path.with_suffix(".new")
         data = b"".join(frame(body) for body in bodies)

@@ -1,11 +1,11 @@
-"""The wire between store, brokers and clients: length-prefixed frames over TCP on loopback.
+"""The wire protocol between store, brokers and clients: length-prefixed frames over TCP.
 
     frame = total u32 · header length u32 · header (JSON object, UTF-8) · body (raw bytes)
 
-`total` counts what follows it. A request carries `id` and `op`; its answer carries the same `id` and either fields
-or `error` (a kind from `ERRORS`) with `message`. Answers may come in any order, requests of one connection are
-carried out in the order they were sent. Bodies are `records.pack_messages` (append, send) or stored frames (read).
-Headers are JSON because they are small and a person can read a capture; payloads are never encoded.
+`total` counts the bytes after it. A request carries `id` and `op`; its answer carries the same `id` and either fields
+or `error` (a kind from `ERRORS`) with `message`. Answers may arrive in any order; the requests of one connection are
+carried out in order. Bodies are `messages.pack_messages` (append, send) or stored frames (read). Headers are JSON
+because they are small and a capture stays readable; payloads are never encoded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from controller.brokers.reference.store.producers import OutOfSequence
 from controller.domain.errors import BadRecord, BallastError, Fenced, StoreError
 
 MAX_FRAME_BYTES = 64 << 20
-CONNECT_S = 4.0  # the system itself tries for two minutes, at growing intervals
+CONNECT_S = 4.0  # the operating system itself would try for two minutes
 _HEAD = struct.Struct(">II")
 Header = dict[str, Any]
 
@@ -34,20 +34,20 @@ def encode(header: Header, body: bytes = b"") -> bytes:
 
 
 def error_header(error: BallastError) -> Header:
-    """The answer that carries an exception across."""
+    """An exception as the header of an answer."""
     kind = next((k for k, cls in ERRORS.items() if type(error) is cls), "store")
     return {"error": kind, "message": str(error)}
 
 
-def raised(header: Header) -> BallastError:
-    """The exception that an answer carries."""
+def to_exception(header: Header) -> BallastError:
+    """The exception in the header of an answer."""
     return ERRORS.get(header["error"], StoreError)(header.get("message", "no reason given"))
 
 
 class FrameConnection(asyncio.Protocol):
-    """Both ends of a connection: calls `on_frame(connection, header, body)` for each frame, in order.
+    """Either end of a connection: calls `on_frame(connection, header, body)` for each frame, in order.
 
-    A frame that is too large or malformed closes the connection: after it nothing on the stream can be trusted.
+    A frame that is too large or malformed closes the connection, because the rest of the stream cannot be trusted.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class FrameConnection(asyncio.Protocol):
         self._on_made = on_made
         self._buffer = bytearray()
         self._transport: asyncio.Transport | None = None
-        self.congested = False  # the peer reads slower than we write
+        self.congested = False  # the peer reads more slowly than we write
         self.on_relieved: Callable[[], None] = lambda: None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -71,7 +71,7 @@ class FrameConnection(asyncio.Protocol):
         self._on_made(self)
 
     def data_received(self, data: bytes) -> None:
-        """asyncio: bytes came; hand out every whole frame."""
+        """asyncio: bytes arrived; pass on every complete frame."""
         buffer = self._buffer
         buffer += data
         at = 0
@@ -110,7 +110,7 @@ class FrameConnection(asyncio.Protocol):
         self.on_relieved()
 
     def send(self, header: Header, body: bytes = b"") -> None:
-        """Write one frame; silently nothing when the connection is gone (`on_lost` has said so)."""
+        """Write one frame; does nothing once the connection is gone, which `on_lost` has reported."""
         self.write(encode(header, body))
 
     def write(self, data: bytes) -> None:
@@ -119,22 +119,22 @@ class FrameConnection(asyncio.Protocol):
             self._transport.write(data)
 
     def pause_reading(self) -> None:
-        """Stop reading: the peer's sends wait in its socket."""
+        """Stop reading, so that the peer's sends wait in its socket."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Read on."""
+        """Resume reading."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
     def close(self) -> None:
-        """Close after what is written has been sent."""
+        """Close once everything written has been sent."""
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
-        """Close at once, unsent data is lost."""
+        """Close at once; unsent data is lost."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -145,7 +145,7 @@ class FrameConnection(asyncio.Protocol):
 
 
 async def connect(make: Callable[[], FrameConnection], host: str, port: int) -> FrameConnection:
-    """A connection to a listening peer. Raises OSError, also when nobody answers within CONNECT_S."""
+    """Connect to a listening peer. Raises OSError, also when there is no answer within CONNECT_S."""
     try:
         opening = asyncio.get_running_loop().create_connection(make, host, port)
         _, connection = await asyncio.wait_for(opening, CONNECT_S)

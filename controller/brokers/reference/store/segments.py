@@ -1,8 +1,8 @@
 """The segment files of one topic: append, read from an offset, recover.
 
-A segment is named after its first offset and rolled by size. Invariants: offsets in the files are dense from 0;
-only the last segment's last record may be torn; one process writes. A sparse index (one entry each 16 KiB) finds
-an offset without keeping every position in memory.
+A segment is named after its first offset and rolled by size. Invariants: offsets in the files are dense from 0; only
+the last message of the last segment may be torn; one process writes. A sparse index (an entry every 16 KiB) finds an
+offset without keeping every position in memory.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from controller.brokers.reference.store.framed_log import HEAD, scan, write_whole
-from controller.brokers.reference.store.records import Record, pack_record, unpack_record
+from controller.brokers.reference.store.messages import StoredMessage, pack_stored, unpack_stored
 from controller.domain.errors import StoreError
 
 INDEX_EVERY_BYTES = 16 * 1024
 READ_CHUNK_BYTES = 64 * 1024
-_OFFSET_BYTES = 8  # a record's body begins with its offset
+_OFFSET_BYTES = 8  # a message's body begins with its offset
 
 
 class OpenFiles:
-    """Open descriptors by path, the least recently used closed first: topics are many, descriptors few."""
+    """Open file descriptors by path; the least recently used are closed first, as topics outnumber descriptors."""
 
     def __init__(self, limit: int = 256) -> None:
         self._limit = limit
         self._open: OrderedDict[Path, int] = OrderedDict()
 
     def descriptor(self, path: Path) -> int:
-        """A read/append descriptor of the file, created when it is missing."""
+        """A descriptor of the file for reading and appending; creates the file if it is missing."""
         found = self._open.pop(path, None)
         if found is None:
             found = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
@@ -57,13 +57,13 @@ class Segment:
     positions: list[int] = field(default_factory=list)
 
     def note(self, offset: int, position: int) -> None:
-        """Index the record when the last entry lies far enough behind."""
+        """Index the message if the last entry is far enough behind."""
         if not self.positions or position - self.positions[-1] >= INDEX_EVERY_BYTES:
             self.offsets.append(offset)
             self.positions.append(position)
 
     def position_before(self, offset: int) -> int:
-        """Where to start looking for the offset."""
+        """The position from which to search for the offset."""
         at = bisect_right(self.offsets, offset) - 1
         return self.positions[at] if at >= 0 else 0
 
@@ -79,8 +79,8 @@ class TopicLog:
         self.next_offset = 0
         self.bytes = 0
 
-    def recover(self) -> Iterator[Record]:
-        """Read all segments in order, yield every record, cut a torn last one off. Call once, before anything else."""
+    def recover(self) -> Iterator[StoredMessage]:
+        """Read all segments in order, yield every message, truncate a torn last one. Call this once, first of all."""
         paths = sorted(self._folder.glob("*.seg"))
         for path in paths:
             segment = Segment(path, int(path.stem))
@@ -88,7 +88,7 @@ class TopicLog:
                 raise StoreError(f"{path} starts at {segment.base}, expected {self.next_offset}: a segment is missing")
             data = path.read_bytes()
             for position, body in scan(data, path):
-                record = unpack_record(body)
+                record = unpack_stored(body)
                 if record.offset != self.next_offset:
                     raise StoreError(f"{path} has offset {record.offset} where {self.next_offset} belongs")
                 segment.note(record.offset, position)
@@ -102,10 +102,10 @@ class TopicLog:
             self._segments.append(segment)
             self.bytes += segment.size_bytes
 
-    def append(self, records: list[Record]) -> Path:
-        """Write records, dense from `next_offset`, with one write; returns the file that took them."""
+    def append(self, records: list[StoredMessage]) -> Path:
+        """Append messages, dense from `next_offset`, with one write; returns the file written."""
         segment = self._writable()
-        frames = [pack_record(record) for record in records]
+        frames = [pack_stored(record) for record in records]
         data = b"".join(frames)
         write_whole(self._files.descriptor(segment.path), data, segment.size_bytes, segment.path)
         for record, packed in zip(records, frames, strict=True):
@@ -116,7 +116,7 @@ class TopicLog:
         return segment.path
 
     def read(self, offset: int, max_bytes: int) -> tuple[bytes, int]:
-        """Whole frames from `offset` on, at least one when there is any; returns them and the next offset."""
+        """Complete frames from `offset` on, at least one if there is any, and the offset after them."""
         if offset >= self.next_offset:
             return b"", offset
         segment = self._segments[bisect_right(self._segments, offset, key=lambda s: s.base) - 1]
@@ -125,7 +125,7 @@ class TopicLog:
         data = b""
         begin = position
         while position < segment.size_bytes:
-            # Fetch until the frame at `position` is whole.
+            # Fetch until the frame at `position` is complete.
             if position - begin + HEAD.size + _OFFSET_BYTES > len(data):
                 data += self._fetch(segment, begin + len(data))
             length = HEAD.unpack_from(data, position - begin)[0]
@@ -147,7 +147,9 @@ class TopicLog:
     def _fetch(self, segment: Segment, position: int) -> bytes:
         data = os.pread(self._files.descriptor(segment.path), READ_CHUNK_BYTES, position)
         if not data:
-            raise StoreError(f"{segment.path} is shorter than its {segment.size_bytes} bytes: was it cut from outside?")
+            raise StoreError(
+                f"{segment.path} is shorter than its {segment.size_bytes} bytes: was it truncated from outside?"
+            )
         return data
 
     def _writable(self) -> Segment:

@@ -1,7 +1,7 @@
 """`ballast store`: the segment store as a process of its own, TCP on loopback.
 
-One event loop, one thread: operations are carried out one after the other, so a fence and an append never race.
-With `--fsync` the answers of one loop turn wait for one common sync (group commit).
+One event loop, one thread: operations are carried out one after the other, so a fence and an append never race. With
+`--fsync`, the answers of one loop iteration wait for a common sync (group commit).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pathlib import Path
 import structlog
 
 from controller.brokers.reference.store.engine import StoreEngine
+from controller.brokers.reference.store.messages import unpack_messages
 from controller.brokers.reference.store.protocol import FrameConnection, Header, encode, error_header
-from controller.brokers.reference.store.records import unpack_messages
 from controller.domain.errors import BallastError, StoreError
 from controller.domain.ids import Bundle
 
@@ -54,7 +54,7 @@ class StoreServer:
         return f"{host}:{self._server.sockets[0].getsockname()[1]}"
 
     async def stop(self) -> None:
-        """Close all connections; what was answered stays stored."""
+        """Close all connections; everything answered stays stored."""
         if self._server is not None:
             self._server.close()
         self._flush()

@@ -1,7 +1,7 @@
 """One topic of the store: its log, its producers' last sequences, its subscriptions.
 
-Acknowledgements lie in `acks.log` beside the segments, as JSON entries; the log is rewritten as one snapshot at
-start and whenever it grows past 4 MiB.
+Acknowledgements are JSON entries in `acks.log` beside the segments; the log is rewritten as a snapshot at start and
+whenever it grows past 4 MiB.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 from controller.brokers.reference.store.cursor import Cursor
 from controller.brokers.reference.store.framed_log import FramedLog
+from controller.brokers.reference.store.messages import Message, StoredMessage
 from controller.brokers.reference.store.producers import OutOfSequence, ProducerTail
-from controller.brokers.reference.store.records import Message, Record
 from controller.brokers.reference.store.segments import OpenFiles, TopicLog
 from controller.domain.errors import StoreError
 from controller.domain.ids import namespace_of, topic_hash
@@ -24,14 +24,14 @@ COMPACT_ACKS_ABOVE_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Where a message lies, and whether it lay there before."""
+    """The offset of a message, and whether it was stored before."""
 
     offset: int
     duplicate: bool
 
 
 class StoredTopic:
-    """State of one topic, recovered from its folder."""
+    """The state of one topic, recovered from its folder."""
 
     def __init__(self, name: str, folder: Path, files: OpenFiles, *, segment_bytes: int, fsync: bool) -> None:
         self.name = name
@@ -50,12 +50,12 @@ class StoredTopic:
     def append(
         self, messages: list[Message], *, epoch: int, owner: str, lsn: int, time_ms: int
     ) -> tuple[list[Stored], Path | None]:
-        """Store what is new, all or nothing; returns a `Stored` for each message and the file written, if any.
+        """Store new messages, all or none; returns a `Stored` for each message and the file written, if any.
 
-        Raises OutOfSequence when a producer skips a sequence; nothing is stored then.
+        Raises OutOfSequence when a producer skips a sequence, and then stores nothing.
         """
         answers: list[Stored] = []
-        fresh: list[Record] = []
+        fresh: list[StoredMessage] = []
         expected: dict[str, int] = {}
         positions: dict[tuple[str, int], int] = {}
         for producer, sequence, key, payload in messages:
@@ -70,7 +70,7 @@ class StoredTopic:
                 answers.append(Stored(tail.offset_of(sequence) if tail and at is None else at or 0, True))
                 continue
             offset = self.log.next_offset + len(fresh)
-            fresh.append(Record(offset, epoch, owner, producer, sequence, key, payload, lsn, time_ms))
+            fresh.append(StoredMessage(offset, epoch, owner, producer, sequence, key, payload, lsn, time_ms))
             positions[producer, sequence] = offset
             expected[producer] = sequence + 1
             answers.append(Stored(offset, False))
@@ -83,7 +83,7 @@ class StoredTopic:
         return answers, path
 
     def subscribe(self, subscription: str, *, latest: bool) -> Cursor:
-        """The subscription's cursor; created durably at the beginning, or at the end when `latest`."""
+        """The subscription's cursor; a new one is stored at the beginning of the topic, with `latest` at its end."""
         cursor = self.cursors.get(subscription)
         if cursor is None:
             cursor = Cursor(self.log.next_offset if latest else 0)
@@ -92,7 +92,7 @@ class StoredTopic:
         return cursor
 
     def acknowledge(self, subscription: str, ranges: list[tuple[int, int]], below: int | None) -> Cursor:
-        """Acknowledge ranges and everything below an offset, durably. Raises StoreError for what is not stored."""
+        """Acknowledge ranges and everything below an offset, durably. Raises StoreError for offsets not stored."""
         cursor = self.cursors.get(subscription)
         if cursor is None:
             raise StoreError(f"{self.name} has no subscription {subscription!r}: subscribe first")
@@ -108,7 +108,7 @@ class StoredTopic:
         return cursor
 
     def tail(self) -> dict[str, Any]:
-        """What an owner must know to go on: next offset, last sequences, cursors."""
+        """What an owner needs to continue the topic: next offset, last sequences, cursors."""
         return {
             "next": self.log.next_offset,
             "bytes": self.log.bytes,
@@ -119,7 +119,7 @@ class StoredTopic:
         }
 
     def close(self) -> None:
-        """Close the files this topic holds itself."""
+        """Close the files that this topic holds itself."""
         self._acks.close()
 
     def _recover_cursors(self) -> None:
@@ -128,7 +128,7 @@ class StoredTopic:
         if len(entries) > 2 * len(self.cursors):
             self._compact()
         else:
-            self._acks.close()  # opened again by the next acknowledgement: descriptors are few
+            self._acks.close()  # reopened by the next acknowledgement: descriptors are scarce
 
     def _compact(self) -> None:
         self._acks.rewrite(
@@ -137,7 +137,7 @@ class StoredTopic:
 
 
 def replay_acks(entries: list[bytes]) -> dict[str, Cursor]:
-    """The cursors that an acknowledgement log describes."""
+    """The cursors after the entries of an acknowledgement log."""
     cursors: dict[str, Cursor] = {}
     for body in entries:
         entry = json.loads(body)

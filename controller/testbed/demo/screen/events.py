@@ -13,7 +13,7 @@ from typing import NamedTuple
 from controller.domain.decision import Reason
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import BallastError
-from controller.domain.reason_words import reason_words, returns_in_exchange
+from controller.domain.reasons.words import describe_reason, returns_in_exchange
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.reading import Reader
 
@@ -101,7 +101,7 @@ def swaps_in(reader: Callable[[], Reader]) -> Swaps:
 
 def words_of(reason: str | None) -> str:
     """A reason in words; codes without words stay as they are."""
-    return reason_words(reason) or reason or ""
+    return describe_reason(reason) or reason or ""
 
 
 def short(bundle: str | None) -> str:

@@ -1,0 +1,117 @@
+"""Messages as producers send them and as the store keeps them.
+
+A stored message carries the epoch and owner it was written under and the store's log sequence number (`lsn`, shared
+with the fences), so that a checker can verify from the files alone that nothing was stored past a fence (invariant I1).
+Byte order is big-endian; strings are UTF-8 with a u16 length, payloads have a u32 length.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from controller.brokers.reference.store.framed_log import HEAD, frame
+from controller.domain.errors import StoreError
+
+_WIRE = struct.Struct(">qHHI")  # sequence, producer, key, payload lengths
+_DISK = struct.Struct(">QQqQQHHHI")  # offset, epoch, sequence, lsn, time_ms, owner, producer, key, payload lengths
+
+
+class Message(NamedTuple):
+    """A message that a producer sends. Sequences of one producer name are dense and start at 0."""
+
+    producer: str
+    sequence: int
+    key: str
+    payload: bytes
+
+
+class StoredMessage(NamedTuple):
+    """A message in the store."""
+
+    offset: int
+    epoch: int
+    owner: str
+    producer: str
+    sequence: int
+    key: str
+    payload: bytes
+    lsn: int
+    time_ms: int
+
+
+def pack_messages(messages: Iterable[Message]) -> bytes:
+    """Messages as one body, in order."""
+    parts: list[bytes] = []
+    for producer, sequence, key, payload in messages:
+        name, key_bytes = producer.encode(), key.encode()
+        parts += (_WIRE.pack(sequence, len(name), len(key_bytes), len(payload)), name, key_bytes, payload)
+    return b"".join(parts)
+
+
+def unpack_messages(body: bytes) -> list[Message]:
+    """The inverse of `pack_messages`. Raises StoreError for a malformed body."""
+    found, at = [], 0
+    try:
+        while at < len(body):
+            sequence, producer, key, payload = _WIRE.unpack_from(body, at)
+            at += _WIRE.size
+            end = at + producer + key + payload
+            if end > len(body):
+                raise StoreError(f"message body of {len(body)} bytes ends inside a message at byte {at}")
+            split = at + producer
+            found.append(
+                Message(body[at:split].decode(), sequence, body[split : split + key].decode(), body[split + key : end])
+            )
+            at = end
+    except (struct.error, UnicodeDecodeError) as error:
+        raise StoreError(f"message body of {len(body)} bytes is malformed at byte {at}: {error}") from error
+    return found
+
+
+def pack_stored(record: StoredMessage) -> bytes:
+    """The message as a frame of a segment file."""
+    owner, producer, key = record.owner.encode(), record.producer.encode(), record.key.encode()
+    head = _DISK.pack(
+        record.offset,
+        record.epoch,
+        record.sequence,
+        record.lsn,
+        record.time_ms,
+        len(owner),
+        len(producer),
+        len(key),
+        len(record.payload),
+    )
+    return frame(b"".join((head, owner, producer, key, record.payload)))
+
+
+def unpack_stored(body: bytes) -> StoredMessage:
+    """The message in the body of a frame."""
+    offset, epoch, sequence, lsn, time_ms, owner, producer, key, payload = _DISK.unpack_from(body)
+    a = _DISK.size
+    b, c = a + owner, a + owner + producer
+    d = c + key
+    return StoredMessage(
+        offset,
+        epoch,
+        body[a:b].decode(),
+        body[b:c].decode(),
+        sequence,
+        body[c:d].decode(),
+        body[d : d + payload],
+        lsn,
+        time_ms,
+    )
+
+
+def unpack_all_stored(data: bytes) -> list[StoredMessage]:
+    """The messages in complete frames, as `read` returns them."""
+    found, at = [], 0
+    while at < len(data):
+        length = HEAD.unpack_from(data, at)[0]
+        at += HEAD.size
+        found.append(unpack_stored(data[at : at + length]))
+        at += length
+    return found

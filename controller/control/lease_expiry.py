@@ -1,0 +1,49 @@
+"""Expires leases, and the mass-failure breaker that suspends this when too many expire at once.
+
+When a large share of the brokers falls silent within a minute, the fault is more likely in Kafka or here than in all of
+them: ending their sessions would reassign every bundle for nothing. The breaker then trips (the state is `frozen`, the
+entry of kind `guard`) until brokers return, time passes, or an operator resets it.
+"""
+
+from __future__ import annotations
+
+from controller.control.context import Context
+from controller.control.sessions import end_session
+from controller.domain.entries import Kind
+from controller.domain.ids import Session
+
+
+def expire_leases(ctx: Context) -> None:
+    """End the sessions whose lease has expired, unless the mass-failure breaker has tripped."""
+    allowance = ctx.settings.lease_ms + ctx.settings.margin_ms
+    silent = sorted(s for s, at in ctx.watch.heard.items() if ctx.now_ms - at > allowance)
+    if _check_breaker(ctx, silent):
+        return
+    for session in silent:
+        end_session(ctx, session, "lease")
+
+
+def _check_breaker(ctx: Context, silent: list[Session]) -> bool:
+    """Whether the breaker is tripped now; journals every change.
+
+    It compares the silent brokers with those alive within the window. A broker that has come back, even as a newer
+    process, is not silent. A controller that starts on a frozen cluster listens for one lease first.
+    """
+    watch, settings = ctx.watch, ctx.settings
+    if ctx.state.frozen and ctx.now_ms <= watch.listening_until_ms:
+        return True
+    watch.expired = [(at, b) for at, b in watch.expired if ctx.now_ms - at <= settings.guard_window_ms]
+    gone = {b for _, b in watch.expired if ctx.state.session_of(b) is None}
+    gone |= {s.broker for s in silent if ctx.state.session_of(s.broker) in (None, s)}
+    known = {s.broker for s in ctx.state.sessions} | gone
+    suspicious = len(known) >= settings.guard_min_brokers and len(gone) > settings.guard_silent_fraction * len(known)
+    by_time = watch.frozen_since_ms is not None and ctx.now_ms - watch.frozen_since_ms > settings.guard_thaw_after_ms
+    if by_time or ctx.state.thawing:
+        watch.expired.clear()
+        suspicious = False
+    freeze = suspicious and (bool(silent) or ctx.state.frozen)
+    if freeze != ctx.state.frozen:
+        watch.frozen_since_ms = ctx.now_ms if freeze else None
+        data = {"frozen": freeze, "silent": sorted(gone), "alive": len(known) - len(gone)}
+        ctx.emit(Kind.GUARD, reason="mass_failure" if freeze else "thawed", data=data)
+    return freeze

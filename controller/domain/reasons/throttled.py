@@ -1,0 +1,60 @@
+"""Band 2xx: what was held back for now, by hit counts, grace periods and budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from controller.domain.decision import Reason
+from controller.domain.reasons.explained import NO_ACTION, Explained
+
+_HITS = (
+    "steady.tolerance",
+    "shedding.consecutive_rounds",
+    "pulsar.loadBalancerSheddingConditionHitCountThreshold",
+    "pulsar.loadBalancerAvgShedderHitCountLowThreshold",
+    "pulsar.loadBalancerAvgShedderHitCountHighThreshold",
+)
+
+THROTTLED: Mapping[Reason, Explained] = {
+    Reason.HIT_COUNT: Explained(
+        ("{gap_points} points above {partner} in {rounds}; more are needed",
+         "hot in {hits} of the {rounds_needed} needed", "hot in {rounds_enough}, but not clearly enough",
+         "the cluster uneven in {cycles}; more are needed", "hot in {rounds}; more are needed",
+         "not hot in enough rounds yet"),
+        "The broker is above its share, but not for long enough: spikes that end by themselves move nothing.",
+        "Wait some rounds; `ballast unload` moves a bundle at once.",
+        _HITS,
+        "HitCount",
+    ),
+    Reason.GRACE_PERIOD: Explained(
+        ("moved too recently",),
+        "A round moved the bundle within the grace period (or, with Pulsar's strategies, its broker shed recently).",
+        "Wait, or `ballast unload BUNDLE --to BROKER`: commands know no grace period.",
+        ("shedding.grace_period_minutes", "pulsar.loadBalanceSheddingDelayInSeconds"),
+        "CoolDown",
+    ),
+    Reason.BUDGET_SPENT: Explained(
+        ("no moves left for now: {paced_by}", "no moves left in this round"),
+        "The round has reached its limit of moves, or a broker, a namespace or the cluster its limit a minute.",
+        "Wait for the next round; raise the budget if hand-overs are cheap in your cluster.",
+        ("steady.budget", "shedding.max_moves_per_round", "pacing.broker_moves_per_min",
+         "pacing.namespace_moves_per_min", "pacing.cluster_moves_per_min"),
+    ),
+    Reason.IN_FLIGHT: Explained(
+        ("already on its way",),
+        "The bundle is being handed over or split, or this round already has a decision about it.",
+        "Wait; `ballast status` shows what is in flight and for how long.",
+    ),
+    Reason.NOT_WORTH_MOVING: Explained(
+        ("would bring too little",),
+        "The move would take less off its source than it costs: sessions reconnect, and the bundle pauses.",
+        "Nothing; lower `steady.churn` if small gains are wanted.",
+        ("steady.churn", "steady.model_error", "pulsar.loadBalancerBundleUnloadMinThroughputThreshold",
+         "pulsar.minUnloadMessage", "pulsar.minUnloadMessageThroughput"),
+    ),
+    Reason.ENOUGH_CHOSEN: Explained(
+        ("others sufficed",),
+        "The source is relieved enough without this bundle.",
+        NO_ACTION,
+    ),
+}  # fmt: skip

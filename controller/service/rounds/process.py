@@ -1,0 +1,134 @@
+"""The worker process: follows the journal, computes a round when one is due, and sends it back.
+
+One thread, no Spark, low priority. It ends when its pipe is closed, whatever happened to the controller, and ignores
+signals to the process group.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import time
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+
+import controller
+from controller.config.policy_values import policy_settings
+from controller.config.settings import Settings
+from controller.domain.decision import RoundResult
+from controller.domain.entries import Entry, Kind
+from controller.ledger.follower import Follower
+from controller.ledger.loads import LoadsProgressWatch, read_panes
+from controller.policy.round import RoundInputs, run_with_challengers
+from controller.process.logs import configure_logs
+from controller.process.plugins import use_installed_strategies
+from controller.service.rounds.schedule import Progress, Schedule
+
+log = logging.getLogger(__name__)
+
+POLL_S = 0.25
+ALIVE_EVERY_S = 2.0
+NICENESS = 10  # a round may take seconds of CPU; the control query's batches come first
+
+
+@dataclass(frozen=True, slots=True)
+class StillAlive:
+    """Sent periodically by the worker, to show that it is neither dead nor hung."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundsDone:
+    """Sent by the worker: the round's result, those of its challengers, and the time they took."""
+
+    results: tuple[RoundResult, ...]
+    duration_ms: int
+
+
+def run_worker(pipe: Connection, settings: Settings, every_round: bool) -> None:
+    """The process's main function."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+    os.nice(NICENESS)
+    configure_logs(settings.logging.level, settings.logging.json_lines, cluster=settings.cluster.name, process="rounds")
+    use_installed_strategies()
+    rounds = Rounds(settings, every_round)
+    said_s = 0.0
+    try:
+        while True:
+            if pipe.poll(POLL_S):
+                rounds.lagging = pipe.recv()  # raises EOFError when the other end was closed
+            done = rounds.advance()
+            if done is not None:
+                pipe.send(done)
+            if time.monotonic() - said_s > ALIVE_EVERY_S:
+                pipe.send(StillAlive())
+                said_s = time.monotonic()
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        return
+
+
+class Rounds:
+    """The rounds of one worker. Call `advance` periodically. `lagging`: brokers that are behind the journal."""
+
+    def __init__(self, settings: Settings, every_round: bool) -> None:
+        self.lagging: frozenset[str] = frozenset()
+        self._settings = settings
+        self._policy = policy_settings(settings)
+        self._schedule = Schedule(
+            interval_ms=settings.rounds.round_interval_s * 1000,
+            late_allowance_ms=settings.rounds.late_allowance_ms,
+            pane_ms=settings.loads.pane_s * 1000,
+            every=every_round,
+        )
+        self._loads = LoadsProgressWatch(settings.tables.root)
+        self._follower = Follower(settings.tables.root)
+        self._follower.bootstrap()
+        self._awaited: tuple[int, str] | None = None  # at_ms and id of the round that was sent but is not journaled yet
+
+    def advance(self) -> RoundsDone | None:
+        """Read new entries; compute the round that is due, if any, provided that the last one was journaled.
+
+        A round requested by command is in the state, so a worker that starts after a crash computes it as well.
+        """
+        for entry in self._follower.catch_up():
+            self._read(entry)
+        if self._awaited is not None:
+            return None
+        progress, state = self._progress(), self._follower.state
+        at_ms = self._schedule.now(progress) if state.round_wanted else None
+        if at_ms is not None and at_ms >= state.round_at_ms:  # otherwise wait for load reports
+            return self._round(at_ms, f"{at_ms}-{state.round_wanted_seq}")
+        due = self._schedule.next_due(state.round_at_ms, progress)
+        return self._round(due, str(due)) if due is not None else None
+
+    def _read(self, entry: Entry) -> None:
+        """Stop waiting once our round, or a later one that makes it void (`controller.control.rounds`), is
+        journaled."""
+        if entry.kind is not Kind.ROUND or entry.data.get("challenger") or self._awaited is None:
+            return
+        at_ms, round_id = int(entry.data["at_ms"]), str(entry.data.get("round_id", ""))
+        if round_id == self._awaited[1] or at_ms > self._awaited[0]:
+            self._awaited = None
+
+    def _progress(self) -> Progress | None:
+        progress = self._loads.poll()
+        return Progress(progress.first_event_ms, progress.newest_event_ms) if progress else None
+
+    def _round(self, at_ms: int, round_id: str) -> RoundsDone:
+        began = time.monotonic()
+        panes = read_panes(self._settings.tables.root, at_ms, self._settings.loads.short_horizon_s * 1000)
+        inputs = RoundInputs(
+            round_id=round_id,
+            at_ms=at_ms,
+            state=self._follower.state.copy(),
+            brokers=panes.brokers,
+            bundles=panes.bundles,
+            settings=self._policy,
+            config_version=self._settings.version,
+            code_version=controller.__version__,
+            lagging=self.lagging,
+        )
+        results = run_with_challengers(inputs)
+        self._awaited = at_ms, round_id
+        return RoundsDone(results, round((time.monotonic() - began) * 1000))
