@@ -1,4 +1,4 @@
-"""Two agents on a real Kafka: hand-over, lapse, lost nonce, leave, catching up, standing still."""
+"""Two agents on a real Kafka: hand-over, lease expiry, lost nonce, leave, catching up, standing still."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_cut_off_agent_drops_everything_and_comes_back_with_the_next_session(pla
         journal = stage.controller.journal
         old = journal.state.brokers["a"].session
         stage.senders["a"].cut = True
-        await stage.until(lambda: stage.runtimes["a"].serving() == {}, "the lapse")
+        await stage.until(lambda: stage.runtimes["a"].serving() == {}, "the lease expiry")
         assert not a.sessions.may_act()
         refused = await _get(a, f"/lookup?topic={TOPIC}")
         assert (refused.status_code, refused.json()["error"]) == (503, "cut_off"), "its view may be old: ask another"

@@ -1,7 +1,7 @@
 """Three agents, a controller and a hostile scheduler: no two agents ever serve one hash, and nothing gets stuck.
 
 The scheduler delays every agent's reading, every call of its runtime and every event at will, repeats and reorders
-`released` events, lets leases lapse, fails and cancels calls. Nothing fences: only the protocol keeps owners apart.
+`released` events, lets leases expire, fails and cancels calls. Nothing fences: only the protocol keeps owners apart.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.unit.agent.agent_world import WHOLE, Journal, MiniController, ModelAg
 NAMES = ("a:1", "b:1", "c:1")
 # What the scheduler may do next, and how often: progress is common, faults are rare, so that walks get deep.
 WEIGHTS = {
-    "read": 12, "finish": 10, "hear": 8, "control": 14, "tick": 4, "hear_again": 2, "fail": 1, "lapse": 0.4,
+    "read": 12, "finish": 10, "hear": 8, "control": 14, "tick": 4, "hear_again": 2, "fail": 1, "expire": 0.4,
     "end_session": 2, "register": 2, "assign": 3, "transfer": 3, "unload": 0.6, "split": 0.4, "deadline": 0.8,
 }  # fmt: skip
 STEPS = 800
@@ -101,11 +101,11 @@ class HandoverWorld:
         self.agents[i].tick()
         self._publish(i)
 
-    def lapse(self) -> None:
+    def expire(self) -> None:
         i = self._any()
         agent = self.agents[i]
         if self.journal.state.alive(agent.session):
-            agent.lapse()
+            agent.expire()
             self._publish(i)
 
     # ------------------------------------------------------------ controller
@@ -121,7 +121,7 @@ class HandoverWorld:
         self._register(self._any())
 
     def _end_session(self, i: int) -> None:
-        """Only sessions whose agent has lapsed already: that is what lease and margin are for."""
+        """Only sessions whose lease has expired already: that is what lease and margin are for."""
         registered = self.journal.state.session_of(NAMES[i])
         if registered is not None and registered != self.agents[i].session:
             self.controller.ended(registered)

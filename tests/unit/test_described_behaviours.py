@@ -202,7 +202,7 @@ def test_metrics_count_what_was_journaled_and_what_was_refused_by_reason() -> No
     driver.say(a, "split_proposed", whole)
     driver.command("unload_bundle", bundle=str(whole), to="b:1")
     metrics.count_committed(driver.journal)
-    metrics.after_batch(driver.state, driver.watch)
+    metrics.show_state(driver.state, driver.watch)
     shown = exposition(registry).decode().splitlines()
     kinds = Counter(entry.kind.value for entry in driver.journal)
     assert all(f'ballast_journal_entries_total{{kind="{kind}"}} {n}.0' in shown for kind, n in kinds.items())

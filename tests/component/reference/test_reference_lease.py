@@ -1,4 +1,4 @@
-"""A broker whose lease has lapsed, but whose agent has not dropped the bundles yet: it says nothing to clients.
+"""A broker whose lease has expired, but whose agent has not dropped the bundles yet: it says nothing to clients.
 
 So it is for a moment after a pause: the frames that came meanwhile are handled before anything else. What it has
 stored keeps its place; clients send the rest again to the next owner, and the store knows repeated messages.
@@ -34,7 +34,7 @@ async def _leased(here: Cluster, capacity: Capacity | None = None) -> Lease:
     return lease
 
 
-def test_nothing_is_stored_or_acknowledged_for_producers_once_the_lease_has_lapsed(tmp_path: Path) -> None:
+def test_nothing_is_stored_or_acknowledged_for_producers_once_the_lease_has_expired(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with cluster(tmp_path, brokers=0) as here:
             lease = await _leased(here)
@@ -54,7 +54,7 @@ def test_nothing_is_stored_or_acknowledged_for_producers_once_the_lease_has_laps
     asyncio.run(scenario())
 
 
-def test_nothing_is_delivered_or_confirmed_to_consumers_once_the_lease_has_lapsed(tmp_path: Path) -> None:
+def test_nothing_is_delivered_or_confirmed_to_consumers_once_the_lease_has_expired(tmp_path: Path) -> None:
     async def scenario() -> None:
         got: list[int] = []
         confirmed: list[Ranges] = []

@@ -125,8 +125,8 @@ class ModelAgent:
         while self.running:
             self.finish(next(iter(self.running)))
 
-    def lapse(self) -> None:
-        """The lease lapsed: drop all, start the next session."""
+    def expire(self) -> None:
+        """The lease expired: drop all, start the next session."""
         dropped = [a.bundle for a in self.core.end() if isinstance(a, do.Drop)]
         assert set(self.served) <= set(dropped), "the core forgot what it served"
         self.served.clear()

@@ -338,7 +338,7 @@ def test_pending_hand_over_does_not_outlive_the_session(journal: Journal) -> Non
     agent = _target(journal)
     journal.own(State.RELEASING, 2, A, B)
     agent.read(journal)
-    agent.lapse()
+    agent.expire()
     agent.hear(WHOLE, 2, A)
     agent.tick()
     assert agent.running == {}

@@ -36,14 +36,14 @@ def test_an_older_acknowledgement_never_shortens_a_lease() -> None:
 
 
 @pytest.mark.covers("ownership-ends-with-session")
-def test_a_lapsed_lease_never_lives_again() -> None:
+def test_an_expired_lease_never_lives_again() -> None:
     lease = Lease(6_000, started_ms=0)
     assert not lease.renew(first_send_ms=5_999, now_ms=6_000)
     assert lease.has_expired(0)
     assert lease.remaining_ms(0) == 0
 
 
-def test_a_lease_without_any_acknowledgement_lapses_too() -> None:
+def test_a_lease_without_any_acknowledgement_expires_too() -> None:
     assert Lease(6_000, started_ms=100).has_expired(6_100)
 
 

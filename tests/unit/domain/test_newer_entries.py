@@ -26,7 +26,7 @@ KINDS_OF_0_1_0 = {
 
 @pytest.fixture(autouse=True)
 def nothing_told() -> None:
-    entries_module._unknown.cache_clear()
+    entries_module._note_unknown.cache_clear()
 
 
 def row_of(kind: object, seq: int = 1) -> dict[str, object]:
