@@ -188,7 +188,7 @@ def test_a_new_journal_is_not_begun_where_nobody_can_tell_the_epochs(
     part.stop(clean=True)
     shutil.rmtree(settings.tables.root)
     part = Controller(settings, spark, "--new-journal").part
-    with pytest.raises(ConfigError, match=r"segment store at store.address = 127.0.0.1:9 does not say"):
+    with pytest.raises(ConfigError, match=r"segment store at store.address = 127.0.0.1:9 does not tell"):
         part.start(spark)
     part.stop(clean=False)
     assert Journal(settings).state.seq == 0
