@@ -10,7 +10,7 @@ from typing import Any
 from pyspark import SparkContext
 
 # They write a line with every micro-batch: at five batches a second they hide everything else.
-NOISY_LOGGERS = (
+NOISY_JVM_LOGGERS = (
     # "Current batch is falling behind": expected, as the trigger interval is shorter than a batch.
     "org.apache.spark.sql.execution.streaming.ProcessingTimeExecutor",
     # "Kafka property ... is not a known config" and group ids, for every consumer.
@@ -38,5 +38,5 @@ def quieten(context: SparkContext) -> None:
     """Let the noisy loggers log errors only, and py4j, which logs every call to the JVM, warnings only."""
     logging.getLogger("py4j").setLevel(logging.WARNING)
     log4j = gateway_of(context).jvm.org.apache.logging.log4j
-    for name in NOISY_LOGGERS:
+    for name in NOISY_JVM_LOGGERS:
         log4j.core.config.Configurator.setLevel(name, log4j.Level.ERROR)

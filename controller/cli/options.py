@@ -23,7 +23,7 @@ from controller.config.sources import ENV_CONF
 from controller.domain.errors import BadRecord, BallastError, ConfigError
 
 OK, PROBLEM, USAGE = 0, 1, 2
-NOISY_LOGGERS = ("kafka", "httpx", "controller.bus.producer")
+SILENCED_LOGGERS = ("kafka", "httpx", "controller.bus.producer")
 
 Conf = Annotated[
     Path | None, typer.Option("--conf", help=f"Configuration file; by default ${ENV_CONF}.", show_default=False)
@@ -51,7 +51,7 @@ def report_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
 
     @functools.wraps(command)
     def wrapped(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        for library in NOISY_LOGGERS:
+        for library in SILENCED_LOGGERS:
             logging.getLogger(library).setLevel(logging.CRITICAL)  # the command itself reports errors, once
         try:
             return command(*args, **kwargs)
