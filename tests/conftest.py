@@ -26,6 +26,10 @@ TOGETHER = ("spark", "e2e/running", "faults/agents")
 # By the time they take alone.
 LONGEST_FIRST = ("spark", "e2e/running", "e2e/test_controller_crash", "e2e/test_demo_run", "e2e/test_replay_run", "e2e")
 
+# Marks of tests that simulate for minutes: a limit is there for what hangs, not for a machine that is busy.
+LONG_RUNS = ("slow", "faults", "soak")
+HUNG_AFTER_S = 1_800
+
 
 load_profile()
 
@@ -43,7 +47,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """In a process of `make test`: the longest first. A run without them keeps pytest's order."""
+    """Long runs get time on a slow machine, too. In a process of `make test` the longest begin first."""
+    for item in items:
+        if any(map(item.get_closest_marker, LONG_RUNS)) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(HUNG_AFTER_S))
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: next((i for i, p in enumerate(LONGEST_FIRST) if f"tests/{p}" in item.nodeid), 99))
 

@@ -15,8 +15,7 @@ from controller.ledger.loads import read_panes
 from controller.ledger.maintenance import BULK, DAY_MS, Tended, maintain
 from controller.ledger.tables import TableRoot
 from jobs.loads_writers import Marker, SparkWriter
-from jobs.maintain_job import maintain_all
-from jobs.maintain_spark import SparkEngine
+from jobs.maintain_job import SparkEngine, maintain_all
 from schemas.arrow import arrow_table
 from schemas.catalog import TABLES
 from tests.component.loads.pane_rows import broker_pane
