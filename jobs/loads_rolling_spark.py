@@ -1,7 +1,7 @@
 """Computes rolling averages in Spark, for batches too large for one process.
 
-The code is that of `controller.loads.rolling`, run once per partition of keys. No state is kept between batches:
-earlier panes and averages are read from the tables.
+The code is that of `controller.loads.rolling_averages`, run once per partition of keys. No state is kept between
+batches: earlier panes and averages are read from the tables.
 
 Written as SQL (joins of touched keys, panes and earlier averages), the same computation took 19 shuffles, and Spark
 spent 30 s a batch on optimising and compiling it. This version needs one shuffle by key and vectorised Arrow.

@@ -45,7 +45,7 @@ from controller.ledger.projections import Projections
 from controller.ledger.snapshots import Snapshots
 from controller.ledger.tables import TableRoot
 from controller.policy.round import RoundInputs, run_with_challengers
-from controller.service.quarantine import quarantine_row
+from controller.service.control_quarantine import quarantine_row
 from controller.service.records import BadRow, Row
 from tests.short_run_load import PANE_MS, LoadRun
 

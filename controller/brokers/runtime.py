@@ -3,6 +3,9 @@
 The agent decides *when* (lease, epochs, journal), the runtime carries it out. All methods run on the agent's event loop
 and are idempotent, because the agent repeats calls. A runtime serves only bundles that it was told to serve, and none
 any more once `drop` or `release` has returned.
+
+A runtime that knows the load of single topics also has `topic_loads(bundle) -> {topic: load}`; without it bundles are
+split in the middle of their range.
 """
 
 from __future__ import annotations
@@ -66,7 +69,7 @@ class LoadSample:
 class BrokerRuntime(Protocol):
     """A broker whose ownership of bundles is controlled from outside."""
 
-    kind: str  # as the journal and the configuration name it, such as "reference"
+    kind: str  # as the journal names it, such as "reference"
     can_fence: bool  # whether `fence` really excludes an older owner
     version: str  # of the broker's software, such as 4.0.8; empty when unknown
 

@@ -1,4 +1,4 @@
-"""Splits a bundle: checks proposals and requests, chooses the boundary, and moves the quieter half on.
+"""Splits a bundle: checks proposals and requests, takes the owner's boundary, and moves the quieter half on.
 
 Agents propose splits, operators command them, rounds decide them; all three call `begin_split`.
 """

@@ -29,9 +29,9 @@ from controller.ledger.journal_commit import Journal
 from controller.ledger.snapshots import load_state
 from controller.ledger.tables import TableRoot
 from controller.process.clock import wall_ms
+from controller.service.control_quarantine import ControlQuarantine
 from controller.service.metrics import ControlMetrics
 from controller.service.projector import Projector
-from controller.service.quarantine import ControlQuarantine
 from schemas.arrow import arrow_table
 from schemas.catalog import LOAD_TABLES, TABLES
 from schemas.control_tables import CONFIG_HISTORY

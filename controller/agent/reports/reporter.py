@@ -14,9 +14,10 @@ from typing import Protocol
 from controller.agent.connections import Sender
 from controller.agent.metrics import AgentMetrics
 from controller.agent.reports.report import build_report, with_bandwidth
-from controller.agent.reports.split_proposals import Proposal, SplitWatch, boundary_by_load
+from controller.agent.reports.split_boundary import weigh_halves
+from controller.agent.reports.split_proposals import Proposal, SplitWatch
 from controller.brokers.runtime import BrokerRuntime, LoadSample
-from controller.domain.ids import Bundle, Session, topic_hash
+from controller.domain.ids import Bundle, Session
 
 log = logging.getLogger(__name__)
 
@@ -100,23 +101,11 @@ class Reporter:
             self._propose(proposal)
 
     def halves(self, bundle: Bundle, boundary: int) -> dict[str, float]:
-        """The load below and above a split boundary, messages/s in and out, for `split_done`: by topic where the
-        runtime knows their loads, else by the width of the ranges. Includes the balanced boundary where there is one.
-        """
+        """The load below and above a split boundary, messages/s in and out, for `split_done`."""
         stats = self._newest.bundles.get(bundle) if self._newest else None
         total = stats.msg_rate_in + stats.msg_rate_out if stats else 0.0
-        share = (boundary - bundle.lower) / (bundle.upper - bundle.lower)
         loads = self._topic_loads()
-        if loads is None:
-            return {"lower_load": total * share, "upper_load": total * (1 - share)}
-        by_topic = loads(bundle)
-        share = _share_below(by_topic, boundary, share)
-        result = {"lower_load": total * share, "upper_load": total * (1 - share)}
-        best = boundary_by_load(bundle, by_topic)
-        if best is not None:
-            share = _share_below(by_topic, best, 0.5)
-            result |= {"best_boundary": best, "best_lower_load": total * share, "best_upper_load": total * (1 - share)}
-        return result
+        return weigh_halves(bundle, boundary, total, loads(bundle) if loads else None)
 
     def _topic_loads(self) -> Callable[[Bundle], Mapping[str, float]] | None:
         found = getattr(self._runtime, "topic_loads", None)
@@ -124,10 +113,3 @@ class Reporter:
 
     def _on_sent(self, error: BaseException | None) -> None:
         (self._metrics.reports if error is None else self._metrics.reports_failed).inc()
-
-
-def _share_below(loads: Mapping[str, float], boundary: int, otherwise: float) -> float:
-    """The share of the topics' load whose hashes are below the boundary; `otherwise` without any load."""
-    whole = sum(loads.values())
-    below = sum(load for topic, load in loads.items() if topic_hash(topic) < boundary)
-    return below / whole if whole > 0 else otherwise

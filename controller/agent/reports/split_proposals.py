@@ -1,4 +1,4 @@
-"""Which of its own bundles an agent proposes to split, and at which boundary. Pure.
+"""Which of its own bundles an agent proposes to split. Pure; `split_boundary` says where.
 
 The agent sees its bundles first-hand, so it proposes; the controller decides. Invariant: a bundle is proposed only
 after it was too big in `HITS` consecutive reports.
@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from controller.agent.reports.split_boundary import choose_boundary
 from controller.brokers.runtime import BundleStats
-from controller.domain.balanced_boundary import find_balanced_boundary
 from controller.domain.decision import Reason
-from controller.domain.ids import Bundle, topic_hash
+from controller.domain.ids import Bundle
 
 HITS = 2
 AGAIN_AFTER = 12  # reports (a minute at 5 s) before a proposal is repeated
@@ -25,26 +25,6 @@ class Proposal:
     bundle: Bundle
     boundary: int
     reason: Reason
-
-
-def boundary_by_load(bundle: Bundle, loads: Mapping[str, float]) -> int | None:
-    """The boundary that splits the topics' load most evenly: the first hash of the upper half; None without one.
-
-    Where no topic has any load, all topics count alike.
-    """
-    if not any(load > 0 for load in loads.values()):
-        loads = dict.fromkeys(loads, 1.0)
-    by_hash: dict[int, float] = {}
-    for topic, load in loads.items():
-        hash_ = topic_hash(topic)
-        if bundle.contains(hash_):
-            by_hash[hash_] = by_hash.get(hash_, 0.0) + max(load, 0.0)
-    return find_balanced_boundary(bundle, by_hash)
-
-
-def _boundary(bundle: Bundle, loads: Mapping[str, float], reason: Reason) -> int | None:
-    """A bundle with too many topics is split by their number, whatever their load."""
-    return boundary_by_load(bundle, dict.fromkeys(loads, 1.0) if reason is Reason.SPLIT_TOPICS else loads)
 
 
 class SplitWatch:
@@ -69,7 +49,7 @@ class SplitWatch:
                 continue
             hits[bundle] = self._hits.get(bundle, 0) + 1
             if hits[bundle] >= HITS and (hits[bundle] - HITS) % AGAIN_AFTER == 0:
-                boundary = _boundary(bundle, topic_loads(bundle), reason) if topic_loads else bundle.middle()
+                boundary = choose_boundary(bundle, topic_loads(bundle), reason) if topic_loads else bundle.middle()
                 if boundary is not None:
                     proposals.append(Proposal(bundle, boundary, reason))
         self._hits = hits

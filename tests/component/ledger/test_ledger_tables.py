@@ -27,7 +27,7 @@ from controller.ledger.projections import Projections
 from controller.ledger.raw_record import encode_raw
 from controller.ledger.snapshots import Snapshots, load_state
 from controller.ledger.tables import TableRoot
-from controller.service.quarantine import quarantine_row
+from controller.service.control_quarantine import quarantine_row
 from schemas.arrow import arrow_schema, arrow_table
 from schemas.catalog import TABLES
 from schemas.delta import delta_properties

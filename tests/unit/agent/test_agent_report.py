@@ -19,7 +19,8 @@ from controller.agent.metrics import AgentMetrics
 from controller.agent.options import AgentOptions
 from controller.agent.reports.report import build_report, top_bundles, with_bandwidth
 from controller.agent.reports.reporter import Reporter
-from controller.agent.reports.split_proposals import AGAIN_AFTER, SplitWatch, boundary_by_load
+from controller.agent.reports.split_boundary import boundary_by_load
+from controller.agent.reports.split_proposals import AGAIN_AFTER, SplitWatch
 from controller.brokers.host_load import HostLoad, cpu_limit_pct, nic_limit_bytes_per_s
 from controller.brokers.memory.fences import MemoryFences
 from controller.brokers.memory.runtime import MemoryRuntime

@@ -16,12 +16,12 @@ import numpy as np
 from controller.domain.decision import Reason
 from controller.domain.settings.policy import BrokerCaps, SteadySettings
 from controller.policy.placement.constraints import pairs_exceed_caps
+from controller.policy.strategies.steady.disruption import least_relief_of, net_gain
 from controller.policy.strategies.steady.model import Model, in_units
 from controller.policy.view.costs import Floats
 from controller.policy.view.frame import Ints
 from controller.policy.view.reason_codes import ALLOWED, CODES, REASONS
 
-DISRUPTION_SHARE = 0.3  # of a gain, that the largest disruption takes off
 STOP_SHARE = 0.8  # of the tolerance: a source that is within it has given enough
 SLACK = 0.04  # of the level: how far below it a source may be left
 FILL_SLACK = 0.15  # the same, when an idle broker is filled
@@ -29,7 +29,7 @@ SMALLEST = 0.1  # of what a move must bring otherwise: the least, off a broker t
 
 
 class Bounds(NamedTuple):
-    """What a move must keep to, as scores; `least_relief` is multiplied by 0.75 + the bundle's disruption."""
+    """What a move must keep to, as scores; `least_relief` is what a move of usual disruption must bring."""
 
     source_at_least: float
     target_at_most: float
@@ -136,7 +136,7 @@ def evaluate(model: Model, found: Candidates, targets: Ints, bounds: Bounds, cap
     rules = (
         (model.avoided(found.bundles, targets), Reason.AVOIDED),
         (over_cap, Reason.BROKER_CAP),
-        ((relief < bounds.least_relief * (0.75 + found.disruption))[:, None], Reason.NOT_WORTH_MOVING),
+        ((relief < least_relief_of(bounds.least_relief, found.disruption))[:, None], Reason.NOT_WORTH_MOVING),
         (target_after > bounds.target_at_most, Reason.TARGET_ABOVE_MEAN),
         ((source_after < bounds.source_at_least)[:, None], Reason.WOULD_NOT_IMPROVE),
         (target_after > before - bounds.least_relief, Reason.WOULD_NOT_IMPROVE),
@@ -158,4 +158,4 @@ def _gain(model: Model, found: Candidates, targets: Ints, source_after: Floats, 
     at_source = (model.score[source] - level) ** 2 - (source_after - level) ** 2
     at_target = (model.score[targets] - level)[None, :] ** 2 - (target_after - level) ** 2
     gain = model.size[source] * at_source[:, None] + model.size[targets][None, :] * at_target
-    return np.asarray(gain - np.abs(gain) * DISRUPTION_SHARE * np.minimum(found.disruption, 1.0)[:, None])
+    return net_gain(gain, found.disruption[:, None])

@@ -13,6 +13,7 @@ import numpy as np
 
 from controller.domain.decision import Reason
 from controller.policy.strategies.steady.candidates import Held, select
+from controller.policy.strategies.steady.disruption import least_relief_of
 from controller.policy.strategies.steady.model import Model, in_units
 from controller.policy.strategies.steady.pairs import Bounds, Candidates
 from controller.policy.view.costs import Floats
@@ -130,7 +131,7 @@ def _judge(model: Model, leaving: Candidates, returning: Candidates, bounds: Bou
     source_after = (model.used[source] - net * model.rate[source]).max(axis=-1)
     target_after = (model.used[target] + net * model.rate[target]).max(axis=-1)
     before = float(model.score[source])
-    least = PAYS * bounds.least_relief * (0.75 + leaving.disruption[:, None] + returning.disruption)
+    least = least_relief_of(PAYS * bounds.least_relief, leaving.disruption[:, None], returning.disruption)
     rules = (
         (model.avoided(leaving.bundles, np.array([target])), Reason.AVOIDED),
         (model.avoided(returning.bundles, np.array([source])).T, Reason.AVOIDED),
