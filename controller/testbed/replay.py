@@ -57,7 +57,11 @@ class ReplayResult:
 def read_recording(path: Path) -> list[Recorded]:
     """The reports of a JSON-lines file, ordered by time. Raises BadRecord, which names the line."""
     records = []
-    for number, line in enumerate(path.read_text().splitlines(), 1):
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise BadRecord("recording", f"{path} is no UTF-8 text from byte {error.start} on") from None
+    for number, line in enumerate(text.splitlines(), 1):
         if line.strip():
             try:
                 row = json.loads(line)

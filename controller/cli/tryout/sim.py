@@ -36,7 +36,7 @@ def sim(files: Files, rewrite: Rewrite = False, strategy: Strategy = None, plots
     use_installed_strategies()
     problems = 0
     for path in scenario_files(files):
-        result = run_file(path.read_text(), str(path), strategy)
+        result = run_file(_read_scenario(path), str(path), strategy)
         if plots is not None:
             _draw(result, path, plots)
         if rewrite:
@@ -62,6 +62,14 @@ def scenario_files(paths: Sequence[Path]) -> list[Path]:
         else:
             raise ConfigError(f"{path} does not exist: name scenario files or folders of them")
     return found
+
+
+def _read_scenario(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "is no UTF-8 text: save it as UTF-8"
+        raise ConfigError(f"cannot read scenario file {path}: {reason}") from None
 
 
 def _print_result(result: Result, rewrite: bool, strategy: str | None) -> int:

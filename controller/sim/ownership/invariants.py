@@ -6,6 +6,7 @@ A check raises InvariantBroken with the name of the invariant and the offending 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from itertools import pairwise
 
 from controller.domain.apply import fold
@@ -50,8 +51,13 @@ def check_epochs_grow(before: ClusterState, after: ClusterState) -> None:
 
 def check_fold(base: ClusterState, journal: Sequence[Entry], projection: ClusterState) -> None:
     """I4: folding the journal from its base gives the projection."""
-    if fold(base, journal) != projection:
-        raise InvariantBroken("I4: the fold of the journal differs from the projection")
+    folded = fold(base, journal)
+    if folded != projection:
+        names = [f.name for f in fields(ClusterState) if getattr(folded, f.name) != getattr(projection, f.name)]
+        raise InvariantBroken(
+            f"I4: the fold of the journal up to {folded.seq} differs from the projection at {projection.seq} "
+            f"in {', '.join(names)}"
+        )
 
 
 def check_parties_live(state: ClusterState) -> None:

@@ -276,10 +276,17 @@ class Scenario:
             self._looks.append(Look(at_ms, decided, tuple(stand)))
 
     def _check_journal(self) -> None:
-        journal = Journal(self.cluster.settings.tables.root)
-        state = self.cluster.state
-        check_fold(ClusterState(), [e for e in journal.read_since(0) if e.seq <= state.seq], state)
-        check_rings(state)
+        check_journal(self.cluster.settings.tables.root, lambda: self.cluster.state)
+
+
+def check_journal(root: str, read_state: Callable[[], ClusterState]) -> None:
+    """Raise InvariantBroken unless the journal in the tables at `root`, folded from its start, gives `read_state()`.
+
+    The state is read first: a handle on the journal reads no entry that was committed after it was opened.
+    """
+    state = read_state()
+    check_fold(ClusterState(), [e for e in Journal(root).read_since(0) if e.seq <= state.seq], state)
+    check_rings(state)
 
 
 def _served(state: ClusterState, topic: str) -> bool:

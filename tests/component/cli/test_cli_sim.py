@@ -127,6 +127,13 @@ def test_a_file_in_which_nothing_is_run_is_no_success(capsys: pytest.CaptureFixt
     assert (code, out) == (1, f"{file}: nothing was carried out: it has no eval\n")
 
 
+def test_a_file_in_another_encoding_is_one_line(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    file.write_bytes(b"# caf\xe9\ngen_cluster brokers=2\n")
+    code, out, err = sim(capsys, file)
+    assert (code, out) == (2, "")
+    assert err == f"ballast: cannot read scenario file {file}: is no UTF-8 text: save it as UTF-8\n"
+
+
 def test_a_folder_without_scenarios_is_no_success(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code, out, err = sim(capsys, tmp_path)
     assert (code, out) == (2, "")

@@ -20,6 +20,7 @@ from controller.ledger.journal_commit import Journal
 from controller.ledger.projections import Projections, broker_rows, ownership_rows
 from controller.ledger.snapshots import KEPT, Snapshots, load_state
 from controller.ledger.tables import TableRoot
+from controller.testbed.demo.scenario import check_journal
 from tests.component.ledger.ledger_history import History, compact, vacuum
 
 HISTORY = History()
@@ -58,6 +59,32 @@ def test_only_the_newest_snapshots_are_kept_and_none_falls_back(root: TableRoot)
     assert sorted(row["seq"] for row in kept) == [10, 15, 20]
     assert len(kept) == KEPT
     assert Snapshots(root).latest() == state_at(20)
+
+
+def test_a_demos_check_of_its_journal_is_not_misled_by_a_commit_beside_it(root: TableRoot) -> None:
+    journal = Journal(root)
+    HISTORY.commit(journal, 0, 10)
+    follower = Follower(root)
+    follower.bootstrap()
+
+    def commit_and_read() -> ClusterState:
+        """A round commits while the demo looks at the state."""
+        HISTORY.commit(journal, 10, 12)
+        follower.catch_up()
+        return follower.state
+
+    check_journal(root.root, commit_and_read)
+    assert follower.seq == journal.last_seq
+
+
+def test_a_demos_check_of_its_journal_names_what_differs(root: TableRoot) -> None:
+    HISTORY.commit(Journal(root))
+    wrong = HISTORY.state.copy()
+    wrong.rounds += 1
+    with pytest.raises(
+        InvariantBroken, match=f"up to {wrong.seq} differs from the projection at {wrong.seq} in rounds"
+    ):
+        check_journal(root.root, lambda: wrong)
 
 
 def test_an_unreadable_snapshot_costs_time_and_nothing_else(root: TableRoot) -> None:
