@@ -46,13 +46,18 @@ class _UniqueKeys(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+def read_text(path: Path, what: str) -> str:
+    """The text of a file that a user named. Raises ConfigError, with `what` it should be, if it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "is no UTF-8 text: save it as UTF-8"
+        raise ConfigError(f"cannot read {what} {path}: {reason}") from None
+
+
 def read_yaml(path: Path) -> dict[Any, object]:
     """The mapping in a YAML file; {} if it is empty. Raises ConfigError with file and line for anything else."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "is no UTF-8 text"
-        raise ConfigError(f"cannot read configuration file {path}: {reason}") from None
+    text = read_text(path, "configuration file")
     try:
         tree = yaml.load(text, _UniqueKeys)
     except yaml.YAMLError as error:

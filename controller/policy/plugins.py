@@ -1,8 +1,8 @@
 """Strategies that other installed packages offer, by name.
 
-What is installed is not a policy's business: each process says at its start how to look (`find_plugins_by`), and nobody
-looks before a name is asked for that Ballast itself does not have. A plug-in is imported when its own name is asked
-for. This module imports no strategy, so that a command without one starts quickly.
+Policies do not look at what is installed: each process sets a finder at its start (`find_plugins_by`), which runs when
+a name is requested that Ballast itself does not have. A plug-in is imported when its own name is requested. This module
+imports no strategy, so that a command without one starts quickly.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _finders: list[Finder] = []  # of this process, at most one
 
 
 def find_plugins_by(finder: Finder) -> None:
-    """Look for plug-ins by this function from now on. It may raise ConfigError for what is installed."""
+    """Find plug-ins with this function from now on. It may raise ConfigError."""
     _finders[:] = [finder]
 
 
 def find_plugins() -> Mapping[str, Plugin]:
-    """All plug-ins by name; none in a process that has not said how to look."""
+    """All plug-ins by name; none in a process without a finder."""
     return _finders[0]() if _finders else {}

@@ -1,6 +1,6 @@
 """The strategies of installed packages: entry points of group `ballast.strategies` (docs/write_a_strategy.md).
 
-Metadata of the packages on sys.path are read once a process, when a strategy is asked for that Ballast does not have.
+The metadata of the packages on sys.path is read once per process, when a strategy is requested that Ballast lacks.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ def use_installed_strategies() -> None:
 
 @lru_cache(maxsize=1)
 def installed_strategies() -> dict[str, Plugin]:
-    """By name. Raises ConfigError for a name that two entry points have: which one is meant nobody can tell."""
-    from importlib.metadata import entry_points  # takes time that a command without a strategy need not spend
+    """The installed strategies by name. Raises ConfigError for a name that two entry points have."""
+    from importlib.metadata import entry_points  # slow to import, and most commands need no plug-in
 
     found: dict[str, Plugin] = {}
     for point in sorted(entry_points(group=GROUP), key=str):

@@ -21,6 +21,7 @@ from controller.agent.records import heartbeat
 from controller.bus.producer import JsonProducer
 from controller.bus.topics import TopicNames
 from controller.config.settings import Settings
+from controller.config.sources import read_text
 from controller.domain.errors import BadRecord
 from controller.domain.ids import Session
 from controller.domain.state import ClusterState
@@ -55,13 +56,12 @@ class ReplayResult:
 
 
 def read_recording(path: Path) -> list[Recorded]:
-    """The reports of a JSON-lines file, ordered by time. Raises BadRecord, which names the line."""
+    """The reports of a JSON-lines file, ordered by time.
+
+    Raises BadRecord, which names the line, or ConfigError if the file cannot be read.
+    """
     records = []
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise BadRecord("recording", f"{path} is no UTF-8 text from byte {error.start} on") from None
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(read_text(path, "recording").splitlines(), 1):
         if line.strip():
             try:
                 row = json.loads(line)

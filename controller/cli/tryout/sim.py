@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from controller.cli.options import PROBLEM, new_app, report_errors
-from controller.config.sources import ENV_CONF
+from controller.config.sources import ENV_CONF, read_text
 from controller.domain.errors import ConfigError
 from controller.process.plugins import use_installed_strategies
 from controller.sim.scenario.file import Result, run_file
@@ -36,7 +36,7 @@ def sim(files: Files, rewrite: Rewrite = False, strategy: Strategy = None, plots
     use_installed_strategies()
     problems = 0
     for path in scenario_files(files):
-        result = run_file(_read_scenario(path), str(path), strategy)
+        result = run_file(read_text(path, "scenario file"), str(path), strategy)
         if plots is not None:
             _draw(result, path, plots)
         if rewrite:
@@ -62,14 +62,6 @@ def scenario_files(paths: Sequence[Path]) -> list[Path]:
         else:
             raise ConfigError(f"{path} does not exist: name scenario files or folders of them")
     return found
-
-
-def _read_scenario(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "is no UTF-8 text: save it as UTF-8"
-        raise ConfigError(f"cannot read scenario file {path}: {reason}") from None
 
 
 def _print_result(result: Result, rewrite: bool, strategy: str | None) -> int:

@@ -23,7 +23,7 @@ from controller.domain.state import ClusterState
 from controller.policy.placement.isolation import isolation_of
 from controller.policy.placement.rules import PlacementState
 from controller.policy.view.frame import Frame, Ints
-from controller.policy.view.reason_codes import ALLOWED, REASONS
+from controller.policy.view.reason_codes import ALLOWED, most_common_reason
 from controller.policy.view.snapshot import Snapshot
 from controller.policy.view.tabulate import ownership_facts
 
@@ -92,8 +92,7 @@ def _choose_target(
     codes = placement_state.codes(np.array([bundle]), targets)[0]
     open_ = np.flatnonzero(codes == ALLOWED)
     if not len(open_):
-        found, counts = np.unique(codes, return_counts=True)
-        return None, REASONS[int(found[np.argmax(counts)])]
+        return None, most_common_reason(codes)
     best = int(open_[np.argmin(after[open_])])
     if after[best] > ceiling:
         return None, Reason.TARGET_ABOVE_MEAN

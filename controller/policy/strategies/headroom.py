@@ -153,8 +153,7 @@ class _Round:
         for hit, reason in rules:
             block = np.where((block == ALLOWED) & hit, CODES[reason], block)
         others = np.arange(len(block)) != source
-        codes, counts = np.unique(block[others & (block != ALLOWED)], return_counts=True)
-        lost = {REASONS[code].value: int(n) for code, n in zip(codes.tolist(), counts.tolist(), strict=True)}
+        lost = count_reasons(block[others & (block != ALLOWED)])
         left = np.flatnonzero(block == ALLOWED)
         least = left[np.argsort(model.score[left], kind="stable")[:MOST_TARGETS]]
         return np.sort(least), lost

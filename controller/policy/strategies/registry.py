@@ -1,7 +1,7 @@
 """All strategies by name: Ballast's own, and those that other packages offer (`controller/policy/plugins.py`).
 
 A new strategy of Ballast's own is one more line here. A strategy of another package is checked when its name is first
-asked for; whatever is wrong with it is one ConfigError that names package and entry point.
+requested; an invalid one raises a single ConfigError that names package and entry point.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 def get(name: str) -> Strategy:
     """The strategy of that name or alias.
 
-    Raises ConfigError with those there are, or with what is wrong with the package that offers it.
+    Raises ConfigError, which lists the known names or says what is wrong with the package that offers it.
     """
     name_of = ALIASES.get(name, name)
     if name_of not in STRATEGIES:
