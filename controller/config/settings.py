@@ -24,6 +24,7 @@ from controller.config.sections.pacing import Pacing
 from controller.config.sections.placement import PlacementSection
 from controller.config.sections.platform import Cluster, Http, Kafka, Logging, Store, Tables
 from controller.config.sections.pulsar import Pulsar
+from controller.config.sections.pulsar_cluster import PulsarCluster
 from controller.config.sections.reference import Reference
 from controller.config.sections.retention import Retention
 from controller.config.sections.weighted import Weighted
@@ -55,6 +56,7 @@ class Settings(BaseModel):
     broker: Broker = Broker()
     placement: PlacementSection = PlacementSection()
     pulsar: Pulsar = Pulsar()
+    pulsar_cluster: PulsarCluster = PulsarCluster()
     agent: Agent = Agent()
     store: Store = Store()
     reference: Reference = Reference()

@@ -1,15 +1,20 @@
-"""Converts recorded Pulsar load reports (`LocalBrokerData` of `broker-stats/load-report`) to load reports v1. Pure.
+"""Converts load reports of Pulsar (`LocalBrokerData` of `broker-stats/load-report`) to load reports v1. Pure.
+
+A line of a recording has `ts`, `broker` and `report`. `ballast pulsar record` adds `process_cpu`, the CPU of the
+broker's own process, which counts in place of Pulsar's host-wide figure unless the operator wants that one; `excluded`,
+what the bundles carry that nobody may move; and lines with `gap` in place of `report`, which say why there is none.
 
 It converts Pulsar's units: memory from MiB to bytes, bandwidth from kbit/s to bytes/s; CPU is percent of one core in
-both. A limit <= 0 stays unknown, unless the operator overrides the network card's speed.
+both. A limit <= 0 stays unknown, unless the operator gives the network card's speed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from controller.config.settings import Settings
 from controller.domain.errors import BadRecord
 from controller.domain.events import VERSION
 from controller.domain.ids import Session
@@ -18,14 +23,32 @@ from controller.domain.load import BUNDLE_FIELDS
 MIB = 1024 * 1024
 BYTES_PER_S_PER_KBIT = 125.0
 BYTES_PER_S_PER_GBIT = 125e6
+_PULSARS = {  # Pulsar's names of what bundles carry, in sums of excluded ones
+    "msgRateIn": "msg_rate_in", "msgRateOut": "msg_rate_out", "msgThroughputIn": "throughput_in",
+    "msgThroughputOut": "throughput_out", "topics": "topics", "producerCount": "producers",
+    "consumerCount": "consumers", "cacheSize": "cache_bytes",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What a recording lacks: the network card's speed, and whether message throughput replaces its traffic."""
+    """What a recording lacks: the network card's speed, and whether message throughput replaces its traffic.
+
+    `unknown_nic_gbps` is the speed of cards that Pulsar does not know, whose bandwidth is then message throughput.
+    `host_cpu`: Pulsar's figure of CPU counts, even if that of the process is known.
+    """
 
     nic_speed_gbps: float | None = None
     message_throughput_as_bandwidth: bool = False
+    unknown_nic_gbps: float | None = None
+    host_cpu: bool = False
+
+    @classmethod
+    def of(cls, settings: Settings) -> Overrides:
+        """As configured."""
+        agent, cluster = settings.agent, settings.pulsar_cluster
+        nic, as_bandwidth = agent.override_broker_nic_speed_gbps, agent.message_throughput_as_bandwidth
+        return cls(nic, as_bandwidth, cluster.nic_gbps, cluster.host_cpu)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +59,22 @@ class Recorded:
     phase: str
     broker: str
     report: Mapping[str, Any]
+    process_cpu: Mapping[str, float] | None = None
+    excluded: Mapping[str, float] = field(default_factory=dict)
+
+
+def is_gap(row: object) -> bool:
+    """Whether a line says why there is no report."""
+    return isinstance(row, Mapping) and "gap" in row and "report" not in row
 
 
 def read_record(row: Mapping[str, Any], number: int) -> Recorded:
     """Parse one line of a recording. Raises BadRecord naming the line."""
     try:
-        return Recorded(round(row["ts"] * 1000), str(row.get("phase", "")), row["broker"], row["report"])
+        phase, excluded = str(row.get("phase", "")), row.get("excluded") or {}
+        return Recorded(
+            round(row["ts"] * 1000), phase, row["broker"], row["report"], row.get("process_cpu"), dict(excluded)
+        )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise BadRecord("recording", f"line {number}: {error!r}; wanted ts, broker and report") from None
 
@@ -50,7 +83,8 @@ def to_load_report(recorded: Recorded, session: Session, sequence: int, override
     """The load report v1 that an agent of the broker would have sent."""
     report = recorded.report
     bundles = [_bundle(name, stats) for name, stats in sorted(report.get("lastStats", {}).items())]
-    totals = {field: sum(b[field] for b in bundles) for field in BUNDLE_FIELDS}
+    tail = _tail(recorded.excluded)
+    totals = {name: sum(b[name] for b in bundles) + tail[name] for name in BUNDLE_FIELDS}
     return {
         "v": VERSION,
         "broker": session.broker,
@@ -59,18 +93,19 @@ def to_load_report(recorded: Recorded, session: Session, sequence: int, override
         "session": session.number,
         "sequence": sequence,
         "sent_ms": recorded.at_ms,
-        "resources": _resources(report, overrides),
+        "resources": _resources(recorded, overrides),
         "rpc_queue_ms": 0.0,
         "metadata_latency_ms": 0.0,
         "totals": {**totals, "bundles": len(bundles)},
         "bundles": bundles,
-        "tail": {**dict.fromkeys(BUNDLE_FIELDS, 0), "bundles": 0},
+        "tail": {**tail, "bundles": 0},
     }
 
 
-def _resources(report: Mapping[str, Any], overrides: Overrides) -> dict[str, dict[str, float]]:
+def _resources(recorded: Recorded, overrides: Overrides) -> dict[str, dict[str, float]]:
+    report, own = recorded.report, recorded.process_cpu
     resources = {
-        "cpu": _scale(report.get("cpu"), 1.0),
+        "cpu": _scale(report.get("cpu") if own is None or overrides.host_cpu else own, 1.0),
         "memory": _scale(report.get("memory"), MIB),
         "direct_memory": _scale(report.get("directMemory"), MIB),
         "disk_io": {"usage": -1.0, "limit": -1.0},  # Pulsar does not report it
@@ -80,10 +115,12 @@ def _resources(report: Mapping[str, Any], overrides: Overrides) -> dict[str, dic
         ("bandwidth_out", "bandwidthOut", "msgThroughputOut"),
     ):
         card = _scale(report.get(key), BYTES_PER_S_PER_KBIT)
-        if card["limit"] <= 0 and overrides.message_throughput_as_bandwidth:
+        unknown_speed = overrides.unknown_nic_gbps if card["limit"] <= 0 else None
+        if card["limit"] <= 0 and (overrides.message_throughput_as_bandwidth or unknown_speed is not None):
             card["usage"] = float(report.get(throughput, -1.0))
-        if overrides.nic_speed_gbps is not None:
-            card["limit"] = overrides.nic_speed_gbps * BYTES_PER_S_PER_GBIT
+        speed = unknown_speed if overrides.nic_speed_gbps is None else overrides.nic_speed_gbps
+        if speed is not None:
+            card["limit"] = speed * BYTES_PER_S_PER_GBIT
         resources[name] = card
     return resources
 
@@ -96,6 +133,12 @@ def _scale(resource: Mapping[str, float] | None, factor: float) -> dict[str, flo
     return {"usage": usage * factor if usage > 0 else usage, "limit": limit * factor if limit > 0 else -1.0}
 
 
+def _tail(excluded: Mapping[str, float]) -> dict[str, float]:
+    """What bundles carry that are not listed."""
+    tail: dict[str, float] = dict.fromkeys(BUNDLE_FIELDS, 0)
+    return tail | {name: float(excluded[key]) for key, name in _PULSARS.items() if key in excluded}
+
+
 def _bundle(name: str, stats: Mapping[str, Any]) -> dict[str, Any]:
     producers, consumers = int(stats.get("producerCount", 0)), int(stats.get("consumerCount", 0))
     known = {
@@ -104,9 +147,13 @@ def _bundle(name: str, stats: Mapping[str, Any]) -> dict[str, Any]:
         "throughput_in": float(stats["msgThroughputIn"]),
         "throughput_out": float(stats["msgThroughputOut"]),
         "topics": int(stats.get("topics", 0)),
+        "partitions": int(stats.get("partitions", 0)),
         "producers": producers,
         "consumers": consumers,
         "sessions": producers + consumers,
+        "unacked": int(stats.get("unackedMessages", 0)),
+        "backlog_bytes": int(stats.get("backlogSize", 0)),
+        "storage_bytes": int(stats.get("storageSize", 0)),
         "cache_bytes": int(stats.get("cacheSize", 0)),
     }
     return {"bundle": name, **dict.fromkeys(BUNDLE_FIELDS, 0), **known, "partitioned_topics": []}

@@ -27,7 +27,7 @@ from controller.domain.ids import Session
 from controller.domain.state import ClusterState
 from controller.ledger.evidence import read_joined
 from controller.ledger.tables import TableRoot
-from controller.loads.recorded import Overrides, Recorded, read_record, to_load_report
+from controller.loads.recorded import Overrides, Recorded, is_gap, read_record, to_load_report
 from controller.process.clock import wall_ms
 from controller.testbed.local_cluster import LocalCluster
 
@@ -67,7 +67,8 @@ def read_recording(path: Path) -> list[Recorded]:
                 row = json.loads(line)
             except ValueError as error:
                 raise BadRecord("recording", f"line {number} is no JSON: {error}") from None
-            records.append(read_record(row, number))
+            if not is_gap(row):
+                records.append(read_record(row, number))
     if not records:
         raise BadRecord("recording", f"{path} has no reports")
     return sorted(records, key=lambda r: (r.at_ms, r.broker))
@@ -114,8 +115,7 @@ def send_reports(
     count: Count = lambda what, done, total: None,
 ) -> None:
     """Send each report at its time, divided by the speed; the Kafka record carries the recorded time."""
-    agent = settings.agent
-    overrides = Overrides(agent.override_broker_nic_speed_gbps, agent.message_throughput_as_bandwidth)
+    overrides = Overrides.of(settings)
     sequences: dict[str, int] = defaultdict(int)
     started, first = time.monotonic(), records[0].at_ms
     for number, recorded in enumerate(records, 1):

@@ -123,12 +123,14 @@ def _good_lines(
     path: Path, reader: LineReader, quarantine: Path, refused: Counter[str], on_progress: OnProgress
 ) -> Iterator[Figures]:
     size = max(path.stat().st_size, 1)
-    with _open_lines(path) as (file, position), _Quarantine(quarantine) as bad:
+    with open_lines(path) as (file, position), _Quarantine(quarantine) as bad:
         for number, line in enumerate(file, start=1):
             if not line.strip():
                 continue
             try:
-                yield reader.read(line, number)
+                figures = reader.read(line, number)
+                if figures is not None:
+                    yield figures
             except BadRecord as error:
                 refused[error.rule_id] += 1
                 bad.add(number, error, line)
@@ -138,7 +140,7 @@ def _good_lines(
 
 
 @contextmanager
-def _open_lines(path: Path) -> Iterator[tuple[IO[bytes], Callable[[], int]]]:
+def open_lines(path: Path) -> Iterator[tuple[IO[bytes], Callable[[], int]]]:
     """The lines, and a function for the position in the file itself."""
     with path.open("rb") as raw:
         if path.suffix != ".gz":

@@ -18,7 +18,7 @@ from controller.domain.errors import BadRecord
 from controller.domain.events import VERSION
 from controller.domain.ids import Bundle, Session, check_broker_id
 from controller.domain.load import BUNDLE_FIELDS, IMPOSSIBLE_FACTOR, RESOURCES
-from controller.loads.recorded import Overrides, read_record, to_load_report
+from controller.loads.recorded import Overrides, is_gap, read_record, to_load_report
 from controller.policy.view.frame import LATENCIES
 
 Floats = NDArray[np.float64]
@@ -50,14 +50,18 @@ class LineReader:
         self._overrides = overrides
         self._good: dict[str, str] = {}  # keeps one string per name, however many lines contain it
 
-    def read(self, line: str | bytes, number: int) -> Figures:
-        """The figures of a line. Raises BadRecord whose `rule_id` says what is wrong with it."""
+    def read(self, line: str | bytes, number: int) -> Figures | None:
+        """The figures of a line; None for a recorded gap. Raises BadRecord, whose `rule_id` says what is wrong."""
         try:
             document = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise BadRecord("not_json", f"line {number} is no JSON: {error}"[:SHOWN_CHARACTERS]) from None
         if not isinstance(document, dict):
             raise BadRecord("not_json", f"line {number} is no JSON object")
+        return None if is_gap(document) else self.read_row(document, number)
+
+    def read_row(self, document: dict[str, Any], number: int) -> Figures:
+        """The figures of a parsed line that is no gap. Raises BadRecord."""
         if "report" in document:
             document = self._convert(document, number)
         elif document.get("v") != VERSION:

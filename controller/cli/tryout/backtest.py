@@ -112,12 +112,10 @@ def backtest(
 
 def _read(progress: Progress, reports: str, step_ms: int | None, settings: Settings, out: Path) -> Input:
     task = progress.add_task("reading", total=100)
-    agent = settings.agent
-    overrides = Overrides(agent.override_broker_nic_speed_gbps, agent.message_throughput_as_bandwidth)
-    quarantine = out / QUARANTINE
     return read_input(
-        reports, step_ms, overrides, quarantine, lambda part: progress.update(task, completed=round(100 * part))
-    )
+        reports, step_ms, Overrides.of(settings), out / QUARANTINE,
+        lambda part: progress.update(task, completed=round(100 * part)),
+    )  # fmt: skip
 
 
 def _run(

@@ -1,0 +1,200 @@
+"""Calls the admin API of Pulsar's brokers with one HTTP client. Every call ends in an `Answer`, in bounded time.
+
+Redirects are followed by hand, as the same method, at most `MOST_REDIRECTS` times and only to addresses that may get
+the credentials: the configured service URLs and the addresses of listed brokers (`trust`). A read that failed before
+an answer is repeated once. Without an address, the service URLs are tried in turn, the last good one first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import IO
+from urllib.parse import urljoin, urlsplit
+
+import httpx
+from tenacity import AsyncRetrying, retry_if_result, stop_after_attempt, wait_random
+
+import controller
+from controller.brokers.pulsar.auth import Credentials, CredentialsMissing, credentials_of, tls_of
+from controller.brokers.pulsar.outcomes import BEFORE_ANSWER, Answer, Outcome, outcome_of_status, words_of
+from controller.brokers.pulsar.slots import Slots
+from controller.config.sections.pulsar_cluster import PulsarCluster
+from controller.domain.errors import ConfigError
+from controller.domain.pulsar_address import origin_of
+
+MOST_REDIRECTS = 3
+MOST_BYTES = 16 * 1024 * 1024
+MOST_WORDS_BYTES = 65_536  # of a refusal
+ATTEMPTS = 2
+MOST_OTHERS = 2  # brokers that are asked when no service URL answers
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_HEADERS = {
+    "User-Agent": f"ballast/{controller.__version__}",
+    "Accept": "application/json",
+    "Accept-Encoding": "identity",  # compressing would cost the broker CPU
+}
+
+
+class PulsarAdmin:
+    """One client for one Pulsar cluster; an async context manager."""
+
+    def __init__(self, settings: PulsarCluster, credentials: Credentials | None = None) -> None:
+        """Raises ConfigError if no service URL is given, or credentials cannot be read."""
+        if not settings.service_urls:
+            raise ConfigError("no address of a Pulsar cluster: give --service-url, or set pulsar_cluster.service_urls")
+        self.settings = settings
+        self._credentials = credentials or credentials_of(settings)
+        self._urls = list(settings.service_urls)
+        self._trusted = frozenset(settings.service_urls)
+        self._reading = Slots()
+        timeout = httpx.Timeout(settings.read_timeout_s, connect=settings.connect_timeout_s)
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=1_000, keepalive_expiry=60)
+        self._http = httpx.AsyncClient(
+            verify=tls_of(settings), timeout=timeout, limits=limits, headers=_HEADERS, trust_env=False,
+            follow_redirects=False,
+        )  # fmt: skip
+
+    async def __aenter__(self) -> PulsarAdmin:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._http.aclose()
+
+    @property
+    def scheme(self) -> str:
+        """`http` or `https`, that of the service URLs."""
+        return urlsplit(self._urls[0]).scheme
+
+    def trust(self, addresses: Iterable[str]) -> None:
+        """Send credentials to the service URLs and to these addresses of listed brokers, and to nobody else."""
+        self._trusted = frozenset((*self.settings.service_urls, *addresses))
+
+    async def get(
+        self, path: str, at: str | None = None, *, params: Mapping[str, str] | None = None, follow: bool = True,
+        into: IO[bytes] | None = None, most_bytes: int = MOST_BYTES, timeout_s: float | None = None,
+    ) -> Answer:  # fmt: skip
+        """GET a path of the admin API. `at`: a broker's address; None: the service URLs in turn.
+
+        `follow`: off, a redirect is the answer, with its address in `redirects`. `into`: write the body there instead
+        of keeping it. `timeout_s`: of the whole call, without the wait for a slot.
+        """
+        request = _Read(path, dict(params or {}), follow, into, most_bytes, timeout_s or self._whole_timeout_s)
+        if at is not None:
+            return await self._retry(at, request)
+        brokers = sorted(self._trusted - set(self._urls))[:MOST_OTHERS]  # they know the cluster as well
+        for url in (*self._urls, *brokers):
+            answer = await self._retry(url, request)
+            if answer.outcome not in BEFORE_ANSWER:
+                break
+        self._urls.sort(key=lambda known: known != url)  # stable: the good one first
+        return answer
+
+    @property
+    def _whole_timeout_s(self) -> float:
+        return self.settings.connect_timeout_s + self.settings.read_timeout_s
+
+    async def _retry(self, address: str, request: _Read) -> Answer:
+        attempts = AsyncRetrying(
+            stop=stop_after_attempt(ATTEMPTS),
+            wait=wait_random(0.05, 0.2),
+            retry=retry_if_result(lambda answer: answer.outcome is Outcome.UNREACHABLE),
+            retry_error_callback=lambda state: state.outcome.result() if state.outcome else None,
+        )
+        answer: Answer = await attempts(self._read, address, request)
+        if answer.outcome is Outcome.UNAUTHENTICATED:
+            self._credentials.forget()
+        return answer
+
+    async def _read(self, address: str, request: _Read) -> Answer:
+        async with self._reading.take(address):
+            began = time.monotonic()
+            try:
+                answer = await asyncio.wait_for(self._follow(address, request), request.timeout_s)
+            except asyncio.TimeoutError:
+                detail = f"no whole answer within {request.timeout_s:g} s"
+                answer = Answer(Outcome.TIMED_OUT, request.path, address, detail=detail)
+            self._reading.note(address, answer.outcome is Outcome.TIMED_OUT)
+        return replace(answer, took_ms=1000 * (time.monotonic() - began))
+
+    async def _follow(self, address: str, request: _Read) -> Answer:
+        url, redirects = f"{address}{request.path}", list[str]()
+        while True:
+            try:
+                headers = await self._credentials.headers()
+            except CredentialsMissing as error:
+                return Answer(Outcome.NO_CREDENTIALS, request.path, address, detail=str(error))
+            params = request.params if not redirects else None  # a Location is whole
+            answer, location = await self._send(url, params, headers, request)
+            if location is None:
+                return replace(answer, redirects=tuple(redirects))
+            redirects.append(location)
+            if not request.follow:
+                return replace(answer, redirects=tuple(redirects))
+            origin = origin_of(location)
+            if origin not in self._trusted or len(redirects) > MOST_REDIRECTS:
+                many = f"more than {MOST_REDIRECTS} redirects, the last to {origin}"
+                detail = many if origin in self._trusted else f"to {origin or 'no web address'}, which is not known"
+                return replace(answer, redirects=tuple(redirects), detail=detail)
+            url = location
+
+    async def _send(
+        self, url: str, params: Mapping[str, str] | None, headers: Mapping[str, str], request: _Read
+    ) -> tuple[Answer, str | None]:
+        """The answer to one request, and the address that it redirects to."""
+        origin = origin_of(url) or ""
+        failed = Answer(Outcome.UNREACHABLE, request.path, origin)
+        try:
+            async with self._http.stream("GET", url, params=params, headers=dict(headers)) as response:
+                location = response.headers.get("location")
+                if response.status_code in _REDIRECTS and location:
+                    answer = Answer(Outcome.REDIRECTED, request.path, origin, response.status_code)
+                    return answer, urljoin(url, location)
+                return await request.receive(response, origin), None
+        except httpx.TimeoutException as error:
+            what = "no connection" if isinstance(error, httpx.ConnectTimeout) else "no answer"
+            return replace(failed, outcome=Outcome.TIMED_OUT, detail=f"{what} in time"), None
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            detail = " ".join(f"{type(error).__name__}: {str(error)[:200]}".split()).rstrip(": ")
+            outcome = Outcome.CUT_OFF if request.received else Outcome.UNREACHABLE
+            if any(word in detail.lower() for word in ("ssl", "certificate", "tlsv1")):
+                outcome = Outcome.TLS
+            return replace(failed, outcome=outcome, detail=detail), None
+
+
+class _Read:
+    """One read, however many requests it takes."""
+
+    def __init__(
+        self, path: str, params: dict[str, str], follow: bool, into: IO[bytes] | None, most_bytes: int,
+        timeout_s: float,
+    ) -> None:  # fmt: skip
+        self.path, self.params, self.follow = path, params, follow
+        self.timeout_s, self.received = timeout_s, 0
+        self._into, self._most_bytes = into, most_bytes
+
+    async def receive(self, response: httpx.Response, origin: str) -> Answer:
+        """The answer in a response that is no redirect."""
+        status, outcome = response.status_code, outcome_of_status(response.status_code)
+        good = outcome is Outcome.OK
+        most = self._most_bytes if good else MOST_WORDS_BYTES
+        kept, self.received = bytearray(), 0
+        if good and self._into is not None:
+            self._into.seek(0)
+            self._into.truncate()
+        async for chunk in response.aiter_bytes():
+            self.received += len(chunk)
+            if self.received > most:
+                if good:
+                    detail = f"more than {most} bytes"
+                    return Answer(Outcome.TOO_LARGE, self.path, origin, status, detail=detail)
+                break
+            if good and self._into is not None:
+                self._into.write(chunk)
+            else:
+                kept += chunk
+        if good:
+            return Answer(outcome, self.path, origin, status, bytes(kept))
+        return Answer(outcome, self.path, origin, status, detail=words_of(bytes(kept)))

@@ -1,0 +1,228 @@
+"""Credentials for Pulsar: none, a token in a file, OAuth2 client credentials; and the TLS context.
+
+A token's file is read again when it changes, so that a rotated token is used at once. An OAuth2 token is kept until
+shortly before it expires, or until Pulsar refuses it. No secret is in a message, a repr or a log line: errors name the
+file or the endpoint alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+import httpx
+
+from controller.config.sections.pulsar_cluster import PulsarCluster
+from controller.domain.errors import BallastError, ConfigError
+from controller.process.clock import boot_ms
+
+RENEW_BEFORE_MS = 60_000  # a token may be checked by a broker whose clock is ahead
+ASSUMED_LIFE_S = 300  # of a token whose issuer does not say
+MOST_TOKEN_CHARS = 65_536
+_TIMEOUT_S = 10.0
+
+
+class CredentialsMissing(BallastError):
+    """Raised when a token cannot be had now; the next call tries again."""
+
+
+class Credentials(Protocol):
+    """What is sent with every call to an address that may have it."""
+
+    async def headers(self) -> dict[str, str]:
+        """Headers of the next call. Raises CredentialsMissing."""
+
+    def forget(self) -> None:
+        """Pulsar has refused them: do not use a cached token again."""
+
+
+class NoCredentials:
+    """For clusters without authentication, and for mutual TLS, where the connection itself is the credential."""
+
+    async def headers(self) -> dict[str, str]:
+        """None."""
+        return {}
+
+    def forget(self) -> None:
+        """Nothing to forget."""
+
+
+class TokenFile:
+    """A token (JWT) in a file, read again when the file changes."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises ConfigError if there is no usable token now."""
+        self._path = path
+        self._stamp: tuple[int, int, int] | None = None
+        self._token = ""
+        try:
+            self._read()
+        except CredentialsMissing as error:
+            raise ConfigError(str(error)) from None
+
+    async def headers(self) -> dict[str, str]:
+        """The bearer token."""
+        self._read()
+        return {"Authorization": f"Bearer {self._token}"}
+
+    def forget(self) -> None:
+        """Read the file again before the next call."""
+        self._stamp = None
+
+    def _read(self) -> None:
+        try:
+            found = self._path.stat()
+            stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
+            if stamp != self._stamp:
+                self._token = _secret_of(self._path)
+                self._stamp = stamp
+        except OSError as error:
+            raise CredentialsMissing(f"token file {self._path}: {error.strerror}; give a readable file") from None
+
+
+class OAuth2:
+    """Client credentials: a token of the issuer's endpoint, fetched once for all calls that wait for it."""
+
+    def __init__(
+        self, issuer_url: str, client_id: str, secret: str, *, audience: str | None, scope: str | None,
+        tls: ssl.SSLContext,
+    ) -> None:  # fmt: skip
+        self._issuer = issuer_url.rstrip("/")
+        self._form = {"grant_type": "client_credentials", "client_id": client_id, "client_secret": secret}
+        self._form |= {"audience": audience} if audience else {}
+        self._form |= {"scope": scope} if scope else {}
+        self._tls = tls
+        self._endpoint = ""
+        self._token, self._until_ms = "", 0
+        self._fetching = asyncio.Lock()
+
+    async def headers(self) -> dict[str, str]:
+        """The bearer token, fetched if there is none or it is about to expire."""
+        async with self._fetching:
+            if boot_ms() >= self._until_ms:
+                await self._fetch()
+        return {"Authorization": f"Bearer {self._token}"}
+
+    def forget(self) -> None:
+        """Fetch another token before the next call."""
+        self._until_ms = 0
+
+    async def _fetch(self) -> None:
+        async with httpx.AsyncClient(verify=self._tls, timeout=_TIMEOUT_S) as http:
+            self._endpoint = self._endpoint or await self._discover(http)
+            document = await _call(http, "POST", self._endpoint, self._form)
+        token, life_s = document.get("access_token"), document.get("expires_in", ASSUMED_LIFE_S)
+        if not isinstance(token, str) or not _is_token(token):
+            raise CredentialsMissing(f"{self._endpoint} answered without a usable access_token; ask its operator")
+        known = isinstance(life_s, int | float) and not isinstance(life_s, bool) and 0 < life_s < 1e9
+        life_ms = round(life_s * 1000) if known else ASSUMED_LIFE_S * 1000
+        self._token = token
+        self._until_ms = boot_ms() + life_ms - min(RENEW_BEFORE_MS, life_ms // 2)
+
+    async def _discover(self, http: httpx.AsyncClient) -> str:
+        """The token endpoint by OpenID Connect discovery; it must not be less secure than the issuer."""
+        url = f"{self._issuer}/.well-known/openid-configuration"
+        found = (await _call(http, "GET", url)).get("token_endpoint")
+        scheme = urlsplit(found).scheme if isinstance(found, str) else ""
+        if scheme not in ("http", "https") or (scheme == "http" and self._issuer.startswith("https:")):
+            raise CredentialsMissing(f"{url} names no token_endpoint that is safe to use; is the issuer's URL right?")
+        return str(found)
+
+
+def credentials_of(settings: PulsarCluster) -> Credentials:
+    """What the settings name. Raises ConfigError for settings that contradict each other or cannot be read."""
+    key_file, issuer = settings.oauth2_key_file, settings.oauth2_issuer_url
+    oauth2 = [key_file, issuer, settings.oauth2_client_id, settings.oauth2_secret_file]
+    if settings.token_file is not None:
+        if any(oauth2):
+            raise ConfigError("pulsar_cluster.token_file and OAuth2 are both given: keep one of them")
+        return TokenFile(Path(settings.token_file))
+    if not any(oauth2):
+        return NoCredentials()
+    named: dict[str, Any] = _read_key_file(Path(key_file)) if key_file else {}
+    if settings.oauth2_secret_file:
+        try:
+            named["client_secret"] = _secret_of(Path(settings.oauth2_secret_file))
+        except (OSError, CredentialsMissing) as error:
+            raise ConfigError(f"pulsar_cluster.oauth2_secret_file: {error}") from None
+    parts = {
+        "oauth2_issuer_url": issuer or named.get("issuer_url"),
+        "oauth2_client_id": settings.oauth2_client_id or named.get("client_id"),
+        "oauth2_secret_file": named.get("client_secret"),
+    }
+    missing = [f"pulsar_cluster.{name}" for name, value in parts.items() if not isinstance(value, str) or not value]
+    if missing:
+        raise ConfigError(f"OAuth2 needs {' and '.join(missing)}, or a key file (oauth2_key_file) that has it")
+    url, client_id, secret = map(str, parts.values())
+    tls = ssl.create_default_context()
+    if settings.tls_ca_file:
+        _load(settings.tls_ca_file, lambda: tls.load_verify_locations(settings.tls_ca_file))
+    return OAuth2(url, client_id, secret, audience=settings.oauth2_audience, scope=settings.oauth2_scope, tls=tls)
+
+
+def tls_of(settings: PulsarCluster) -> ssl.SSLContext:
+    """The context of connections to brokers; host names are always checked. Raises ConfigError."""
+    context = ssl.create_default_context()
+    if settings.tls_ca_file:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # these authorities alone
+        _load(settings.tls_ca_file, lambda: context.load_verify_locations(settings.tls_ca_file))
+    if (settings.tls_cert_file is None) != (settings.tls_key_file is None):
+        raise ConfigError("mutual TLS needs both pulsar_cluster.tls_cert_file and pulsar_cluster.tls_key_file")
+    if settings.tls_cert_file and settings.tls_key_file:
+        cert, key = settings.tls_cert_file, settings.tls_key_file
+        no_passphrase = "none"  # otherwise OpenSSL asks the terminal for one
+        _load(f"{cert} with {key}", lambda: context.load_cert_chain(cert, key, password=lambda: no_passphrase))
+    return context
+
+
+def _load(what: str, load: Any) -> None:
+    try:
+        load()
+    except OSError as error:  # ssl.SSLError is one
+        reason = error.strerror or "not a usable PEM file"
+        raise ConfigError(f"TLS files {what}: {reason}; give PEM files, a key without passphrase") from None
+
+
+async def _call(http: httpx.AsyncClient, method: str, url: str, form: dict[str, str] | None = None) -> dict[str, Any]:
+    try:
+        answer = await http.request(method, url, data=form, headers={"Accept": "application/json"})
+    except httpx.HTTPError as error:
+        raise CredentialsMissing(f"OAuth2 endpoint {url}: {type(error).__name__}; can it be reached?") from None
+    if answer.status_code != 200:
+        raise CredentialsMissing(f"OAuth2 endpoint {url} answered HTTP {answer.status_code}; is the client known?")
+    try:
+        document = answer.json()
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict):
+        raise CredentialsMissing(f"OAuth2 endpoint {url} answered no JSON object; is the issuer's URL right?")
+    return document
+
+
+def _read_key_file(path: Path) -> dict[str, Any]:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"OAuth2 key file {path}: {error.strerror}; give a readable file") from None
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict):
+        raise ConfigError(f"OAuth2 key file {path} is no JSON object with client_id and client_secret")
+    return document
+
+
+def _secret_of(path: Path) -> str:
+    """The one word in a file. Raises OSError, or CredentialsMissing, which names the file alone."""
+    with path.open("rb") as file:
+        text = file.read(MOST_TOKEN_CHARS + 1).decode("ascii", "replace").strip()
+    if not _is_token(text):
+        raise CredentialsMissing(f"{path} does not hold one word of printable ASCII; put the token alone into it")
+    return text
+
+
+def _is_token(text: str) -> bool:
+    return 0 < len(text) <= MOST_TOKEN_CHARS and text.isascii() and text.isprintable() and " " not in text

@@ -1,0 +1,107 @@
+"""Facts of a cluster that its figures depend on: name, load manager, statistics period, who else balances.
+
+Brokers' runtime configuration has everything, including secrets: only the keys named here are kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from controller.brokers.pulsar.admin import PulsarAdmin
+from controller.brokers.pulsar.outcomes import Answer, CallFailed, Outcome
+
+RUNTIME_PATH = "/admin/v2/brokers/configuration/runtime"
+CLUSTERS_PATH = "/admin/v2/clusters"
+KEPT = frozenset(
+    {
+        "clusterName",
+        "loadManagerClassName",
+        "loadBalancerEnabled",
+        "loadBalancerSheddingEnabled",
+        "loadBalancerAutoBundleSplitEnabled",
+        "statsUpdateFrequencyInSecs",
+    }
+)
+DEFAULT_STATS_PERIOD_S = 60.0  # Pulsar's
+MOST_STATS_PERIOD_S = 86_400.0
+NO_CLUSTER = "global"  # in the list of clusters, and none
+
+
+class Manager(str, Enum):
+    """The load manager of a broker."""
+
+    MODULAR = "modular"
+    EXTENSIBLE = "extensible"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeConfiguration:
+    """The kept keys of a broker's configuration; empty where the role may not read it."""
+
+    values: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def manager(self) -> Manager | None:
+        """The load manager; None if it is not known."""
+        name = self.values.get("loadManagerClassName")
+        if name is None:
+            return None
+        known = {"ModularLoadManagerImpl": Manager.MODULAR, "ExtensibleLoadManagerImpl": Manager.EXTENSIBLE}
+        return known.get(name.rpartition(".")[2], Manager.OTHER)
+
+    @property
+    def stats_period_s(self) -> float:
+        """How often a broker computes its rates anew."""
+        try:
+            period = float(self.values["statsUpdateFrequencyInSecs"])
+        except (KeyError, ValueError):
+            return DEFAULT_STATS_PERIOD_S
+        known = math.isfinite(period) and 0 < period <= MOST_STATS_PERIOD_S
+        return period if known else DEFAULT_STATS_PERIOD_S
+
+    @property
+    def balances_itself(self) -> tuple[str, ...]:
+        """What Pulsar does by itself: the switches that are on."""
+        if self.values.get("loadBalancerEnabled", "").lower() == "false":
+            return ()
+        switches = ("loadBalancerSheddingEnabled", "loadBalancerAutoBundleSplitEnabled")
+        return tuple(name for name in switches if self.values.get(name, "").lower() == "true")
+
+
+def parse_runtime_configuration(answer: Answer) -> RuntimeConfiguration:
+    """The kept keys of an answer. Raises CallFailed."""
+    document = answer.mapping()
+    return RuntimeConfiguration({k: str(document[k])[:200] for k in KEPT & document.keys() if document[k] is not None})
+
+
+async def read_runtime_configuration(admin: PulsarAdmin, at: str | None = None) -> RuntimeConfiguration:
+    """Of the broker at an address, or of whoever answers at the service URLs. Raises CallFailed."""
+    return parse_runtime_configuration(await admin.get(RUNTIME_PATH, at))
+
+
+async def read_cluster_name(admin: PulsarAdmin, configuration: RuntimeConfiguration) -> str:
+    """The name as configured here, as a broker is configured, or of the only cluster there is. Raises CallFailed."""
+    known = admin.settings.cluster or configuration.values.get("clusterName")
+    if known:
+        return known
+    answer = await admin.get(CLUSTERS_PATH)
+    names = sorted(str(name) for name in answer.listing() if name != NO_CLUSTER)
+    if len(names) == 1:
+        return names[0]
+    detail = f"it knows the clusters {', '.join(names) or 'none'}: set pulsar_cluster.cluster to the name of this one"
+    raise answer.failure(Outcome.BAD_ANSWER, detail)
+
+
+async def count_isolation_policies(admin: PulsarAdmin, cluster: str) -> int | None:
+    """How many isolation policies the cluster has; None if that cannot be read."""
+    answer = await admin.get(f"/admin/v2/clusters/{cluster}/namespaceIsolationPolicies")
+    if answer.outcome is Outcome.NOT_FOUND:
+        return 0
+    try:
+        return len(answer.mapping())
+    except CallFailed:
+        return None

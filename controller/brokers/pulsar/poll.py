@@ -1,0 +1,219 @@
+"""Polls every broker of a cluster for what it owns and its load. No broker waits for another one.
+
+A broker that has not answered by the end of a poll is not asked again until it has; every poll in between is a gap of
+that broker alone. Members are looked up beside the poll. Statistics of topics are read at most once in Pulsar's
+statistics period, brokers taking turns, and in between the newest known ones count; a bundle that has moved keeps its
+load until its new owner's are read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from controller.brokers.pulsar.addresses import Directory, Members, owned_path
+from controller.brokers.pulsar.admin import PulsarAdmin
+from controller.brokers.pulsar.facts import (
+    Manager,
+    RuntimeConfiguration,
+    read_cluster_name,
+    read_runtime_configuration,
+)
+from controller.brokers.pulsar.observe import exclude_namespaces, find_overlapping, parse_owned, read_ring
+from controller.brokers.pulsar.outcomes import CallFailed, Outcome
+from controller.brokers.pulsar.process_cpu import MBEANS_PATH, ProcessCpu, ProcessFigures, parse_mbeans
+from controller.brokers.pulsar.reports import (
+    METRICS_PATH,
+    REPORT_PATH,
+    Reported,
+    add_topics,
+    is_extensible,
+    parse_load_report,
+    parse_metrics,
+)
+from controller.brokers.pulsar.topic_stats import Stats
+from controller.brokers.pulsar.topics import TopicReader
+from controller.domain.ids import Bundle
+from controller.process.clock import wall_ms
+
+KEPT_PERIODS = 3  # for which a bundle's statistics count that no broker repeats
+_LOOK_UP_AGAIN = frozenset({Outcome.UNREACHABLE, Outcome.REDIRECTED, Outcome.NOT_FOUND})
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """What a poll learned of a broker: its load, or why there is none.
+
+    `cpu`: of its process, unknown in the first poll, None if it cannot be read. `topics_failure`: why its statistics of
+    topics are old or missing.
+    """
+
+    broker: str
+    at_ms: int
+    took_ms: float = 0.0
+    manager: Manager | None = None
+    reported: Reported | None = None
+    cpu: dict[str, float] | None = None
+    failure: CallFailed | None = None
+    topics_failure: CallFailed | None = None
+
+
+OnPolled = Callable[[Polled], None]
+
+
+class ClusterPoll:
+    """Polls of one cluster. `start` first."""
+
+    def __init__(self, admin: PulsarAdmin, topics: TopicReader) -> None:
+        """`topics` is only used after `with_topics` was set."""
+        self.admin, self.with_topics = admin, False
+        self.configuration, self.cluster = RuntimeConfiguration(), ""
+        self.members = Members((), {})
+        self.manager: Manager | None = None
+        self._topics = topics
+        self._exclude = exclude_namespaces(admin.settings.excluded_namespaces)
+        self._cpu = ProcessCpu()
+        self._busy: dict[str, asyncio.Task[None]] = {}
+        self._looking: asyncio.Task[None] | None = None
+        self._reading: dict[str, asyncio.Task[None]] = {}
+        self._due_s: dict[str, float] = {}
+        self._topics_of: dict[str, dict[str, Stats]] = {}  # broker -> what it said last
+        self._newest: dict[str, tuple[float, Stats]] = {}  # bundle -> when its broker last said what
+        self._topics_failed: dict[str, CallFailed] = {}
+
+    async def start(self) -> None:
+        """Find out the cluster's name, its brokers and their load manager. Raises CallFailed."""
+        try:
+            self.configuration = await read_runtime_configuration(self.admin)
+        except CallFailed as error:
+            if error.outcome not in (Outcome.FORBIDDEN, Outcome.NOT_FOUND, Outcome.BAD_ANSWER):
+                raise
+        self.cluster = await read_cluster_name(self.admin, self.configuration)
+        self._directory = Directory(self.admin, self.cluster)
+        self.members = await self._directory.refresh()
+        if not self.members.addresses:
+            raise next(iter(self.members.failures.values()), CallFailed(Outcome.BAD_ANSWER, "no broker is listed"))
+        self.manager = self.configuration.manager or await self._ask_manager()
+
+    async def poll(self, deadline_s: float, on_polled: OnPolled) -> None:
+        """Poll every listed broker; `on_polled` is called once for each, as it answers, also after the deadline."""
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._look_up())
+        started: list[asyncio.Task[None]] = []
+        for broker in self.members.brokers:
+            address, task = self.members.addresses.get(broker), self._busy.get(broker)
+            if task is not None and not task.done():
+                waiting = CallFailed(Outcome.TIMED_OUT, broker, "it has not answered the poll before")
+                on_polled(Polled(broker, wall_ms(), failure=waiting))
+            elif address is None:
+                unknown = CallFailed(Outcome.UNREACHABLE, broker, "its address is not known")
+                on_polled(Polled(broker, wall_ms(), failure=self.members.failures.get(broker, unknown)))
+            else:
+                self._busy[broker] = asyncio.create_task(self._poll_broker(broker, address, on_polled))
+                started.append(self._busy[broker])
+        if started:
+            done, _ = await asyncio.wait(started, timeout=deadline_s)
+            for task in done:
+                task.result()  # a bug in here is raised, not swallowed
+
+    async def stop(self) -> None:
+        """End what still runs."""
+        tasks = [*self._busy.values(), *self._reading.values(), *([self._looking] if self._looking else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _look_up(self) -> None:
+        try:
+            self.members = await self._directory.refresh()
+        except CallFailed:
+            return  # the known members stay; each tells for itself whether it answers
+
+    async def _ask_manager(self) -> Manager:
+        address = next(iter(self.members.addresses.values()))
+        answer = await self.admin.get(REPORT_PATH, address, follow=False)
+        return Manager.EXTENSIBLE if is_extensible(answer) else Manager.MODULAR
+
+    async def _poll_broker(self, broker: str, address: str, on_polled: OnPolled) -> None:
+        at_ms, began = wall_ms(), time.monotonic()
+        try:
+            owned = await self._read_owned(broker, address)
+            await self._keep_topics_fresh(broker, address)
+            process, cpu = await self._read_process(broker, address)
+            reported, manager = await self._read_load(broker, address, owned, process, at_ms)
+        except CallFailed as error:
+            if error.outcome in _LOOK_UP_AGAIN:
+                self._directory.forget(broker)
+            on_polled(Polled(broker, at_ms, _since_ms(began), failure=error))
+        else:
+            old = self._topics_failed.get(broker)
+            on_polled(Polled(broker, at_ms, _since_ms(began), manager, reported, cpu, topics_failure=old))
+
+    async def _read_owned(self, broker: str, address: str) -> dict[Bundle, bool]:
+        answer = await self.admin.get(owned_path(self.cluster, broker), address, follow=False)
+        owned = parse_owned(answer, self._exclude)
+        for namespace in sorted(find_overlapping(owned)):
+            ring = await read_ring(self.admin, namespace)
+            if ring is not None:
+                owned = {b: active for b, active in owned.items() if b.namespace != namespace or b in ring}
+        return owned
+
+    async def _read_process(self, broker: str, address: str) -> tuple[ProcessFigures | None, dict[str, float] | None]:
+        answer = await self.admin.get(MBEANS_PATH, address, follow=False)
+        try:
+            figures = parse_mbeans(answer)
+        except CallFailed as error:
+            if error.outcome in (Outcome.TIMED_OUT, Outcome.UNREACHABLE, Outcome.UNAUTHENTICATED):
+                raise  # so would be the next call
+            return None, None
+        return figures, self._cpu.usage(broker, figures, time.monotonic())
+
+    async def _read_load(
+        self, broker: str, address: str, owned: dict[Bundle, bool], process: ProcessFigures | None, at_ms: int
+    ) -> tuple[Reported, Manager]:
+        topics = {name: self._newest[name][1] for name in map(str, owned) if name in self._newest}
+        if self.manager is not Manager.EXTENSIBLE:
+            answer = await self.admin.get(REPORT_PATH, address, follow=False)
+            if not is_extensible(answer):
+                return add_topics(parse_load_report(answer, owned, self._exclude), topics), Manager.MODULAR
+        if broker in self._topics_failed and broker not in self._topics_of:
+            raise self._topics_failed[broker]  # nothing else tells what its bundles carry
+        answer = await self.admin.get(METRICS_PATH, address, follow=False)
+        topics = {**topics, **self._topics_of.get(broker, {})}
+        return parse_metrics(answer, process, owned, topics, self._exclude, at_ms), Manager.EXTENSIBLE
+
+    async def _keep_topics_fresh(self, broker: str, address: str) -> None:
+        """Start to read the broker's topics when it is time; wait for the first reading."""
+        if not self.with_topics:
+            return
+        first = broker not in self._due_s
+        if first or (time.monotonic() >= self._due_s[broker] and self._reading[broker].done()):
+            period_s = self.configuration.stats_period_s
+            self._due_s[broker] = time.monotonic() + period_s * (1 + self._turn(broker) * first)
+            self._reading[broker] = asyncio.create_task(self._read_topics(broker, address))
+        if first:
+            await self._reading[broker]
+
+    def _turn(self, broker: str) -> float:
+        """When in a period it is the broker's turn, 0..1."""
+        brokers = self.members.brokers
+        return brokers.index(broker) / len(brokers) if broker in brokers else 0.0
+
+    async def _read_topics(self, broker: str, address: str) -> None:
+        try:
+            found = await self._topics.read(address)
+        except CallFailed as error:
+            self._topics_failed[broker] = error
+            return
+        self._topics_failed.pop(broker, None)
+        now_s = time.monotonic()
+        kept_s = now_s - KEPT_PERIODS * self.configuration.stats_period_s
+        self._topics_of[broker] = found
+        self._newest = {name: known for name, known in self._newest.items() if known[0] >= kept_s}
+        self._newest |= {name: (now_s, stats) for name, stats in found.items()}
+
+
+def _since_ms(began_s: float) -> float:
+    return round(1000 * (time.monotonic() - began_s), 1)

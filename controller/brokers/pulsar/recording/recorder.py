@@ -1,0 +1,97 @@
+"""Records a cluster: a poll every interval, a line for every broker in each, until the time is up or it is stopped.
+
+Polls keep to a fixed beat. What could not be read is recorded as a gap and counted by outcome.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from controller.brokers.pulsar.outcomes import CallFailed
+from controller.brokers.pulsar.poll import ClusterPoll, Polled
+from controller.brokers.pulsar.recording.file import RecordingFile
+from controller.brokers.pulsar.recording.lines import line_of
+from controller.brokers.pulsar.recording.names import NameHasher
+from controller.domain.errors import BallastError
+
+TELL_EVERY_S = 60.0
+DEADLINE = 0.9  # of the interval: a poll ends before the next one begins
+
+
+@dataclass(slots=True)
+class Recorded:
+    """What has been recorded so far. `gaps`: (broker, outcome) -> polls; `failures`: the newest error of a broker."""
+
+    polls: int = 0
+    reports: int = 0
+    brokers: set[str] = field(default_factory=set)
+    bundles: int = 0  # of the newest report of every broker
+    gaps: Counter[tuple[str, str]] = field(default_factory=Counter)
+    failures: dict[str, CallFailed] = field(default_factory=dict)
+    cpu_unknown: set[str] = field(default_factory=set)
+    by_broker: dict[str, int] = field(default_factory=dict)
+    topics_failures: dict[str, CallFailed] = field(default_factory=dict)
+
+    def note(self, polled: Polled) -> None:
+        """Count a broker's poll."""
+        if polled.reported is None:
+            if polled.failure is not None:
+                self.gaps[polled.broker, polled.failure.outcome.value] += 1
+                self.failures[polled.broker] = polled.failure
+            return
+        self.reports += 1
+        self.failures.pop(polled.broker, None)
+        self.brokers.add(polled.broker)
+        self.by_broker[polled.broker] = len(polled.reported.report["bundles"])
+        self.bundles = sum(self.by_broker.values())
+        (self.cpu_unknown.add if polled.cpu is None else self.cpu_unknown.discard)(polled.broker)
+        if polled.topics_failure is not None:
+            self.topics_failures[polled.broker] = polled.topics_failure
+        else:
+            self.topics_failures.pop(polled.broker, None)
+
+
+async def record(
+    poll: ClusterPoll, file: RecordingFile, *, every_s: float, for_s: float | None, stop: asyncio.Event,
+    hasher: NameHasher | None = None, tell: Callable[[Recorded], None] = lambda recorded: None,
+) -> Recorded:  # fmt: skip
+    """Record until `for_s` seconds have passed or `stop` is set. `poll` has been started.
+
+    `tell` is called about once a minute. Raises BallastError if the file cannot be written any more.
+    """
+    recorded, broken = Recorded(), list[BallastError]()
+
+    def take(polled: Polled) -> None:
+        line = line_of(polled)
+        try:
+            file.append(hasher.line(line) if hasher else line)
+            recorded.note(polled)
+        except BallastError as error:
+            broken.append(error)
+            stop.set()
+
+    began = told = time.monotonic()
+    stopping, beat = asyncio.ensure_future(stop.wait()), 0
+    while for_s is None or beat * every_s < for_s:
+        await asyncio.wait([stopping], timeout=max(began + beat * every_s - time.monotonic(), 0.0))
+        if stop.is_set():
+            break
+        polling = asyncio.ensure_future(poll.poll(DEADLINE * every_s, take))
+        await asyncio.wait([polling, stopping], return_when=asyncio.FIRST_COMPLETED)
+        if stop.is_set():
+            polling.cancel()
+            break
+        polling.result()
+        recorded.polls += 1
+        beat = max(beat + 1, int((time.monotonic() - began) / every_s))
+        if time.monotonic() - told >= TELL_EVERY_S:
+            told = time.monotonic()
+            tell(recorded)
+    stopping.cancel()
+    if broken:
+        raise broken[0]
+    return recorded

@@ -1,0 +1,68 @@
+"""Reads `broker-stats/topics` of a broker: at wire speed into a spool file, parsed afterwards in a worker process.
+
+A slow reader holds the broker's lock on its statistics, so nothing is parsed while the answer arrives, and one that
+takes longer than `GIVE_UP_S` is given up. Few brokers are read at once, since an answer can be large.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import tempfile
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+
+from controller.brokers.pulsar.admin import PulsarAdmin
+from controller.brokers.pulsar.outcomes import CallFailed, Outcome
+from controller.brokers.pulsar.topic_stats import NotTopicStats, Stats, parse_file
+
+TOPICS_PATH = "/admin/v2/broker-stats/topics"
+GIVE_UP_S = 10.0
+AT_ONCE = 4
+
+
+class TopicReader:
+    """Reads the topics of brokers; an async context manager, as it has a worker process."""
+
+    def __init__(self, admin: PulsarAdmin, give_up_s: float = GIVE_UP_S) -> None:
+        self._admin, self._give_up_s = admin, give_up_s
+        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._workers: ProcessPoolExecutor | None = None
+
+    async def __aenter__(self) -> TopicReader:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._workers is not None:
+            self._workers.shutdown(wait=False, cancel_futures=True)
+
+    async def read(self, address: str) -> dict[str, Stats]:
+        """Bundle -> sums of its topics, of everything that the broker at this address serves. Raises CallFailed."""
+        about = f"{address}{TOPICS_PATH}"
+        async with self._slots:
+            try:
+                with tempfile.NamedTemporaryFile(prefix="ballast-topics-") as spool:
+                    answer = await self._admin.get(
+                        TOPICS_PATH, address, follow=False, into=spool.file,
+                        most_bytes=self._admin.settings.topics_max_bytes, timeout_s=self._give_up_s,
+                    )  # fmt: skip
+                    answer.require()
+                    spool.flush()
+                    return await self._parse(spool.name)
+            except NotTopicStats as error:
+                raise CallFailed(Outcome.BAD_ANSWER, about, str(error)) from None
+            except BrokenProcessPool:
+                self._workers = None
+                raise CallFailed(Outcome.TOO_LARGE, about, "the process that parses it was ended") from None
+            except OSError as error:
+                raise CallFailed(Outcome.TOO_LARGE, about, f"its spool file: {error.strerror}") from None
+
+    async def _parse(self, path: str) -> dict[str, Stats]:
+        if self._workers is None:
+            self._workers = ProcessPoolExecutor(1, get_context("spawn"), initializer=_ignore_interrupts)
+        return await asyncio.get_running_loop().run_in_executor(self._workers, parse_file, path)
+
+
+def _ignore_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides what it means

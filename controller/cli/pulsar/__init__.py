@@ -1,0 +1,11 @@
+"""`ballast pulsar …`: a real Apache Pulsar cluster. A file for each command."""
+
+from __future__ import annotations
+
+from controller.cli.options import new_group
+from controller.cli.pulsar.advise import advise
+from controller.cli.pulsar.record import record
+
+app = new_group("An Apache Pulsar cluster: record its load, see what Ballast would do.")
+app.command()(record)
+app.command()(advise)

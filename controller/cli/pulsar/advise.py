@@ -1,0 +1,221 @@
+"""`ballast pulsar advise`: what Ballast would do now on a Pulsar cluster, or at the end of a recording, and why."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from controller.backtest.advise.advice import Advice, advice_of
+from controller.backtest.advise.live import FIRST_READING_S, Watched, watch
+from controller.backtest.advise.rounds import ShadowRound, shadow_rounds
+from controller.backtest.recording.input import open_lines, read_input
+from controller.brokers.pulsar.admin import PulsarAdmin
+from controller.brokers.pulsar.facts import Manager, count_isolation_policies
+from controller.brokers.pulsar.poll import ClusterPoll
+from controller.brokers.pulsar.topics import TopicReader
+from controller.cli.options import AsJson, Conf, Profile, Sets, report_errors
+from controller.cli.pulsar.advice_text import describe_failures, print_advice, round_text
+from controller.cli.pulsar.connection import (
+    OAuth2KeyFile,
+    ServiceUrl,
+    TlsCaFile,
+    TlsCertFile,
+    TlsKeyFile,
+    TokenFile,
+    cluster_settings,
+    duration,
+    run_until_stopped,
+)
+from controller.cli.pulsar.record import check_manager
+from controller.cli.show import duration_text, emit_json
+from controller.config.policy_values import policy_settings
+from controller.config.settings import Settings
+from controller.domain.errors import BallastError, ConfigError
+from controller.domain.load import RESOURCES
+from controller.loads.recorded import Overrides
+from controller.policy.strategies import get
+from controller.process.plugins import use_installed_strategies
+
+LIVE_ROUNDS, FILE_ROUNDS = 8, 30  # the longest evidence that `steady` asks for; what a recording's end needs
+RULES = "failure domains and anti-affinity groups are not read from Pulsar"
+File = Annotated[
+    Path | None, typer.Argument(help="A recording, in place of a live cluster.", show_default=False, exists=True)
+]
+Every = Annotated[
+    float | None,
+    typer.Option(
+        "--every", help="Time between rounds; by default Pulsar's statistics period, or 10s if that is shorter.",
+        parser=duration, metavar="TIME", show_default=False,
+    ),
+]  # fmt: skip
+Rounds = Annotated[
+    int | None,
+    typer.Option(
+        "--rounds", help=f"At most this many rounds; by default {LIVE_ROUNDS}, of a recording the last {FILE_ROUNDS}.",
+        min=1, show_default=False,
+    ),
+]  # fmt: skip
+Strategy = Annotated[str | None, typer.Option("--strategy", help="Strategy; by default rounds.strategy.")]
+Topics = Annotated[
+    bool, typer.Option("--topics", help="Read broker-stats/topics, to say where to split a bundle by load.")
+]
+
+
+@report_errors
+def advise(
+    file: File = None, service_url: ServiceUrl = None, every: Every = None, rounds: Rounds = None,
+    strategy: Strategy = None, topics: Topics = False, as_json: AsJson = False,
+    token_file: TokenFile = None, tls_ca_file: TlsCaFile = None, tls_cert_file: TlsCertFile = None,
+    tls_key_file: TlsKeyFile = None, oauth2_key_file: OAuth2KeyFile = None,
+    conf: Conf = None, profile: Profile = None, sets: Sets = None,
+) -> None:  # fmt: skip
+    """Say what Ballast would do now and why, with the pulsar-admin command for each step. Changes nothing."""
+    use_installed_strategies()
+    chosen = [*(sets or []), *([f"rounds.strategy={get(strategy).name}"] if strategy else [])]
+    settings = cluster_settings(
+        conf, profile, chosen, service_url, token_file=token_file, tls_ca_file=tls_ca_file,
+        tls_cert_file=tls_cert_file, tls_key_file=tls_key_file, oauth2_key_file=oauth2_key_file,
+    )  # fmt: skip
+    if file is not None and service_url is not None:
+        raise ConfigError(f"both {file} and --service-url are given: name a recording or a cluster")
+    if file is not None:
+        about, advice, notes = _advise_on_file(file, settings, rounds or FILE_ROUNDS)
+    else:
+        stop = asyncio.Event()
+        found = run_until_stopped(_advise_on_cluster(settings, every, rounds or LIVE_ROUNDS, topics, stop), stop)
+        if found is None:
+            raise BallastError("stopped before the first round: nothing to advise yet")
+        about, advice, notes = found
+    if as_json:
+        emit_json({**about, **advice.to_json(), "notes": notes})
+    else:
+        print_advice(advice, notes)
+
+
+Found = tuple[dict[str, Any], Advice, list[str]]
+
+
+async def _advise_on_cluster(
+    settings: Settings, every_s: float | None, most: int, topics: bool, stop: asyncio.Event
+) -> Found | None:
+    async with PulsarAdmin(settings.pulsar_cluster) as admin, TopicReader(admin) as reader:
+        poll = ClusterPoll(admin, reader)
+        await poll.start()
+        check_manager(poll)
+        poll.with_topics = topics or poll.manager is Manager.EXTENSIBLE
+        every_s = every_s or max(10.0, poll.configuration.stats_period_s)
+        _print_start(poll, every_s, most)
+
+        def tell(of: ShadowRound, watched: Watched) -> None:
+            typer.echo(round_text(len(watched.rounds), most, of), err=True)
+
+        try:
+            watched = await watch(
+                poll, policy_settings(settings), Overrides.of(settings), every_s=every_s, most_rounds=most, stop=stop,
+                tell=tell,
+            )  # fmt: skip
+            if not watched.rounds:
+                return None
+            policies = await count_isolation_policies(admin, poll.cluster)
+        finally:
+            await poll.stop()
+    advice = advice_of(watched.rounds, watched.boundaries)
+    about = {"cluster": poll.cluster, "manager": poll.manager.value if poll.manager else None}
+    return about, advice, [*_notes_of_cluster(poll, policies, every_s), *_notes(advice, watched.rounds, watched)]
+
+
+def _print_start(poll: ClusterPoll, every_s: float, most: int) -> None:
+    manager = poll.manager.value if poll.manager else "unknown"
+    longest_ms = 1000 * (min(FIRST_READING_S, every_s) + (most - 1) * every_s)
+    typer.echo(f"cluster {poll.cluster}, {len(poll.members.brokers)} brokers, {manager} load manager", err=True)
+    typer.echo(
+        f"a round every {duration_text(1000 * every_s)} until one would act, at most {most}: up to "
+        f"{duration_text(longest_ms)}; Ctrl-C shows what is known by then",
+        err=True,
+    )
+    if poll.with_topics and poll.manager is Manager.EXTENSIBLE:
+        typer.echo("reads broker-stats/topics once per round: nothing else tells the load of bundles here", err=True)
+
+
+def _notes_of_cluster(poll: ClusterPoll, policies: int | None, every_s: float) -> list[str]:
+    has = {None: "isolation policies could not be read", 0: "it has no isolation policies"}
+    isolation = has.get(policies, f"its isolation policies ({policies}) are not applied")
+    notes = [f"Of the cluster's rules, {isolation}, and {RULES}: check targets, or give the rules in `placement`."]
+    switches = poll.configuration.balances_itself
+    if switches:
+        names = " and ".join(f"{name}=true" for name in switches)
+        notes.append(f"Pulsar balances as well ({names}), so it may undo what you do by hand.")
+    if poll.configuration.stats_period_s > 1.5 * every_s:
+        notes.append(
+            f"Brokers compute rates anew every {duration_text(1000 * poll.configuration.stats_period_s)}: rounds every "
+            f"{duration_text(1000 * every_s)} saw the same figures several times."
+        )
+    return notes
+
+
+def _advise_on_file(file: Path, settings: Settings, most: int) -> Found:
+    with tempfile.TemporaryDirectory(prefix="ballast-advise-") as folder:
+        found = read_input(str(file), None, Overrides.of(settings), Path(folder) / "quarantine.jsonl")
+    interval_ms, horizon_ms = 1000 * settings.rounds.round_interval_s, 1000 * settings.loads.short_horizon_s
+    rounds = list(
+        shadow_rounds(found.recording, policy_settings(settings), round(horizon_ms), round(interval_ms), most)
+    )
+    hashed = _is_hashed(file)
+    advice = advice_of(rounds, {}, not hashed)
+    if advice.splits:
+        advice = advice_of(rounds, _find_boundaries(file, {str(row["bundle"]) for row in advice.splits}), not hashed)
+    notes = [f"Of the cluster's rules, isolation policies, {RULES}: check targets, or give the rules in `placement`."]
+    if hashed:
+        notes.append("Names in this recording are hashed, so there are no commands.")
+    if found.refused:
+        rules = ", ".join(f"{rule}: {count}" for rule, count in sorted(found.refused.items()))
+        notes.append(f"Lines that were refused: {rules}; `ballast backtest` writes them to a quarantine file.")
+    return {"file": str(file), "reports": found.reports}, advice, [*notes, *_notes(advice, rounds, None)]
+
+
+def _notes(advice: Advice, rounds: Sequence[ShadowRound], watched: Watched | None) -> list[str]:
+    notes = list(describe_failures(watched.failures)) if watched else []
+    unknown = [r for r in RESOURCES if all(row["utilisations"].get(r) is None for row in advice.brokers)]
+    if "bandwidth_in" in unknown and "bandwidth_out" in unknown:
+        notes.append(
+            "Bandwidth is unknown, so it does not count: --set pulsar_cluster.nic_gbps=10 gives the speed of a "
+            "broker's network."
+        )
+    if "cpu" in unknown:
+        notes.append(
+            "CPU is unknown: --set pulsar_cluster.host_cpu=true takes Pulsar's host-wide figure, if it has one."
+        )
+    if len(rounds) == 1 and not rounds[0].acts:
+        notes.append("One round alone is little evidence: smaller imbalances take up to 8 rounds.")
+    if advice.moves:
+        notes.append(
+            "An unload disconnects the bundle's clients for a moment: run the commands one by one, and see with "
+            "another advice what they brought."
+        )
+    return notes
+
+
+def _is_hashed(file: Path) -> bool:
+    with open_lines(file) as (lines, _):
+        return b'"hashed":true' in next(iter(lines), b"")
+
+
+def _find_boundaries(file: Path, bundles: set[str]) -> dict[str, int]:
+    """The newest recorded split boundary of each bundle."""
+    found: dict[str, int] = {}
+    with open_lines(file) as (lines, _):
+        for line in lines:
+            if b'"splitBoundary"' not in line:
+                continue
+            try:
+                stats = json.loads(line)["report"]["lastStats"]
+                found |= {name: int(stats[name]["splitBoundary"]) for name in bundles & stats.keys()}
+            except (ValueError, KeyError, TypeError, AttributeError):
+                continue  # refused by the reader as well
+    return found
