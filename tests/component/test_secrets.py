@@ -195,6 +195,7 @@ OTHERS = (
     "backtest --reports x --strategies steady", "agent --broker-id b9",
     "explain b1", "topic lookup t/n/x", "config check", "namespace list",
     "override list", "journal", "maintain", "store --data-dir x",
+    "pulsar advise --service-url http://127.0.0.1:1",
 )  # fmt: skip
 
 

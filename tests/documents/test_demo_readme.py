@@ -86,7 +86,7 @@ def test_the_first_screen_says_what_works_with_pulsar_and_what_does_not_yet() ->
     first_screen = README[: README.index("## ")]
     assert len(first_screen.splitlines()) <= 50
     assert "does not act on a Pulsar cluster yet" in first_screen
-    assert mentioned(first_screen) >= {"replay-reports", "backtest", "decide"}
+    assert mentioned(first_screen) >= {"pulsar", "replay-reports", "backtest", "decide"}
 
 
 def test_the_field_bears_out_what_the_readme_says_of_it() -> None:

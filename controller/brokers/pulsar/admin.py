@@ -151,7 +151,7 @@ class PulsarAdmin:
                 location = response.headers.get("location")
                 if response.status_code in _REDIRECTS and location:
                     answer = Answer(Outcome.REDIRECTED, request.path, origin, response.status_code)
-                    return answer, urljoin(url, location)
+                    return answer, _absolute(url, location)
                 return await request.receive(response, origin), None
         except httpx.TimeoutException as error:
             what = "no connection" if isinstance(error, httpx.ConnectTimeout) else "no answer"
@@ -162,6 +162,14 @@ class PulsarAdmin:
             if any(word in detail.lower() for word in ("ssl", "certificate", "tlsv1")):
                 outcome = Outcome.TLS
             return replace(failed, outcome=outcome, detail=detail), None
+
+
+def _absolute(url: str, location: str) -> str:
+    """The Location of an answer to `url`; itself if it is no address at all, which is refused as such."""
+    try:
+        return urljoin(url, location)
+    except ValueError:
+        return location
 
 
 class _Read:
