@@ -1,7 +1,13 @@
-"""docs/sql.md: every block runs in Spark on the tables of a short run, and says what really happened there."""
+"""docs/sql.md and docs/sql_duckdb.md on the tables of a short run.
+
+Every query of the first page runs in Spark and says what really happened; every query of the second runs in DuckDB over
+delta-rs and says what Spark says. Spark answers each query once.
+"""
 
 from __future__ import annotations
 
+import datetime
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +20,7 @@ from tests.short_run import ShortRun
 from tests.spark.pages.sql_pages import PLACE, SqlPage
 
 pytestmark = pytest.mark.spark
-PAGE = SqlPage.read(ROOT / "docs" / "sql.md")
+PAGE, DUCKDB = SqlPage.read(ROOT / "docs" / "sql.md"), SqlPage.read(ROOT / "docs" / "sql_duckdb.md")
 Rows = list[dict[str, Any]]
 Ask = Callable[..., Rows]
 QUERIES = PAGE.queries
@@ -27,7 +33,33 @@ def ask(spark: Any, short_run: ShortRun) -> Ask:
     for statement in PAGE.setup.replace(PLACE, short_run.root.root).split(";"):
         if statement.strip():
             spark.sql(statement)
-    return lambda number, **args: [row.asDict() for row in spark.sql(QUERIES[str(number)], args=args).collect()]
+    answers: dict[str, Rows] = {}
+
+    def ask(number: int, **args: str) -> Rows:
+        key = f"{number} {args}"
+        if key not in answers:
+            answers[key] = [row.asDict() for row in spark.sql(QUERIES[str(number)], args=args).collect()]
+        return answers[key]
+
+    return ask
+
+
+@pytest.fixture(scope="module")
+def ask_duckdb(short_run: ShortRun) -> Any:
+    """Runs a query of the other page by its number, after that page's preparation in Python and SQL."""
+    made: dict[str, Any] = {}
+    exec(DUCKDB.python.replace(PLACE, short_run.root.root), made)
+    db = made["db"]
+    db.execute(DUCKDB.setup)
+
+    def ask(number: int, **args: str) -> Rows:
+        query = DUCKDB.queries[str(number)]
+        found = db.execute(query, args) if args else db.execute(query)
+        names = [column[0] for column in found.description]
+        return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+    yield ask
+    db.close()
 
 
 def test_the_page_keeps_its_word() -> None:
@@ -122,3 +154,41 @@ def test_predictions_are_compared_with_later_rounds(ask: Ask) -> None:
     assert all(
         row["missed_by_points"] == pytest.approx(row["realised_pct"] - row["predicted_pct"], abs=0.11) for row in rows
     )
+
+
+def test_both_pages_ask_the_same() -> None:
+    assert DUCKDB.headings == PAGE.headings
+    assert list(DUCKDB.queries) == list(QUERIES)
+
+
+@pytest.mark.parametrize("number", range(1, 11))
+def test_duckdb_says_what_spark_says(number: int, ask_duckdb: Ask, ask: Ask, short_run: ShortRun) -> None:
+    moved = next(
+        e for e in short_run.entries if e.kind is Kind.OWNERSHIP and e.decision_id and e.state == "transferring"
+    )
+    args = {"bundle": moved.bundle} if ":bundle" in QUERIES[str(number)] else {}
+    found, expected = ask_duckdb(number, **args), ask(number, **args)
+    assert expected, "the short run has something for each query"
+    assert [list(row) for row in found[:1]] == [list(row) for row in expected[:1]], "the columns, in order"
+    assert sorted(map(_plain, found)) == sorted(map(_plain, expected))
+
+
+def test_the_page_needs_no_extension_that_is_downloaded() -> None:
+    whole = DUCKDB.python + DUCKDB.setup + "".join(DUCKDB.queries.values())
+    assert "INSTALL" not in whole.upper()
+    assert "delta_scan" not in whole
+
+
+def _plain(row: dict[str, Any]) -> str:
+    return str({name: _value(value) for name, value in row.items()})
+
+
+def _value(value: Any) -> Any:
+    """Whole numbers, decimals and doubles alike; times without a zone, in UTC."""
+    if isinstance(value, datetime.datetime):
+        return value.isoformat()
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, int | float) or type(value).__name__ == "Decimal":
+        return "nan" if math.isnan(value) else f"{float(value):.6g}"
+    return [_value(each) for each in value] if isinstance(value, list) else str(value)
