@@ -10,8 +10,10 @@ import pytest
 
 from controller.domain.errors import ConfigError
 from controller.process.paths import CONF, ROOT
-from controller.process.setup_jars import SETTINGS_VARIABLE, SetupFailed, ensure_jars, resolve_roots
+from controller.process.setup_ivy import SetupFailed
+from controller.process.setup_jars import ensure_jars, resolve_roots
 from controller.process.setup_lock import Coordinate, Lock, LockedJar, read_lock, write_jars
+from tests.component.maven_repository import point_ivy_to, publish
 
 CONTENT = b"not really a JAR, but bytes with a checksum"
 JAR = Coordinate("org.example", "thing_2.13", "1.2.0")
@@ -20,31 +22,6 @@ SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 def lock_of(sha256: str = SHA256) -> Lock:
     return Lock((("spark", JAR),), (LockedJar("spark", JAR, sha256),))
-
-
-def publish(repository: Path, coordinate: Coordinate, content: bytes, needs: tuple[Coordinate, ...] = ()) -> None:
-    """Puts an artifact with its description where Maven's layout has it."""
-    folder = repository / coordinate.org.replace(".", "/") / coordinate.name / coordinate.version
-    folder.mkdir(parents=True)
-    (folder / coordinate.file_name).write_bytes(content)
-    dependencies = "".join(
-        f"<dependency><groupId>{c.org}</groupId><artifactId>{c.name}</artifactId><version>{c.version}</version></dependency>"
-        for c in needs
-    )
-    (folder / f"{coordinate.name}-{coordinate.version}.pom").write_text(
-        f"<project><modelVersion>4.0.0</modelVersion><groupId>{coordinate.org}</groupId>"
-        f"<artifactId>{coordinate.name}</artifactId><version>{coordinate.version}</version>"
-        f"<dependencies>{dependencies}</dependencies></project>"
-    )
-
-
-def point_ivy_to(root: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = folder / "ivysettings.xml"
-    settings.write_text(
-        '<ivysettings><settings defaultResolver="there"/><resolvers>'
-        f'<ibiblio name="there" m2compatible="true" root="{root}"/></resolvers></ivysettings>'
-    )
-    monkeypatch.setenv(SETTINGS_VARIABLE, str(settings))
 
 
 @pytest.fixture
@@ -126,7 +103,9 @@ def test_the_lock_keeps_comments_and_roots_when_its_jars_are_rewritten(tmp_path:
     assert file.read_text().startswith(f"# why\nroot spark {JAR}\n")
 
 
-@pytest.mark.parametrize("line", ["jar spark a:b:1 abc", "root flink a:b:1", "jar spark a:b", "what"])
+@pytest.mark.parametrize(
+    "line", ["jar spark a:b:1 abc", "root flink a:b:1", "jar spark a:b", "archive x a:b:1:tar.gz:bin 12", "what"]
+)
 def test_a_bad_line_is_named(tmp_path: Path, line: str) -> None:
     file = tmp_path / "jars.lock"
     file.write_text(f"# first\n{line}\n")
@@ -139,6 +118,16 @@ def test_a_bad_coordinate_is_named(tmp_path: Path) -> None:
     file.write_text("root spark org.example:thing\n")
     with pytest.raises(ConfigError, match=r"'org.example:thing' is no coordinate"):
         read_lock(file)
+
+
+def test_an_archive_has_an_extension_and_a_classifier(tmp_path: Path) -> None:
+    file = tmp_path / "jars.lock"
+    file.write_text(f"archive thing org.example:thing:1.0:tar.gz:bin {SHA256}\n")
+    archive = read_lock(file).archive("thing")
+    assert archive.coordinate.file_name == "thing-1.0-bin.tar.gz"
+    assert str(archive.coordinate) == "org.example:thing:1.0:tar.gz:bin"
+    with pytest.raises(ConfigError, match=r"no line `archive other …`"):
+        read_lock(file).archive("other")
 
 
 def test_the_shipped_lock_fits_the_python_packages() -> None:
