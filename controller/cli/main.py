@@ -1,7 +1,7 @@
 """`ballast`: the table of commands. A command's module is only imported when that command runs, so help is fast.
 
-Every command is a typer app of its own, in a folder by purpose (`look`, `act`, `run`, `tryout`). Errors, including
-mistyped options, end in one line on stderr and exit code 2; a traceback means a bug.
+Every command is a typer app of its own, in a folder by purpose (`look`, `act`, `run`, `tryout`, `pulsar`). Errors,
+including mistyped options, end in one line on stderr and exit code 2; a traceback means a bug.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "decide": Command("controller.cli.tryout.decide", "run a strategy as a filter: loads in, decisions out, by line"),
     "backtest": Command("controller.cli.tryout.backtest", "score strategies and settings on recorded load"),
-    "pulsar": Command("controller.cli.pulsar", "an Apache Pulsar cluster: record its load, see what Ballast would do"),
+    "pulsar": Command("controller.cli.pulsar", "an Apache Pulsar cluster: record its load, see what Ballast would do; dev"),
     "sim": Command("controller.cli.tryout.sim", "run scenario files in the load simulator: balance, thrash, moves"),
     "kafka": Command("controller.cli.run.kafka", "start and stop a local Kafka: up, down, status"),
     "run": Command("controller.cli.run.job", "run the Spark job: loads query and control query"),

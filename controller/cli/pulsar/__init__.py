@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from controller.cli.options import new_group
+from controller.cli.pulsar import dev
 from controller.cli.pulsar.advise import advise
 from controller.cli.pulsar.record import record
 
-app = new_group("An Apache Pulsar cluster: record its load, see what Ballast would do.")
+app = new_group("An Apache Pulsar cluster: record its load, see what Ballast would do; run one on this machine.")
 app.command()(record)
 app.command()(advise)
+app.add_typer(dev.app, name="dev")

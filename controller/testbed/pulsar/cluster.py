@@ -1,0 +1,293 @@
+"""Runs a real Pulsar cluster in one folder: start, stop, kill, pause and add servers, from any process.
+
+`up` starts whatever of the cluster does not run; if it fails or is interrupted, it stops what it started. Data, ports
+and settings stay in the folder until `wipe`, so stopping and starting is the same cluster again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from signal import SIGCONT, SIGSTOP
+from types import TracebackType
+
+from controller.domain.errors import ConfigError
+from controller.testbed.pulsar.admin import PulsarAdmin
+from controller.testbed.pulsar.distribution import pulsar_home, pulsar_version
+from controller.testbed.pulsar.ports import check_free
+from controller.testbed.pulsar.servers import PARTS, Servers
+from controller.testbed.pulsar.spec import (
+    BOOKIE,
+    MOST_BROKERS,
+    SPEC_FILE,
+    ZOOKEEPER,
+    ClusterSpec,
+    PulsarFailed,
+    read_spec,
+    write_spec,
+)
+
+BROKERS_AT_ONCE = 2  # more only compete for the cores: each start is 15 s of CPU
+START_TIMEOUT_S = 300.0
+STOP_TIMEOUT_S = 30.0
+
+
+class PulsarCluster:
+    """The cluster in a folder. `tell` hears, line by line, what is being done and what takes long."""
+
+    def __init__(self, folder: Path, spec: ClusterSpec, tell: Callable[[str], None] = lambda doing: None) -> None:
+        """A new cluster, or that of the folder. Raises ConfigError if the folder holds a different one."""
+        self.folder = folder.resolve()
+        self.tell = tell
+        stored = read_spec(self.folder)
+        if stored is not None and stored != spec:
+            raise ConfigError(
+                f"{self.folder} holds another cluster: {_difference(stored, spec)}. Give another --dir, or"
+                " remove that one with `ballast pulsar dev down --wipe`"
+            )
+        self.spec = spec
+        self.servers = Servers(self.folder, spec)
+        self._admin: PulsarAdmin | None = None
+
+    @classmethod
+    def open(cls, folder: Path, tell: Callable[[str], None] = lambda doing: None) -> PulsarCluster:
+        """The cluster of a folder. Raises ConfigError if it holds none."""
+        spec = read_spec(folder.resolve())
+        if spec is None:
+            raise ConfigError(
+                f"{folder} holds no Pulsar cluster: start one with `ballast pulsar dev up --dir {folder}`"
+            )
+        return cls(folder, spec, tell)
+
+    def __enter__(self) -> PulsarCluster:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.down()
+
+    @property
+    def admin(self) -> PulsarAdmin:
+        """Admin calls to the brokers, as super-user."""
+        if self._admin is None:
+            self._admin = PulsarAdmin(self.spec, self.servers.credentials)
+        return self._admin
+
+    @property
+    def web_urls(self) -> list[str]:
+        """The admin addresses of all brokers: the service URL is these, joined by commas."""
+        return [self.spec.web_url(name) for name in self.spec.broker_names]
+
+    @property
+    def client_url(self) -> str:
+        """The service URL of clients, with the addresses of all brokers."""
+        first, *others = (self.spec.client_url(name) for name in self.spec.broker_names)
+        return ",".join([first, *(url.partition("://")[2] for url in others)])
+
+    # ------------------------------------------------------------ the whole cluster
+
+    def up(self, timeout_s: float = START_TIMEOUT_S) -> list[str]:
+        """Start every server that does not run, and wait until all serve. Returns the names of those started."""
+        with self._alone():
+            missing = [name for name in self.spec.server_names if self.servers.process(name).pid is None]
+            if missing:
+                home = self._prepare(missing)
+                with self._undone_on_failure():
+                    for name in (ZOOKEEPER, BOOKIE):
+                        if name == BOOKIE:
+                            self._initialise(home)
+                        if name in missing:
+                            self._start([name], home, timeout_s)
+                    self._start([name for name in missing if name in self.spec.broker_names], home, timeout_s)
+            return missing
+
+    def down(self, wipe: bool = False) -> list[str]:
+        """Stop every server, brokers first; data stay unless `wipe`. Returns the names of those that ran."""
+        with self._alone():
+            ran = self.servers.running()
+            for together in (self.spec.broker_names, [BOOKIE], [ZOOKEEPER]):
+                living = [name for name in together if name in ran]
+                if living:
+                    self.tell(f"stopping {', '.join(living)}")
+                self._stop(together)
+            if self._admin is not None:
+                self._admin.close()
+                self._admin = None
+        if wipe:
+            self._wipe()
+        return ran
+
+    def add_broker(self, timeout_s: float = START_TIMEOUT_S) -> str:
+        """Start one more broker; returns its name."""
+        with self._alone():
+            number = max(self.spec.brokers) + 1
+            if number > MOST_BROKERS:
+                raise ConfigError(f"a cluster on one machine has at most {MOST_BROKERS} brokers")
+            before, spec = self.spec, self.spec.model_copy(update={"brokers": (*self.spec.brokers, number)})
+            name = f"broker{number}"
+            check_free(spec, [name])
+            self._become(spec)
+            try:
+                with self._undone_on_failure():
+                    self._start([name], self._prepare([name]), timeout_s)
+            except BaseException:
+                self._become(before)
+                raise
+            return name
+
+    # ------------------------------------------------------------ one server
+
+    def start(self, name: str, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Start a server and wait until it serves. Raises PulsarFailed if it runs already."""
+        process = self.servers.process(name)
+        if process.pid is not None:
+            raise PulsarFailed(f"{name} runs already, with pid {process.pid} ({process.state})")
+        with self._undone_on_failure():
+            self._start([name], self._prepare([name]), timeout_s)
+
+    def stop(self, name: str) -> bool:
+        """Stop a server with SIGTERM: a broker hands its bundles back first. False if it did not live."""
+        return self.servers.process(name).stop(STOP_TIMEOUT_S)
+
+    def kill(self, name: str) -> bool:
+        """SIGKILL: like a crash. False if it did not live."""
+        return self.servers.process(name).kill()
+
+    def pause(self, name: str) -> bool:
+        """SIGSTOP: the server keeps its connections and answers nothing. False if it does not live."""
+        return self.servers.process(name).signal(SIGSTOP)
+
+    def resume(self, name: str) -> bool:
+        """SIGCONT: a paused server goes on. False if it does not live."""
+        return self.servers.process(name).signal(SIGCONT)
+
+    def restart(self, name: str, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Stop a server and start it again with the same settings."""
+        self.stop(name)
+        self.start(name, timeout_s)
+
+    # ------------------------------------------------------------ inside
+
+    def _prepare(self, missing: Sequence[str]) -> Path:
+        """Everything that can be refused is refused here, before anything starts; returns where Pulsar is."""
+        if self.spec.pulsar != pulsar_version():
+            raise PulsarFailed(
+                f"{self.folder} holds a cluster of Pulsar {self.spec.pulsar}, this version has {pulsar_version()}:"
+                " give another --dir, or remove it with `ballast pulsar dev down --wipe`"
+            )
+        check_free(self.spec, missing)
+        home = pulsar_home(self.tell)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for part in PARTS[:-1]:
+            (self.folder / part).mkdir(exist_ok=True)
+        write_spec(self.folder, self.spec)
+        self.servers.credentials.prepare(self.spec.auth, self.spec.tls)
+        for name in missing:
+            group = self.servers.cpu_group(name)
+            if group is not None:
+                group.make()
+        return home
+
+    def _initialise(self, home: Path) -> None:
+        begun = time.monotonic()
+        self.servers.initialise_metadata(home)
+        if time.monotonic() - begun > 1:
+            self.tell(f"metadata written after {time.monotonic() - begun:.0f} s")
+
+    def _start(self, names: Sequence[str], home: Path, timeout_s: float) -> None:
+        """Start servers, a few at once, and wait until each serves."""
+        waiting, starting = deque(names), dict[str, float]()
+        while waiting or starting:
+            while waiting and len(starting) < BROKERS_AT_ONCE:
+                name = waiting.popleft()
+                self.servers.launch(name, home)
+                starting[name] = time.monotonic()
+            for name, begun in list(starting.items()):
+                self.servers.check_alive(name)
+                took_s = time.monotonic() - begun
+                if self.servers.serves(name, self.admin):
+                    del starting[name]
+                    self.servers.limit_cpu(name)
+                    self.tell(f"{name} serves after {took_s:.0f} s")
+                elif took_s > timeout_s:
+                    process = self.servers.process(name)
+                    raise PulsarFailed(
+                        f"{name} did not serve within {timeout_s:g} s; its log {process.log} ends with:"
+                        f" {process.last_words()}"
+                    )
+            time.sleep(0.2)
+
+    def _stop(self, names: Sequence[str], timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """Stop servers together, and remove their cgroups."""
+        deadline = time.monotonic() + timeout_s
+        for name in names:
+            self.servers.process(name).request_stop()
+        for name in names:
+            self.servers.process(name).wait_or_kill(max(0.0, deadline - time.monotonic()))
+            group = self.servers.cpu_group(name)
+            if group is not None:
+                group.remove()
+
+    @contextmanager
+    def _undone_on_failure(self) -> Iterator[None]:
+        """Stop the servers started within the block if it fails or is interrupted."""
+        before = set(self.servers.running())
+        try:
+            yield
+        except BaseException:
+            started = [name for name in reversed(self.servers.running()) if name not in before]
+            if started:
+                self.tell(f"stopping {', '.join(started)} again")
+            for name in started:
+                self._stop([name], timeout_s=5.0)
+            raise
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Hold the folder's lock. Raises PulsarFailed while another process starts or stops this cluster."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise PulsarFailed(
+                    f"another process is starting or stopping the cluster in {self.folder}: wait for it, or end it"
+                ) from None
+            yield
+        finally:
+            os.close(handle)
+
+    def _become(self, spec: ClusterSpec) -> None:
+        """Take another set of brokers, here and in the folder."""
+        write_spec(self.folder, spec)
+        self.spec = spec
+        self.servers = Servers(self.folder, spec)
+        if self._admin is not None:
+            self._admin.close()
+            self._admin = None
+
+    def _wipe(self) -> None:
+        """Remove what the cluster made, and the folder itself if nothing else is in it."""
+        for part in PARTS:
+            shutil.rmtree(self.folder / part, ignore_errors=True)
+        for file in (SPEC_FILE, ".lock"):
+            (self.folder / file).unlink(missing_ok=True)
+        if self.folder.exists() and not any(self.folder.iterdir()):
+            self.folder.rmdir()
+
+
+def _difference(stored: ClusterSpec, wanted: ClusterSpec) -> str:
+    """The first thing in which two clusters differ; values of settings are not shown, they may be secret."""
+    name = next(name for name in ClusterSpec.model_fields if getattr(stored, name) != getattr(wanted, name))
+    if name == "settings":
+        keys = sorted(key for key, _ in stored.settings.items() ^ wanted.settings.items())
+        return f"other values of {', '.join(dict.fromkeys(keys))}"
+    return f"{name} is {getattr(stored, name)}, not {getattr(wanted, name)}"

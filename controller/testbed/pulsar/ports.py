@@ -1,0 +1,38 @@
+"""Whether the ports of servers are free, asked before any of them starts."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable
+
+from controller.testbed.pulsar.spec import ClusterSpec, PulsarFailed
+
+
+def check_free(spec: ClusterSpec, names: Iterable[str]) -> None:
+    """Raise PulsarFailed, naming every port of these servers that something listens on."""
+    busy = [
+        f"{port} ({name})" for name in names for port in spec.ports(name) if port is not None and not _is_free(port)
+    ]
+    if busy:
+        raise PulsarFailed(
+            f"ports of 127.0.0.1 in use by another program: {', '.join(busy)}."
+            " End it, or give the cluster another --base-port"
+        )
+
+
+def answers(port: int) -> bool:
+    """Whether something accepts connections on the port of 127.0.0.1."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.settimeout(0.5)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as Pulsar's servers do
+        try:
+            probe.bind(("127.0.0.1", port))
+            probe.listen()
+        except OSError:
+            return False
+        return True
