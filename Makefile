@@ -7,10 +7,10 @@ ARGS ?=
 EXAMPLES ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-policy test-random test-e2e test-slow test-faults soak lint fmt bench lock clean
+.PHONY: help setup demo test test-unit test-policy test-random test-e2e test-slow test-faults test-pulsar soak lint fmt bench lock clean
 
 help: ## Show this list
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Virtual environment and JARs; afterwards everything works offline
 	@$(BIN)/python -m controller.process.setup
@@ -19,7 +19,7 @@ demo: setup ## A balanced cluster on this machine, live (ARGS="--brokers 4 --min
 	@$(BIN)/ballast demo $(ARGS)
 
 test: setup ## All tests but the slow ones (ARGS="tests/unit -k ring")
-	@$(BIN)/python -m pytest -m "not slow and not faults and not soak" -n 2 --dist loadscope --no-loadscope-reorder $(ARGS)
+	@$(BIN)/python -m pytest -m "not slow and not faults and not soak and not pulsar" -n 2 --dist loadscope --no-loadscope-reorder $(ARGS)
 
 test-unit: setup ## Only the units of the spine: no process, no table, no Spark (10 s)
 	@$(BIN)/python -m pytest tests/unit $(ARGS)
@@ -28,16 +28,19 @@ test-policy: setup ## Only the strategies and their rules (20 s)
 	@$(BIN)/python -m pytest tests/policy $(ARGS)
 
 test-random: setup ## Properties on new examples, ten times as many (EXAMPLES=100 for more)
-	@BALLAST_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -m "hypothesis and not slow and not faults and not soak" -n 2 --timeout 3600 $(ARGS)
+	@BALLAST_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -m "hypothesis and not slow and not faults and not soak and not pulsar" -n 2 --timeout 3600 $(ARGS)
 
 test-e2e: setup ## Only the tests that start the whole system
-	@$(BIN)/python -m pytest -m "e2e and not slow and not faults and not soak" $(ARGS)
+	@$(BIN)/python -m pytest -m "e2e and not slow and not faults and not soak and not pulsar" $(ARGS)
 
 test-slow: setup ## Long runs that are neither faults nor soak
 	@$(BIN)/python -m pytest -m slow $(ARGS)
 
 test-faults: setup ## What is killed, cut off, paused or lied to (30 minutes at most)
 	@$(BIN)/python -m pytest -m faults $(ARGS)
+
+test-pulsar: setup ## On a real Apache Pulsar, with both load managers (25 minutes at most; 245 MB the first time)
+	@$(BIN)/python -m pytest -m pulsar $(ARGS)
 
 soak: setup ## An hour's worth of events at ten times the normal rate; what grows and what does not
 	@$(BIN)/python -m pytest -m soak $(ARGS)

@@ -143,6 +143,14 @@ def add(folder: Folder = DEFAULT_FOLDER) -> None:
 
 @app.command()
 @report_errors
+def remove(server: Server, folder: Folder = DEFAULT_FOLDER) -> None:
+    """Stop a broker for good."""
+    PulsarCluster.open(folder, _tell).remove_broker(server)
+    typer.echo(f"removed {server}")
+
+
+@app.command()
+@report_errors
 def start(server: Server, folder: Folder = DEFAULT_FOLDER) -> None:
     """Start one server that does not run."""
     with interrupt_on_sigterm():

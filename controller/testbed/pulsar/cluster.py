@@ -6,9 +6,6 @@ and settings stay in the folder until `wipe`, so stopping and starting is the sa
 
 from __future__ import annotations
 
-import fcntl
-import os
-import shutil
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -20,12 +17,13 @@ from types import TracebackType
 from controller.domain.errors import ConfigError
 from controller.testbed.pulsar.admin import PulsarAdmin
 from controller.testbed.pulsar.distribution import pulsar_home, pulsar_version
+from controller.testbed.pulsar.folder import hold, make_parts
+from controller.testbed.pulsar.folder import wipe as wipe_folder
 from controller.testbed.pulsar.ports import check_free
-from controller.testbed.pulsar.servers import PARTS, Servers
+from controller.testbed.pulsar.servers import Servers
 from controller.testbed.pulsar.spec import (
     BOOKIE,
     MOST_BROKERS,
-    SPEC_FILE,
     ZOOKEEPER,
     ClusterSpec,
     PulsarFailed,
@@ -95,22 +93,20 @@ class PulsarCluster:
 
     def up(self, timeout_s: float = START_TIMEOUT_S) -> list[str]:
         """Start every server that does not run, and wait until all serve. Returns the names of those started."""
-        with self._alone():
+        with hold(self.folder):
             missing = [name for name in self.spec.server_names if self.servers.process(name).pid is None]
-            if missing:
-                home = self._prepare(missing)
-                with self._undone_on_failure():
-                    for name in (ZOOKEEPER, BOOKIE):
-                        if name == BOOKIE:
-                            self._initialise(home)
-                        if name in missing:
-                            self._start([name], home, timeout_s)
-                    self._start([name for name in missing if name in self.spec.broker_names], home, timeout_s)
+            home = self._prepare(missing) if missing else None
+            with self._undone_on_failure():
+                self._serve([ZOOKEEPER], home, timeout_s)
+                if home is not None:
+                    self._initialise(home)
+                self._serve([BOOKIE], home, timeout_s)
+                self._serve(self.spec.broker_names, home, timeout_s)
             return missing
 
     def down(self, wipe: bool = False) -> list[str]:
         """Stop every server, brokers first; data stay unless `wipe`. Returns the names of those that ran."""
-        with self._alone():
+        with hold(self.folder):
             ran = self.servers.running()
             for together in (self.spec.broker_names, [BOOKIE], [ZOOKEEPER]):
                 living = [name for name in together if name in ran]
@@ -120,13 +116,13 @@ class PulsarCluster:
             if self._admin is not None:
                 self._admin.close()
                 self._admin = None
-        if wipe:
-            self._wipe()
-        return ran
+            if wipe:
+                wipe_folder(self.folder)
+            return ran
 
     def add_broker(self, timeout_s: float = START_TIMEOUT_S) -> str:
         """Start one more broker; returns its name."""
-        with self._alone():
+        with hold(self.folder):
             number = max(self.spec.brokers) + 1
             if number > MOST_BROKERS:
                 raise ConfigError(f"a cluster on one machine has at most {MOST_BROKERS} brokers")
@@ -136,11 +132,21 @@ class PulsarCluster:
             self._become(spec)
             try:
                 with self._undone_on_failure():
-                    self._start([name], self._prepare([name]), timeout_s)
+                    self._serve([name], self._prepare([name]), timeout_s)
             except BaseException:
                 self._become(before)
                 raise
             return name
+
+    def remove_broker(self, name: str) -> None:
+        """Stop a broker for good: it is no longer part of the cluster."""
+        with hold(self.folder):
+            number = self.spec.number(name)
+            if len(self.spec.brokers) == 1:
+                raise ConfigError(f"{name} is the only broker: stop the cluster instead")
+            self._stop([name])
+            others = tuple(other for other in self.spec.brokers if other != number)
+            self._become(self.spec.model_copy(update={"brokers": others}))
 
     # ------------------------------------------------------------ one server
 
@@ -150,7 +156,7 @@ class PulsarCluster:
         if process.pid is not None:
             raise PulsarFailed(f"{name} runs already, with pid {process.pid} ({process.state})")
         with self._undone_on_failure():
-            self._start([name], self._prepare([name]), timeout_s)
+            self._serve([name], self._prepare([name]), timeout_s)
 
     def stop(self, name: str) -> bool:
         """Stop a server with SIGTERM: a broker hands its bundles back first. False if it did not live."""
@@ -184,9 +190,7 @@ class PulsarCluster:
             )
         check_free(self.spec, missing)
         home = pulsar_home(self.tell)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        for part in PARTS[:-1]:
-            (self.folder / part).mkdir(exist_ok=True)
+        make_parts(self.folder)
         write_spec(self.folder, self.spec)
         self.servers.credentials.prepare(self.spec.auth, self.spec.tls)
         for name in missing:
@@ -201,13 +205,15 @@ class PulsarCluster:
         if time.monotonic() - begun > 1:
             self.tell(f"metadata written after {time.monotonic() - begun:.0f} s")
 
-    def _start(self, names: Sequence[str], home: Path, timeout_s: float) -> None:
-        """Start servers, a few at once, and wait until each serves."""
-        waiting, starting = deque(names), dict[str, float]()
+    def _serve(self, names: Sequence[str], home: Path | None, timeout_s: float) -> None:
+        """Start those servers that do not run, a few at once, and wait until each serves."""
+        waiting, starting, launched = deque(names), dict[str, float](), set[str]()
         while waiting or starting:
             while waiting and len(starting) < BROKERS_AT_ONCE:
                 name = waiting.popleft()
-                self.servers.launch(name, home)
+                if home is not None and self.servers.process(name).pid is None:
+                    self.servers.launch(name, home)
+                    launched.add(name)
                 starting[name] = time.monotonic()
             for name, begun in list(starting.items()):
                 self.servers.check_alive(name)
@@ -215,14 +221,16 @@ class PulsarCluster:
                 if self.servers.serves(name, self.admin):
                     del starting[name]
                     self.servers.limit_cpu(name)
-                    self.tell(f"{name} serves after {took_s:.0f} s")
+                    if name in launched:
+                        self.tell(f"{name} serves after {took_s:.0f} s")
                 elif took_s > timeout_s:
                     process = self.servers.process(name)
                     raise PulsarFailed(
                         f"{name} did not serve within {timeout_s:g} s; its log {process.log} ends with:"
                         f" {process.last_words()}"
                     )
-            time.sleep(0.2)
+            if starting:
+                time.sleep(0.2)
 
     def _stop(self, names: Sequence[str], timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Stop servers together, and remove their cgroups."""
@@ -249,43 +257,20 @@ class PulsarCluster:
                 self._stop([name], timeout_s=5.0)
             raise
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Hold the folder's lock. Raises PulsarFailed while another process starts or stops this cluster."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise PulsarFailed(
-                    f"another process is starting or stopping the cluster in {self.folder}: wait for it, or end it"
-                ) from None
-            yield
-        finally:
-            os.close(handle)
-
     def _become(self, spec: ClusterSpec) -> None:
         """Take another set of brokers, here and in the folder."""
         write_spec(self.folder, spec)
         self.spec = spec
-        self.servers = Servers(self.folder, spec)
+        self.servers.spec = spec  # the same object: it knows the processes that are children of this one
         if self._admin is not None:
             self._admin.close()
             self._admin = None
 
-    def _wipe(self) -> None:
-        """Remove what the cluster made, and the folder itself if nothing else is in it."""
-        for part in PARTS:
-            shutil.rmtree(self.folder / part, ignore_errors=True)
-        for file in (SPEC_FILE, ".lock"):
-            (self.folder / file).unlink(missing_ok=True)
-        if self.folder.exists() and not any(self.folder.iterdir()):
-            self.folder.rmdir()
-
 
 def _difference(stored: ClusterSpec, wanted: ClusterSpec) -> str:
     """The first thing in which two clusters differ; values of settings are not shown, they may be secret."""
+    if stored.brokers != wanted.brokers:
+        return f"it has {len(stored.brokers)} brokers, not {len(wanted.brokers)}"
     name = next(name for name in ClusterSpec.model_fields if getattr(stored, name) != getattr(wanted, name))
     if name == "settings":
         keys = sorted(key for key, _ in stored.settings.items() ^ wanted.settings.items())

@@ -18,8 +18,6 @@ from controller.testbed.pulsar.spec import BOOKIE, CLUSTER_NAME, ZOOKEEPER, Clus
 
 INITIALISED = "metadata-initialised"  # in the data folder, once the cluster's metadata exist
 INITIALISE_TIMEOUT_S = 240.0
-# What a cluster's folder holds besides its spec; `wipe` removes nothing else.
-PARTS = ("conf", "data", "logs", "pids", "tmp", "credentials")
 
 
 class Servers:

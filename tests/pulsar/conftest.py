@@ -1,0 +1,56 @@
+"""A real Pulsar cluster for the whole run, once with each load manager. Tests leave it with all its brokers serving."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from controller.process.setup_ivy import SetupFailed
+from controller.testbed.pulsar.cluster import PulsarCluster
+from controller.testbed.pulsar.distribution import pulsar_home, pulsar_version
+from controller.testbed.pulsar.ports import check_free
+from controller.testbed.pulsar.spec import ClusterSpec, PulsarFailed, make_spec
+
+MANAGERS = ("modular", "extensible")
+BASE_PORTS = range(21_000, 30_000, 100)
+
+
+@pytest.fixture(scope="session")
+def pulsar_archive() -> None:
+    """Pulsar itself, downloaded at the first run."""
+    try:
+        pulsar_home()
+    except SetupFailed as error:
+        pytest.skip(f"no Pulsar: {error}")
+
+
+@pytest.fixture(scope="session", params=MANAGERS)
+def cluster(
+    request: pytest.FixtureRequest,
+    pulsar_archive: None,
+    short_lived_jvms: None,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[PulsarCluster]:
+    """Three brokers as `ballast pulsar dev up` starts them."""
+    folder = tmp_path_factory.mktemp(request.param)
+    with new_cluster(folder, manager=request.param) as running:
+        running.up()
+        yield running
+
+
+def new_cluster(folder: Path, **choices: object) -> PulsarCluster:
+    """A cluster on ports that are free now; its steps are in the test's output."""
+    return PulsarCluster(folder, _spec_on_free_ports(**choices), tell=print)
+
+
+def _spec_on_free_ports(**choices: object) -> ClusterSpec:
+    for base_port in BASE_PORTS:
+        spec = make_spec(pulsar=pulsar_version(), base_port=base_port, **choices)
+        try:
+            check_free(spec, spec.server_names)
+        except PulsarFailed:
+            continue
+        return spec
+    raise PulsarFailed(f"no free ports between {BASE_PORTS.start} and {BASE_PORTS.stop}")
