@@ -49,7 +49,7 @@ def _spec_on_free_ports(**choices: object) -> ClusterSpec:
     for base_port in BASE_PORTS:
         spec = make_spec(pulsar=pulsar_version(), base_port=base_port, **choices)
         try:
-            check_free(spec, spec.server_names)
+            check_free(spec, spec.server_names, patience_s=0)
         except PulsarFailed:
             continue
         return spec

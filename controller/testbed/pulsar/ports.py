@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Iterable
 
 from controller.testbed.pulsar.spec import ClusterSpec, PulsarFailed
 
+PATIENCE_S = 3.0  # a killed JVM keeps its ports for a moment after it is gone
 
-def check_free(spec: ClusterSpec, names: Iterable[str]) -> None:
-    """Raise PulsarFailed, naming every port of these servers that something listens on."""
-    busy = [
-        f"{port} ({name})" for name in names for port in spec.ports(name) if port is not None and not _is_free(port)
-    ]
-    if busy:
-        raise PulsarFailed(
-            f"ports of 127.0.0.1 in use by another program: {', '.join(busy)}."
-            " End it, or give the cluster another --base-port"
-        )
+
+def check_free(spec: ClusterSpec, names: Iterable[str], patience_s: float = PATIENCE_S) -> None:
+    """Raise PulsarFailed, naming every port of these servers that something listens on for that long."""
+    wanted = [(port, name) for name in names for port in spec.ports(name) if port is not None]
+    deadline = time.monotonic() + patience_s
+    while busy := [f"{port} ({name})" for port, name in wanted if not _is_free(port)]:
+        if time.monotonic() > deadline:
+            raise PulsarFailed(
+                f"ports of 127.0.0.1 in use by another program: {', '.join(busy)}."
+                " End it, or give the cluster another --base-port"
+            )
+        time.sleep(0.1)
 
 
 def answers(port: int) -> bool:
