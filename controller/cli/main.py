@@ -37,7 +37,9 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "decide": Command("controller.cli.tryout.decide", "run a strategy as a filter: loads in, decisions out, by line"),
     "backtest": Command("controller.cli.tryout.backtest", "score strategies and settings on recorded load"),
-    "pulsar": Command("controller.cli.pulsar", "an Apache Pulsar cluster: record its load, see what Ballast would do; dev"),
+    "pulsar": Command(
+        "controller.cli.pulsar", "Pulsar clusters: record their load, see what Ballast would do, run one here"
+    ),
     "sim": Command("controller.cli.tryout.sim", "run scenario files in the load simulator: balance, thrash, moves"),
     "kafka": Command("controller.cli.run.kafka", "start and stop a local Kafka: up, down, status"),
     "run": Command("controller.cli.run.job", "run the Spark job: loads query and control query"),

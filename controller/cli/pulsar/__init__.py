@@ -7,7 +7,7 @@ from controller.cli.pulsar import dev
 from controller.cli.pulsar.advise import advise
 from controller.cli.pulsar.record import record
 
-app = new_group("An Apache Pulsar cluster: record its load, see what Ballast would do; run one on this machine.")
+app = new_group("Apache Pulsar clusters: record their load, see what Ballast would do, run one on this machine.")
 app.command()(record)
 app.command()(advise)
 app.add_typer(dev.app, name="dev")

@@ -235,9 +235,24 @@ def _print_addresses(cluster: PulsarCluster, namespace: str | None) -> None:
     directory = "" if cluster.folder == DEFAULT_FOLDER else f" --dir {cluster.folder}"
     typer.echo("next:")
     typer.echo(f"  ballast pulsar dev status{directory}")
-    typer.echo(f"  ballast pulsar record --service-url {cluster.web_urls[0]} --out recording.jsonl")
+    address = f"--service-url {cluster.web_urls[0]}{_reading_options(cluster)}"
+    topics = " --topics" if spec.manager == "extensible" else ""
+    typer.echo(f"  ballast pulsar advise {address}")
+    typer.echo(f"  ballast pulsar record {address}{topics} --out recording.jsonl")
     typer.echo(f"  {_client_line(cluster, namespace or 'public/default')}")
     typer.echo(f"  ballast pulsar dev down{directory}")
+
+
+def _reading_options(cluster: PulsarCluster) -> str:
+    """How the commands that read the cluster authenticate."""
+    spec, credentials = cluster.spec, cluster.servers.credentials
+    options = f" --tls-ca-file {credentials.authority}" if spec.tls else ""
+    if spec.auth == "token":
+        options += f" --token-file {credentials.token(ADMIN)}"
+    elif spec.auth == "tls":
+        certificate, key = credentials.certificate(ADMIN)
+        options += f" --tls-cert-file {certificate} --tls-key-file {key}"
+    return options
 
 
 def _client_line(cluster: PulsarCluster, namespace: str) -> str:
