@@ -8,6 +8,7 @@ an answer is repeated once. Without an address, the service URLs are tried in tu
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -159,9 +160,17 @@ class PulsarAdmin:
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             detail = " ".join(f"{type(error).__name__}: {str(error)[:200]}".split()).rstrip(": ")
             outcome = Outcome.CUT_OFF if request.received else Outcome.UNREACHABLE
-            if any(word in detail.lower() for word in ("ssl", "certificate", "tlsv1")):
-                outcome = Outcome.TLS
+            outcome = Outcome.TLS if _is_of_tls(error) else outcome
             return replace(failed, outcome=outcome, detail=detail), None
+
+
+def _is_of_tls(error: BaseException | None) -> bool:
+    """Whether TLS is behind an error: a certificate that is not accepted, here or there."""
+    while error is not None:
+        if isinstance(error, ssl.SSLError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _absolute(url: str, location: str) -> str:

@@ -1,0 +1,233 @@
+"""Credentials: a token that is rotated, OAuth2, TLS; and no secret in anything that is said."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from controller.brokers.pulsar.admin import PulsarAdmin
+from controller.brokers.pulsar.auth import (
+    CredentialsMissing,
+    NoCredentials,
+    OAuth2,
+    TokenFile,
+    credentials_of,
+    tls_of,
+)
+from controller.brokers.pulsar.outcomes import Outcome
+from controller.config.sections.pulsar_cluster import PulsarCluster
+from controller.domain.errors import ConfigError
+from controller.process.http import HttpServer
+from tests.unit.brokers.pulsar.stand_in import stand_in
+
+PATH, SECRET = "/admin/v2/clusters", "s3cr3t-5f1c"
+
+
+def test_a_rotated_token_is_used_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("old\n")
+
+    async def run() -> list[Outcome]:
+        async with stand_in(1) as cluster, PulsarAdmin(cluster.settings(token_file=str(file))) as admin:
+            cluster.token = "new"
+            found = [(await admin.get(PATH)).outcome]
+            file.write_text("newer-and-longer")
+            cluster.token = "newer-and-longer"
+            found.append((await admin.get(PATH)).outcome)
+            file.unlink()
+            found.append((await admin.get(PATH)).outcome)
+            return found
+
+    assert asyncio.run(run()) == [Outcome.UNAUTHENTICATED, Outcome.OK, Outcome.NO_CREDENTIALS]
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b" \n", b"two words", b"\xff\xfe", f"{SECRET}\n{SECRET}".encode(), b"x" * 70_000]
+)
+def test_a_file_without_a_usable_token_is_named_and_not_quoted(content: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "tok"
+    file.write_bytes(content)
+    with pytest.raises(ConfigError, match="tok") as error:
+        TokenFile(file)
+    assert SECRET not in str(error.value)
+
+
+class Issuer:
+    """An OAuth2 issuer. `life_s`: of its tokens; `document`: what discovery answers instead."""
+
+    def __init__(self) -> None:
+        self.server = HttpServer("127.0.0.1")
+        self.forms: list[str] = []
+        self.life_s: Any = 3_600
+        self.document: Any = None
+        self.answer: Any = None
+
+    async def discover(self, request: Request) -> Response:
+        return JSONResponse(self.document or {"token_endpoint": f"{self.server.url}/token"})
+
+    async def token(self, request: Request) -> Response:
+        self.forms.append((await request.body()).decode())
+        if self.answer is not None:
+            return Response(self.answer[1], self.answer[0])
+        return JSONResponse({"access_token": f"token-{len(self.forms)}", "expires_in": self.life_s})
+
+    def start(self) -> None:
+        routes = [
+            Route("/.well-known/openid-configuration", self.discover),
+            Route("/token", self.token, methods=["POST"]),
+        ]
+        self.server.start(Starlette(routes=routes))
+
+
+def key_file(folder: Path, url: str) -> str:
+    path = folder / "key.json"
+    path.write_text(json.dumps({"client_id": "ballast", "client_secret": SECRET, "issuer_url": url}))
+    return str(path)
+
+
+def test_oauth2_tokens_are_kept_until_they_expire_or_are_refused(tmp_path: Path) -> None:
+    async def run() -> tuple[list[str], list[str], str]:
+        issuer = Issuer()
+        issuer.start()
+        settings = PulsarCluster(oauth2_key_file=key_file(tmp_path, issuer.server.url), oauth2_audience="urn:pulsar")
+        credentials = credentials_of(settings)
+        both = await asyncio.gather(credentials.headers(), credentials.headers())
+        seen = [headers["Authorization"] for headers in both]
+        credentials.forget()
+        issuer.life_s = 0.001  # expired at once
+        seen += [(await credentials.headers())["Authorization"]]
+        await asyncio.sleep(0.01)
+        seen += [(await credentials.headers())["Authorization"]]
+        await issuer.server.stop()
+        return seen, issuer.forms, f"{credentials!r} {vars(settings)}"
+
+    seen, forms, said = asyncio.run(run())
+    assert seen == ["Bearer token-1", "Bearer token-1", "Bearer token-2", "Bearer token-3"]
+    assert "grant_type=client_credentials" in forms[0]
+    assert "audience=urn%3Apulsar" in forms[0]
+    assert SECRET not in said
+
+
+def test_an_issuer_that_does_not_help_is_a_named_outcome_without_a_secret(tmp_path: Path) -> None:
+    cases: list[tuple[Any, Any]] = [
+        (None, (401, SECRET)), (None, (200, "[]")), (None, (200, "{")), (None, (200, '{"access_token": 7}')),
+        (None, (200, '{"access_token": "a\\nb"}')), ({"x": 1}, None), ({"token_endpoint": "file:///etc/passwd"}, None),
+    ]  # fmt: skip
+
+    async def run() -> list[str]:
+        issuer, said = Issuer(), []
+        issuer.start()
+        async with stand_in(1) as cluster:
+            for document, answer in cases:
+                issuer.document, issuer.answer = document, answer
+                settings = cluster.settings(oauth2_key_file=key_file(tmp_path, issuer.server.url))
+                async with PulsarAdmin(settings) as admin:
+                    found = await admin.get(PATH)
+                assert found.outcome is Outcome.NO_CREDENTIALS, (document, answer)
+                said.append(str(found.failure()))
+            assert cluster.brokers[0].asked == []
+        await issuer.server.stop()
+        return said
+
+    said = asyncio.run(run())
+    assert len(said) == len(cases)
+    assert SECRET not in "".join(said)
+
+
+def test_an_https_issuer_cannot_send_the_secret_over_http() -> None:
+    oauth2 = OAuth2("https://x", "c", SECRET, audience=None, scope=None, tls=ssl.create_default_context())
+
+    class Http:
+        async def request(self, method: str, url: str, **_: Any) -> Any:
+            return httpx.Response(200, json={"token_endpoint": "http://x/token"})
+
+    with pytest.raises(CredentialsMissing, match="safe"):
+        asyncio.run(oauth2._discover(Http()))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ({"token_file": "/x", "oauth2_client_id": "c"}, "keep one"),
+        ({"oauth2_client_id": "c"}, "oauth2_issuer_url and pulsar_cluster.oauth2_secret_file"),
+        ({"oauth2_key_file": "/no/such"}, "/no/such"),
+        ({"token_file": "/no/such"}, "/no/such"),
+    ],
+)
+def test_contradicting_or_missing_settings_say_so(values: dict[str, str], why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        credentials_of(PulsarCluster(**values))
+
+
+def test_without_settings_there_are_no_credentials() -> None:
+    assert isinstance(credentials_of(PulsarCluster()), NoCredentials)
+
+
+@pytest.fixture(scope="module")
+def pki(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate authority, and a certificate of 127.0.0.1 that both ends use."""
+    folder = tmp_path_factory.mktemp("pki")
+
+    def openssl(*words: str) -> None:
+        subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)
+
+    curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2")
+    openssl("req", "-x509", *curve, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=ca")
+    openssl("req", *curve[:-2], "-keyout", "key.pem", "-out", "csr.pem", "-subj", "/CN=broker")
+    (folder / "ext").write_text("subjectAltName=IP:127.0.0.1\n")
+    openssl("x509", "-req", "-in", "csr.pem", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2",
+            "-extfile", "ext", "-out", "cert.pem")  # fmt: skip
+    return folder
+
+
+def test_tls_checks_the_broker_and_shows_our_certificate(pki: Path) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while (await reader.readline()).strip():
+            pass
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]")
+        await writer.drain()
+        writer.close()
+
+    async def run() -> dict[str, Outcome]:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(pki / "cert.pem", pki / "key.pem")
+        context.load_verify_locations(pki / "ca.pem")
+        context.verify_mode = ssl.CERT_REQUIRED
+        server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
+        url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        ca, ours = {"tls_ca_file": str(pki / "ca.pem")}, {"tls_cert_file": str(pki / "cert.pem")}
+        cases = {"both": ca | ours | {"tls_key_file": str(pki / "key.pem")}, "no certificate": ca, "no authority": {}}
+        found = {}
+        async with server:
+            for name, values in cases.items():
+                async with PulsarAdmin(PulsarCluster(service_urls=(url,), **values)) as admin:
+                    found[name] = (await admin.get(PATH)).outcome
+        return found
+
+    found = asyncio.run(run())
+    assert (found["both"], found["no authority"]) == (Outcome.OK, Outcome.TLS)
+    assert found["no certificate"] in (Outcome.TLS, Outcome.UNREACHABLE), "the broker may just close the connection"
+
+
+def test_tls_files_that_are_no_use_are_named(pki: Path, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.pem"
+    bad.write_text("nothing")
+    for values in (
+        {"tls_ca_file": str(bad)},
+        {"tls_ca_file": "/no/such.pem"},
+        {"tls_cert_file": str(pki / "cert.pem")},
+        {"tls_cert_file": str(pki / "cert.pem"), "tls_key_file": str(bad)},
+    ):
+        with pytest.raises(ConfigError, match="TLS"):
+            tls_of(PulsarCluster(**values))

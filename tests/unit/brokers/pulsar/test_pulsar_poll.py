@@ -1,0 +1,262 @@
+"""Polls of a whole cluster: addresses, both load managers, brokers that do not answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import pytest
+from starlette.requests import Request
+from starlette.responses import Response
+
+from controller.brokers.pulsar.addresses import Directory, Members
+from controller.brokers.pulsar.admin import PulsarAdmin
+from controller.brokers.pulsar.facts import Manager
+from controller.brokers.pulsar.outcomes import CallFailed, Outcome
+from controller.brokers.pulsar.poll import ClusterPoll, Polled
+from controller.brokers.pulsar.recording.lines import line_of
+from controller.brokers.pulsar.topics import TopicReader
+from controller.domain.ids import Session
+from controller.loads.recorded import Overrides, read_record, to_load_report
+from tests.unit.brokers.pulsar.stand_in import CLUSTER, Broker, StandIn, broken_off, hang, say, stand_in, status
+
+A, B, C = (f"t/n/0x{at:x}0000000_0x{at + 4:x}0000000" for at in (0, 4, 8))
+_T = TypeVar("_T")
+
+
+def played(
+    scenario: Callable[[StandIn, ClusterPoll], Awaitable[_T]], brokers: int = 3, extensible: bool = False, **values: Any
+) -> _T:
+    """Run a scenario on a stand-in and a poll that has not been started."""
+
+    async def run() -> _T:
+        async with (
+            stand_in(brokers, extensible) as cluster,
+            PulsarAdmin(cluster.settings(**values)) as admin,
+            TopicReader(admin, give_up_s=1.0) as topics,
+        ):
+            for broker, bundle in zip(cluster.brokers, (A, B, C), strict=False):
+                broker.held = {bundle: 100.0}
+            poll = ClusterPoll(admin, topics)
+            try:
+                return await scenario(cluster, poll)
+            finally:
+                await poll.stop()
+
+    return asyncio.run(run())
+
+
+async def poll_once(poll: ClusterPoll, deadline_s: float = 5.0) -> dict[str, Polled]:
+    found: dict[str, Polled] = {}
+    await poll.poll(deadline_s, lambda polled: found.__setitem__(polled.broker, polled))
+    return found
+
+
+async def members_of(cluster: StandIn, poll: ClusterPoll) -> Members:
+    return await Directory(poll.admin, CLUSTER).refresh()
+
+
+def test_the_modular_manager() -> None:
+    async def scenario(cluster: StandIn, poll: ClusterPoll) -> list[dict[str, Polled]]:
+        await poll.start()
+        return [await poll_once(poll), await poll_once(poll)]
+
+    first, second = played(scenario)
+    assert [polled.failure for polled in first.values()] == [None] * 3
+    assert first["broker-1:8080"].cpu == {"usage": -1.0, "limit": -1.0}
+    cpu = second["broker-1:8080"].cpu
+    assert cpu is not None
+    assert (0 <= cpu["usage"] < 100, cpu["limit"]) == (True, 200.0)
+    reported = second["broker-2:8080"].reported
+    assert reported is not None
+    assert reported.report["lastStats"][B]["msgRateIn"] == 100.0
+    assert second["broker-2:8080"].manager is Manager.MODULAR
+
+
+def test_the_extensible_manager_says_by_topics_what_bundles_carry() -> None:
+    async def scenario(cluster: StandIn, poll: ClusterPoll) -> tuple[dict[str, Polled], int]:
+        await poll.start()
+        poll.with_topics = True
+        await poll_once(poll, 20)
+        cluster.brokers[0].held, cluster.brokers[1].held = {}, {A: 1.0, B: 100.0}
+        found = await poll_once(poll, 20)
+        asked = [path for path, _ in cluster.brokers[1].asked if path.endswith("/topics")]
+        return found, len(asked)
+
+    found, asked = played(scenario, extensible=True)
+    assert {polled.manager for polled in found.values()} == {Manager.EXTENSIBLE}
+    assert asked == 1, "once in a statistics period"
+    moved = found["broker-2:8080"].reported
+    assert moved is not None
+    assert moved.report["lastStats"][A]["msgRateIn"] == 100.0, "its load came with it"
+    assert moved.report["lastStats"][A]["backlogSize"] == 20
+    assert moved.report["cpu"] == {"usage": 60.0, "limit": 200.0}
+    line = line_of(found["broker-2:8080"])
+    report = to_load_report(read_record(line, 1), Session("b", 1, "n", 1), 1, Overrides(unknown_nic_gbps=1.0))
+    assert report["resources"]["bandwidth_in"] == {"usage": 200_000.0, "limit": 125e6}
+    assert report["totals"]["unacked"] == 12
+
+
+def test_a_broker_that_hangs_delays_nobody_and_is_not_asked_again() -> None:
+    async def scenario(cluster: StandIn, poll: ClusterPoll) -> list[dict[str, Polled]]:
+        await poll.start()
+        cluster.brokers[1].answers["/ownedNamespaces"] = hang
+        first = await poll_once(poll, 0.5)
+        return [first, await poll_once(poll, 0.5)]
+
+    first, second = played(scenario, read_timeout_s=30.0)
+    assert set(first) == {"broker-1:8080", "broker-3:8080"}
+    assert second["broker-2:8080"].failure is not None
+    assert second["broker-2:8080"].failure.outcome is Outcome.TIMED_OUT
+    assert second["broker-1:8080"].reported is not None
+
+
+@pytest.mark.parametrize(
+    ("path", "answer", "outcome"),
+    [
+        ("/ownedNamespaces", status(500), Outcome.SERVER_ERROR),
+        ("/ownedNamespaces", broken_off, Outcome.CUT_OFF),
+        ("/ownedNamespaces", say(b"[]"), Outcome.BAD_ANSWER),
+        ("/load-report", say(b'{"lastStats": 7}'), Outcome.BAD_ANSWER),
+        ("/load-report", status(401), Outcome.UNAUTHENTICATED),
+        ("/mbeans", status(500), None),
+        ("/mbeans", say(b"[]"), None),
+    ],
+)
+def test_a_bad_answer_is_a_gap_of_that_broker_alone(path: str, answer: Any, outcome: Outcome | None) -> None:
+    async def scenario(cluster: StandIn, poll: ClusterPoll) -> dict[str, Polled]:
+        await poll.start()
+        cluster.brokers[1].answers[path] = answer
+        return await poll_once(poll)
+
+    found = played(scenario, brokers=2)
+    assert found["broker-1:8080"].failure is None
+    failure = found["broker-2:8080"].failure
+    assert (failure and failure.outcome) == outcome
+    if outcome is None:
+        assert found["broker-2:8080"].cpu is None
+
+
+@pytest.mark.parametrize("body", [b"{", b'{"t/n": 1}', b'{"t/n": {"0x0": {"persistent": {"x": 3}}}}'])
+def test_topics_that_cannot_be_read_leave_the_modular_report_as_it_is(body: bytes) -> None:
+    async def scenario(cluster: StandIn, poll: ClusterPoll) -> dict[str, Polled]:
+        await poll.start()
+        poll.with_topics = True
+        cluster.brokers[0].answers["/topics"] = say(body)
+        return await poll_once(poll, 20)
+
+    found = played(scenario, brokers=1)["broker-1:8080"]
+    assert found.reported is not None
+    assert found.topics_failure is not None
+    assert found.topics_failure.outcome is Outcome.BAD_ANSWER
+
+
+def test_topics_that_are_too_large_are_left_out_and_nothing_else_tells_the_load_in_the_extensible_manager() -> None:
+    async def scenario(cluster: StandIn, poll: ClusterPoll) -> dict[str, Polled]:
+        await poll.start()
+        poll.with_topics = True
+        cluster.brokers[0].answers["/topics"] = say(b" " * 2_000)
+        return await poll_once(poll, 20)
+
+    found = played(scenario, brokers=1, extensible=True, topics_max_bytes=1_024)["broker-1:8080"]
+    assert found.failure is not None
+    assert found.failure.outcome is Outcome.TOO_LARGE
+
+
+def test_an_address_is_where_pulsar_redirects_to() -> None:
+    async def scenario(cluster: StandIn, poll: ClusterPoll) -> tuple[Members, dict[str, str]]:
+        return await members_of(cluster, poll), {broker.id: broker.url for broker in cluster.brokers}
+
+    members, urls = played(scenario)
+    assert members.addresses == urls
+    assert members.failures == {}
+
+
+def test_a_load_balancer_is_no_broker() -> None:
+    """It answers for another broker each time; what answers directly is asked for at a broker."""
+
+    async def scenario(cluster: StandIn, poll: ClusterPoll) -> tuple[Members, dict[str, str]]:
+        balancer, *brokers = cluster.brokers
+        cluster.listed = [broker.id for broker in brokers]
+        direct = brokers[0]
+
+        def forward(_: Broker, request: Request) -> Response:
+            return direct._usual(request.url.path)
+
+        balancer.answers["/ownedNamespaces"] = forward
+        return await members_of(cluster, poll), {broker.id: broker.url for broker in brokers}
+
+    members, urls = played(scenario)
+    assert members.addresses == urls
+
+
+def test_a_proxy_that_follows_redirects_says_so_where_brokers_cannot_be_reached() -> None:
+    async def scenario(cluster: StandIn, poll: ClusterPoll) -> CallFailed:
+        proxy, *brokers = cluster.brokers
+        cluster.listed = [broker.id for broker in brokers]
+        proxy.answers["/ownedNamespaces"] = say(b"{}")
+        with pytest.raises(CallFailed) as error:
+            await poll.start()
+        return error.value
+
+    failure = played(scenario, connect_timeout_s=0.5)
+    assert failure.outcome is Outcome.UNREACHABLE
+    assert "--service-url" in str(failure)
+
+
+def test_a_broker_that_moved_is_found_again_and_one_that_left_is_forgotten() -> None:
+    async def scenario(cluster: StandIn, poll: ClusterPoll) -> list[list[str]]:
+        await poll.start()
+        directory, second = poll._directory, cluster.brokers[1]
+        await second.server.stop()
+        gone = await poll_once(poll)
+        cluster.by_id[second.id] = cluster.brokers[2]  # restarted elsewhere
+        cluster.brokers[2].id = second.id
+        cluster.listed = [cluster.brokers[0].id, second.id]
+        await directory.refresh()
+        poll.members = await directory.refresh()
+        back = await poll_once(poll)
+        return [[name for name, polled in found.items() if polled.reported] for found in (gone, back)]
+
+    gone, back = played(scenario)
+    assert sorted(gone) == ["broker-1:8080", "broker-3:8080"]
+    assert sorted(back) == ["broker-1:8080", "broker-2:8080"]
+
+
+def test_ranges_that_a_failed_split_left_outside_the_ring_are_ignored() -> None:
+    whole, child = "t/n/0x00000000_0x40000000", "t/n/0x00000000_0x20000000"
+
+    async def scenario(cluster: StandIn, poll: ClusterPoll) -> Any:
+        await poll.start()
+        broker = cluster.brokers[0]
+        broker.held = {whole: 10.0, child: 0.0}
+        hashes = ["0x00000000", "0x40000000", "0xffffffff"]
+        broker.answers["/t/n/bundles"] = lambda *_: {"boundaries": hashes, "numBundles": 2}
+        return (await poll_once(poll))[broker.id].reported
+
+    assert list(played(scenario, brokers=1).report["bundles"]) == [whole]
+
+
+@pytest.mark.parametrize("code", [401, 403])
+def test_a_role_that_may_not_read_says_which_is_needed(code: int) -> None:
+    async def scenario(cluster: StandIn, poll: ClusterPoll) -> CallFailed:
+        for broker in cluster.brokers:
+            broker.answers[""] = status(code, "This operation requires super-user access")
+        with pytest.raises(CallFailed) as error:
+            await poll.start()
+        return error.value
+
+    text = str(played(scenario, brokers=1))
+    assert "super-user" in text
+    assert str(code) in text
+
+
+def test_without_the_configuration_the_only_cluster_is_meant() -> None:
+    async def scenario(cluster: StandIn, poll: ClusterPoll) -> tuple[str, Manager | None, float]:
+        for broker in cluster.brokers:
+            broker.answers["/configuration/runtime"] = status(403)
+        await poll.start()
+        return poll.cluster, poll.manager, poll.configuration.stats_period_s
+
+    assert played(scenario, extensible=True) == (CLUSTER, Manager.EXTENSIBLE, 60.0)
