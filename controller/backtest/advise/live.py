@@ -15,6 +15,7 @@ from typing import Any
 from controller.backtest.advise.rounds import ShadowRound, ShadowRounds
 from controller.backtest.recording.lines import LineReader
 from controller.backtest.recording.recording import Recorder
+from controller.brokers.pulsar.outcomes import CallFailed, Outcome
 from controller.brokers.pulsar.poll import ClusterPoll, Polled
 from controller.brokers.pulsar.recording.lines import line_of
 from controller.domain.errors import BadRecord, BallastError
@@ -60,6 +61,8 @@ async def watch(
         if stop.is_set():
             break
         heard = await _poll_once(poll, DEADLINE * every_s, stopping)
+        for broker in set(poll.members.brokers) - {polled.broker for polled in heard}:
+            watched.failures[broker] = CallFailed(Outcome.TIMED_OUT, broker, "it has not answered the poll")
         _add(recorder, reader, heard, (first_step + number) * step_ms, watched)
         due_s = max(due_s + every_s, time.monotonic())
         if watched.rounds or any(polled.reported for polled in heard):

@@ -16,7 +16,7 @@ from controller.brokers.pulsar.facts import Manager
 from controller.brokers.pulsar.poll import ClusterPoll
 from controller.brokers.pulsar.recording.file import ROTATE_BYTES, RecordingFile
 from controller.brokers.pulsar.recording.names import KEY_SUFFIX, NameHasher
-from controller.brokers.pulsar.recording.recorder import Recorded
+from controller.brokers.pulsar.recording.recorder import Tally
 from controller.brokers.pulsar.recording.recorder import record as record_cluster
 from controller.brokers.pulsar.topics import TopicReader
 from controller.cli.options import PROBLEM, Conf, Profile, Sets, report_errors
@@ -71,16 +71,16 @@ def record(
     with RecordingFile(out, rotate_mib * MIB) as file:
         stop = asyncio.Event()
         began = time.monotonic()
-        recorded = run_until_stopped(_record(settings, file, every, for_, topics, hasher, stop), stop)
-        _print_summary(recorded, file, 1000 * (time.monotonic() - began), hash_names)
-    if not recorded.reports:
+        tally = run_until_stopped(_record(settings, file, every, for_, topics, hasher, stop), stop)
+        _print_summary(tally, file, 1000 * (time.monotonic() - began), hash_names)
+    if not tally.reports:
         raise typer.Exit(PROBLEM)
 
 
 async def _record(
     settings: Settings, file: RecordingFile, every_s: float, for_s: float | None, topics: bool,
     hasher: NameHasher | None, stop: asyncio.Event,
-) -> Recorded:  # fmt: skip
+) -> Tally:  # fmt: skip
     async with PulsarAdmin(settings.pulsar_cluster) as admin, TopicReader(admin) as reader:
         poll = ClusterPoll(admin, reader)
         await poll.start()
@@ -95,7 +95,7 @@ async def _record(
         try:
             return await record_cluster(
                 poll, file, every_s=every_s, for_s=for_s, stop=stop, hasher=hasher,
-                tell=lambda recorded: typer.echo(_progress_text(recorded, file), err=True),
+                tell=lambda tally: typer.echo(_progress_text(tally, file), err=True),
             )  # fmt: skip
         finally:
             await poll.stop()
@@ -127,34 +127,34 @@ def _print_start(poll: ClusterPoll, file: RecordingFile, every_s: float, for_s: 
         typer.echo(f"{broker}: {failure}", err=True)
 
 
-def _progress_text(recorded: Recorded, file: RecordingFile) -> str:
-    text = f"{_counts_text(recorded)}, {file.bytes / MIB:.1f} MiB"
-    silent = "; ".join(f"{broker} {failure.outcome.value}" for broker, failure in sorted(recorded.failures.items()))
+def _progress_text(tally: Tally, file: RecordingFile) -> str:
+    text = f"{_counts_text(tally)}, {file.bytes / MIB:.1f} MiB"
+    silent = "; ".join(f"{broker} {failure.outcome.value}" for broker, failure in sorted(tally.failures.items()))
     return text + (f"; no answer now: {silent}" if silent else "")
 
 
-def _counts_text(recorded: Recorded) -> str:
-    brokers, gaps = len(recorded.brokers), sum(recorded.gaps.values())
-    told = f"{recorded.polls} polls, {recorded.reports} reports of {brokers} brokers, {recorded.bundles} bundles"
+def _counts_text(tally: Tally) -> str:
+    brokers, gaps = len(tally.brokers), sum(tally.gaps.values())
+    told = f"{tally.polls} polls, {tally.reports} reports of {brokers} brokers, {tally.bundles} bundles"
     return told + (f", {gaps} gaps" if gaps else ", no gaps")
 
 
-def _print_summary(recorded: Recorded, file: RecordingFile, took_ms: float, hashed: bool) -> None:
+def _print_summary(tally: Tally, file: RecordingFile, took_ms: float, hashed: bool) -> None:
     typer.echo(
-        f"recorded {_counts_text(recorded)} in {duration_text(took_ms)}: {file.path}, {file.bytes / MIB:.1f} MiB"
+        f"recorded {_counts_text(tally)} in {duration_text(took_ms)}: {file.path}, {file.bytes / MIB:.1f} MiB"
     )
     outcomes: dict[str, Counter[str]] = {}
-    for (broker, outcome), count in recorded.gaps.items():
+    for (broker, outcome), count in tally.gaps.items():
         outcomes.setdefault(broker, Counter())[outcome] += count
     for broker, counts in sorted(outcomes.items()):
         typer.echo(f"gaps of {broker}: {', '.join(f'{count} {outcome}' for outcome, count in counts.most_common())}")
-    for broker, failure in sorted(recorded.failures.items()):
+    for broker, failure in sorted(tally.failures.items()):
         typer.echo(f"last failure of {broker}: {failure}", err=True)
-    for broker, failure in sorted(recorded.topics_failures.items()):
+    for broker, failure in sorted(tally.topics_failures.items()):
         typer.echo(f"statistics of topics of {broker}: {failure}", err=True)
-    if recorded.cpu_unknown:
+    if tally.cpu_unknown:
         typer.echo(
-            f"CPU of the process could not be read: {', '.join(sorted(recorded.cpu_unknown))}; use Pulsar's host-wide "
+            f"CPU of the process could not be read: {', '.join(sorted(tally.cpu_unknown))}; use Pulsar's host-wide "
             "figure with --set pulsar_cluster.host_cpu=true when you read the recording",
             err=True,
         )
@@ -163,7 +163,7 @@ def _print_summary(recorded: Recorded, file: RecordingFile, took_ms: float, hash
         typer.echo(f"earlier parts: {older}; read them together: cat {older} {shlex.quote(str(file.path))} > all.jsonl")
     if hashed:
         typer.echo(f"names are hashed; the key is {file.path}{KEY_SUFFIX}: keep it to continue, do not hand it out")
-    if recorded.reports:
+    if tally.reports:
         name = shlex.quote(str(file.path))
         typer.echo(f"next: ballast pulsar advise {name}")
         typer.echo(f"      ballast backtest --reports {name} --strategies steady,headroom,threshold")

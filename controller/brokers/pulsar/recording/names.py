@@ -57,7 +57,7 @@ class NameHasher:
     def line(self, line: dict[str, Any]) -> dict[str, Any]:
         """The line with hashed names; what a gap says may name a namespace and is left out."""
         if "report" not in line:
-            return {**line, "detail": ""}
+            return {**line, "hashed": True, "detail": ""}
         report = line["report"]
         stats = {self.bundle(name): row for name, row in report["lastStats"].items()}
         return {**line, "hashed": True, "report": {**report, "bundles": list(stats), "lastStats": stats}}

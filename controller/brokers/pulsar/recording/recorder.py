@@ -23,7 +23,7 @@ DEADLINE = 0.9  # of the interval: a poll ends before the next one begins
 
 
 @dataclass(slots=True)
-class Recorded:
+class Tally:
     """What has been recorded so far. `gaps`: (broker, outcome) -> polls; `failures`: the newest error of a broker."""
 
     polls: int = 0
@@ -57,19 +57,19 @@ class Recorded:
 
 async def record(
     poll: ClusterPoll, file: RecordingFile, *, every_s: float, for_s: float | None, stop: asyncio.Event,
-    hasher: NameHasher | None = None, tell: Callable[[Recorded], None] = lambda recorded: None,
-) -> Recorded:  # fmt: skip
+    hasher: NameHasher | None = None, tell: Callable[[Tally], None] = lambda tally: None,
+) -> Tally:  # fmt: skip
     """Record until `for_s` seconds have passed or `stop` is set. `poll` has been started.
 
     `tell` is called about once a minute. Raises BallastError if the file cannot be written any more.
     """
-    recorded, broken = Recorded(), list[BallastError]()
+    tally, broken = Tally(), list[BallastError]()
 
     def take(polled: Polled) -> None:
         line = line_of(polled)
         try:
             file.append(hasher.line(line) if hasher else line)
-            recorded.note(polled)
+            tally.note(polled)
         except BallastError as error:
             broken.append(error)
             stop.set()
@@ -86,12 +86,12 @@ async def record(
             polling.cancel()
             break
         polling.result()
-        recorded.polls += 1
+        tally.polls += 1
         beat = max(beat + 1, int((time.monotonic() - began) / every_s))
         if time.monotonic() - told >= TELL_EVERY_S:
             told = time.monotonic()
-            tell(recorded)
+            tell(tally)
     stopping.cancel()
     if broken:
         raise broken[0]
-    return recorded
+    return tally

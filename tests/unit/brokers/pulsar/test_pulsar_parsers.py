@@ -147,6 +147,15 @@ def test_usages_of_the_extensible_manager_an_exact_zero_is_unknown() -> None:
     assert parse_metrics(answer(idle), process, [], {}, NOTHING, 5).report["cpu"]["limit"] < 0
 
 
+def test_recorded_figures_of_the_extensible_manager() -> None:
+    process = parse_mbeans(answer(recorded("extensible_mbeans_b1")))
+    assert process == ProcessFigures(13.4, 2.0, 1_795_352_899_737)
+    found = parse_metrics(answer(recorded("extensible_metrics_b1")), process, [], {}, NOTHING, 5).report
+    assert found["memory"]["limit"] == 494.9375
+    assert found["cpu"]["usage"] / found["cpu"]["limit"] == pytest.approx(0.0018698261 / 100)
+    assert found["bandwidthOut"]["limit"] < 0
+
+
 def test_cpu_of_the_process_needs_two_readings_of_one_process() -> None:
     cpu, unknown = ProcessCpu(), {"usage": -1.0, "limit": -1.0}
     assert cpu.usage("b", ProcessFigures(10.0, 2.0, 1), 100.0) == unknown
@@ -188,7 +197,14 @@ PARSERS: tuple[Callable[[Answer], Any], ...] = (
 )
 RECORDED = tuple(
     json.dumps(recorded(name)).encode()
-    for name in ("modular_brokers", "modular_ownedNamespaces_b2", "modular_ns_bundles", "modular_load-report_b2")
+    for name in (
+        "modular_brokers",
+        "modular_ownedNamespaces_b2",
+        "modular_ns_bundles",
+        "modular_load-report_b2",
+        "extensible_mbeans_b1",
+        "extensible_metrics_b1",
+    )
 )
 
 
