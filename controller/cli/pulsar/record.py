@@ -140,9 +140,7 @@ def _counts_text(tally: Tally) -> str:
 
 
 def _print_summary(tally: Tally, file: RecordingFile, took_ms: float, hashed: bool) -> None:
-    typer.echo(
-        f"recorded {_counts_text(tally)} in {duration_text(took_ms)}: {file.path}, {file.bytes / MIB:.1f} MiB"
-    )
+    typer.echo(f"recorded {_counts_text(tally)} in {duration_text(took_ms)}: {file.path}, {file.bytes / MIB:.1f} MiB")
     outcomes: dict[str, Counter[str]] = {}
     for (broker, outcome), count in tally.gaps.items():
         outcomes.setdefault(broker, Counter())[outcome] += count
