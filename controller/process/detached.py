@@ -99,12 +99,12 @@ class DetachedProcess:
     def wait_or_kill(self, timeout_s: float) -> None:
         """Wait for the end, kill the process after the timeout, and forget it."""
         process = self._process()
-        if process is not None and not self._ends_within(process, timeout_s):
+        if process is not None and not self._ends_within(timeout_s):
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
-            self._ends_within(process, 20.0)
+            self._ends_within(20.0)
         if self._child is not None:
-            self._child.poll()
+            self._child.poll()  # reaps it
         self.pid_file.unlink(missing_ok=True)
 
     def last_words(self, characters: int = 1_500) -> str:
@@ -125,14 +125,14 @@ class DetachedProcess:
             if _start_ticks(pid) != ticks:
                 return None
             process = psutil.Process(pid)
-            return None if process.status() == psutil.STATUS_ZOMBIE else process
+            return None if process.status() == psutil.STATUS_ZOMBIE and not _has_threads(pid) else process
         except (FileNotFoundError, ValueError, psutil.NoSuchProcess):
             return None
 
-    def _ends_within(self, process: psutil.Process, timeout_s: float) -> bool:
+    def _ends_within(self, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
-            if self._process() is None or not process.is_running():
+            if self._process() is None:
                 return True
             time.sleep(0.05)
         return self._process() is None
@@ -145,3 +145,11 @@ def _start_ticks(pid: int) -> int:
     except (FileNotFoundError, ProcessLookupError):
         raise psutil.NoSuchProcess(pid) from None
     return int(text.rpartition(")")[2].split()[19])
+
+
+def _has_threads(pid: int) -> bool:
+    """Whether threads of a process live whose first one is gone: a killed JVM holds its ports until they end, too."""
+    try:
+        return len(os.listdir(f"/proc/{pid}/task")) > 1
+    except FileNotFoundError:
+        return False

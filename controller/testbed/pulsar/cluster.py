@@ -20,6 +20,7 @@ from controller.testbed.pulsar.distribution import pulsar_home, pulsar_version
 from controller.testbed.pulsar.folder import hold, make_parts
 from controller.testbed.pulsar.folder import wipe as wipe_folder
 from controller.testbed.pulsar.ports import check_free
+from controller.testbed.pulsar.server_files import known_settings
 from controller.testbed.pulsar.servers import Servers
 from controller.testbed.pulsar.spec import (
     BOOKIE,
@@ -190,6 +191,9 @@ class PulsarCluster:
             )
         check_free(self.spec, missing)
         home = pulsar_home(self.tell)
+        unknown = set(self.spec.settings) - known_settings((home / "conf" / "broker.conf").read_text())
+        if unknown:
+            self.tell(f"not in Pulsar's broker.conf, which ignores what it does not know: {', '.join(sorted(unknown))}")
         make_parts(self.folder)
         write_spec(self.folder, self.spec)
         self.servers.credentials.prepare(self.spec.auth, self.spec.tls)
