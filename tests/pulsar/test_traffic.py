@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from controller.process.clock import wall_ms
 from controller.testbed.pulsar.cluster import PulsarCluster
 from controller.testbed.pulsar.server_files import SESSION_TIMEOUT_MS
+from controller.testbed.pulsar.traffic.owners import Served, locate_topics
 from controller.testbed.pulsar.traffic.rates import even_rates, heat, topics_of
 from controller.testbed.pulsar.traffic.report import gaps_between
 from controller.testbed.pulsar.traffic.traffic import Traffic
@@ -21,52 +21,43 @@ pytestmark = pytest.mark.pulsar
 NAMESPACE, BUNDLES, TOPICS = "tests/traffic", 16, 24
 
 
-def bundle_of(topic: str) -> str:
-    """The bundle of a topic in a namespace of 16 even ones."""
-    at = zlib.crc32(topic.encode()) >> 28
-    return f"{NAMESPACE}/0x{at << 28:08x}_0x{min((at + 1) << 28, 0xFFFFFFFF):08x}"
-
-
-def owners(cluster: PulsarCluster) -> dict[str, str]:
-    """Bundle -> broker, of the namespace."""
-    owned = {name: cluster.admin.owned_bundles(name) or [] for name in cluster.spec.broker_names}
-    return {bundle: name for name, bundles in owned.items() for bundle in bundles if bundle.startswith(NAMESPACE)}
-
-
 def test_clients_lose_nothing_when_a_bundle_moves_and_a_broker_is_killed(
     cluster: PulsarCluster, tmp_path: Path
 ) -> None:
     cluster.admin.create_namespace("broker1", NAMESPACE, BUNDLES)
     topics = topics_of(NAMESPACE, TOPICS)
-    bundles = {topic: bundle_of(topic) for topic in topics}
+
+    def served() -> dict[str, Served]:
+        return locate_topics(cluster, NAMESPACE, topics)
+
+    def all_served(places: dict[str, Served]) -> bool:
+        return all(place.broker for place in places.values())
+
     rates = even_rates(topics, 200)
     with Traffic(cluster, tmp_path, topics) as traffic:
         traffic.set_rates(rates)
-        served = wait_until(
-            lambda: owners(cluster), lambda owned: set(owned) >= set(bundles.values()), "an owner of every bundle"
-        )
-        source = max(cluster.spec.broker_names, key=list(served.values()).count)
-        hot = {topic: bundle for topic, bundle in bundles.items() if served[bundle] == source}
+        places = wait_until(served, all_served, "an owner of every bundle")
+        brokers = [place.broker for place in places.values()]
+        source = max(cluster.spec.broker_names, key=brokers.count)
+        hot = {topic: place.bundle for topic, place in places.items() if place.broker == source}
         traffic.set_rates(heat(rates, hot, 100))
 
-        moved = next(iter(hot.values()))
+        topic, moved = next(iter(hot.items()))
         target = next(name for name in cluster.spec.broker_names if name != source)
         path = f"/admin/v2/namespaces/{moved}/unload?destinationBroker={cluster.spec.broker_id(target)}"
         since_ms = wall_ms()
         assert cluster.admin.request("PUT", source, path, timeout_s=90).status_code == 204
-        wait_until(lambda: owners(cluster), lambda owned: owned.get(moved) == target, "the move to the named broker")
+        wait_until(served, lambda places: places[topic].broker == target, "the move to the named broker")
         moved_ms = wall_ms()
 
         assert cluster.kill(target)
-        wait_until(
-            lambda: owners(cluster), lambda owned: set(owned) >= set(bundles.values()), "new owners after the crash"
-        )
+        wait_until(served, all_served, "new owners after the crash")
         report = traffic.stop(drain_s=90)  # reconnects back off for up to a minute
         killed_ms = wall_ms()
         cluster.start(target)
     assert (report.lost, report.reordered, report.unconfirmed) == (0, 0, 0), report.texts
     assert report.sent == report.acknowledged > 0
-    of_moved = [topic for topic, bundle in bundles.items() if bundle == moved]
+    of_moved = [topic for topic, place in places.items() if place.bundle == moved]
     assert gaps_between(report.publish_gaps, of_moved, since_ms, moved_ms + 5_000) > 0
     # nobody serves a killed broker's bundles before its session has ended
     assert gaps_between(report.publish_gaps, of_moved, moved_ms, killed_ms) > SESSION_TIMEOUT_MS / 2

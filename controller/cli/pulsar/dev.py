@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from controller.cli.options import AsJson, interrupt_on_sigterm, new_group, report_errors
+from controller.cli.pulsar.dev_traffic import traffic
 from controller.cli.show import emit_facts, emit_json, emit_table
 from controller.domain.errors import ConfigError
 from controller.process.paths import RUN
@@ -19,6 +20,7 @@ from controller.testbed.pulsar.spec import DEFAULT_BASE_PORT, MOST_BROKERS, Clus
 from controller.testbed.pulsar.status import read_status, status_document
 
 app = new_group("A real Apache Pulsar cluster on this machine, to try Ballast on.")
+app.command()(traffic)
 DEFAULT_FOLDER = RUN / "pulsar"
 DEFAULT_BROKERS, DEFAULT_BUNDLES = 3, 16
 
@@ -223,7 +225,7 @@ def _print_addresses(cluster: PulsarCluster, namespace: str | None) -> None:
     spec, credentials = cluster.spec, cluster.servers.credentials
     emit_facts(
         [
-            ("Pulsar", f"{spec.pulsar}, {spec.manager} load manager, {len(spec.brokers)} brokers"),
+            ("Pulsar", f"{spec.pulsar}, {spec.manager} load manager, brokers: {len(spec.brokers)}"),
             ("folder", cluster.folder),
             ("service URL", ",".join(cluster.web_urls)),
             ("clients", cluster.client_url),
@@ -237,6 +239,7 @@ def _print_addresses(cluster: PulsarCluster, namespace: str | None) -> None:
     typer.echo(f"  ballast pulsar dev status{directory}")
     address = f"--service-url {cluster.web_urls[0]}{_reading_options(cluster)}"
     topics = " --topics" if spec.manager == "extensible" else ""
+    typer.echo(f"  ballast pulsar dev traffic{directory} --hot {spec.broker_names[0]}")
     typer.echo(f"  ballast pulsar advise {address}")
     typer.echo(f"  ballast pulsar record {address}{topics} --out recording.jsonl")
     typer.echo(f"  {_client_line(cluster, namespace or 'public/default')}")

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from controller.process.detached import PAUSED, DetachedProcess
+from controller.process.detached import PAUSED, RUNNING, DetachedProcess
 from controller.testbed.pulsar import jvm, server_files
 from controller.testbed.pulsar.admin import PulsarAdmin
 from controller.testbed.pulsar.cgroups import CpuGroup
@@ -41,6 +41,13 @@ class Servers:
     def running(self) -> list[str]:
         """The servers whose process lives."""
         return [name for name in self.spec.server_names if self.process(name).pid is not None]
+
+    def running_brokers(self) -> list[str]:
+        """The brokers that can be asked: not stopped, and not paused. Raises PulsarFailed without one."""
+        found = [name for name in self.spec.broker_names if self.process(name).state == RUNNING]
+        if not found:
+            raise PulsarFailed(f"no broker of the cluster in {self.folder} runs: start it with `ballast pulsar dev up`")
+        return found
 
     def launch(self, name: str, home: Path) -> None:
         """Start the process of a server and return at once; `answers` tells when it serves."""
@@ -87,12 +94,14 @@ class Servers:
             return
         store = server_files.metadata_store(self.spec)
         first = self.spec.broker_names[0]
-        program = (
+        web, clients = self.spec.web_url(first), self.spec.client_url(first)
+        program: tuple[str, ...] = (
             *("org.apache.pulsar.PulsarClusterMetadataSetup", "--cluster", CLUSTER_NAME),
             *("--metadata-store", store, "--configuration-metadata-store", store),
-            *("--web-service-url-tls" if self.spec.tls else "--web-service-url", self.spec.web_url(first)),
-            *("--broker-service-url-tls" if self.spec.tls else "--broker-service-url", self.spec.client_url(first)),
+            *("--web-service-url", web, "--broker-service-url", clients),
         )
+        if self.spec.tls:
+            program = (*program, "--web-service-url-tls", web, "--broker-service-url-tls", clients)
         argv = jvm.java_command(home, self._logging(), self._temporary("metadata"), jvm.TOOL_JVM, *program)
         log = self.folder / "logs" / "metadata.log"
         with log.open("ab") as output:
