@@ -7,9 +7,9 @@ Prints one line for each case: `pass`, `fail` with the differences, or `n/a` wit
 applicable, and with 2 if the file cannot be read.
 
 The runner removes a case's expectations, its id and the name of its source test before an adapter sees the case, and
-uses them only for the comparison. A case fails if its kind is unknown, if the adapter raises an exception, if the
-adapter does not read one of the fields (except the comments `source_test`, `provenance`, `notes`, and `why` in a
-step), or if there is no result to compare an expectation with.
+uses them only for the comparison. A case fails if its kind is unknown or has no such strategy, if the adapter raises an
+exception, if the adapter does not read one of the fields (except the comments `source_test`, `provenance`, `notes`, and
+`why` in a step), or if there is no result to compare an expectation with.
 """
 
 from __future__ import annotations
@@ -66,6 +66,8 @@ def read_cases(path: Path) -> list[Mapping[str, Any]]:
     cases = document.get("cases") if isinstance(document, dict) else document
     if not isinstance(cases, list) or not all(isinstance(case, dict) for case in cases):
         raise ValueError("it must be a JSON array of objects")
+    if not cases:
+        raise ValueError("there are no cases in it")
     return cases
 
 
@@ -77,9 +79,10 @@ def run_case(case: Mapping[str, Any], adapters: Adapters | None = None) -> tuple
     except BadCase as error:
         return "fail", f"fail {name}: {error}"
     question, withheld = withhold(case)
-    adapter = find_adapter(question, _all_adapters() if adapters is None else adapters)
+    known = _all_adapters() if adapters is None else adapters
+    adapter = find_adapter(question, known)
     if adapter is None:
-        return "fail", f"fail {name}: no adapter for kind {case.get('kind')!r}, strategy {case.get('strategy')!r}"
+        return "fail", f"fail {name}: {_explain_missing_adapter(question, known)}"
     try:
         observed = adapter(question)
         knobs_of(question)  # a knob that the method ignores is read all the same: Pulsar ignores it as well
@@ -119,9 +122,16 @@ def withhold(case: Mapping[str, Any]) -> tuple[Fields, list[dict[str, Any]]]:
 
 
 def find_adapter(case: Mapping[str, Any], adapters: Adapters) -> Adapter | None:
-    """Find the adapter of this kind and strategy, else of this strategy and any kind, else of this kind."""
+    """Find the adapter of this kind and strategy, else of this kind, whose adapter reads the strategy itself."""
     kind, strategy = str(case.get("kind")), _normalise(str(case.get("strategy")))
-    return adapters.get((kind, strategy)) or adapters.get(("*", strategy)) or adapters.get(kind)
+    return adapters.get((kind, strategy)) or adapters.get(kind)
+
+
+def _explain_missing_adapter(case: Mapping[str, Any], adapters: Adapters) -> str:
+    kind, strategy = case.get("kind"), case.get("strategy")
+    strategies = sorted(key[1] for key in adapters if isinstance(key, tuple) and key[0] == kind)
+    known = f" (field strategy of this kind is {' or '.join(strategies)})" if strategies else ""
+    return f"no adapter for kind {kind!r}, strategy {strategy!r}{known}"
 
 
 def _normalise(strategy: str) -> str:

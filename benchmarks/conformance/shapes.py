@@ -1,10 +1,12 @@
 """The shapes of the fields that every kind of case may have, checked before an adapter reads them.
 
-A value of another shape would be read as empty, or cause an error that names no field. Null is an empty field.
+A value of another shape would be read as empty, or cause an error that names no field. Null is allowed where a case
+says with it that there is nothing: no such objects in the case, no report of a broker, no broker in a transfer.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -12,12 +14,25 @@ from benchmarks.conformance.layout import by_name
 from benchmarks.conformance.values import BadCase
 
 _NAMING = ("recently_unloaded", "recently_unloaded_brokers", "split_boundaries")  # bundles or brokers of the case
+_MAY_BE_NULL = re.compile(
+    r"config|brokers|bundles|recently_unloaded(_brokers)?|available_brokers|policies|state|split_boundaries|notes"
+    r"|namespace_bundle_count"  # the case has none of them
+    r"|from|to|.*(source|dst)Broker"  # a state of the channel without an entry, or an entry without that broker
+    r"|(brokers|split_boundaries)\.[^.]+"  # nothing is known of that broker, or of that bundle's boundaries
+    r"|brokers\.(.+\.)?(cpu|memory|directMemory|bandwidthIn|bandwidthOut|bundles)"  # never sampled, or none
+    r"|bundles\.(quota|positions)"
+    r"|steps\[\d+\]\.(brokers|topics|versions|weightedMaxEMA)\.[^.]+"
+)
 _TYPES = ((bool, "a boolean"), (str, "a string"), (int | float, "a number"), (Mapping, "an object"), (list, "a list"))
 Shape = tuple[str, Callable[[Any], bool]]
 
 
 def check_shapes(case: Mapping[str, Any]) -> None:
     """Raises BadCase with the name of the first field of the wrong shape, in the case or one of its steps."""
+    question = {name: by_name(value) for name, value in case.items() if name != "expected"}
+    for path in _nulls_in(question):
+        if not _MAY_BE_NULL.fullmatch(path):
+            raise BadCase(f"field {path} is null: give it a value or leave it out")
     mentioned = set(_names_in({name: value for name, value in case.items() if name not in ("expected", *_NAMING)}))
     shapes = {**_SHAPES, "brokers": _LOADS} if case.get("strategy") == "LoadStats" else _SHAPES
     rows = [("", case, shapes)]
@@ -31,6 +46,19 @@ def check_shapes(case: Mapping[str, Any]) -> None:
             unknown = [one for one in row.get(name) or () if one not in mentioned and "/" not in one]
             if unknown:
                 raise BadCase(f"field {where}{name} names {unknown[0]!r}: the case has no such bundle or broker")
+
+
+def _nulls_in(value: Any, path: str = "") -> Iterator[str]:
+    """The paths of all nulls in a value, except where a step says what it expects."""
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            if not (path.startswith("steps[") and str(name).startswith("expect")):
+                yield from _nulls_in(inner, f"{path}.{name}" if path else str(name))
+    elif isinstance(value, list):
+        for at, inner in enumerate(value):
+            yield from _nulls_in(inner, f"{path}[{at}]")
+    elif value is None:
+        yield path
 
 
 def _type(value: Any) -> str:

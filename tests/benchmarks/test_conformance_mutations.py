@@ -219,34 +219,6 @@ def test_of_two_names_of_the_same_thing_the_second_stays_unread() -> None:
     assert first(row, "x", default=7) == 7
 
 
-def shapes() -> Iterator[tuple[str, object]]:
-    """Fields that every case may have, with values that they cannot have."""
-    for name in ("config", "brokers", "bundles", "policies", "state", "split_boundaries", "available_brokers"):
-        yield from ((name, value) for value in ("x", [1], 7, True))
-    for name in ("recently_unloaded", "recently_unloaded_brokers", "steps"):
-        yield from ((name, value) for value in ("x", [1], 7, True, {"zz": 1}))
-    yield from (("namespace_bundle_count", value) for value in ("x", [1], True, {"zz": "x"}))
-    yield "split_boundaries", {"zz": 1}
-
-
-@pytest.mark.parametrize(("name", "value"), list(shapes()))
-def test_a_field_of_another_shape_fails_every_case_and_is_named(name: str, value: object) -> None:
-    listed = [case for case in CASES if not (case["strategy"] == "LoadStats" and name == "brokers" and value == [1])]
-    answers = [run_case({**case, name: value}) for case in listed]
-    assert [text for outcome, text in answers if outcome != "fail" or f"field {name} " not in text] == []
-
-
-def test_a_value_that_cannot_be_used_and_a_field_that_is_missing_are_named() -> None:
-    case = next(case for case in CASES if case["id"] == "h303")
-    text = run_case({**case, "bundles": {"topics": {"a": 7}}})[1]
-    assert "field bundles.topics.a, which is 7, cannot be used here" in text
-    text = run_case({**case, "bundles": {"topics": {"a": {"msgRateIn": {"x": 1}}}}})[1]
-    assert "field bundles.topics.a.msgRateIn, which is {'x': 1}, cannot be used here" in text
-    case = next(case for case in CASES if case["kind"] == "state-transition")
-    text = run_case({name: value for name, value in case.items() if name != "from"})[1]
-    assert "field from, which is missing, cannot be used here" in text
-
-
 @pytest.mark.parametrize(
     ("case_id", "name", "value", "told"),
     [

@@ -82,6 +82,14 @@ def test_a_file_that_cannot_be_read_is_exit_code_2(tmp_path: Path, content: str,
     assert conformance.main([str(path)] * arguments) == 2
 
 
+def test_a_file_without_cases_says_so_and_is_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number, content in enumerate(("[]", '{"cases": []}')):
+        path = tmp_path / f"none{number}.json"
+        path.write_text(content)
+        assert conformance.main([str(path)]) == 2
+        assert capsys.readouterr().err == f"cannot read the cases in {path}: there are no cases in it\n"
+
+
 def test_help_is_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert conformance.main(["--help"]) == 0
     assert "python -m benchmarks.conformance FILE" in capsys.readouterr().out
@@ -142,14 +150,15 @@ def test_too_many_cases_that_are_not_applicable_are_exit_code_1(
     assert "n/a  ? k : : needs a live ZooKeeper" in capsys.readouterr().out
 
 
-def test_kind_and_strategy_go_before_strategy_and_kind() -> None:
+def test_an_adapter_is_found_by_kind_and_strategy_or_by_kind() -> None:
     def adapter(case: Mapping[str, Any]) -> Mapping[str, Any]:
         return {}
 
-    adapters = {("k", "s"): adapter, ("*", "t"): adapter, "k": None}
-    assert conformance.find_adapter({"kind": "k", "strategy": "s"}, adapters) is adapter  # type: ignore[arg-type]
-    assert conformance.find_adapter({"kind": "x", "strategy": "t"}, adapters) is adapter  # type: ignore[arg-type]
-    assert conformance.find_adapter({"kind": "k", "strategy": "u"}, adapters) is None  # type: ignore[arg-type]
+    adapters = {("k", "s"): adapter, "l": adapter}
+    assert conformance.find_adapter({"kind": "k", "strategy": "s"}, adapters) is adapter
+    assert conformance.find_adapter({"kind": "l", "strategy": "t"}, adapters) is adapter
+    assert conformance.find_adapter({"kind": "k", "strategy": "t"}, adapters) is None
+    assert conformance.find_adapter({"kind": "x", "strategy": "s"}, adapters) is None
 
 
 @pytest.mark.parametrize(

@@ -205,8 +205,8 @@ def _end(channel: Channel, bundle: str, before: ServiceUnitStateData, selected: 
 
 
 ADAPTERS: Adapters = {
-    "state-class": state_class,
-    "state-transition": state_transition,
-    "state-conflict": state_conflict,
-    "state-channel": state_channel,
+    ("state-class", "ServiceUnitState"): state_class,
+    ("state-transition", "ServiceUnitState"): state_transition,
+    ("state-conflict", "ServiceUnitStateDataConflictResolver"): state_conflict,
+    ("state-channel", "ServiceUnitStateChannel"): state_channel,
 }

@@ -97,4 +97,6 @@ def _fractions(values: Sequence[float], name: str) -> list[float]:
     return [float(value) for value in values]
 
 
-ADAPTERS: Adapters = {("*", "LoadStats"): load_stats}
+ADAPTERS: Adapters = {
+    (kind, "LoadStats"): load_stats for kind in ("formula", "load-stats", "property", "shed-transfer")
+}

@@ -1,4 +1,4 @@
-"""Adapters for what brokers report and when: report-*, topk, and BrokerLoadData in any kind of case."""
+"""Adapters for what brokers report and when: report-*, topk, and BrokerLoadData."""
 
 from __future__ import annotations
 
@@ -229,11 +229,11 @@ def _sample(row: Mapping[str, Any]) -> BrokerSample:
 
 
 ADAPTERS: Adapters = {
-    "report-trigger": report_trigger,
+    ("report-trigger", "ModularLoadManagerImpl"): report_trigger,
     ("report-trigger", "BrokerLoadDataReporter"): extensible_trigger,
-    "report-sequence": report_sequence,
-    "report-tombstone": report_tombstone,
-    "topk": top_k,
+    ("report-sequence", "BrokerLoadDataReporter"): report_sequence,
+    ("report-tombstone", "BrokerLoadDataReporter"): report_tombstone,
+    ("topk", "TopKBundles"): top_k,
     ("topk", "ModularLoadManagerImpl"): bundles_written,
-    ("*", "BrokerLoadData"): broker_load_data,
+    **{(kind, "BrokerLoadData"): broker_load_data for kind in ("formula", "format", "property")},
 }

@@ -273,7 +273,7 @@ def _text(lower: int, upper: int) -> str:
 
 
 ADAPTERS: Adapters = {
-    "split": extensible_split,
+    ("split", "DefaultNamespaceBundleSplitStrategyImpl"): extensible_split,
     **{("split-boundary", name): partial(boundary, name) for name in ALGORITHMS},
     ("split-boundary", "split-ranges"): split_ranges,
     ("split-boundary", "bundle-ranges"): bundle_ranges,

@@ -245,7 +245,7 @@ def _sole(outcome: Outcome, loads: Sequence[BrokerLoad]) -> dict[str, Any]:
 
 
 ADAPTERS: Adapters = {
-    "shed-transfer": shed_transfer,
+    ("shed-transfer", "TransferShedder"): shed_transfer,
     ("policy-gate", "TransferShedder"): policy_gate,
     ("scheduler", "UnloadScheduler"): scheduler,
     ("property", "TransferShedder"): random_load_property,

@@ -186,7 +186,7 @@ _FORMULAS = {
 }
 ADAPTERS: Adapters = {
     "formula": formula,
-    "format": local_broker_data,
-    "hash": hash_topics,
+    ("format", "LocalBrokerData"): local_broker_data,
+    ("hash", "ConsistentHashingTopicBundleAssigner"): hash_topics,
     ("scheduler", "ModularLoadManagerImpl"): scheduler,
 }
