@@ -15,7 +15,7 @@ from pathlib import Path
 from controller.backtest.point.grid import distinct, grid_points
 from controller.backtest.recording.prepared import Replay
 from controller.backtest.store import Job, Store
-from controller.config.arguments import add_settings_arguments
+from controller.config.arguments import OneLineParser, add_settings_arguments
 from controller.config.load import load_settings
 from controller.config.policy_values import policy_settings
 from controller.domain.errors import BallastError, ConfigError
@@ -54,7 +54,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="backtest.py",
         description="Run the unfinished points of a backtest as Spark tasks. Started by `ballast backtest --spark`. "
         "Exit codes: 0 all are finished, 1 a task failed, 2 bad configuration.",

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
-from controller.config.arguments import add_settings_arguments
+from controller.config.arguments import OneLineParser, add_settings_arguments
 from controller.config.load import load_settings
 from controller.config.places import check_old_place
 from controller.config.retention import retention_ms
@@ -115,7 +115,7 @@ class SparkEngine:
 
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="maintain.py",
         description="Expire rows, merge small files and remove dead ones of the load and evidence tables, beside a "
         "running job. Exit codes: 0 done, 1 a table failed, 2 bad configuration.",

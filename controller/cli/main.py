@@ -6,6 +6,7 @@ including mistyped options, end in one line on stderr and exit code 2; a traceba
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import sys
 from collections.abc import Mapping, Sequence
@@ -80,7 +81,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(0)
     command = COMMANDS.get(given[0])
     if command is None:
-        print(f"ballast: no command {given[0]!r}; there are {', '.join(COMMANDS)}", file=sys.stderr)
+        near = difflib.get_close_matches(given[0], COMMANDS, n=1)
+        hint = f"the nearest is {near[0]}; `ballast --help` lists all" if near else f"there are {', '.join(COMMANDS)}"
+        print(f"ballast: no command {given[0]!r}; {hint}", file=sys.stderr)
         raise SystemExit(2)
     try:
         app = getattr(importlib.import_module(command.module), command.app)
@@ -98,11 +101,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _usage_text(error: BaseException, command: str) -> str:
     """One line for a mistyped option or argument, or the help of a group called without a sub-command."""
+    from controller.config.arguments import unknown_option_text  # help does not need the configuration
+
     text: str = error.format_message()  # type: ignore[attr-defined]
     if "\n" in text:
         return text
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else f"ballast {command}"
+    option, near = getattr(error, "option_name", None), getattr(error, "possibilities", None)
+    if option is not None and near is not None:  # a mistyped option, with those that look like it
+        text = unknown_option_text(option, difflib.get_close_matches(option, near, n=1))
     return f"{path}: {text.rstrip('.')}; `{path} --help` tells what there is"
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
 
-from controller.config.arguments import add_settings_arguments
+from controller.config.arguments import OneLineParser, add_settings_arguments
 from controller.process.paths import resolve_location
 
 LOADS, CONTROL = "loads", "control"
@@ -34,16 +32,9 @@ class Arguments:
         return self.only in (None, query)
 
 
-class _OneLineParser(argparse.ArgumentParser):
-    """Exits with code 2 and one line for a bad command line."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}; `{self.prog} --help` tells what there is\n")
-
-
 def parse_arguments(argv: Sequence[str], prog: str = "balance.py") -> Arguments:
     """Parse the command line. `prog`: the command that started the job, for messages."""
-    parser = _OneLineParser(
+    parser = OneLineParser(
         prog=prog,
         description="Ballast's Spark job: the loads query and the control query. SIGTERM stops it after the current "
         "batch.",

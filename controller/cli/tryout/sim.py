@@ -17,6 +17,7 @@ from controller.cli.options import PROBLEM, new_app, report_errors
 from controller.config.sources import ENV_CONF, read_text
 from controller.domain.errors import ConfigError
 from controller.process.plugins import use_installed_strategies
+from controller.service.start_checks import check_folder
 from controller.sim.scenario.file import Result, run_file
 
 app = new_app()
@@ -33,6 +34,8 @@ def sim(files: Files, rewrite: Rewrite = False, strategy: Strategy = None, plots
     """Run scenario files (docs/simulator.md); print results that are new or differ from those in the files."""
     if rewrite and strategy is not None:
         raise ConfigError(f"--rewrite would write the results of --strategy {strategy} into files of another strategy")
+    if plots is not None:
+        check_folder(str(plots), "--plots", "")
     use_installed_strategies()
     problems = 0
     for path in scenario_files(files):
@@ -53,7 +56,7 @@ def scenario_files(paths: Sequence[Path]) -> list[Path]:
     found: list[Path] = []
     for path in paths:
         if path.is_dir():
-            inside = sorted(path.glob("*.txt"))
+            inside = sorted(file for file in path.glob("*.txt") if file.is_file())
             if not inside:
                 raise ConfigError(f"{path} holds no scenario file (*.txt): name files, or a folder that has some")
             found += inside

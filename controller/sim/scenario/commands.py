@@ -16,12 +16,12 @@ from controller.domain.settings.placement import AntiAffinityGroup, FailureDomai
 from controller.domain.settings.placement import check as check_placement
 from controller.policy.strategies import get
 from controller.sim.figures import Figures
-from controller.sim.load.shapes import SHAPES
+from controller.sim.load.shapes import SHAPES, Shape
 from controller.sim.scenario.assertions import Assertion, assertions_of
 from controller.sim.scenario.faults import FAULTS, Fault
 from controller.sim.scenario.orders import Order, value_of
 from controller.sim.scenario.parser import Command
-from controller.sim.scenario.scenario import PLACES, Scenario, check_fault
+from controller.sim.scenario.scenario import PLACES, Scenario, check_event
 from controller.sim.scenario.text_plot import STATS, text_plot
 from controller.sim.scenario.values import Reader, duration_ms, names, number, numbers, plain, set_policy, whole
 from controller.sim.simulation import Outcome, simulate
@@ -38,7 +38,7 @@ class Script:
     warnings: list[str] = field(default_factory=list)
     outcomes: list[Outcome] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
-    fault_commands: list[Command] = field(default_factory=list)  # of the scenario's faults, in order
+    events: list[tuple[Command, Shape | Fault | Order]] = field(default_factory=list)  # checked by each eval
 
     def carry_out(self, command: Command) -> str | None:
         """Run one command; return what it prints. Raises ConfigError with file and line."""
@@ -83,6 +83,7 @@ def _shape(script: Script, command: Command) -> None:
     shape = reader.fill(SHAPES[reader.word(SHAPES, "how load changes")]())
     reader.check_all_taken()
     script.scenario = replace(script.scenario, shapes=(*script.scenario.shapes, shape))
+    script.events.append((command, shape))
 
 
 def _reports(script: Script, command: Command) -> None:
@@ -172,7 +173,7 @@ def _fault(script: Script, command: Command) -> None:
         raise error if str(error).startswith(command.place) else command.error(str(error)) from None
     reader.check_all_taken()
     script.scenario = replace(script.scenario, faults=(*script.scenario.faults, fault))
-    script.fault_commands.append(command)
+    script.events.append((command, fault))
 
 
 def _operator(script: Script, command: Command) -> None:
@@ -181,7 +182,9 @@ def _operator(script: Script, command: Command) -> None:
     kind = reader.word(kinds, "what the operator does")
     at_ms = reader.take("at", duration_ms, 0)
     arguments = {key: reader.take(key, value_of, None) for key in reader.remaining()}
-    script.scenario = replace(script.scenario, orders=(*script.scenario.orders, Order(kind, at_ms, arguments)))
+    order = Order(kind, at_ms, arguments)
+    script.scenario = replace(script.scenario, orders=(*script.scenario.orders, order))
+    script.events.append((command, order))
 
 
 def _assertion(script: Script, command: Command) -> None:
@@ -196,9 +199,9 @@ def _eval(script: Script, command: Command) -> str:
     seed = reader.take("seed", whole, 1)
     reader.check_all_taken()
     script.scenario = replace(script.scenario, duration_ms=duration, end_ms=end)
-    for fault, at in zip(script.scenario.faults, script.fault_commands, strict=True):
+    for at, event in script.events:
         try:
-            check_fault(fault, script.scenario)
+            check_event(event, script.scenario)
         except ConfigError as error:
             raise at.error(str(error)) from None
 

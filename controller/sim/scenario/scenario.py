@@ -8,7 +8,7 @@ from controller.domain.errors import ConfigError
 from controller.domain.settings.policy import ControlSettings, PolicySettings
 from controller.sim.load.cost_model import CostModel
 from controller.sim.load.reports import ReportSpec
-from controller.sim.load.shapes import Shape
+from controller.sim.load.shapes import MINUTE_MS, Shape
 from controller.sim.load.workloads import LoadSpec
 from controller.sim.scenario.faults import JOIN, RESTART, Fault
 from controller.sim.scenario.orders import Order
@@ -58,19 +58,32 @@ class Scenario:
 
 
 def check(scenario: Scenario) -> None:
-    """Raise ConfigError for times that do not fit together, and for faults of brokers that never exist."""
+    """Raise ConfigError for times that do not fit together, and for events that cannot happen."""
     tick = scenario.reports.every_ms
     if scenario.round_every_ms % tick or scenario.duration_ms % scenario.round_every_ms:
         raise ConfigError(
             f"rounds every {scenario.round_every_ms} ms in {scenario.duration_ms} ms with reports every {tick} ms: "
             "each must be a multiple of the next"
         )
-    for fault in scenario.faults:
-        check_fault(fault, scenario)
+    events: tuple[Shape | Fault | Order, ...] = (*scenario.shapes, *scenario.faults, *scenario.orders)
+    for event in events:
+        check_event(event, scenario)
 
 
-def check_fault(fault: Fault, scenario: Scenario) -> None:
-    """Raise ConfigError for a fault of a broker that never exists, or a join of one that exists from the start."""
+def check_event(event: Shape | Fault | Order, scenario: Scenario) -> None:
+    """Raise ConfigError for an event that the run ends before, and for a fault of a broker that cannot have it."""
+    at_ms = getattr(event, "at_ms", 0)  # most shapes begin with the run
+    if at_ms > scenario.duration_ms:
+        minutes = scenario.duration_ms / MINUTE_MS
+        raise ConfigError(
+            f"at={at_ms / MINUTE_MS:g}m is after the end of the run, which takes {minutes:g}m: "
+            "give eval a longer duration=…, or begin earlier"
+        )
+    if isinstance(event, Fault):
+        _check_broker(event, scenario)
+
+
+def _check_broker(fault: Fault, scenario: Scenario) -> None:
     known = {f"b{number + 1}" for number in range(scenario.cluster.brokers)}
     joining = {fault.broker for fault in scenario.faults if fault.kind == JOIN}
     if fault.kind == JOIN and fault.broker in known:

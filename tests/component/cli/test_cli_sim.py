@@ -138,3 +138,26 @@ def test_a_folder_without_scenarios_is_no_success(capsys: pytest.CaptureFixture[
     code, out, err = sim(capsys, tmp_path)
     assert (code, out) == (2, "")
     assert err == f"ballast: {tmp_path} holds no scenario file (*.txt): name files, or a folder that has some\n"
+
+
+def test_a_folder_called_like_a_scenario_file_is_passed_over(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    (file.parent / "inner.txt").mkdir()
+    code, out, _ = sim(capsys, file.parent)
+    assert code == 0
+    assert "inner" not in out
+    code, _, err = sim(capsys, file.parent / "inner.txt")
+    assert code == 2
+    assert err.endswith("inner.txt holds no scenario file (*.txt): name files, or a folder that has some\n")
+
+
+def test_a_folder_for_plots_that_cannot_be_made_is_named_before_anything_runs(
+    capsys: pytest.CaptureFixture[str], file: Path
+) -> None:
+    taken = file.parent / "taken"
+    taken.touch()
+    for plots in (taken, taken / "inner"):
+        code, out, err = sim(capsys, file, "--plots", plots)
+        assert (code, out) == (2, "")
+        assert err == (
+            f"ballast: --plots = {plots} cannot be used: {taken} is a file; give a folder that can be written to\n"
+        )
