@@ -21,7 +21,16 @@ from controller.config.settings import Settings
 from controller.domain.errors import AnotherController, BallastError, ConfigError, ForeignCommit, without_login
 from controller.process.logs import configure_logs
 from controller.process.metrics import new_registry
-from controller.service.arguments import CONTROL, LOADS, Arguments, parse_arguments
+from controller.service.arguments import (
+    CONTROL,
+    EXIT_ANOTHER,
+    EXIT_CONFIG,
+    EXIT_FAILED,
+    EXIT_REPLACED,
+    LOADS,
+    Arguments,
+    parse_arguments,
+)
 from controller.service.health import HealthServer
 from controller.service.start_checks import check_job
 from jobs.control_runner import ControlRunner
@@ -31,7 +40,6 @@ from jobs.spark_context import quieten
 
 log = logging.getLogger("ballast.job")
 
-EXIT_FAILED, EXIT_CONFIG, EXIT_ANOTHER, EXIT_REPLACED = 1, 2, 3, 4
 WATCH_S = 0.2
 
 
@@ -59,7 +67,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         settings = load_settings(arguments.conf, arguments.profile, arguments.overrides)
         configure_logs(settings.logging.level, settings.logging.json_lines, cluster=settings.cluster.name)
-        check_job(settings, arguments.checkpoint)
+        check_job(settings, arguments.checkpoint, arguments.pid_file)
         tables, checkpoints = settings.tables, arguments.checkpoint or settings.tables.checkpoints
         log.info("tables at %s, checkpoints at %s", *map(without_login, (tables.root, checkpoints)))
         return _run(settings, arguments, stop)

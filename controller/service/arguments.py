@@ -10,6 +10,7 @@ from controller.config.arguments import OneLineParser, add_settings_arguments
 from controller.process.paths import resolve_location
 
 LOADS, CONTROL = "loads", "control"
+EXIT_FAILED, EXIT_CONFIG, EXIT_ANOTHER, EXIT_REPLACED = 1, 2, 3, 4  # of the job, and so of `ballast run`
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""Checks folders and ports before anything expensive starts.
+"""Checks files, ports, Kafka and the owner of its topics before anything expensive starts.
 
-Only what this machine can tell at once is checked; errors of an object store appear when it is opened.
+Only what can be told at once is checked; errors of an object store appear when it is opened.
 """
 
 from __future__ import annotations
@@ -10,13 +10,17 @@ import errno
 import os
 from pathlib import Path
 
+from deltalake.exceptions import DeltaError
+
 from controller.config.places import check_old_place
 from controller.config.settings import Settings
-from controller.domain.errors import ConfigError
+from controller.domain.errors import BallastError, ConfigError, without_login
 from controller.process.paths import is_address
 
+OWNER_MS = 5_000  # for Kafka to answer with the record of its topics' owner
 
-def check_job(settings: Settings, checkpoint: str | None = None) -> None:
+
+def check_job(settings: Settings, checkpoint: str | None = None, pid_file: Path | None = None) -> None:
     """Raise ConfigError if the controller's job cannot start. `checkpoint`: in place of tables.checkpoints."""
     from controller.policy import strategies  # not for agents, which check ports only
 
@@ -27,7 +31,41 @@ def check_job(settings: Settings, checkpoint: str | None = None) -> None:
         check_folder(settings.tables.checkpoints, *_name_and_origin(settings, "tables.checkpoints"))
     else:
         check_folder(checkpoint, "--checkpoint", "")
+    if pid_file is not None:
+        check_file(pid_file, "--pid-file")
     check_port(settings, "http.bind_host", "http.job_port")
+
+
+def check_topics(settings: Settings) -> None:
+    """Raise AnotherController if the topics certainly belong to another journal than that of the tables.
+
+    Nothing is claimed by looking, and what cannot be read now is left to the start itself, which looks again.
+    """
+    from controller.bus.topic_owner import newest_owner  # not for agents
+    from controller.bus.topics import TopicNames
+    from controller.ledger.snapshots import load_state_and_version
+    from controller.ledger.tables import TableRoot
+    from controller.service.topic_claim import refuse_another
+
+    kafka = settings.kafka
+    try:
+        owner = newest_owner(kafka.bootstrap_servers, TopicNames(kafka.topic_prefix).owner, kafka.client, OWNER_MS)
+        if owner is None:
+            return
+        root = TableRoot(settings.tables.root)
+        state, _ = load_state_and_version(root)
+    except (BallastError, DeltaError, OSError):
+        return
+    refuse_another(state, owner, without_login(root.root))
+
+
+def check_file(file: Path, name: str) -> None:
+    """Raise ConfigError for a local file that cannot be written."""
+    if file.is_dir():
+        raise ConfigError(f"{name} = {file} cannot be used: it is a folder; give a file that can be written")
+    if file.exists() and not os.access(file, os.W_OK):
+        raise ConfigError(f"{name} = {file} cannot be used: it cannot be written to; give another file")
+    check_folder(str(file.absolute().parent), f"the folder of {name}", "")
 
 
 def check_folder(place: str, name: str, origin: str) -> None:

@@ -61,21 +61,37 @@ def journal_of(
                 f"they belong to another journal{WAYS_OUT}"
             )
         return state.journal_id or new_id
-    ours = state.journal_id
-    same_place = resolve_location(without_login(owner.tables), Path("/")) == tables  # older versions wrote both
+    ours, same_place = state.journal_id, _is_at(owner, tables)
     if ours is None and same_place and names_these_topics(state, kafka):
         ours = owner.journal_id  # an older version, which does not keep the id, ran in between
     if ours != owner.journal_id:
-        raise AnotherController(
-            f"these topics belong to {owner.text}; the tables of this start, {tables}, hold "
-            f"{f'journal {ours}' if ours else 'no journal of these topics'}{WAYS_OUT}"
-        )
+        raise _belongs_to(owner, ours, tables)
     if not same_place and owner.seq > state.seq and not take_over:
         raise AnotherController(
             f"{owner.text} has reached seq {owner.seq}, the copy at {tables} ends at {state.seq}: start with "
             f"tables.root={owner.tables}, or with --take-over if that one is gone"
         )
     return ours
+
+
+def refuse_another(state: ClusterState, owner: TopicOwner, tables: str) -> None:
+    """Raise AnotherController where `journal_of` is certain to: two ids that differ, or other tables without one.
+
+    It needs the owner record alone, so that a start which cannot succeed is refused before its JVM.
+    """
+    if state.journal_id != owner.journal_id and not (state.journal_id is None and _is_at(owner, tables)):
+        raise _belongs_to(owner, state.journal_id, tables)
+
+
+def _is_at(owner: TopicOwner, tables: str) -> bool:
+    return resolve_location(without_login(owner.tables), Path("/")) == tables  # older versions wrote both
+
+
+def _belongs_to(owner: TopicOwner, ours: str | None, tables: str) -> AnotherController:
+    return AnotherController(
+        f"these topics belong to {owner.text}; the tables of this start, {tables}, hold "
+        f"{f'journal {ours}' if ours else 'no journal of these topics'}{WAYS_OUT}"
+    )
 
 
 WAYS_OUT = (

@@ -15,6 +15,7 @@ from controller.bus.cluster import KafkaUnavailable
 from controller.bus.producer import JsonProducer
 from controller.bus.topic_owner import KEY, RUNNING, OwnerTopic, TopicOwner
 from controller.bus.topics import TopicNames
+from controller.cli.main import main
 from controller.cli.send_command import ForeignTopics, send_and_wait
 from controller.config.load import load_settings
 from controller.domain.entries import Entry, Kind
@@ -177,3 +178,41 @@ def test_a_command_that_kafka_does_not_take_is_not_said_to_stay_there(
     operator = Operator(load_settings(None, overrides=sets, env={}))
     with operator, pytest.raises(KafkaUnavailable, match=r"did not confirm .* topic none\.commands"):
         operator.send("mode", {"mode": "paused"})
+
+
+def test_a_stray_run_is_refused_before_its_jvm(
+    make: Make,
+    kafka: EmbeddedKafka,
+    topics: TopicNames,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun: list[str] = []
+    monkeypatch.setattr("os.execve", lambda path, *given: begun.append(path))
+    values = {
+        "kafka.bootstrap_servers": kafka.bootstrap,
+        "kafka.topic_prefix": topics.prefix,
+        "tables.root": str(tmp_path / "t"),
+        "tables.checkpoints": str(tmp_path / "c"),
+        "http.job_port": "0",
+    }
+
+    def run(*more: str) -> int | str | None:
+        with pytest.raises(SystemExit) as ended:
+            main(["run", *more, *(word for pair in values.items() for word in ("--set", "=".join(pair)))])
+        return ended.value.code
+
+    assert run() == 0  # no journal has claimed these topics
+    assert len(begun) == 1
+    claimant = make("one")
+    claimant.look()
+    claimant.claim(state_of("one"))
+    capfd.readouterr()
+    assert run() == 3
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith("ballast: these topics belong to journal journal-of-one (tables /one/tables;")
+    assert f"the tables of this start, {tmp_path}/t, hold no journal of these topics" in line
+    assert len(begun) == 1
+    assert run("--new-journal") == run("--only", "loads") == 0  # the job itself decides
+    assert len(begun) == 3

@@ -1,14 +1,13 @@
 """`ballast run`: runs the Spark job with spark-submit.
 
-Configuration errors are reported before a JVM starts. The command replaces itself by spark-submit (exec), so its pid
-takes SIGTERM, and the job's exit code is that of the command.
+Errors that can be told without a JVM are reported before one starts, those that need no Kafka first. The command
+replaces itself by spark-submit (exec), so its pid takes SIGTERM, and the job's exit code is that of the command.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import typer
@@ -16,9 +15,10 @@ import typer
 from controller.bus.cluster import KafkaUnavailable, check_answers
 from controller.cli.options import new_app, report_error
 from controller.config.load import load_settings
+from controller.domain.errors import AnotherController
 from controller.process.spark_submit import LOCAL_SPARK_CONF, spark_environment, spark_submit_command
-from controller.service.arguments import parse_arguments
-from controller.service.start_checks import check_job
+from controller.service.arguments import CONTROL, EXIT_ANOTHER, parse_arguments
+from controller.service.start_checks import check_job, check_topics
 
 app = new_app()
 
@@ -30,18 +30,18 @@ def run(
 ) -> None:
     """Run the job. It takes all other options: --conf, --profile, --set, --only, --take-over, --accept-new-kafka,
     --new-journal, --checkpoint, --every-round, --pid-file."""
+    given = parse_arguments(context.args, "ballast run")
+    settings = load_settings(given.conf, given.profile, given.overrides)
+    check_job(settings, given.checkpoint, given.pid_file)
+    command, environment = spark_submit_command(context.args, spark_conf), spark_environment(os.environ, spark_conf)
     try:
-        check_before(context.args)
+        check_answers(settings.kafka.bootstrap_servers, settings.kafka.client)
+        if given.runs(CONTROL) and not given.new_journal:
+            check_topics(settings)
     except KafkaUnavailable as error:
         raise report_error(error) from None
-    command = spark_submit_command(context.args, spark_conf)
+    except AnotherController as error:
+        typer.echo(f"ballast: {error}", err=True)
+        raise typer.Exit(EXIT_ANOTHER) from None
     sys.stdout.flush()
-    os.execve(command[0], command, spark_environment(os.environ, spark_conf))
-
-
-def check_before(job_arguments: Sequence[str]) -> None:
-    """Raise ConfigError or KafkaUnavailable for errors that the job would only find after its JVM has started."""
-    given = parse_arguments(job_arguments, "ballast run")
-    settings = load_settings(given.conf, given.profile, given.overrides)
-    check_job(settings, given.checkpoint)
-    check_answers(settings.kafka.bootstrap_servers, settings.kafka.client)
+    os.execve(command[0], command, environment)

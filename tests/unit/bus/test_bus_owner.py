@@ -10,7 +10,7 @@ import pytest
 from controller.bus.topic_owner import RUNNING, STOPPED, Seen, TopicOwner, resolve
 from controller.domain.errors import AnotherController, ConfigError
 from controller.domain.state import ClusterState
-from controller.service.topic_claim import journal_of, nobody_can_be_alive
+from controller.service.topic_claim import journal_of, nobody_can_be_alive, refuse_another
 
 KAFKA = {"cluster_id": "k1", "topic_ids": {"commands": "a", "heartbeats": "b"}}
 TABLES = "/a/tables"
@@ -94,6 +94,17 @@ def test_another_journals_topics_are_refused_and_both_places_named() -> None:
 
     with pytest.raises(AnotherController, match=r"journal j1 \(tables s3://\*\*\*@b/t; controller one"):
         judge(ClusterState(), owner(tables="s3://key:hunter2@b/t"))
+
+
+def test_before_a_jvm_only_what_is_certain_is_refused() -> None:
+    for state in (ClusterState(), journal("j2", commands=4), journal(None, commands=3)):
+        with pytest.raises(AnotherController, match=r"journal j1 \(tables /a/tables; controller one.* /b/tables"):
+            refuse_another(state, owner(), "/b/tables")
+    with pytest.raises(AnotherController):
+        refuse_another(journal("j2"), owner(), TABLES)
+    refuse_another(journal("j1"), owner(), "/b/tables")
+    refuse_another(journal(None, commands=3), owner(), TABLES)  # an older version may have forgotten the id
+    refuse_another(journal("j1", seq=4), owner(tables="/moved/to"), TABLES)  # --take-over may be given
 
 
 def test_the_owner_goes_on() -> None:

@@ -18,7 +18,6 @@ import structlog
 from controller.bus import NOISY_LOGGERS
 from controller.bus.cluster import NO_SETTINGS, KafkaUnavailable, check_answers
 from controller.cli.main import main
-from controller.cli.run.job import check_before
 from controller.config.load import load_settings
 from controller.config.settings import Settings
 from controller.domain.errors import ConfigError
@@ -105,7 +104,7 @@ def test_an_address_of_another_machine(tmp_path: Path) -> None:
     assert told.startswith("http.bind_host = 192.0.2.1 (override)")
 
 
-def test_the_command_looks_at_what_the_job_is_given(tmp_path: Path) -> None:
+def test_the_command_looks_at_what_the_job_is_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "file"
     file.write_text("")
     conf = tmp_path / "ballast.yaml"
@@ -115,8 +114,36 @@ def test_the_command_looks_at_what_the_job_is_given(tmp_path: Path) -> None:
         [f"--set=tables.root={file}", "--take-over"],
         ["--checkpoint", str(file), "--set", f"tables.root={tmp_path}/x"],
     ):
-        with pytest.raises(ConfigError, match="is a file"):
-            check_before(arguments)
+        with pytest.raises(SystemExit) as ended:
+            main(["run", *arguments])
+        assert ended.value.code == 2
+        assert "is a file" in capsys.readouterr().err
+
+
+def test_what_needs_no_kafka_is_named_before_kafka_is_tried(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told(*more: str) -> str:
+        kept = ("--set", f"tables.root={tmp_path}/t", "--set", f"tables.checkpoints={tmp_path}/c")
+        with pytest.raises(SystemExit) as ended:
+            main(["run", *kept, "--set", "kafka.bootstrap_servers=nowhere.invalid:9092", *more])
+        assert ended.value.code == 2
+        err = capsys.readouterr().err
+        assert "Kafka" not in err
+        return err
+
+    (tmp_path / "file").touch()
+    assert told("--spark-conf", str(tmp_path / "no.conf")) == (
+        f"ballast run: --spark-conf {tmp_path}/no.conf does not exist: give a Spark properties file\n"
+    )
+    assert told("--pid-file", str(tmp_path)) == (
+        f"ballast run: --pid-file = {tmp_path} cannot be used: it is a folder; give a file that can be written\n"
+    )
+    assert f"the folder of --pid-file = {tmp_path}/file cannot be used" in told("--pid-file", f"{tmp_path}/file/pid")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("controller.process.setup_java.find_java.__defaults__", (None, ()))  # no Java elsewhere
+    assert f"JAVA_HOME {tmp_path}: {tmp_path}/bin/java does not exist" in told()
 
 
 @pytest.mark.parametrize("words", [["--only", "nonsense"], ["--foo"], ["--set"]])
