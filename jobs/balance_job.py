@@ -159,5 +159,6 @@ def _write_pid(path: Path | None) -> Path | None:
 
 
 def _one_line(error: BaseException) -> str:
+    """What it was about, if that was noted, and the first line of its text: Spark's errors have hundreds."""
     text = str(error).strip().splitlines()
-    return f"{text[0] if text else type(error).__name__}"
+    return without_login(": ".join([*getattr(error, "__notes__", ()), text[0] if text else type(error).__name__]))

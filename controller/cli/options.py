@@ -20,7 +20,7 @@ from deltalake.exceptions import DeltaError
 from controller.config.load import load_settings
 from controller.config.settings import Settings
 from controller.config.sources import ENV_CONF
-from controller.domain.errors import BadRecord, BallastError, ConfigError
+from controller.domain.errors import BadRecord, BallastError, ConfigError, describe_error
 
 OK, PROBLEM, USAGE = 0, 1, 2
 SILENCED_LOGGERS = ("kafka", "httpx", "controller.bus.producer")
@@ -65,8 +65,7 @@ def report_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
 
 def report_error(error: Exception) -> typer.Exit:
     """Print the error as one line; return the exit to raise."""
-    text = error.text if isinstance(error, BadRecord) else str(error)
-    typer.echo(f"ballast: {' '.join(text.split())}", err=True)
+    typer.echo(f"ballast: {describe_error(error)}", err=True)
     return typer.Exit(USAGE if isinstance(error, ConfigError | BadRecord) else PROBLEM)
 
 

@@ -22,11 +22,19 @@ from __future__ import annotations
 import re
 
 _LOGIN = re.compile(r"(?<=://)[^@\s]*:[^@\s]*@")  # abfss://container@account has none
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def without_login(text: str) -> str:
     """The text without the credentials of addresses in it, such as `s3a://KEY:SECRET@bucket`; for display."""
     return _LOGIN.sub("***@", text)
+
+
+def describe_error(error: BaseException) -> str:
+    """The error as one line: what it was about, if that was noted on it, and its text; without credentials."""
+    text = error.text if isinstance(error, BadRecord) else str(error)
+    plain = _COLOUR.sub("", text).replace(" ↳ ", ": ")  # delta-rs draws the causes of an error as a tree
+    return without_login(" ".join(": ".join([*getattr(error, "__notes__", ()), plain]).split()))
 
 
 class BallastError(Exception):

@@ -8,14 +8,15 @@ whose file has been cleaned up raises `LogGone`: the caller reads the table inst
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.fs as pafs
-from deltalake.exceptions import TableNotFoundError
+from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
 
 from controller.domain.errors import BallastError
@@ -55,6 +56,17 @@ class Commit:
         return self.removed_data or any(f.data_change for f in self.added)
 
 
+@contextmanager
+def name_table(uri: str) -> Iterator[None]:
+    """Note the table on errors of its store, which name a file at most; `describe_error` shows the note."""
+    try:
+        yield
+    except (DeltaError, OSError) as error:
+        if uri not in str(error):
+            error.add_note(f"table {uri}")
+        raise
+
+
 class DeltaLog:
     """Reads `_delta_log` and data files of one table, on any store that delta-rs supports. Not thread-safe."""
 
@@ -77,7 +89,8 @@ class DeltaLog:
     def exists(self, version: int) -> bool:
         """Whether this version was committed and its file not cleaned up. Costs one stat or HEAD request."""
         try:
-            info = self.files.get_file_info(_commit_path(version))
+            with name_table(self._uri):
+                info = self.files.get_file_info(_commit_path(version))
         except LogGone:
             return False
         return bool(info.type == pafs.FileType.File)
@@ -85,7 +98,7 @@ class DeltaLog:
     def read(self, version: int) -> Commit:
         """The commit of a version. Raises LogGone when its file does not exist."""
         try:
-            with self.files.open_input_stream(_commit_path(version)) as stream:
+            with name_table(self._uri), self.files.open_input_stream(_commit_path(version)) as stream:
                 text = stream.read()
         except FileNotFoundError as error:
             raise LogGone(f"version {version} of {self._uri} is not there: not committed, or cleaned up") from error
@@ -94,14 +107,15 @@ class DeltaLog:
     def last_checkpoint(self) -> int:
         """The version of the newest checkpoint, -1 without one. Log files are cleaned up only below a checkpoint."""
         try:
-            with self.files.open_input_stream("_delta_log/_last_checkpoint") as stream:
+            with name_table(self._uri), self.files.open_input_stream("_delta_log/_last_checkpoint") as stream:
                 return int(json.loads(stream.read())["version"])
         except (LogGone, FileNotFoundError):
             return -1
 
     def open_file(self, path: str) -> pa.NativeFile:
         """Open a data file for reading. Raises FileNotFoundError when VACUUM has removed it."""
-        return self.files.open_input_file(path)
+        with name_table(self._uri):
+            return self.files.open_input_file(path)
 
 
 def parse_commit(version: int, text: bytes) -> Commit:

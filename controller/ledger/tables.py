@@ -20,7 +20,7 @@ from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError, DeltaError, DeltaProtocolError
 
 from controller.domain.errors import BallastError, IncompatibleTable
-from controller.ledger.delta_log import DeltaLog
+from controller.ledger.delta_log import DeltaLog, name_table
 from schemas.arrow import arrow_schema
 from schemas.catalog import TABLES
 from schemas.delta import delta_properties, retention_properties
@@ -51,7 +51,8 @@ class TableRoot:
 
     def exists(self, name: str) -> bool:
         """Whether the table has been created."""
-        return DeltaTable.is_deltatable(self.uri(name), self.storage_options or None)
+        with name_table(self.uri(name)):
+            return DeltaTable.is_deltatable(self.uri(name), self.storage_options or None)
 
     def create_all(self) -> list[str]:
         """Create the missing tables; returns their names. Raises IncompatibleTable for a table that does not fit."""
@@ -97,7 +98,8 @@ class TableRoot:
     def open(self, name: str, version: int | None = None) -> DeltaTable:
         """Open a new handle at the newest or the given version. Raises IncompatibleTable, DeltaError."""
         try:
-            table = DeltaTable(self.uri(name), version=version, storage_options=self.storage_options or None)
+            with name_table(self.uri(name)):
+                table = DeltaTable(self.uri(name), version=version, storage_options=self.storage_options or None)
         except DeltaProtocolError as error:
             raise IncompatibleTable(f"table {self.uri(name)}: {error}; drop the feature with {_drop('…')}") from error
         check_protocol(table, self.uri(name))
@@ -108,7 +110,8 @@ class TableRoot:
         kept = self._handles.get(name)
         if kept is not None:
             table, opened_at = kept
-            table.update_incremental()
+            with name_table(self.uri(name)):
+                table.update_incremental()
             if table.version() - opened_at < REOPEN_AFTER_VERSIONS:
                 return table
         table = self.open(name)

@@ -24,16 +24,21 @@ def check_job(settings: Settings, checkpoint: str | None = None, pid_file: Path 
     """Raise ConfigError if the controller's job cannot start. `checkpoint`: in place of tables.checkpoints."""
     from controller.policy import strategies  # not for agents, which check ports only
 
-    check_old_place(settings)
     strategies.names()  # refuses a name given by two packages at start, not when it is first chosen
+    check_places(settings, checkpoint)
+    if pid_file is not None:
+        check_file(pid_file, "--pid-file")
+    check_port(settings, "http.bind_host", "http.job_port")
+
+
+def check_places(settings: Settings, checkpoint: str | None = None) -> None:
+    """Raise ConfigError if the tables or checkpoints cannot be where they are configured to be."""
+    check_old_place(settings)
     check_folder(settings.tables.root, *_name_and_origin(settings, "tables.root"))
     if checkpoint is None:
         check_folder(settings.tables.checkpoints, *_name_and_origin(settings, "tables.checkpoints"))
     else:
         check_folder(checkpoint, "--checkpoint", "")
-    if pid_file is not None:
-        check_file(pid_file, "--pid-file")
-    check_port(settings, "http.bind_host", "http.job_port")
 
 
 def check_topics(settings: Settings) -> None:
@@ -69,7 +74,13 @@ def check_file(file: Path, name: str) -> None:
 
 
 def check_folder(place: str, name: str, origin: str) -> None:
-    """Raise ConfigError for a local place that is not a writable folder and cannot be created as one."""
+    """Raise ConfigError for a local place that is not a writable folder and cannot be created as one, and for an
+    address with a login, which Hadoop refuses."""
+    if without_login(place) != place:
+        raise ConfigError(
+            f"{name} = {place}{origin} holds a login, which Hadoop refuses: put the keys of the object store into the "
+            "Spark properties file (--spark-conf) or the environment"
+        )
     if is_address(place):
         return
     try:

@@ -17,7 +17,7 @@ from deltalake import TableFeatures as Features
 import controller.ledger.tables as tables_module
 from controller.domain.decision import Decision, DecisionKind, Label, Reason, RoundResult
 from controller.domain.entries import Entry, Kind
-from controller.domain.errors import IncompatibleTable, OutcomeUnknown
+from controller.domain.errors import IncompatibleTable, OutcomeUnknown, describe_error
 from controller.domain.load import RESOURCES
 from controller.domain.overrides import Override
 from controller.ledger.append import append, append_rows
@@ -334,3 +334,17 @@ def test_quarantine_keeps_raw_records_without_loss(root: TableRoot) -> None:
         ("control", "version", 7, 99)
     }
     assert encode_raw(b"\xff") == ("/w==", True)
+
+
+def test_an_error_of_an_object_store_names_the_table() -> None:
+    nobody = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_ALLOW_HTTP": "true", "max_retries": "0"}
+    keys = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y", "AWS_REGION": "z"}
+    tables = TableRoot("s3a://bucket/ballast", nobody | keys)
+    journal = tables.log("journal")
+    for read in (lambda: tables.exists("journal"), lambda: tables.open("journal"), journal.last_checkpoint):
+        with pytest.raises(OSError, match="Generic S3 error") as caught:
+            read()
+        told = describe_error(caught.value)
+        assert told.startswith("table s3a://bucket/ballast/journal: ")
+        assert "Connection refused" in told
+        assert "\x1b" not in told

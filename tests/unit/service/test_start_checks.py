@@ -75,6 +75,28 @@ def test_places_that_cannot_be(tmp_path: Path) -> None:
     assert "too long" in refusal(settings_of(tmp_path, **{"tables.root": f"/tmp/{'x' * 300}"}))
 
 
+def test_an_address_with_a_login_is_refused_without_showing_it(tmp_path: Path) -> None:
+    address = "s3a://AKIA4711:hun/ter2@bucket/ballast"
+    for key in ("tables.root", "tables.checkpoints"):
+        told = refusal(settings_of(tmp_path, **{key: address}))
+        assert told.startswith(f"{key} = s3a://***@bucket/ballast (override) holds a login, which Hadoop refuses")
+    assert "--checkpoint = s3a://***@bucket/ballast holds a login" in refusal(settings_of(tmp_path), address)
+
+
+def test_config_check_refuses_places_that_no_job_could_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    for key, value, told in (
+        ("tables.checkpoints", "/proc/none/ck", "tables.checkpoints = /proc/none/ck (override) cannot be used"),
+        ("tables.root", f"{tmp_path}/file", f"{tmp_path}/file is a file"),
+        ("tables.checkpoints", "s3a://key:word@b/x", "tables.checkpoints = s3a://***@b/x (override) holds a login"),
+    ):
+        given = {"tables.root": f"{tmp_path}/t", "tables.checkpoints": f"{tmp_path}/c", key: value}
+        with pytest.raises(SystemExit) as ended:
+            main(["config", "check", *(word for pair in given.items() for word in ("--set", "=".join(pair)))])
+        assert ended.value.code == 2
+        assert told in capsys.readouterr().err
+
+
 def test_a_place_that_only_trying_shows_to_be_none(tmp_path: Path) -> None:
     """/proc is a folder that says it can be written to."""
     place = "/proc/none/ck"
