@@ -33,8 +33,37 @@ def emit_json(document: Any) -> None:
 
 def emit_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str = "", empty: str = "") -> None:
     """Print a table without lines. Columns named `… >` are right-aligned, columns that end in ` …` wrap."""
-    table = Table(box=None, title=title or None, title_justify="left", title_style="bold", pad_edge=False)
     given = list(rows)
+    if not given:
+        typer.echo(empty or "nothing to show")
+        return
+    table = _make_table(columns, given, title)
+    console = Console()
+    if console.is_terminal and _width(table, console).minimum <= console.width:
+        console.print(table, crop=False)
+        return
+    if console.is_terminal:
+        names = [str(column.header) for column in table.columns]
+        typer.echo("\n".join([*_wrap(title, console.width), *pack_rows(names, given, console.width)]))
+        return
+    text = io.StringIO()
+    Console(width=_width(table, console).maximum, file=text).print(table, crop=False)
+    for line in text.getvalue().splitlines():
+        typer.echo(line.rstrip())
+
+
+def fits(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> bool:
+    """Whether `emit_table` prints these rows as a table: always, unless the terminal is too narrow."""
+    console = Console()
+    return not console.is_terminal or _width(_make_table(columns, rows), console).minimum <= console.width
+
+
+def _width(table: Table, console: Console) -> Measurement:
+    return Measurement.get(console, console.options.update(width=_WIDE), table)
+
+
+def _make_table(columns: Sequence[str], given: Sequence[Sequence[Any]], title: str = "") -> Table:
+    table = Table(box=None, title=title or None, title_justify="left", title_style="bold", pad_edge=False)
     for number, column in enumerate(columns):
         name, wraps, right = column.removesuffix(" …").removesuffix(" >"), column.endswith(" …"), column.endswith(" >")
         table.add_column(
@@ -49,22 +78,7 @@ def emit_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str
         )
     for row in given:
         table.add_row(*(Text(_cell(value)) for value in row))
-    if not given:
-        typer.echo(empty or "nothing to show")
-        return
-    console = Console()
-    measured = Measurement.get(console, console.options.update(width=_WIDE), table)
-    if console.is_terminal and measured.minimum <= console.width:
-        console.print(table, crop=False)
-        return
-    if console.is_terminal:
-        names = [str(column.header) for column in table.columns]
-        typer.echo("\n".join([*_wrap(title, console.width), *pack_rows(names, given, console.width)]))
-        return
-    text = io.StringIO()
-    Console(width=measured.maximum, file=text).print(table, crop=False)
-    for line in text.getvalue().splitlines():
-        typer.echo(line.rstrip())
+    return table
 
 
 def pack_rows(names: Sequence[str], rows: Iterable[Sequence[Any]], width: int) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The recommendation of a backtest: the strategy, the knobs of `steady`, and the reasons.
+"""The recommendation of a backtest: the strategy, the knobs that it reads, and the reasons.
 
 `choose` has the rule, `rationale` the sentences. Pure: the same results in the same order give the same recommendation.
 """
@@ -15,14 +15,15 @@ from controller.backtest.choose.model_error import MODEL_ERROR, fitting_error
 from controller.backtest.point.grid import Value
 from controller.backtest.point.result import PointResult
 from controller.domain.settings.policy import PolicySettings
+from controller.policy.strategies import get, has, reads
 
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
     """What to configure. `overall` is None without any point, `steady` without points of `steady`.
 
-    `settings`: by names of `PolicySettings`; all three knobs of `steady` if it was among the points, and the knobs that
-    made a difference to the recommended strategy. If all points are equal, these are the configured values.
+    `settings`: by names of `PolicySettings`, only what the recommended strategy reads: the three knobs of `steady`, and
+    those that made a difference to the strategy. If all points are equal, these are the configured values.
     """
 
     strategy: str | None
@@ -53,6 +54,8 @@ def recommend(results: Sequence[PointResult], lasted_ms: int, base: PolicySettin
     strategy = None if overall is None else results[overall.chosen].strategy
     if strategy is not None and sure.grade is Grade.NONE:
         strategy, settings = base.strategy, {name: configured_value(base, name) for name in settings}
+    if strategy is not None and has(strategy):  # results may be older than the strategies that are installed
+        settings = {name: value for name, value in settings.items() if reads(get(strategy), name.partition(".")[0])}
     kept = {name for name, value in settings.items() if value == configured_value(base, name) and name not in telling}
     return Recommendation(
         strategy=strategy,

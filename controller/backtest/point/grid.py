@@ -21,6 +21,7 @@ from controller.policy.strategies import get, reads
 Value = float | int | bool | None
 NUMBERS = (float, int, bool)
 TRUTH = {"true": True, "false": False}
+_WORDS = {float: "a number", int: "a whole number", bool: "true or false", type(None): "none"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ def parse_axis(text: str) -> tuple[str, tuple[Value, ...]]:
     name, equals, listed = text.partition("=")
     name = name.strip()
     if not equals or not name or not listed.strip():
-        raise BadRecord("grid", f"{text!r} is no knob=value,value")
+        raise BadRecord("grid", f"{text!r} is not of the form knob=value,value")
     kinds = knob_types()
     if name not in kinds:
         raise BadRecord("grid", f"no numeric setting is named {name!r}; there are {', '.join(sorted(kinds))}")
@@ -111,8 +112,8 @@ def _value(name: str, word: str, kinds: tuple[type, ...]) -> Value:
                 continue
             if math.isfinite(value):
                 return value
-    wanted = " or ".join("none" if kind is type(None) else kind.__name__ for kind in kinds)
-    raise BadRecord("grid", f"{name}={word!r} is no {wanted}")
+    wanted = " or ".join(_WORDS[kind] for kind in (float, int, bool, type(None)) if kind in kinds)
+    raise BadRecord("grid", f"{name}={word!r} is not {wanted}")
 
 
 def _with(settings: Any, path: list[str], value: Value) -> Any:

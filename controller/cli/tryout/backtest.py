@@ -29,10 +29,10 @@ from controller.backtest.spark import job_arguments, spark_points
 from controller.backtest.store import QUARANTINE, RESULTS_CSV, Job, Store
 from controller.cli.backtest_table import emit_scoreboard
 from controller.cli.options import Conf, Profile, Sets, interrupt_on_sigterm, new_app, report_errors, settings_of
+from controller.cli.show import emit_text
 from controller.config.policy_values import policy_settings
 from controller.config.settings import Settings
 from controller.loads.recorded import Overrides
-from controller.policy.strategies import get, reads
 from controller.process.paths import RUN
 from controller.process.spark_submit import LOCAL_SPARK_CONF
 
@@ -167,17 +167,12 @@ def _print_results(about: dict[str, Any], finished: Sequence[PointRun], kept: in
 def _print_recommendation(found: Recommendation, out: Path) -> None:
     """Print the recommendation with its confidence and reasons, as in the report."""
     learned = ", ".join(f"{name} {value}" for name, value in found.settings.items() if name not in found.kept)
-    read = reads(get(found.strategy), "steady") if found.strategy else False
-    kept = ", ".join(
-        f"{name} {value}"
-        for name, value in found.settings.items()
-        if name in found.kept and (read or not name.startswith("steady."))
-    )
+    kept = ", ".join(f"{name} {value}" for name, value in found.settings.items() if name in found.kept)
     unchanged = f"; as configured: {kept}" if kept else ""
-    typer.echo(f"recommended strategy: {found.strategy or 'none'}, {found.confidence}")
-    typer.echo(f"settings: {learned or 'none to change'}{unchanged}: {out / CONF}")
+    emit_text(f"recommended strategy: {found.strategy or 'none'}, {found.confidence}")
+    emit_text(f"settings: {learned or 'none to change'}{unchanged}: {out / CONF}")
     for sentence in (*found.reasons, *found.advice):
-        typer.echo(f"- {sentence}")
+        emit_text(f"- {sentence}")
     typer.echo(f"plots: {out / REPORT}")
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -19,9 +21,11 @@ from controller.backtest.point.result import PointRun
 from controller.backtest.point.run_point import run_point
 from controller.backtest.recording.prepared import Replay, prepare
 from controller.backtest.store import Job, Store, load_arrays
+from controller.cli.backtest_table import emit_scoreboard
 from controller.cli.main import main
 from controller.domain.settings.policy import PolicySettings
 from controller.domain.settings.weighted import WeightedSettings
+from tests.sim.backtest.test_backtest_recommend import point
 
 REAL = Path(__file__).parents[2] / "data" / "real" / "pulsar_load_reports.jsonl"
 GRID = ["--grid", "steady.tolerance=0.03,0.05", "--grid", "shed.overloaded_threshold=0.6,0.85"]
@@ -87,6 +91,24 @@ def test_the_report_names_its_configuration_and_minutes_recommend_with_low_confi
     assert document["points"][0]["splits"] > 0
     lines = [json.loads(file.read_text())["timeline"]["max_best"] for file in (tmp_path / "points").iterdir()]
     assert min(map(min, lines)) >= 1.0
+
+
+def test_on_a_narrow_terminal_the_scoreboard_has_fewer_figures(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = [replace(point(name), knobs={"steady.tolerance": 0.05}) for name in ("steady", "threshold")]
+    emit_scoreboard(tried, {}, {})
+    everything = capsys.readouterr().out.splitlines()
+    assert [head in everything[0] for head in ("at end", "thrash %", "error p50")] == [True, True, True]
+    monkeypatch.setenv("FORCE_COLOR", "1")  # what a terminal is to rich
+    for columns, lines in (("80", 3), ("40", 2 * 4)):
+        monkeypatch.setenv("COLUMNS", columns)
+        emit_scoreboard(tried, {}, {})
+        shown = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
+        assert len(shown) == lines
+        assert max(len(line.rstrip()) for line in shown) <= int(columns)
+        assert "max/best" in "".join(shown)
+        assert "thrash" not in "".join(shown)
 
 
 def test_a_second_run_runs_nothing_again_and_more_points_only_what_is_new(

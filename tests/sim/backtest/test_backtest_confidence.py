@@ -70,6 +70,8 @@ def test_without_confidence_the_configuration_stays() -> None:
     found = recommend(same, DAY_MS, base)
     assert found.confidence.grade is Grade.NONE
     assert found.strategy == "average"
-    assert found.settings["steady.tolerance"] == base.steady.tolerance
+    assert found.settings == {}, "average reads no knob of steady"
+    stays = recommend(same, DAY_MS, PolicySettings())
+    assert (stays.strategy, stays.settings["steady.tolerance"]) == ("steady", PolicySettings().steady.tolerance)
     assert found.reasons[0].startswith("Nothing tells the points apart (max/best 1.100")
     assert "strategy `average` stays" in found.reasons[0]

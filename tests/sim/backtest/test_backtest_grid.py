@@ -40,14 +40,14 @@ def test_a_point_changes_its_knobs_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("steady.tolerance", "no knob=value"),
-        ("steady.tolerance=", "no knob=value"),
+        ("steady.tolerance", "not of the form knob=value"),
+        ("steady.tolerance=", "not of the form knob=value"),
         ("steady.tolerence=0.1", "steady.tolerance"),
         ("strategy=steady", "no numeric setting"),
-        ("steady.tolerance=much", "'much' is no float"),
-        ("steady.tolerance=nan", "'nan' is no float"),
-        ("steady.tolerance=0.1,", "'' is no float"),
-        ("shed.max_moves_per_round=1.5", "'1.5' is no int"),
+        ("steady.tolerance=much", "'much' is not a number"),
+        ("steady.tolerance=nan", "'nan' is not a number"),
+        ("steady.tolerance=0.1,", "'' is not a number"),
+        ("shed.max_moves_per_round=1.5", "'1.5' is not a whole number"),
     ],
 )
 def test_bad_axes_are_told(text: str, said: str) -> None:
