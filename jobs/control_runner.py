@@ -44,6 +44,7 @@ from jobs.control_query import control_checkpoint, remove_old_checkpoints, start
 
 log = logging.getLogger(__name__)
 
+FEED_WAIT_S, UNHEARD_WAIT_S = 5.0, 1.0  # for the feed's last records, and where Kafka has just not answered
 SILENT_MS = 30_000  # without a batch for this long, the query is unhealthy; ticks come twice a second
 
 
@@ -67,6 +68,7 @@ class ControlRunner:
         kafka, tables = settings.kafka, without_login(TableRoot(settings.tables.root).root)
         self._claimant = TopicClaim(kafka.bootstrap_servers, self._names.owner, kafka.client, self.instance, tables)
         self.worker: RoundWorker | None = None
+        self._kafka_answers = True
 
     def start(self, spark: SparkSession) -> None:
         """Claim the journal, then start. Raises AnotherController, ForeignCommit, ConfigError."""
@@ -152,7 +154,7 @@ class ControlRunner:
             clean = clean and self._loop.failure is None and self._commit_stop(self._loop, self._tables)
             self._tables.stop_projecting(self._loop.state if clean else None)
         if self._feed is not None:
-            self._feed.stop()
+            self._feed.stop(FEED_WAIT_S if self._kafka_answers else UNHEARD_WAIT_S)
 
     def _commit_stop(self, loop: ControlLoop, tables: ControlTables) -> bool:
         """Commit `controller_stopped`; False if another controller has replaced this one."""
@@ -164,7 +166,7 @@ class ControlRunner:
             log.error("stopped without an entry in the journal: %s", error)
             return False
         loop.state = fold(loop.state, entries)
-        self._claimant.stop(loop.state.seq)
+        self._kafka_answers = self._claimant.stop(loop.state.seq)
         if self._feed is not None:
             self._feed.publish(entries)
         return True

@@ -31,7 +31,8 @@ log = logging.getLogger(__name__)
 QUERY_NAME = "loads"
 POOL = "loads"
 FETCH_BYTES = 8 * 2**20  # per partition and fetch; Kafka's default of 1 MB holds three reports of a thousand bundles
-COMMIT_WAIT_S = 10.0  # writing the batch's commit file takes some ms, on a loaded disk longer
+BATCH_WAIT_S = 5.0  # for a stop to wait for the running batch: from a Kafka that hangs its records come after minutes
+COMMIT_WAIT_S = 2.0  # writing the batch's commit file takes some ms, on a loaded disk longer
 
 
 class Stopping(BallastError):
@@ -60,16 +61,25 @@ class LoadsQuery:
                 query_id = str(frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId"))
                 report = self.batch.process(frame, batch_id, query_id)
             except BaseException as error:
+                if self._stopped:  # the query's stop has cancelled it
+                    raise Stopping("the loads query has stopped") from error
                 self.failure = error
                 raise
             self._publish(report)
 
     def stop(self) -> None:
-        """Let the running batch finish, then stop the query. A batch that starts meanwhile fails and is run again."""
-        with self._lock:
-            self._stopped = True
+        """Let the running batch finish, but do not wait long for its records; then stop the query.
+
+        A batch that starts meanwhile fails. It is run again by the next start, as is one that was given up.
+        """
+        ended = self._lock.acquire(timeout=BATCH_WAIT_S)
+        self._stopped = True
         try:
-            self._wait_for_commit()
+            if ended:
+                self._lock.release()
+                self._wait_for_commit()
+            else:
+                log.warning("the running loads batch is given up after %.0f s; the next start runs it", BATCH_WAIT_S)
             self.query.stop()
         except Exception as error:  # an interrupted stop sometimes counts as a failure; the tables are complete
             log.warning("the loads query's stop: %s", str(error).splitlines()[0] if str(error) else error)

@@ -49,6 +49,7 @@ FALLBACK = {
     "spark.redaction.regex": SECRETS,
     "spark.sql.redaction.options.regex": f"{SECRETS}|url",
     "spark.redaction.string.regex": SECRETS_IN_TEXT,
+    "spark.sql.streaming.stopTimeout": "3s",  # without a limit, a query whose Kafka hangs does not stop
 }
 # Used if driver and executors are one process. Remote executors could not reach a driver at this address.
 LOOPBACK = {

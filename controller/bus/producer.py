@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from kafka import KafkaProducer
+from kafka.errors import KafkaTimeoutError
 
 from controller.bus.cluster import NO_SETTINGS, unavailable
 from controller.bus.security import client_options
@@ -106,8 +107,11 @@ class JsonProducer:
         self._producer.flush(timeout=timeout_s)
 
     def close(self, timeout_s: float = 5.0) -> None:
-        """Send what is queued, for at most `timeout_s`, then disconnect."""
-        self._producer.close(timeout=timeout_s)
+        """Send what is queued, for at most `timeout_s`, then disconnect. What Kafka has not taken by then is lost."""
+        try:
+            self._producer.close(timeout=timeout_s)
+        except KafkaTimeoutError:
+            log.warning("Kafka has not taken the last records within %g s: they are lost", timeout_s)
 
     def _on_failure(self, topic: str, result: Future[tuple[int, int]], error: Exception) -> None:
         self.failed += 1

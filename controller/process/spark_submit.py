@@ -18,6 +18,8 @@ from controller.process.setup_java import find_java
 
 LOCAL_SPARK_CONF = CONF / "spark" / "local.conf"
 JOB = ROOT / "jobs" / "balance.py"
+# Consumers of a Kafka that hangs take half a minute to close. Spark reads this limit as a system property only.
+QUICK_EXIT = "-Dspark.shutdown.timeout=3s"
 
 
 def spark_submit_command(
@@ -49,6 +51,7 @@ def spark_environment(environ: Mapping[str, str], spark_conf: Path = LOCAL_SPARK
     return {
         **local,
         **environ,
+        "SPARK_SUBMIT_OPTS": " ".join(filter(None, [QUICK_EXIT, environ.get("SPARK_SUBMIT_OPTS", "")])),
         "JAVA_HOME": str(find_java(environ).home),
         "SPARK_HOME": str(_spark_home()),
         "PYSPARK_PYTHON": sys.executable,

@@ -32,7 +32,11 @@ log = logging.getLogger(__name__)
 
 # This many records without effect, mostly inventories, may be read again by the next start; heartbeats never are.
 QUIET_RECORDS = 10_000
+ROWS_WAIT_S = 3.0  # for a stop to wait for the rows of a batch: from a Kafka that hangs they come after minutes
 OWNER_CHECK_MS = 30_000  # between two reads of the owner record while another journal's controller ticks
+
+
+STOPPED = "the control query has stopped"
 
 
 class Stopping(BallastError):
@@ -89,7 +93,8 @@ class ControlLoop:
         self._heartbeats = names.heartbeats
         self._rounds: queue.SimpleQueue[RoundFinished] = queue.SimpleQueue()
         self._durations_ms: dict[str, int] = {}
-        self._lock = threading.Lock()
+        self._batch_lock = threading.Lock()  # of a whole batch
+        self._step_lock = threading.Lock()  # of all that comes after its rows
         self._stopped = False
         self._overtaken_judged = False
         self._check_owner, self._owner_checked_ms = check_owner, -OWNER_CHECK_MS
@@ -110,17 +115,19 @@ class ControlLoop:
     def process(self, collect: Callable[[], Sequence[Row]], batch_id: int) -> None:
         """Process one batch; `collect` reads its rows. An exception is kept in `failure`: query and process must
         end."""
-        with self._lock:
+        with self._batch_lock:
             if self._stopped or self.failure is not None:
-                raise Stopping("the control query has stopped")
-            try:
-                with self.metrics.collect_seconds.time():
-                    rows = collect()
-                with self.metrics.batch_seconds.time():
-                    self._process(rows, batch_id)
-            except BaseException as error:
-                self.failure = error
-                raise
+                raise Stopping(STOPPED)
+            rows = self._collect(collect)
+            with self._step_lock:
+                if self._stopped:  # the stop did not wait for the rows, which are read again by the next start
+                    raise Stopping(STOPPED)
+                try:
+                    with self.metrics.batch_seconds.time():
+                        self._process(rows, batch_id)
+                except BaseException as error:
+                    self.failure = error
+                    raise
             # Read here, before Spark plans the next batch: every record appended before now is read in that batch.
             self._now_ms = self.last_batch_ms = self._clocks.boot_ms()
 
@@ -130,9 +137,22 @@ class ControlLoop:
         return self._unjournaled
 
     def stop(self) -> None:
-        """Wait for the current batch and prevent any other."""
-        with self._lock:
+        """Wait for the current batch and prevent any other. A batch that still waits for its rows is given up."""
+        ended = self._batch_lock.acquire(timeout=ROWS_WAIT_S)
+        with self._step_lock:
             self._stopped = True
+        if ended:
+            self._batch_lock.release()
+
+    def _collect(self, collect: Callable[[], Sequence[Row]]) -> Sequence[Row]:
+        try:
+            with self.metrics.collect_seconds.time():
+                return collect()
+        except BaseException as error:
+            if self._stopped:  # the query's stop has cancelled it
+                raise Stopping(STOPPED) from error
+            self.failure = error
+            raise
 
     def _process(self, rows: Sequence[Row], batch_id: int) -> None:
         read_ms = self._clocks.boot_ms()

@@ -45,7 +45,7 @@ class ControlMetrics:
         self.brokers = Gauge("ballast_brokers_alive", "Brokers with a living session", registry=r)
         self.bundles = Gauge("ballast_bundles", "Bundles by state", ["state"], registry=r)
         self.rounds = Gauge("ballast_rounds", "Rounds journaled", registry=r)
-        self.frozen = Gauge("ballast_guard_frozen", "1 while the mass-failure guard suspends lease ends", registry=r)
+        self.frozen = Gauge("ballast_guard_frozen", "1 while the mass-failure breaker keeps leases alive", registry=r)
         self.refused = Gauge("ballast_control_refused", "Events without effect", ["reason"], registry=r)
         self.projected_seq = Gauge("ballast_projected_seq", "Newest entry in ownership and brokers", registry=r)
         self.projection_failures = Counter("ballast_projection_failures", "Projection writes that failed", registry=r)

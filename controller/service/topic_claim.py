@@ -149,14 +149,19 @@ class TopicClaim:
                 f"{self._tables}, has decided nothing{WAYS_OUT}"
             )
 
-    def stop(self, seq: int) -> None:
-        """Mark the owner record as stopped. If Kafka does not answer, the next start has to listen for one lease."""
+    def stop(self, seq: int) -> bool:
+        """Mark the owner record as stopped. If Kafka does not answer, the next start has to listen for one lease.
+
+        Returns whether Kafka answered.
+        """
         try:
             seen = self._quick.read()
             if seen.owner is not None and self._is_ours(seen.owner) and seen.owner.instance == self._instance:
                 self._quick.write(mark_stopped(seen.owner, seq, wall_ms()), seen, self._is_mine)
         except (KafkaUnavailable, TopicUnreadable, ConfigError) as error:
             log.warning("the owner record still names this controller as running: %s", error)
+            return False
+        return True
 
     def check(self) -> None:
         """Raise ForeignCommit when the topics now belong to another journal."""

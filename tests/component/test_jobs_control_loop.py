@@ -132,6 +132,35 @@ def test_a_batch_is_journaled_and_fed(world: World) -> None:
     assert world.feed.sent == list(range(3, state.seq + 1))
 
 
+def test_a_stop_gives_up_a_batch_whose_rows_do_not_come(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As from a Kafka that hangs: Spark's tasks wait for it for minutes."""
+    monkeypatch.setattr("controller.service.loop.ROWS_WAIT_S", 0.05)
+    before, asked, come = world.loop.state.seq, threading.Event(), threading.Event()
+    ended: list[BaseException] = []
+
+    def collect() -> list[Row]:
+        asked.set()
+        come.wait()
+        return [world.command("late")]
+
+    def run() -> None:
+        try:
+            world.loop.process(collect, 0)
+        except BaseException as error:
+            ended.append(error)
+
+    batch = threading.Thread(target=run)
+    batch.start()
+    asked.wait()
+    world.loop.stop()
+    assert batch.is_alive()
+    come.set()
+    batch.join()
+    assert [type(error) for error in ended] == [Stopping]
+    assert world.loop.failure is None, "the controller has stopped cleanly"
+    assert journal_of(world).seq == world.loop.state.seq == before, "the next start reads the rows again"
+
+
 def test_a_quiet_batch_commits_nothing(world: World) -> None:
     before = world.run(world.heartbeat()).seq
     assert world.run(world.heartbeat(), world.tick()).seq == before
