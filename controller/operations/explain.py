@@ -46,7 +46,7 @@ def explain(reader: Reader, name: str, look_back: int = LOOK_BACK) -> Row:
         return {"about": "round", "rounds": [_round(view, row) for row in rounds]}
     state = reader.state()
     if name in state.brokers:
-        return _broker(view, name)
+        return _broker(view, name, state.session_of(name) is not None)
     if name in state.bundles:
         return _bundle(reader, view, ownership_row(state.bundles[name]), look_back)
     of_batch = view.decisions(round_id=name)
@@ -184,13 +184,14 @@ def _decisions_of(view: EvidenceView, row: Row) -> list[Row]:
     return [d for d in view.decisions(round_id=row["round_id"]) if d["attempt_id"] == row["attempt_id"]]
 
 
-def _broker(view: EvidenceView, name: str) -> Row:
+def _broker(view: EvidenceView, name: str, alive: bool) -> Row:
     last = view.last_round()
     scores = [row for row in view.scores(last) if row["broker"] == name] if last else []
     of_round = _decisions_of(view, last) if last else []
     return {
         "about": "broker",
         "broker": name,
+        "state": "alive" if alive else "gone",
         "last_round": last,
         "score": scores[0] if scores else None,
         "considered": _first_about(of_round, name),

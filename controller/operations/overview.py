@@ -90,7 +90,7 @@ def alarm_row(entry: Entry) -> Row:
 
 
 def broker_rows(reader: Reader) -> list[Row]:
-    """Every registered broker with its bundles and its score in the last round."""
+    """Every registered broker with its bundles and, while it is alive, its score in the last round."""
     state = reader.state()
     evidence = EvidenceView(reader)
     last = evidence.last_round()
@@ -99,11 +99,12 @@ def broker_rows(reader: Reader) -> list[Row]:
     coming = Counter(r.to.broker for r in state.bundles.values() if r.to is not None)
     rows = []
     for broker in sorted(state.brokers.values(), key=lambda b: b.id):
-        score = scores.get(broker.id, {})
+        alive = state.alive(broker.session)
+        score = scores.get(broker.id, {}) if alive else {}  # the last round may have seen it before it went
         rows.append(
             {
                 "broker": broker.id,
-                "state": "alive" if state.alive(broker.session) else "gone",
+                "state": "alive" if alive else "gone",
                 "incarnation": broker.session.incarnation,
                 "session": str(broker.session),
                 "drained": broker.drained,
@@ -265,7 +266,7 @@ def _problems(document: Mapping[str, Any]) -> list[str]:
     elif controller["alive"] is False:
         found.append(f"controller {controller['instance']} is silent: it was killed or cannot reach Kafka")
     if document["guard_frozen"]:
-        found.append("the mass-failure guard holds leases: bring brokers back, or `ballast thaw`")
+        found.append("the mass-failure breaker keeps leases alive: bring the brokers back, or `ballast thaw`")
     if document["brokers"]["registered"] and not document["brokers"]["alive"]:
         found.append("no broker is alive")
     return found

@@ -1,4 +1,4 @@
-"""`ballast status` of a stopped controller: when it stopped, and what can still be done."""
+"""What `ballast status` and `brokers` show of a stopped controller: when it stopped, and what can still be done."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def with_stop(reader: Reader, document: Row, profile: str, now_ms: int) -> Row:
     controller = document["controller"]
     if controller["journal_says_running"] or not controller["instance"]:
         return document
-    at_ms = _stopped_at_ms(reader, document["seq"])
+    at_ms = stopped_at_ms(reader, document["seq"])
     ago_ms = None if at_ms is None else max(0, now_ms - at_ms)
     stopped = {**controller, "stopped_at_ms": at_ms, "stopped_ms_ago": ago_ms}
     no_kafka = controller["not_asked"] if controller["not_asked"] != OFFLINE else None
@@ -36,7 +36,7 @@ def with_stop(reader: Reader, document: Row, profile: str, now_ms: int) -> Row:
     return {**document, "controller": stopped, "demo_is_over": over, "problems": problems}
 
 
-def _stopped_at_ms(reader: Reader, seq: int) -> int | None:
+def stopped_at_ms(reader: Reader, seq: int) -> int | None:
     """When the last controller stopped: its entry is the journal's last, or one of the last hundred."""
     rows = reader.rows("journal", "seq", above=seq - 100, columns=["seq", "kind", "at_ms"]).to_pylist()
     stops = [row for row in rows if row["kind"] == Kind.CONTROLLER_STOPPED.value]

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import typer
+
 from controller.cli.options import AsJson, Conf, Profile, Sets, new_app, report_errors, settings_of
-from controller.cli.show import emit_json, emit_table, percent_text
+from controller.cli.show import emit_json, emit_table, emit_text, percent_text, time_text
 from controller.domain.load import RESOURCES
 from controller.operations.overview import broker_rows
 from controller.operations.reading import Reader
+from controller.operations.stopped import stopped_at_ms
 
 app = new_app()
 
@@ -18,10 +21,18 @@ app = new_app()
 @report_errors
 def brokers(conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False) -> None:
     """List every broker: state, bundles, score and utilisation in the last round, addresses."""
-    rows = broker_rows(Reader(settings_of(conf, profile, sets)))
+    settings = settings_of(conf, profile, sets)
+    reader = Reader(settings)
+    rows = broker_rows(reader)
     if as_json:
         emit_json(rows)
         return
+    state = reader.state()
+    if state.instance and not state.controller_running:
+        at_ms = stopped_at_ms(reader, state.seq)
+        when = f" at {time_text(at_ms)} UTC" if at_ms else ""
+        emit_text(f"no controller runs: it stopped{when}, and this is as it was then")
+        typer.echo("")
     known = [r for r in RESOURCES if any(row["utilisations"].get(r) is not None for row in rows)]
     columns = ["broker", "state", "incarnation >", "bundles >", "score >", *(f"{r} >" for r in known)]
     emit_table(

@@ -136,6 +136,9 @@ def _print_round(document: Mapping[str, Any]) -> None:
 
 
 def _print_broker(document: Mapping[str, Any]) -> None:
+    if document["state"] == "gone":
+        emit_text(f"{document['broker']} is gone: its session has ended; below is what was decided while it lived")
+        typer.echo("")
     if document["score"]:
         typer.echo(f"in round {document['last_round']['round_id']} at {time_text(document['last_round']['at_ms'])}:")
         _print_scores([document["score"]])

@@ -89,14 +89,15 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "controller", _controller_text(document["controller"])
     identity = f", id {document['journal_id']}" if document["journal_id"] else ""
     yield "journal", f"seq {document['seq']}, {document['namespaces']} namespaces{identity}"
-    yield "mode", document["mode"] + ("  (guard frozen)" if document["guard_frozen"] else "")
+    yield "mode", document["mode"] + ("  (mass-failure breaker tripped)" if document["guard_frozen"] else "")
     if document["strategy_by_command"]:
         yield "strategy", f"{document['strategy_by_command']}  (by command: `ballast strategy configured` ends it)"
     if document["overrides"]:
         yield "overrides", f"{document['overrides']} hold  (`ballast override list`)"
     named = [(word, brokers[word]) for word in ("drained", "leaving", "gone")]
     more = [f"{len(ids)} {word}: {', '.join(ids[:5])}" for word, ids in named if ids]
-    yield "brokers", ", ".join([f"{brokers['alive']} alive", *more])
+    alive = f"{brokers['alive']} alive" + (" until the demo's end" if document.get("demo_is_over") else "")
+    yield "brokers", ", ".join([alive, *more])
     yield "bundles", ", ".join(f"{count} {state}" for state, count in bundles.items()) or "none"
     yield "last round", round_text(document["last_round"])
     lag_ms = document["loads"]["lag_ms"]

@@ -361,6 +361,24 @@ def test_a_broker_that_is_gone_is_called_so_everywhere(tmp_path: Path) -> None:
     assert [_state_text(row) for row in broker_rows(reader)] == ["alive", "alive", "gone"]
 
 
+def test_a_killed_broker_has_no_score_and_explain_says_that_it_is_gone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = play(tmp_path / "tables")
+    reader = Reader(run.settings)
+    assert {row["broker"]: bool(row["reason"]) for row in broker_rows(reader)}["b2:8080"]
+    run.kill("b2:8080")
+    run.project()
+    gone = next(row for row in broker_rows(reader) if row["broker"] == "b2:8080")
+    assert (gone["state"], gone["score"], gone["reason"], gone["utilisations"]) == ("gone", None, None, {})
+    for line in ("brokers", "explain b2:8080"):
+        with pytest.raises(SystemExit):
+            main([*line.split(), "--set", f"tables.root={run.root.root}"])
+        shown = [one for one in capsys.readouterr().out.splitlines() if one.startswith("b2:8080 ")]
+        assert "gone" in shown[0]
+        assert "not hot" not in shown[0]
+
+
 def test_a_drain_is_waited_for_until_nothing_is_owned(tmp_path: Path) -> None:
     run = ShortRun(tmp_path / "tables")
     for broker in ("b1:8080", "b2:8080"):

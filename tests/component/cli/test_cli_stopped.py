@@ -55,10 +55,18 @@ def test_a_finished_demo_says_so(stopped: Path, capsys: pytest.CaptureFixture[st
     assert code == 1
     assert "stopped in good order at 20" in out
     assert "all below is as it was then" in out
+    assert " alive until the demo's end" in out
     assert "! this demo is over" in out
     assert "no Kafka answers" not in out
     assert "`ballast decisions`" in out
     assert "start one with `ballast run`" not in out
+
+
+def test_brokers_of_a_stopped_controller_are_those_of_then(stopped: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out = call("brokers", stopped, capsys)
+    assert code == 0
+    assert out.startswith("no controller runs: it stopped at 20")
+    assert "UTC, and this is as it was then\n\nbroker " in out
 
 
 def test_another_cluster_is_to_be_started_again(stopped: Path, capsys: pytest.CaptureFixture[str]) -> None:
