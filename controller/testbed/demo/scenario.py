@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import InvariantBroken
 from controller.domain.ownership import IN_FLIGHT, State
-from controller.domain.state import ClusterState
+from controller.domain.state import PAUSED, ClusterState
 from controller.ledger.journal_commit import Journal
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.reading import Reader
@@ -42,6 +42,7 @@ from controller.testbed.local_cluster import LocalCluster
 DRAIN_S = 120.0  # messages unread after this count as lost, which must not happen on a slow machine
 # The smallest deviation is acted on after eight rounds, and what remains of it after another eight.
 CALM_WITHIN_S = 120.0
+JOB_STOP_S = 60.0
 SLOW_MACHINE = 3  # factor on that time if rounds are late
 TOO_MUCH = 1.3  # factor on the limit of a bundle, for the bundle to split
 ACTS = 8
@@ -197,6 +198,7 @@ class Scenario:
         self.highlights.entries = list(self.cluster.entries)
         self.figures.take_balance(rounds_of(self.highlights.entries))
         self._act("check: was a message lost, stored twice or reordered?")
+        self._end_rounds()
         self.workload.stop(DRAIN_S)
         self.cluster.tell("the checker reads the store and the clients' logs")
         report = check_store(self.cluster.folder / "store", [p for p in self.workload.logs if p.exists()], drained=True)
@@ -210,10 +212,20 @@ class Scenario:
         entries = self.cluster.entries  # those that were just checked
         figures.transfers = len(transfers_of(entries))
         figures.splits = len(splits_of(entries))
-        figures.rounds = len(rounds_of(entries))
+        figures.rounds = len(rounds_of(self.highlights.entries))
         figures.first_transfer_s = next(
             (round((e.at_ms - self._typed_ms) / 1000, 1) for e in transfers_of(entries)), None
         )
+
+    def _end_rounds(self) -> None:
+        """Stop the controller before the clients: rounds without traffic would be the last ones that the tables show.
+
+        Brokers serve on without it, so nothing may be under way by then.
+        """
+        self.cluster.command("mode", mode=PAUSED)
+        if self._wait("what is under way", lambda state: not _under_way(state)):
+            self.cluster.tell("the Spark job is stopped: there is nothing left to balance")
+            self.cluster.children["job"].stop(JOB_STOP_S)
 
     # ------------------------------------------------------------ inside
 
