@@ -1,4 +1,4 @@
-# Ballast. `make` alone tells what there is. Each target sets up what it needs, once.
+# Ballast. `make` lists the targets. Each target installs what it needs, once.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -9,56 +9,56 @@ EXAMPLES ?= 10
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-unit test-policy test-random test-e2e test-slow test-faults test-pulsar soak lint fmt bench lock clean
 
-help: ## Show this list
+help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMP) ## Virtual environment and JARs; afterwards everything works offline
+setup: $(STAMP) ## Install the virtual environment and the JARs; afterwards everything works offline
 	@$(BIN)/python -m controller.process.setup
 
-demo: setup ## A balanced cluster on this machine, live (ARGS="--brokers 4 --minutes 5 --headless --json")
+demo: setup ## Run a cluster on this machine and watch it balance (ARGS="--brokers 4 --minutes 5 --headless --json")
 	@$(BIN)/ballast demo $(ARGS)
 
-test: setup ## All tests but the slow ones (ARGS="tests/unit -k ring")
+test: setup ## All tests except slow, fault, soak and Pulsar tests (ARGS="tests/unit -k ring")
 	@$(BIN)/python -m pytest -m "not slow and not faults and not soak and not pulsar" -n 2 --dist loadscope --no-loadscope-reorder $(ARGS)
 
-test-unit: setup ## Only the units of the spine: no process, no table, no Spark (10 s)
+test-unit: setup ## Unit tests: no process, no table, no Spark (10 s)
 	@$(BIN)/python -m pytest tests/unit $(ARGS)
 
-test-policy: setup ## Only the strategies and their rules (20 s)
+test-policy: setup ## Tests of the strategies and the placement rules (20 s)
 	@$(BIN)/python -m pytest tests/policy $(ARGS)
 
-test-random: setup ## Properties on new examples, ten times as many (EXAMPLES=100 for more)
+test-random: setup ## Property tests on new examples, ten times as many (EXAMPLES=100 for more)
 	@BALLAST_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -m "hypothesis and not slow and not faults and not soak and not pulsar" -n 2 --timeout 3600 $(ARGS)
 
-test-e2e: setup ## Only the tests that start the whole system
+test-e2e: setup ## End-to-end tests, which start the whole system
 	@$(BIN)/python -m pytest -m "e2e and not slow and not faults and not soak and not pulsar" $(ARGS)
 
-test-slow: setup ## Long runs that are neither faults nor soak
+test-slow: setup ## Long tests, except fault and soak tests
 	@$(BIN)/python -m pytest -m slow $(ARGS)
 
-test-faults: setup ## What is killed, cut off, paused or lied to (30 minutes at most)
+test-faults: setup ## Fault tests: processes killed, cut off or paused, hostile input (30 minutes at most)
 	@$(BIN)/python -m pytest -m faults $(ARGS)
 
 test-pulsar: setup ## On a real Apache Pulsar, with both load managers (25 minutes at most; 245 MB the first time)
 	@$(BIN)/python -m pytest -m pulsar $(ARGS)
 
-soak: setup ## An hour's worth of events at ten times the normal rate; what grows and what does not
+soak: setup ## Soak tests: growth of files and memory under ten times the normal load
 	@$(BIN)/python -m pytest -m soak $(ARGS)
 
-lint: $(STAMP) ## Style, types and the import contract
+lint: $(STAMP) ## Check style, types and import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-fmt: $(STAMP) ## Put imports and layout right
+fmt: $(STAMP) ## Format the code and sort imports
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup ## Measure; figures go to benchmarks/results/
+bench: setup ## Run the benchmarks; results go to benchmarks/results/
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-lock: $(STAMP) ## Resolve the roots of conf/jars.lock again
+lock: $(STAMP) ## Resolve conf/jars.lock again
 	@$(BIN)/python -m controller.process.setup --refresh-lock
 
 clean: ## Remove the environment, caches and local runs (the JARs too)

@@ -64,7 +64,7 @@ COMMANDS: Mapping[str, Command] = {
     "strategy": Command("controller.cli.act.strategy", "print or set the strategy that decides, and its challengers"),
     "override": Command("controller.cli.act.override", "pin, avoid, freeze, exclude-namespace; list, end"),
     "round-now": Command("controller.cli.act.round_now", "run a round now"),
-    "thaw": Command("controller.cli.act.round_now", "overrule the mass-failure guard", "thaw_app"),
+    "thaw": Command("controller.cli.act.round_now", "reset the mass-failure breaker", "thaw_app"),
     "maintain": Command("controller.cli.run.maintain", "expire rows and merge files of the load and evidence tables"),
     "config": Command("controller.cli.look.config", "show and check the configuration"),
 }

@@ -177,7 +177,7 @@ def _round_now(ctx: Context, command: Command) -> Effect:
 def _thaw(ctx: Context, command: Command) -> Effect:
     """The accepted entry resets the mass-failure breaker (`ClusterState.thawing`) until leases were checked again."""
     if not ctx.state.frozen:
-        raise BadRecord("guard", "the mass-failure guard is not frozen")
+        raise BadRecord("guard", "the mass-failure breaker has not tripped")
     return lambda: None
 
 

@@ -25,5 +25,5 @@ def thaw(
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
     why: Why = "", timeout: Timeout = ANSWER_S,
 ) -> None:  # fmt: skip
-    """Overrule the mass-failure guard: end the leases it holds and assign their bundles."""
+    """Reset the mass-failure breaker: the leases that it keeps alive end, and their bundles are assigned."""
     carry_out(conf, profile, sets, as_json, "thaw", why, timeout, {})

@@ -1,4 +1,4 @@
-"""The control query: leases, deadlines, the mass-failure guard, rounds."""
+"""The control query: leases, deadlines, the mass-failure breaker, rounds."""
 
 from __future__ import annotations
 
@@ -115,20 +115,40 @@ class Control(Section):
 
 
 class Guard(Section):
-    """If many brokers fall silent at once, something other than the brokers has failed, and leases do not end."""
+    """The mass-failure breaker, which keeps leases alive when many brokers fall silent at once."""
 
-    min_brokers: int = key(3, "With fewer brokers the guard is off.", source=DESIGN, unit="brokers", lo=1, hi=100_000)
+    min_brokers: int = key(
+        3,
+        "Minimum number of live brokers for the breaker to trip.",
+        source=DESIGN,
+        unit="brokers",
+        lo=1,
+        hi=100_000,
+    )
     silent_fraction: float = key(
         0.4,
-        "The guard freezes leases while more than this fraction of the brokers alive a window ago is silent; 1: off.",
+        "The breaker trips when more than this fraction of the brokers that were alive window_s ago is silent; "
+        "1: never.",
         source=DESIGN,
         unit="fraction",
         lo=0,
         hi=1,
     )
-    window_s: float = key(60, "Length of that window.", source=DESIGN, unit="s", lo=1, hi=3_600)
+    window_s: float = key(
+        60,
+        "How far back the brokers are counted that silent_fraction is a fraction of.",
+        source=DESIGN,
+        unit="s",
+        lo=1,
+        hi=3_600,
+    )
     thaw_after_s: float = key(
-        600, "How long leases stay frozen before they end after all.", source=DESIGN, unit="s", lo=1, hi=86_400
+        600,
+        "Time after which the breaker resets by itself and the leases of silent brokers end.",
+        source=DESIGN,
+        unit="s",
+        lo=1,
+        hi=86_400,
     )
 
 

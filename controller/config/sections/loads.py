@@ -28,8 +28,7 @@ class Loads(Section):
     )
     long_half_life_s: int = key(
         3_600,
-        "Half-life of the long average, which only ranks how steady a bundle is "
-        "(triggering on a long average is the best-known cause of unloading too much).",
+        "Half-life of the long rolling average in bundle_load. It is shown to people only: no decision reads it.",
         source="design: a decayed average over hours",
         unit="s",
         lo=60,

@@ -1,4 +1,4 @@
-"""How fast rounds may move: token buckets for every strategy except Pulsar's own, which have their own limits."""
+"""Rate limits on the moves of rounds: token buckets, for every strategy except Pulsar's, which have their own."""
 
 from __future__ import annotations
 
@@ -6,22 +6,28 @@ from controller.config.definition import DESIGN, Section, key
 
 
 class Pacing(Section):
-    """Maximum moves per minute, in bursts of two minutes' worth. Failed moves halve the pace, and time restores it."""
+    """Rate limits on moves, in bursts of up to two minutes' worth. A failed move halves a rate, which then recovers."""
 
     broker_moves_per_min: int | None = key(
         30,
-        "Maximum moves from or to one broker; empty: no limit.",
+        "Maximum number of moves per minute from or to one broker; empty: no limit.",
         source=DESIGN,
         unit="moves/min",
         lo=1,
         hi=1_000_000,
     )
     namespace_moves_per_min: int | None = key(
-        120, "Maximum moves of a namespace; empty: no limit.", source=DESIGN, unit="moves/min", lo=1, hi=1_000_000
+        120,
+        "Maximum number of moves per minute of one namespace; empty: no limit.",
+        source=DESIGN,
+        unit="moves/min",
+        lo=1,
+        hi=1_000_000,
     )
     cluster_moves_per_min: int | None = key(
         None,
-        "Maximum moves in the whole cluster, in addition to the strategy's own limit per round; empty: no limit.",
+        "Maximum number of moves per minute in the whole cluster; empty: no limit. The strategy's limit per round "
+        "applies as well.",
         source=DESIGN,
         unit="moves/min",
         lo=1,
