@@ -58,7 +58,7 @@ def transfer(driver: StepDriver, target: str, at_ms: int = 60_000, **changes: ob
         ("split_bundle", {"bundle": str(WHOLE), "boundary": 0}, "strictly inside"),
         ("drain", {"broker": "z:1"}, "known: a:1, b:1"),
         ("mode", {"mode": "fast"}, "shadow, live, paused"),
-        ("thaw", {}, "not frozen"),
+        ("thaw", {}, "has not tripped"),
         ("fly", {}, "none of"),
     ],
 )
