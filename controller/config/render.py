@@ -150,7 +150,7 @@ def _yaml_value(value: Any) -> str:
     if isinstance(value, str):
         return value if value and ":" not in value else json.dumps(value)
     if isinstance(value, (dict, tuple)):
-        return "{}" if isinstance(value, dict) else "[]"
+        return json.dumps(value)
     return json.dumps(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
