@@ -36,7 +36,8 @@ def test_clients_lose_nothing_when_a_bundle_moves_and_a_broker_is_killed(
     rates = even_rates(topics, 200)
     with Traffic(cluster, tmp_path, topics) as traffic:
         traffic.set_rates(rates)
-        places = wait_until(served, all_served, "an owner of every bundle")
+        traffic.wait_until_flowing()
+        places = served()
         brokers = [place.broker for place in places.values()]
         source = max(cluster.spec.broker_names, key=brokers.count)
         hot = {topic: place.bundle for topic, place in places.items() if place.broker == source}

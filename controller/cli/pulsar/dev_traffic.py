@@ -21,8 +21,6 @@ from controller.testbed.pulsar.traffic.rates import even_rates, heat, topics_of
 from controller.testbed.pulsar.traffic.report import TrafficReport
 from controller.testbed.pulsar.traffic.traffic import Traffic
 
-SERVED_TIMEOUT_S = 120.0
-
 
 @report_errors
 def traffic(
@@ -54,8 +52,10 @@ def traffic(
     with Traffic(cluster, logs, names, size) as clients, interrupt_on_sigterm():
         rates = even_rates(names, rate)
         clients.set_rates(rates)
-        typer.echo(f"{rate:g} messages/s to {topics} topics; logs in {logs}", err=True)
         try:
+            if rate > 0:
+                clients.wait_until_flowing()
+            typer.echo(f"{rate:g} messages/s to {topics} topics; logs in {logs}", err=True)
             if hot is not None:
                 clients.set_rates(heat(rates, _topics_of_broker(cluster, namespace, names, hot), extra))
                 typer.echo(f"{extra:g} messages/s more to the topics of {hot}", err=True)
@@ -69,14 +69,8 @@ def traffic(
 
 
 def _topics_of_broker(cluster: PulsarCluster, namespace: str, topics: list[str], broker: str) -> dict[str, str]:
-    """Topic -> bundle of what the broker serves, once every topic is served."""
-    deadline = time.monotonic() + SERVED_TIMEOUT_S
+    """Topic -> bundle of what the broker serves. Raises PulsarFailed if it serves nothing."""
     served = locate_topics(cluster, namespace, topics)
-    while not all(place.broker for place in served.values()):
-        if time.monotonic() > deadline:
-            raise PulsarFailed(f"not every topic of {namespace} is served after {SERVED_TIMEOUT_S:g} s")
-        time.sleep(0.5)
-        served = locate_topics(cluster, namespace, topics)
     hot = {topic: place.bundle for topic, place in served.items() if place.broker == broker}
     if not hot:
         others = sorted({place.broker for place in served.values() if place.broker})

@@ -12,6 +12,7 @@ import contextlib
 import sys
 import threading
 import time
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from controller.testbed.pulsar.traffic.observed import TopicSends
 
 TICK_S = 0.005
 LOG_EVERY_MS = 250
+OPENED_AT_ONCE = 8
 # Of a topic that is not served, so that its messages wait in this process instead of blocking it.
 MOST_WAITING = 20_000
 LONGEST_BURST_MS = 1_000  # what a process that was paused catches up at most
@@ -33,8 +35,8 @@ LONGEST_BURST_MS = 1_000  # what a process that was paused catches up at most
 class TopicSender:
     """One topic: its producer, its rate, and what became of its messages."""
 
-    def __init__(self, producer: Any, accepted: Any, size_bytes: int) -> None:
-        self.producer = producer
+    def __init__(self, opening: Future[Any], accepted: Any, size_bytes: int) -> None:
+        self.opening = opening  # of the producer: a topic that is not served yet delays no other
         self.accepted = accepted  # the result of a message that was stored
         self.size_bytes = size_bytes
         self.rate_per_s = 0.0
@@ -45,14 +47,18 @@ class TopicSender:
         self._logged = 0
 
     def send_due(self, now_ms: int) -> None:
-        """Send what the rate asks for since the last call."""
+        """Send what the rate asks for since the last call, once the producer is open."""
+        if not self.opening.done():
+            self._last_ms = now_ms
+            return
+        producer = self.opening.result()
         self._due += self.rate_per_s * min(now_ms - self._last_ms, LONGEST_BURST_MS) / 1000
         self._last_ms = now_ms
         while self._due >= 1 and self.sends.waiting < MOST_WAITING:
             self._due -= 1
             stamp = Stamp(self.sends.next_sequence, boot_ms())
             self.sends.next_sequence += 1
-            self.producer.send_async(encode(stamp, self.size_bytes), partial(self._on_answer, stamp))
+            producer.send_async(encode(stamp, self.size_bytes), partial(self._on_answer, stamp))
         self._due = min(self._due, self.rate_per_s)
 
     def log_progress(self, topic: str, log: ClientLog) -> None:
@@ -82,6 +88,8 @@ class ProducerProcess:
         self._log = log
         self._size_bytes = size_bytes
         self._senders: dict[str, TopicSender] = {}
+        self._openers = ThreadPoolExecutor(OPENED_AT_ONCE)
+        self._stopping = False
         self._logged_ms = 0
 
     def on_order(self, order: dict[str, Any]) -> None:
@@ -94,7 +102,8 @@ class ProducerProcess:
             print(f"bad order {order!r}: {error}", file=sys.stderr)
             return
         if topic not in self._senders:
-            self._senders[topic] = TopicSender(self._open(topic), self._accepted, self._size_bytes)
+            opening = self._openers.submit(self._open, topic)
+            self._senders[topic] = TopicSender(opening, self._accepted, self._size_bytes)
         self._senders[topic].rate_per_s = rate
 
     def on_tick(self) -> None:
@@ -108,6 +117,8 @@ class ProducerProcess:
 
     def finish(self, timeout_s: float) -> None:
         """Wait for acknowledgements, and write the totals."""
+        self._stopping = True
+        self._openers.shutdown(wait=False, cancel_futures=True)
         deadline = time.monotonic() + timeout_s
         while any(sender.sends.waiting for sender in self._senders.values()) and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -127,13 +138,20 @@ class ProducerProcess:
         self._log.flush()
 
     def _open(self, topic: str) -> Any:
-        return self._client.create_producer(
-            topic,
-            send_timeout_millis=0,  # the library holds messages until they are acknowledged
-            max_pending_messages=MOST_WAITING + 1,
-            max_pending_messages_across_partitions=MOST_WAITING + 1,
-            batching_enabled=False,
-        )
+        """A producer of the topic; tries again while nobody serves it."""
+        while not self._stopping:
+            try:
+                return self._client.create_producer(
+                    topic,
+                    send_timeout_millis=0,  # the library holds messages until they are acknowledged
+                    max_pending_messages=MOST_WAITING + 1,
+                    max_pending_messages_across_partitions=MOST_WAITING + 1,
+                    batching_enabled=False,
+                )
+            except Exception as error:  # whatever the library raises
+                print(f"{topic} cannot be opened yet: {error!r}", file=sys.stderr)
+                time.sleep(0.5)
+        raise CancelledError
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -75,6 +75,18 @@ class Traffic:
             self.rates[topic] = rate
             self._producer.tell(json.dumps({"topic": topic, "rate": rate}))
 
+    def wait_until_flowing(self, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Wait until a message of every topic with a rate was acknowledged and received. Raises PulsarFailed."""
+        wanted = {topic for topic, rate in self.rates.items() if rate > 0}
+        deadline = time.monotonic() + timeout_s
+        while waiting := wanted - (_last_highs(self.producer_log).keys() & _last_highs(self.consumer_log).keys()):
+            if time.monotonic() > deadline:
+                raise PulsarFailed(
+                    f"{len(waiting)} of {len(wanted)} topics do not flow after {timeout_s:g} s, such as {min(waiting)};"
+                    f" logs of the clients are in {self.folder}"
+                )
+            time.sleep(0.5)
+
     def stop(self, drain_s: float = DRAIN_S) -> TrafficReport:
         """Stop sending, wait for the last acknowledgements and deliveries, and return what both sides saw."""
         if self._producer is None or self._consumer is None:
