@@ -1,4 +1,4 @@
-"""Calls the admin API of Pulsar's brokers with one HTTP client. Every call ends in an `Answer`, in bounded time.
+"""Calls the admin API of Pulsar's brokers. Every call ends in an `Answer`, in bounded time.
 
 Redirects are followed by hand, as the same method, at most `MOST_REDIRECTS` times and only to addresses that may get
 the credentials: the configured service URLs and the addresses of listed brokers (`trust`). A read that failed before
@@ -51,18 +51,14 @@ class PulsarAdmin:
         self._urls = list(settings.service_urls)
         self._trusted = frozenset(settings.service_urls)
         self._reading = Slots()
-        timeout = httpx.Timeout(settings.read_timeout_s, connect=settings.connect_timeout_s)
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=1_000, keepalive_expiry=60)
-        self._http = httpx.AsyncClient(
-            verify=tls_of(settings), timeout=timeout, limits=limits, headers=_HEADERS, trust_env=False,
-            follow_redirects=False,
-        )  # fmt: skip
+        self._tls = tls_of(settings)
+        self._clients: dict[str, httpx.AsyncClient] = {}
 
     async def __aenter__(self) -> PulsarAdmin:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._http.aclose()
+        await asyncio.gather(*(client.aclose() for client in self._clients.values()))
 
     @property
     def scheme(self) -> str:
@@ -92,6 +88,17 @@ class PulsarAdmin:
                 break
         self._urls.sort(key=lambda known: known != url)  # stable: the good one first
         return answer
+
+    def _client(self, origin: str) -> httpx.AsyncClient:
+        """A client for each address: httpx looks at all connections of a client for every request."""
+        if origin not in self._clients:
+            timeout = httpx.Timeout(self.settings.read_timeout_s, connect=self.settings.connect_timeout_s)
+            limits = httpx.Limits(max_connections=None, keepalive_expiry=60)
+            self._clients[origin] = httpx.AsyncClient(
+                verify=self._tls, timeout=timeout, limits=limits, headers=_HEADERS, trust_env=False,
+                follow_redirects=False,
+            )  # fmt: skip
+        return self._clients[origin]
 
     @property
     def _whole_timeout_s(self) -> float:
@@ -148,7 +155,7 @@ class PulsarAdmin:
         origin = origin_of(url) or ""
         failed = Answer(Outcome.UNREACHABLE, request.path, origin)
         try:
-            async with self._http.stream("GET", url, params=params, headers=dict(headers)) as response:
+            async with self._client(origin).stream("GET", url, params=params, headers=dict(headers)) as response:
                 location = response.headers.get("location")
                 if response.status_code in _REDIRECTS and location:
                     answer = Answer(Outcome.REDIRECTED, request.path, origin, response.status_code)

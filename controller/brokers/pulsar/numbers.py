@@ -22,6 +22,8 @@ def number(value: Any) -> float | None:
 
 def amount(value: Any) -> float:
     """A rate or a count: a number of at least 0; 0 for anything else."""
+    if (type(value) is float or type(value) is int) and 0 <= value <= LARGEST:  # nearly always
+        return float(value)
     found = number(value)
     return max(found, 0.0) if found is not None else 0.0
 

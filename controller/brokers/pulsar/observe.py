@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import translate
+from functools import lru_cache
 from itertools import groupby, pairwise
+from operator import attrgetter
 from urllib.parse import quote
 
 from controller.brokers.pulsar.admin import PulsarAdmin
@@ -26,7 +28,12 @@ Exclude = Callable[[str], bool]
 def exclude_namespaces(patterns: Sequence[str]) -> Exclude:
     """Whether a namespace is left out: it is Pulsar's own, or matches a pattern such as `*/__kafka`."""
     matches = re.compile("|".join(translate(pattern) for pattern in patterns) or r"(?!)").fullmatch
-    return lambda namespace: is_system_namespace(namespace) or matches(namespace) is not None
+
+    @lru_cache(maxsize=100_000)
+    def is_excluded(namespace: str) -> bool:
+        return is_system_namespace(namespace) or matches(namespace) is not None
+
+    return is_excluded
 
 
 def bundle_of(name: object, exclude: Exclude) -> Bundle | None:
@@ -64,7 +71,8 @@ def parse_ring(answer: Answer, namespace: str) -> tuple[Bundle, ...]:
 def find_overlapping(bundles: Iterable[Bundle]) -> set[str]:
     """The namespaces in which ranges overlap."""
     found = set()
-    for namespace, group in groupby(sorted(set(bundles)), key=lambda bundle: bundle.namespace):
+    in_order = sorted(set(bundles), key=attrgetter("namespace", "lower", "upper"))
+    for namespace, group in groupby(in_order, key=attrgetter("namespace")):
         end = -1
         for bundle in group:
             if bundle.lower < end:

@@ -26,7 +26,9 @@ LOCAL_BROKER_DATA = "LocalBrokerData"
 MIB = 1024 * 1024
 _RESOURCES = ("cpu", "memory", "directMemory", "bandwidthIn", "bandwidthOut")
 _COUNTS = ("topics", "producerCount", "consumerCount", "cacheSize")
-_FROM_TOPICS = ("partitions", "unackedMessages", "backlogSize", "storageSize", "nonPersistentTopics", "splitBoundary")
+_FROM_TOPICS = frozenset(
+    {"partitions", "unackedMessages", "backlogSize", "storageSize", "nonPersistentTopics", "splitBoundary"}
+)
 _NO_CARD = {"usage": 0.0, "limit": -1000.0}  # as the modular manager says it
 _UNSUPPORTED = "UnsupportedOperationException"
 
@@ -52,12 +54,12 @@ def parse_load_report(answer: Answer, owned: Iterable[Bundle], exclude: Exclude)
         raise answer.failure(Outcome.BAD_ANSWER, f"no load report of the modular load manager but {str(kind)[:60]!r}")
     names = {str(bundle) for bundle in owned}
     listed, left_out = dict.fromkeys(sorted(names)), list[Mapping[str, Any]]()
-    for name, row in stats.items():
-        bundle = bundle_of(name, exclude)
-        if bundle is None and isinstance(row, dict):
+    for name, row in stats.items():  # one that is not owned any more was moved since the rates were computed
+        bundle = None if name in names else bundle_of(name, exclude)
+        if name in names or str(bundle) in names:
+            listed[name if bundle is None else str(bundle)] = row
+        elif bundle is None and isinstance(row, dict):
             left_out.append(row)
-        elif str(bundle) in names:  # one that is not owned any more was moved since the rates were computed
-            listed[str(bundle)] = row
     report: dict[str, Any] = {name: usage_of(given.get(name)) for name in _RESOURCES}
     report |= {name: amount(given.get(name)) for name in RATES}
     report |= {name: int(amount(given.get(name))) for name in ("lastUpdate", "startTimestamp")}
@@ -118,8 +120,12 @@ def _with_bundles(report: dict[str, Any], listed: Mapping[str, Mapping[str, Any]
 
 def _bundle_stats(row: Mapping[str, Any]) -> dict[str, float | int]:
     stats: dict[str, float | int] = {name: amount(row.get(name)) for name in RATES}
-    stats |= {name: int(amount(row.get(name))) for name in _COUNTS}
-    return stats | {name: int(amount(row[name])) for name in _FROM_TOPICS if number(row.get(name)) is not None}
+    for name in _COUNTS:
+        stats[name] = int(amount(row.get(name)))
+    for name in _FROM_TOPICS & row.keys():
+        if number(row[name]) is not None:
+            stats[name] = int(amount(row[name]))
+    return stats
 
 
 def _sums(rows: Iterable[Mapping[str, Any]]) -> dict[str, float]:

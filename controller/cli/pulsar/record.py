@@ -134,9 +134,13 @@ def _progress_text(tally: Tally, file: RecordingFile) -> str:
 
 
 def _counts_text(tally: Tally) -> str:
-    brokers, gaps = len(tally.brokers), sum(tally.gaps.values())
-    told = f"{tally.polls} polls, {tally.reports} reports of {brokers} brokers, {tally.bundles} bundles"
-    return told + (f", {gaps} gaps" if gaps else ", no gaps")
+    gaps = sum(tally.gaps.values())
+    told = f"{_count(tally.polls, 'poll')}, {_count(tally.reports, 'report')} of {_count(len(tally.brokers), 'broker')}"
+    return f"{told}, {_count(tally.bundles, 'bundle')}, {_count(gaps, 'gap') if gaps else 'no gaps'}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _print_summary(tally: Tally, file: RecordingFile, took_ms: float, hashed: bool) -> None:
