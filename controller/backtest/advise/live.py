@@ -24,7 +24,7 @@ from controller.loads.recorded import Overrides
 from controller.process.clock import wall_ms
 
 FIRST_READING_S = 10.0  # between the first poll and the first round
-DEADLINE = 0.9  # of the interval
+PATIENCE_S = 15.0  # for brokers that are slow to answer a poll; a round waits for them
 
 
 @dataclass(slots=True)
@@ -54,13 +54,13 @@ async def watch(
     first_step = wall_ms() // step_ms
     pause_s = min(FIRST_READING_S, every_s)
     stopping = asyncio.ensure_future(stop.wait())
-    await _poll_once(poll, DEADLINE * pause_s, stopping)
+    await _poll_once(poll, stopping)
     due_s = time.monotonic() + pause_s
     for number in range(most_rounds):
         await asyncio.wait([stopping], timeout=max(due_s - time.monotonic(), 0.0))
         if stop.is_set():
             break
-        heard = await _poll_once(poll, DEADLINE * every_s, stopping)
+        heard = await _poll_once(poll, stopping)
         for broker in set(poll.members.brokers) - {polled.broker for polled in heard}:
             watched.failures[broker] = CallFailed(Outcome.TIMED_OUT, broker, "it has not answered the poll")
         _add(recorder, reader, heard, (first_step + number) * step_ms, watched)
@@ -77,14 +77,14 @@ async def watch(
     return watched
 
 
-async def _poll_once(poll: ClusterPoll, deadline_s: float, stopping: asyncio.Future[Any]) -> list[Polled]:
+async def _poll_once(poll: ClusterPoll, stopping: asyncio.Future[Any]) -> list[Polled]:
     """What brokers answered by the deadline; nothing more once the command is to stop."""
     heard: dict[str, Polled] = {}
 
     def take(polled: Polled) -> None:
         heard[polled.broker] = polled
 
-    polling = asyncio.ensure_future(poll.poll(deadline_s, take))
+    polling = asyncio.ensure_future(poll.poll(PATIENCE_S, take))
     await asyncio.wait([polling, stopping], return_when=asyncio.FIRST_COMPLETED)
     if not polling.done():
         polling.cancel()

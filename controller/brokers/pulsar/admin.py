@@ -221,4 +221,5 @@ class _Read:
                 kept += chunk
         if good:
             return Answer(outcome, self.path, origin, status, bytes(kept))
-        return Answer(outcome, self.path, origin, status, detail=words_of(bytes(kept)))
+        words = words_of(bytes(kept))
+        return Answer(outcome_of_status(status, words), self.path, origin, status, detail=words)

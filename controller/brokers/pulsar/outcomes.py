@@ -20,7 +20,7 @@ class Outcome(str, Enum):
 
     OK = "ok"
     UNAUTHENTICATED = "unauthenticated"  # 401
-    FORBIDDEN = "forbidden"  # 403
+    FORBIDDEN = "forbidden"  # 403, or 401 to a role that is known and may not do this
     NOT_FOUND = "not_found"  # 404
     CONFLICT = "conflict"  # 409
     PRECONDITION = "precondition_failed"  # 412
@@ -44,6 +44,7 @@ _BY_STATUS = {
     409: Outcome.CONFLICT,
     412: Outcome.PRECONDITION,
 }
+_NOT_ALLOWED = "Unauthorized to "  # Pulsar 4.0, to a role that it knows
 _ADVICE = {
     Outcome.UNAUTHENTICATED: "give credentials that the cluster accepts (--token-file, --oauth2-key-file, TLS options)",
     Outcome.FORBIDDEN: "reading loads takes a super-user role: see docs/pulsar.md for roles",
@@ -112,8 +113,10 @@ class Answer:
         return document
 
 
-def outcome_of_status(status: int) -> Outcome:
-    """The outcome of an HTTP status that is no redirect."""
+def outcome_of_status(status: int, words: str = "") -> Outcome:
+    """The outcome of an HTTP status that is no redirect; `words`: what Pulsar says (`words_of`)."""
+    if status == 401 and words.startswith(_NOT_ALLOWED):
+        return Outcome.FORBIDDEN
     if 200 <= status < 300:
         return Outcome.OK
     if 400 <= status < 500:
@@ -122,14 +125,15 @@ def outcome_of_status(status: int) -> Outcome:
 
 
 def words_of(body: bytes) -> str:
-    """What Pulsar says in the body of a refusal, in one line: its `reason` without the stack trace."""
+    """What Pulsar says in the body of a refusal, in one line: its reason or Jetty's message, without a stack trace."""
     text = body.decode("utf-8", "replace")
     try:
         document = json.loads(text)
-        text = str(document["reason"]) if isinstance(document, dict) and "reason" in document else text
+        said = document.get("reason") or document.get("message") if isinstance(document, dict) else None
+        text = said if isinstance(said, str) else text
     except (ValueError, RecursionError):
         text = "" if "<html" in text[:1000].lower() else text  # Jetty's page says no more than the status
     message = text.split("Stacktrace:", 1)
     first = message[1].strip().splitlines()[:1] if len(message) > 1 else []
-    said = " ".join([*message[0].replace("Message: null", "").split(), *first])
-    return "".join(c for c in said if c.isprintable())[:MOST_WORDS]
+    line = " ".join([*message[0].replace("Message: null", "").split(), *first])
+    return "".join(c for c in line if c.isprintable())[:MOST_WORDS]

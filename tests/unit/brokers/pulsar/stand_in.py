@@ -151,7 +151,7 @@ class StandIn:
 
     def settings(self, **values: Any) -> PulsarCluster:
         """Settings that reach it at its first broker."""
-        return PulsarCluster(**{"service_urls": (self.brokers[0].url,), "read_timeout_s": 2.0, **values})
+        return PulsarCluster(**{"service_urls": (self.brokers[0].url,), "read_timeout_s": 20.0, **values})
 
 
 @asynccontextmanager

@@ -74,6 +74,14 @@ def test_what_pulsar_says_is_kept_without_its_stack_trace() -> None:
     assert "java.lang.X" in found.detail
     assert "at a.b" not in found.detail
     assert "\n" not in found.detail
+    page = say(b'{"servlet": "Jersey", "message": "Authentication required", "status": "401"}')
+    refused = answers_of({"": lambda *asked: with_status(page(*asked), 401)})[""]
+    assert refused.detail == "Authentication required"
+
+
+def with_status(response: Response, code: int) -> Response:
+    response.status_code = code
+    return response
 
 
 def test_an_answer_that_is_too_large_is_not_kept() -> None:
