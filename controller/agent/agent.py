@@ -281,11 +281,10 @@ class Agent:
         self.changes.notify()
 
     def _send_inventory(self) -> Future[tuple[int, int]] | None:
-        """Send all bundles served, with epochs; where the broker's own metadata decides, what that says."""
+        """Send all bundles served, with epochs."""
         core = self._driver.core
-        if self._runtime.kind == "pulsar" or core is None:
-            return self.publisher.serving("observed", self._runtime.serving())
-        return self.publisher.serving("inventory", core.inventory())
+        serving = self._runtime.serving() if core is None else core.inventory()
+        return self.publisher.serving("inventory", serving)
 
     def _fail(self, error: BaseException) -> None:
         log.error("the agent cannot go on", exc_info=error)

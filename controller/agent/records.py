@@ -42,6 +42,7 @@ def describe_broker(
     """What a heartbeat says about the broker. `process`: host, pid, started_ms."""
     return {
         "runtime": runtime.kind,
+        "authority": runtime.authority,
         "can_fence": runtime.can_fence,
         "version": runtime.version,
         "lookup_url": lookup_url,

@@ -69,7 +69,8 @@ class LoadSample:
 class BrokerRuntime(Protocol):
     """A broker whose ownership of bundles is controlled from outside."""
 
-    kind: str  # as the journal names it, such as "reference"
+    kind: str  # such as "reference"; for people
+    authority: str  # JOURNAL, or METADATA where the broker's own cluster decides ownership
     can_fence: bool  # whether `fence` really excludes an older owner
     version: str  # of the broker's software, such as 4.0.8; empty when unknown
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from controller.control.command_args import Effect, number_of, text_of
 from controller.control.context import Context
+from controller.control.order_commands import ORDER_HANDLERS
 from controller.control.policy_commands import end_override, set_override, set_strategy
 from controller.control.splits import begin_split, split_refusal
 from controller.control.strays import is_meant_for_another
@@ -19,7 +20,7 @@ from controller.domain.events import COMMAND_KINDS, Command
 from controller.domain.ids import Bundle, namespace_of, partition_names, topic_hash
 from controller.domain.ownership import Ownership, State
 from controller.domain.ring import initial_bundles, locate
-from controller.domain.state import MODES
+from controller.domain.state import METADATA, MODES
 
 MAX_PARTITIONS = 10_000
 MAX_NAMESPACE_CHARS = 256  # a bundle's name is 22 characters longer; agents' records take names of up to 512
@@ -34,6 +35,8 @@ def on_command(ctx: Context, command: Command) -> None:
         return
     try:
         handler = _HANDLERS.get(command.kind)
+        if ctx.state.authority == METADATA:
+            handler = ORDER_HANDLERS.get(command.kind, handler)
         if handler is None:
             raise BadRecord("command_kind", f"{command.kind!r} is none of {', '.join(sorted(COMMAND_KINDS))}")
         effect = handler(ctx, command)

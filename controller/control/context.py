@@ -18,6 +18,7 @@ from controller.domain.apply import apply_in_place
 from controller.domain.decision import PLACEMENT, DecisionKind, Reason, RoundResult
 from controller.domain.entries import Entry, Kind, ownership_fields
 from controller.domain.events import Event
+from controller.domain.facts import is_suspect
 from controller.domain.ids import Bundle, Session
 from controller.domain.overrides import Override, wishes_for
 from controller.domain.ownership import IN_FLIGHT, Ownership, State
@@ -160,6 +161,17 @@ class Context:
         if self._placement is not None:
             self._placement.note_move(bundle.namespace, left, taken)
 
+    def note_observed_move(self, bundle: Bundle, before: str | None, now: str | None) -> None:
+        """An observed bundle counts for another broker: update the loads that placements are based on."""
+        if before or now:
+            self._note_loads(partial(ExpectedLoads.note_move, bundle=str(bundle), source=before, target=now))
+        if self._placement is not None:
+            self._placement.note_move(bundle.namespace, before, now)
+
+    def forget_placement(self) -> None:
+        """What brokers may be granted has changed: find it out again when it is asked for."""
+        self._placement = None
+
     def _note_loads(self, change: Callable[[ExpectedLoads], None]) -> None:
         self.watch.loads.note(change, self.now_ms, self.state.seq, self.settings.round_interval_ms)
 
@@ -254,7 +266,9 @@ class Context:
     def _holder(self, bundle: Bundle) -> str | None:
         """The broker that the bundle counts for now: its grantee, else its owner."""
         record = self.bundle(bundle)
-        session = record.to or record.by if record is not None else None
+        if record is None:
+            return self.state.observed.holder(str(bundle))
+        session = record.to or record.by
         return session.broker if session is not None else None
 
     def _wishes_of(self, namespace: str) -> list[Override]:
@@ -270,7 +284,8 @@ class Context:
         return self.watch.lags(session, self.settings)
 
     def _may_be_granted(self, broker: Broker) -> bool:
-        if broker.session not in self.state.sessions or broker.runtime != "reference":
+        """Whether the broker may get bundles: by assignment, or by an order where its own metadata decides."""
+        if broker.session not in self.state.sessions or is_suspect(self.state.observed.facts, broker.id):
             return False
         return not (broker.drained or broker.leaving or self.lags(broker.session))
 

@@ -8,7 +8,6 @@ first, never freed outright.
 from __future__ import annotations
 
 from controller.control.context import Context
-from controller.domain.entries import Kind
 from controller.domain.events import BrokerEvent
 from controller.domain.ownership import State
 
@@ -24,15 +23,3 @@ def on_inventory(ctx: Context, event: BrokerEvent) -> None:
     missing = [r for r in unlisted if r.by == session and r.state is State.OWNED and r.seq <= event.applied_seq]
     for record in sorted(missing, key=lambda r: r.bundle):
         ctx.move(record, State.RELEASING, by=session, burn=True, reason="missing_from_inventory")
-
-
-def on_observed(ctx: Context, event: BrokerEvent) -> None:
-    """Journal the bundles of a broker whose own metadata decides (Pulsar) when they have changed."""
-    broker = ctx.state.brokers.get(event.session.broker)
-    names = sorted(event.serving)
-    if broker is None or broker.runtime == "reference":
-        ctx.watch.refuse("observed_from_reference_broker")
-    elif broker.session != event.session:
-        ctx.watch.refuse("observed_by_replaced_process")
-    elif list(ctx.state.observed.get(broker.id, ())) != names:
-        ctx.emit(Kind.OBSERVED, broker=broker.id, session=str(event.session), data={"bundles": names})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from controller.control.command_args import Effect, number_of, text_of
 from controller.control.context import Context
+from controller.control.observations import has_bundle
 from controller.domain.entries import Kind
 from controller.domain.errors import BadRecord, ConfigError
 from controller.domain.events import Command
@@ -93,7 +94,7 @@ def _namespace(ctx: Context, command: Command, kind: str) -> str | None:
     if kind not in (EXCLUDE_NAMESPACE, AVOID):
         raise BadRecord("namespace", f"{kind} takes a bundle, not a namespace")
     namespace = text_of(command, "namespace")
-    if namespace not in ctx.state.namespaces:
+    if namespace not in ctx.state.namespaces and namespace not in ctx.state.observed.rings:
         raise BadRecord("namespace", f"{namespace} does not exist")
     return namespace
 
@@ -104,7 +105,10 @@ def _bundle(ctx: Context, command: Command, kind: str) -> str | None:
         if given:
             raise BadRecord("bundle", f"{kind} takes a namespace or a bundle, not both")
         return None
-    record = ctx.bundle(Bundle.parse(text_of(command, "bundle")))
+    bundle = Bundle.parse(text_of(command, "bundle"))
+    if has_bundle(ctx.state.observed.rings.get(bundle.namespace, ()), bundle):
+        return str(bundle)
+    record = ctx.bundle(bundle)
     if record is None or record.state is State.RETIRED:
         raise BadRecord("bundle", f"{command.args['bundle']} is no bundle of any namespace now")
     return str(record.bundle)

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections import Counter
 
 from controller.control.context import Context, Evidence
+from controller.control.orders import Wanted, backs_off, find_refusal, send_order
 from controller.control.splits import begin_split
 from controller.domain.decision import EXECUTED, Decision, DecisionKind, Reason, RoundResult
 from controller.domain.entries import Kind
+from controller.domain.observed import Observation, OrderKind
 from controller.domain.ownership import State
 from controller.domain.state import LIVE, SHADOW
 
@@ -74,18 +76,21 @@ def _outcomes(ctx: Context, result: RoundResult) -> dict[str, str]:
         lone = other is None and decision.swapped_with is not None
         refusal = Reason.STALE_DECISION.value if lone else None
         for one in together:
-            refusal = refusal or _refusal(ctx, result, one)
+            refusal = refusal or _refusal(ctx, result, one, len(together))
         outcomes |= {one.id: refusal or _execute(ctx, result, one) for one in together}
     return outcomes
 
 
-def _refusal(ctx: Context, result: RoundResult, decision: Decision) -> str | None:
-    """Why a decision is not executed; None if it is valid."""
+def _refusal(ctx: Context, result: RoundResult, decision: Decision, at_once: int) -> str | None:
+    """Why a decision is not executed; None if it is valid. `at_once`: it is one of so many, all or none of them."""
     if result.challenger:
         return "challenger"
     if ctx.state.mode != LIVE:
         reason = Reason.SHADOW_MODE if ctx.state.mode == SHADOW else Reason.PAUSED_MODE
         return reason.value
+    seen = ctx.state.observed.bundles.get(decision.bundle or "")
+    if seen is not None:
+        return _order_refusal(ctx, result, decision, seen, at_once)
     record = ctx.bundle(decision.bundle)
     if record is None or record.state is not State.OWNED or record.epoch != decision.epoch:
         return Reason.STALE_DECISION.value
@@ -96,11 +101,37 @@ def _refusal(ctx: Context, result: RoundResult, decision: Decision) -> str | Non
     return Reason.STALE_DECISION.value
 
 
+def _order_refusal(
+    ctx: Context, result: RoundResult, decision: Decision, seen: Observation, at_once: int
+) -> str | None:
+    """Why a decision about an observed bundle does not become an order; None if it does."""
+    if seen.seq != decision.epoch:
+        return Reason.STALE_DECISION.value
+    if backs_off(ctx, str(seen.bundle), result.at_ms):
+        return Reason.BACKING_OFF.value
+    moves = decision.kind is not DecisionKind.SPLIT
+    if moves and _is_within_grace(ctx, result, decision, seen.moved_at_ms):
+        return Reason.GRACE_PERIOD.value
+    refusal = find_refusal(ctx, _order_of(decision, seen), at_once)
+    return refusal.reason.value if refusal is not None else None
+
+
+def _order_of(decision: Decision, seen: Observation) -> Wanted:
+    if decision.kind is DecisionKind.SPLIT:
+        boundary = decision.boundary if decision.boundary is not None else seen.bundle.middle()
+        return Wanted(OrderKind.SPLIT, seen, boundary=boundary)
+    return Wanted(OrderKind.MOVE if decision.target else OrderKind.UNLOAD, seen, decision.target)
+
+
+def _is_within_grace(ctx: Context, result: RoundResult, decision: Decision, moved_at_ms: int) -> bool:
+    """Whether the bundle moved too recently. An operator's override takes precedence over the grace period."""
+    recently = bool(moved_at_ms) and result.at_ms < moved_at_ms + ctx.settings.grace_period_ms
+    return recently and decision.reason is not Reason.OVERRIDDEN
+
+
 def _transfer_refusal(ctx: Context, result: RoundResult, decision: Decision) -> str | None:
     record = ctx.state.bundles[str(decision.bundle)]
-    grace_ends_ms = record.moved_at_ms + ctx.settings.grace_period_ms
-    asked_for = decision.reason is Reason.OVERRIDDEN  # an operator's override takes precedence over the grace period
-    if record.moved_at_ms and result.at_ms < grace_ends_ms and not asked_for:
+    if _is_within_grace(ctx, result, decision, record.moved_at_ms):
         return Reason.GRACE_PERIOD.value
     target = ctx.state.session_of(decision.target or "")
     if target is None or target == record.by:
@@ -117,6 +148,10 @@ def _transfer_refusal(ctx: Context, result: RoundResult, decision: Decision) -> 
 
 def _execute(ctx: Context, result: RoundResult, decision: Decision) -> str:
     """Start carrying out a valid decision; returns its outcome for the evidence."""
+    seen = ctx.state.observed.bundles.get(str(decision.bundle))
+    if seen is not None:
+        send_order(ctx, _order_of(decision, seen), decision.reason.value, decision_id=decision.id)
+        return EXECUTED
     record = ctx.state.bundles[str(decision.bundle)]
     if decision.kind is DecisionKind.SPLIT:
         boundary = decision.boundary if decision.boundary is not None else record.bundle.middle()

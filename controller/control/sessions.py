@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from controller.control.context import Context
 from controller.control.handover import on_session_end
-from controller.control.strays import is_stray
+from controller.control.orders import end_orders_of
+from controller.control.strays import MOST_ALARMS, is_stray
 from controller.domain.entries import Kind
 from controller.domain.events import Heartbeat
 from controller.domain.ids import Session
+from controller.domain.state import JOURNAL
 
+OTHER_AUTHORITY = "other_authority"  # the reason of an alarm
 FURTHEST_STEP = 1_000  # of the incarnation beyond the known one, although a process takes the next one
 FURTHEST_SESSION = 1_000_000  # of the number: a process without Kafka starts one session per lease, 69 days at 6 s
 
@@ -24,6 +27,8 @@ def on_heartbeat(ctx: Context, beat: Heartbeat) -> None:
     if is_stray(ctx, beat):
         return
     if session not in ctx.state.sessions:
+        if _has_other_authority(ctx, beat):
+            return
         if not _may_register(ctx, session):
             ctx.watch.refuse("heartbeat_of_unknown_session")
             return
@@ -31,6 +36,22 @@ def on_heartbeat(ctx: Context, beat: Heartbeat) -> None:
     ctx.watch.heard[session] = ctx.read_ms
     applied_seq = min(beat.applied_seq, ctx.state.seq)  # nobody can have applied more than the journal has
     ctx.watch.applied[session] = max(applied_seq, ctx.watch.applied.get(session, 0))
+
+
+def _has_other_authority(ctx: Context, beat: Heartbeat) -> bool:
+    """Whether ownership of the broker's bundles is decided elsewhere than that of the cluster's; raises an alarm once.
+
+    A cluster has one authority: two would each move the other's bundles.
+    """
+    ours, theirs = ctx.state.authority, str(beat.info.get("authority") or JOURNAL)
+    if ours is None or ours == theirs:
+        return False
+    ctx.watch.refuse("other_authority")
+    broker = beat.session.broker
+    if (OTHER_AUTHORITY, broker) not in ctx.watch.strays and len(ctx.watch.strays) < MOST_ALARMS:
+        ctx.watch.strays.add((OTHER_AUTHORITY, broker))
+        ctx.emit(Kind.ALARM, reason=OTHER_AUTHORITY, broker=broker, data={"cluster": ours, "broker": theirs})
+    return True
 
 
 def _may_register(ctx: Context, session: Session) -> bool:
@@ -59,3 +80,4 @@ def end_session(ctx: Context, session: Session, reason: str) -> None:
         ctx.watch.expired.append((ctx.now_ms, session.broker))
     for name in sorted(ctx.state.holdings.bundles_naming(session)):
         on_session_end(ctx, ctx.state.bundles[name], session)
+    end_orders_of(ctx, session)

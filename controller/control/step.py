@@ -15,8 +15,11 @@ from controller.control.assignment import answer_lookups, assign_orphans, evacua
 from controller.control.commands import on_command
 from controller.control.context import Batch, Context, Evidence
 from controller.control.deadlines import expire_deadlines
-from controller.control.inventory import on_inventory, on_observed
+from controller.control.inventory import on_inventory
 from controller.control.lease_expiry import expire_leases
+from controller.control.observations import on_fact, on_observed, on_ring
+from controller.control.order_commands import send_waiting_orders
+from controller.control.orders import expire_orders, on_order_ended
 from controller.control.rounds import on_round
 from controller.control.sessions import end_session, on_heartbeat
 from controller.control.splits import on_split_done, on_split_proposed
@@ -31,7 +34,7 @@ from controller.domain.state import ClusterState
 
 __all__ = ["Batch", "Evidence", "StepResult", "Watch", "step"]
 
-_CHANGES_NOTHING = frozenset({"inventory", "observed"})
+_CHANGES_NOTHING = frozenset({"inventory", "observed", "ring", "fact"})
 
 
 @dataclass(slots=True)
@@ -62,6 +65,7 @@ def step(
         watch.back_after_outage(now_ms, settings)
         expire_leases(ctx)
         expire_deadlines(ctx)
+        expire_orders(ctx)
     rescued = assign_orphans(ctx)
     for event in batch.events:
         if isinstance(event, AssignRequest):
@@ -74,6 +78,7 @@ def step(
         if isinstance(event, RoundFinished):
             on_round(ctx, event.result)
     evacuate(ctx)
+    send_waiting_orders(ctx)
     if batch.offsets and (ctx.entries or quarantined or batch.note_offsets or any(map(_commits_offsets, batch.events))):
         attempt_id = ctx.decided.attempt_id if ctx.decided is not None and ctx.decided.unnamed else None
         ctx.emit(Kind.OFFSETS, attempt_id=attempt_id, data={**batch.kafka, "topics": batch.offsets})
@@ -98,13 +103,21 @@ _ANSWERS: dict[str, Callable[[Context, BrokerEvent, Ownership], None]] = {
 }
 
 
+_OF_OBSERVERS: dict[str, Callable[[Context, BrokerEvent], None]] = {
+    "observed": on_observed,
+    "ring": on_ring,
+    "fact": on_fact,
+    "order_ended": on_order_ended,
+}
+
+
 def _on_broker_event(ctx: Context, event: BrokerEvent) -> None:
     if event.session not in ctx.state.sessions:
         ctx.watch.refuse("event_of_ended_session")
     elif event.kind == "inventory":
         on_inventory(ctx, event)
-    elif event.kind == "observed":
-        on_observed(ctx, event)
+    elif event.kind in _OF_OBSERVERS:
+        _OF_OBSERVERS[event.kind](ctx, event)
     elif event.kind == "goodbye":
         end_session(ctx, event.session, "goodbye")
     elif event.kind == "leaving":

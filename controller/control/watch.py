@@ -10,7 +10,9 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 
 from controller.control.kept_loads import KeptLoads
+from controller.domain.facts import order_allowance_ms
 from controller.domain.ids import Session
+from controller.domain.observed import ObservedCluster
 from controller.domain.ownership import IN_FLIGHT, Ownership, State
 from controller.domain.settings.policy import ControlSettings
 from controller.domain.state import ClusterState
@@ -25,6 +27,8 @@ class Watch:
     heard: dict[Session, int] = field(default_factory=dict)
     applied: dict[Session, int] = field(default_factory=dict)  # the newest journal seq that each session reported
     deadlines: dict[str, int] = field(default_factory=dict)  # bundle in flight -> when its state expires
+    order_deadlines: dict[str, int] = field(default_factory=dict)  # bundle with an open order -> when it expires
+    queued_orders: dict[str, tuple[str | None, str]] = field(default_factory=dict)  # bundle -> target, command id
     expired: list[tuple[int, str]] = field(default_factory=list)  # (when, broker) of leases that ended
     frozen_since_ms: int | None = None
     listening_until_ms: int = 0  # until then, no session can count as silent
@@ -48,7 +52,13 @@ class Watch:
         watch.expired = [(now_ms, broker) for broker in state.silent if state.session_of(broker) is None]
         for record in state.bundles.values():
             watch.follow(record, now_ms, settings)
+        for name in state.observed.orders:
+            watch.follow_order(state.observed, name, now_ms)
         return watch
+
+    def follow_order(self, cluster: ObservedCluster, name: str, now_ms: int) -> None:
+        """Start the deadline of the open order about a bundle."""
+        self.order_deadlines[name] = now_ms + order_allowance_ms(cluster.facts, cluster.orders[name].source)
 
     def follow(self, record: Ownership, now_ms: int, settings: ControlSettings) -> None:
         """Start or clear the bundle's deadline and marks, according to its newest record."""
@@ -75,6 +85,7 @@ class Watch:
         away_ms = now_ms - before
         self.heard = {session: max(at, now_ms) for session, at in self.heard.items()}
         self.deadlines = {name: at + away_ms for name, at in self.deadlines.items()}
+        self.order_deadlines = {name: at + away_ms for name, at in self.order_deadlines.items()}
         self.listening_until_ms = now_ms + settings.lease_ms + settings.margin_ms
         return True
 

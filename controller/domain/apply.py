@@ -9,6 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
+from controller.domain.apply_observed import (
+    apply_fact,
+    apply_observed,
+    apply_observer_ended,
+    apply_order,
+    apply_order_ended,
+    apply_ring,
+)
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import InvariantBroken
 from controller.domain.ids import Bundle, Session
@@ -82,8 +90,8 @@ def _apply_session_ended(state: ClusterState, entry: Entry) -> None:
     session = Session.parse(entry.session or "")
     if state.sessions.pop(session, None) is None:
         raise InvariantBroken(f"{session} ends twice or never lived")
-    if state.brokers[session.broker].session == session:  # else `observed` is a newer process's
-        state.observed.pop(session.broker, None)
+    if state.brokers[session.broker].session == session:  # else a newer process observes
+        apply_observer_ended(state, session.broker)
 
 
 def _apply_drain(state: ClusterState, entry: Entry) -> None:
@@ -189,10 +197,6 @@ def _apply_breaker(state: ClusterState, entry: Entry) -> None:
     state.thawing = state.thawing and state.frozen
 
 
-def _apply_observed(state: ClusterState, entry: Entry) -> None:
-    state.observed[entry.broker or ""] = tuple(entry.data["bundles"])
-
-
 _HANDLERS: Mapping[str, Callable[[ClusterState, Entry], None]] = {
     Kind.CONTROLLER_STARTED: _apply_started,
     Kind.CONTROLLER_STOPPED: _apply_stopped,
@@ -211,5 +215,9 @@ _HANDLERS: Mapping[str, Callable[[ClusterState, Entry], None]] = {
     Kind.OVERRIDE: _apply_override,
     Kind.ROUND: _apply_round,
     Kind.GUARD: _apply_breaker,
-    Kind.OBSERVED: _apply_observed,
+    Kind.OBSERVED: apply_observed,
+    Kind.RING: apply_ring,
+    Kind.FACT: apply_fact,
+    Kind.ORDER: apply_order,
+    Kind.ORDER_ENDED: apply_order_ended,
 }

@@ -67,6 +67,9 @@ class Reason(str, Enum):
     IN_FLIGHT = "203_in_flight"
     NOT_WORTH_MOVING = "205_not_worth_moving"
     ENOUGH_CHOSEN = "206_enough_chosen"
+    SETTLING = "207_settling"
+    BACKING_OFF = "208_backing_off"
+    RANGE_IN_USE = "209_range_in_use"
     SWITCHED_OFF = "300_switched_off"
     SHADOW_MODE = "301_shadow_mode"
     PAUSED_MODE = "302_paused_mode"
@@ -81,6 +84,7 @@ class Reason(str, Enum):
     ANTI_AFFINITY = "311_anti_affinity"
     FAILURE_DOMAIN = "312_failure_domain"
     BROKER_VERSION = "313_broker_version"
+    ANOTHER_BALANCER = "314_another_balancer"
     NO_LOAD_DATA = "400_no_load_data"
     OUTDATED_LOAD_DATA = "401_outdated_load_data"
     NO_BROKERS = "402_no_brokers"
@@ -96,6 +100,10 @@ class Reason(str, Enum):
     EXTERNAL_LOAD = "412_external_load"
     SLOW_BROKER = "413_slow_broker"
     TARGET_OVER_LIMIT = "414_target_over_limit"
+    SUSPECT_BROKER = "415_suspect_broker"
+    OWNER_UNKNOWN = "416_owner_unknown"
+    NOT_AUTHORISED = "417_not_authorised"
+    MASS_FAILURE = "418_mass_failure"
 
     @property
     def band(self) -> str:

@@ -48,7 +48,11 @@ class Kind(str, Enum):
     ROUND = "round"  # attempt_id; data: round_id, at_ms, plan_hash, memory, counts, moved
     GUARD = "guard"  # data: frozen, silent, alive
     ALARM = "alarm"  # reason, bundle or broker; data
-    OBSERVED = "observed"  # broker, session; data: bundles {name: true}; the broker's own metadata decides
+    OBSERVED = "observed"  # broker, session; data: bundles [names], or added, removed, confirmed, disputed, agreed
+    RING = "ring"  # data: namespace, boundaries; of an observed cluster
+    FACT = "fact"  # data: key, value; null: it no longer holds
+    ORDER = "order"  # bundle, reason, decision_id or command_id; data: id, kind, source, target, boundary, executor
+    ORDER_ENDED = "order_ended"  # bundle, broker (the owner); data: id, outcome, took_ms, detail, not_before_ms
 
 
 class UnknownKind(str):

@@ -25,7 +25,7 @@ MAX_DEPTH = 32  # of nesting
 EVENT_KINDS = frozenset(
     {
         "accepted", "rejected", "serving", "released", "fenced", "split_done", "split_proposed",
-        "inventory", "leaving", "goodbye", "observed",
+        "inventory", "leaving", "goodbye", "observed", "ring", "fact", "order_ended",
     }
 )  # fmt: skip
 COMMAND_KINDS = frozenset(

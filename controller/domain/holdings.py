@@ -1,8 +1,9 @@
-"""An index of bundles by session, and bundle counts by broker: updated entry by entry, never by a scan.
+"""An index of bundles by session or broker, and bundle counts by broker: updated entry by entry, never by a scan.
 
-Derived from `ClusterState.bundles` and always equal to `Holdings.of_records(bundles.values())` (a property test and
-`controller/sim/ownership/invariants.py` compare them). A grant in flight counts for its grantee. Copies share inner
-containers until one of them writes, so that a copy costs per session and namespace, not per bundle.
+Derived from `ClusterState.bundles` and `ClusterState.observed`, and always equal to `Holdings.of_records` of them (a
+property test and `controller/sim/ownership/invariants.py` compare them). A grant or an order in flight counts for its
+target. Copies share inner containers until one of them writes, so that a copy costs per session and namespace, not per
+bundle.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
-from controller.domain.ids import Session
+from controller.domain.ids import Bundle, Session
+from controller.domain.observed import ObservedCluster
 from controller.domain.ownership import Ownership
 
 _NOTHING: frozenset[str] = frozenset()
@@ -19,30 +21,42 @@ _NOWHERE: Mapping[str, int] = {}
 
 @dataclass(slots=True)
 class Holdings:
-    """Read with `bundles_naming`, `total` and `spread`; written by `replace` alone. Its containers are never empty."""
+    """Read with `bundles_naming`, `observed_at`, `total` and `spread`. Its containers are never empty.
+
+    Written by `replace` for owned bundles, by `count_observed` and `list_observed` for observed ones.
+    """
 
     _named: dict[Session, set[str]] = field(default_factory=dict)
     _totals: dict[str, int] = field(default_factory=dict)
     _spread: dict[str, dict[str, int]] = field(default_factory=dict)
+    _observed: dict[str, set[str]] = field(default_factory=dict)  # broker -> bundles that it lists
+    _own_observed: set[str] = field(default_factory=set, compare=False)
     _own_sessions: set[Session] = field(default_factory=set, compare=False)  # inner containers that no copy shares
     _own_namespaces: set[str] = field(default_factory=set, compare=False)
 
     @classmethod
-    def of_records(cls, records: Iterable[Ownership]) -> Holdings:
-        """Build the index from all records."""
+    def of_records(cls, records: Iterable[Ownership], observed: ObservedCluster | None = None) -> Holdings:
+        """Build the index from all records and observations."""
         found = cls()
         for record in records:
             found.replace(None, record)
+        for name, seen in observed.bundles.items() if observed is not None else ():
+            found.list_observed(name, None, seen.broker)
+            found.count_observed(seen.bundle, None, observed.holder(name) if observed is not None else None)
         return found
 
     def copy(self) -> Holdings:
         """A copy; writes to either of the two do not affect the other."""
-        self._own_sessions, self._own_namespaces = set(), set()
-        return Holdings(dict(self._named), dict(self._totals), dict(self._spread))
+        self._own_sessions, self._own_namespaces, self._own_observed = set(), set(), set()
+        return Holdings(dict(self._named), dict(self._totals), dict(self._spread), dict(self._observed))
 
     def bundles_naming(self, session: Session) -> Set[str]:
         """The names of the bundles whose newest record has the session as `by`, `to` or `fencer`."""
         return self._named.get(session, _NOTHING)
+
+    def observed_at(self, broker: str) -> Set[str]:
+        """The names of the bundles that the broker lists by its own metadata."""
+        return self._observed.get(broker, _NOTHING)
 
     def total(self, broker: str) -> int:
         """How many bundles the broker owns or is about to own, over all its sessions."""
@@ -69,6 +83,32 @@ class Holdings:
                 self._count(was, namespace, -1)
             if now:
                 self._count(now, namespace, 1)
+
+    def count_observed(self, bundle: Bundle, before: str | None, now: str | None) -> None:
+        """An observed bundle counts for another broker than before; None: for nobody."""
+        if before != now:
+            if before is not None:
+                self._count(before, bundle.namespace, -1)
+            if now is not None:
+                self._count(now, bundle.namespace, 1)
+
+    def list_observed(self, name: str, before: str | None, now: str | None) -> None:
+        """Another broker than before lists an observed bundle; None: nobody does."""
+        if before == now:
+            return
+        if before is not None:
+            names = self._writable_observed(before)
+            names.discard(name)
+            if not names:
+                del self._observed[before]
+        if now is not None:
+            self._writable_observed(now).add(name)
+
+    def _writable_observed(self, broker: str) -> set[str]:
+        if broker not in self._own_observed or broker not in self._observed:
+            self._observed[broker] = set(self._observed.get(broker, ()))
+            self._own_observed.add(broker)
+        return self._observed[broker]
 
     def _note(self, session: Session | None, name: str) -> None:
         if session is not None:

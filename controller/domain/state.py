@@ -11,11 +11,13 @@ from typing import Any
 
 from controller.domain.holdings import Holdings
 from controller.domain.ids import Bundle, Session
+from controller.domain.observed import ObservedCluster
 from controller.domain.overrides import Override
 from controller.domain.ownership import Ownership, State
 
 SHADOW, LIVE, PAUSED = "shadow", "live", "paused"
 MODES = (SHADOW, LIVE, PAUSED)
+JOURNAL, METADATA = "journal", "metadata"  # who decides ownership: this journal, or the brokers' own metadata
 
 
 def is_foreign(ours: str | None, theirs: str | None) -> bool:
@@ -37,8 +39,13 @@ class Broker:
 
     @property
     def runtime(self) -> str:
-        """`reference` or `pulsar`: the kind of broker, which tells who decides ownership there."""
+        """The kind of broker, such as `reference` or `pulsar`, for people."""
         return str(self.info.get("runtime", "reference"))
+
+    @property
+    def authority(self) -> str:
+        """JOURNAL or METADATA: who decides ownership of the broker's bundles."""
+        return str(self.info.get("authority") or JOURNAL)
 
     @property
     def can_fence(self) -> bool:
@@ -67,7 +74,7 @@ class ClusterState:
     commands: dict[str, str] = field(default_factory=dict)  # newest ids -> accepted | rejected
     offsets: dict[str, dict[str, int]] = field(default_factory=dict)  # topic -> partition -> next offset
     kafka: dict[str, Any] = field(default_factory=dict)  # cluster id, topic ids
-    observed: dict[str, tuple[str, ...]] = field(default_factory=dict)  # broker -> bundles by its own metadata
+    observed: ObservedCluster = field(default_factory=ObservedCluster, repr=False)  # of brokers of authority METADATA
     round_at_ms: int = 0  # event time of the newest round
     round_memory: dict[str, Any] = field(default_factory=dict)  # hits and other strategy memory
     round_id: str = ""  # the newest round
@@ -86,7 +93,7 @@ class ClusterState:
         result = ClusterState()
         for name in self.__dataclass_fields__:
             value = getattr(self, name)
-            setattr(result, name, value.copy() if isinstance(value, dict | Holdings) else value)
+            setattr(result, name, value.copy() if isinstance(value, dict | Holdings | ObservedCluster) else value)
         return result
 
     def put(self, record: Ownership) -> None:
@@ -110,7 +117,15 @@ class ClusterState:
         living = sorted({session.broker for session in self.sessions})
         return [b for name in living if (b := self.brokers[name]).session in self.sessions]
 
+    @property
+    def authority(self) -> str | None:
+        """Who decides ownership in this cluster; None before the first registration. A cluster has one authority."""
+        return next((broker.authority for broker in self.brokers.values()), None)
+
     def in_namespace(self, namespace: str) -> int:
         """The number of the namespace's bundles, with splits in flight counted as done."""
+        ring = self.observed.rings.get(namespace)
+        if ring is not None:
+            return len(ring) - 1 + self.observed.open_splits(namespace)
         bundles = self.namespaces.get(namespace, ())
         return len(bundles) + sum(self.bundles[str(b)].state is State.SPLITTING for b in bundles)

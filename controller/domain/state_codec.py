@@ -8,6 +8,7 @@ from typing import Any
 
 from controller.domain.holdings import Holdings
 from controller.domain.ids import Bundle, Session
+from controller.domain.observed import Block, Observation, ObservedCluster, Order, OrderKind
 from controller.domain.overrides import Override
 from controller.domain.ownership import Ownership, State
 from controller.domain.state import Broker, ClusterState
@@ -29,7 +30,8 @@ def encode(state: ClusterState) -> str:
     document["sessions"] = {str(s): seq for s, seq in state.sessions.items()}
     document["bundles"] = {name: _encode_ownership(record) for name, record in state.bundles.items()}
     document["namespaces"] = {ns: [str(b) for b in bundles] for ns, bundles in state.namespaces.items()}
-    document["observed"] = {broker: list(names) for broker, names in state.observed.items()}
+    document["observed"] = {}  # older versions read it; they know observed bundles by broker only
+    document["observed_cluster"] = _encode_observed(state.observed)
     document["silent"] = list(state.silent)
     document["challengers"] = None if state.challengers is None else list(state.challengers)
     document["overrides"] = [wish.to_json() for wish in state.overrides.values()]  # in insertion order
@@ -45,15 +47,49 @@ def decode(text: str) -> ClusterState:
         state.brokers[broker] = Broker(broker, Session.parse(session), info, drained, leaving, seq)
     state.sessions = {Session.parse(s): seq for s, seq in document["sessions"].items()}
     state.bundles = {name: _decode_ownership(name, row) for name, row in document["bundles"].items()}
-    state.holdings = Holdings.of_records(state.bundles.values())
+    state.observed = _decode_observed(document.get("observed_cluster", {}))
+    state.holdings = Holdings.of_records(state.bundles.values(), state.observed)
     state.namespaces = {ns: tuple(map(Bundle.parse, names)) for ns, names in document["namespaces"].items()}
     state.commands = dict(document["commands"])
     state.silent = tuple(document.get("silent", ()))
     challengers = document.get("challengers")
     state.challengers = None if challengers is None else tuple(challengers)
     state.overrides = {wish.id: wish for wish in map(Override.from_json, document.get("overrides", ()))}
-    state.observed = {broker: tuple(names) for broker, names in document["observed"].items()}
     return state
+
+
+def _encode_observed(cluster: ObservedCluster) -> dict[str, Any]:
+    return {
+        "bundles": {
+            name: [seen.broker, seen.seq, seen.moved_at_ms, seen.stale, seen.disputed]
+            for name, seen in cluster.bundles.items()
+        },
+        "orders": {name: _encode_order(order) for name, order in cluster.orders.items()},
+        "blocks": {name: [b.in_doubt_seq, b.not_before_ms, b.failures] for name, b in cluster.blocks.items()},
+        "rings": {namespace: list(boundaries) for namespace, boundaries in cluster.rings.items()},
+        "facts": {key: dict(value) for key, value in cluster.facts.items()},
+        "range_blocks": dict(cluster.range_blocks),
+        "settled_at_ms": dict(cluster.settled_at_ms),
+    }
+
+
+def _encode_order(order: Order) -> dict[str, Any]:
+    row = {name: getattr(order, name) for name in Order.__dataclass_fields__ if name != "bundle"}
+    return {**row, "kind": order.kind.value}
+
+
+def _decode_observed(document: dict[str, Any]) -> ObservedCluster:
+    cluster = ObservedCluster()
+    for name, row in document.get("bundles", {}).items():
+        cluster.bundles[name] = Observation(Bundle.parse(name), *row)
+    for name, row in document.get("orders", {}).items():
+        cluster.orders[name] = Order(bundle=Bundle.parse(name), **{**row, "kind": OrderKind(row["kind"])})
+    cluster.blocks = {name: Block(*row) for name, row in document.get("blocks", {}).items()}
+    cluster.rings = {namespace: tuple(boundaries) for namespace, boundaries in document.get("rings", {}).items()}
+    cluster.facts = dict(document.get("facts", {}))
+    cluster.range_blocks = dict(document.get("range_blocks", {}))
+    cluster.settled_at_ms = dict(document.get("settled_at_ms", {}))
+    return cluster
 
 
 def _encode_ownership(record: Ownership) -> dict[str, Any]:

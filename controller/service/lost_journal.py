@@ -17,6 +17,7 @@ from controller.brokers.reference.store.fences import Fence
 from controller.domain.errors import BadRecord, ConfigError
 from controller.domain.events import BrokerEvent, Heartbeat, parse_broker_event, parse_command, parse_heartbeat
 from controller.domain.ids import Bundle, namespace_of
+from controller.domain.state import JOURNAL
 
 LISTED = 100  # namespaces, and as many topics; the rest is only counted
 STORE, EVENTS, FEED, COMMANDS = "store", "agents' events", "journal feed", "commands"
@@ -65,9 +66,9 @@ class LostJournal:
         except BadRecord:
             return
         if isinstance(beat, Heartbeat):
-            runtime = str(beat.info.get("runtime", "reference"))
-            if runtime != "reference" or not beat.info.get("can_fence", True):
-                self.unknowable[beat.session.broker] = runtime
+            observed = beat.info.get("authority", JOURNAL) != JOURNAL
+            if observed or not beat.info.get("can_fence", True):
+                self.unknowable[beat.session.broker] = str(beat.info.get("runtime", "reference"))
 
     def note_event(self, raw: bytes | None) -> None:
         """Note a broker event; answers and inventories contain epochs."""
@@ -76,7 +77,7 @@ class LostJournal:
         except BadRecord:
             return
         if event.kind == "observed":
-            self.unknowable[event.session.broker] = "pulsar"
+            self.unknowable.setdefault(event.session.broker, "pulsar")
         else:
             self._note_epochs(event)
 

@@ -24,7 +24,7 @@ from controller.config.settings import Settings
 from controller.config.sources import read_text
 from controller.domain.errors import BadRecord
 from controller.domain.ids import Session
-from controller.domain.state import ClusterState
+from controller.domain.state import METADATA, ClusterState
 from controller.ledger.evidence import read_joined
 from controller.ledger.tables import TableRoot
 from controller.loads.recorded import Overrides, Recorded, is_gap, read_record, to_load_report
@@ -194,7 +194,7 @@ def _beat(
     stop: threading.Event,
 ) -> None:
     """Send heartbeats of all brokers: leases run in real time, whatever the speed of the recording."""
-    info = {"runtime": "pulsar", "can_fence": False}
+    info = {"runtime": "pulsar", "authority": METADATA, "can_fence": False}
     while not stop.wait(1.0):
         follower = cluster.operator.follower if cluster.operator else None
         seq = follower.state.seq if follower else 0

@@ -11,12 +11,14 @@ from collections.abc import Mapping
 from controller.brokers.memory.fences import MemoryFences
 from controller.brokers.runtime import BundleStats, Directory, LoadSample, Where
 from controller.domain.ids import Bundle
+from controller.domain.state import JOURNAL
 
 
 class MemoryRuntime:
     """Serves bundles in memory. Set `loads`, `resources` and `refusals` to control what it reports and refuses."""
 
     kind = "memory"
+    authority = JOURNAL
     can_fence = True
     version = ""
 

@@ -23,6 +23,7 @@ from controller.brokers.reference.topic import OpenTopic, Services
 from controller.brokers.runtime import Directory, LoadSample, Where
 from controller.domain.errors import BallastError, Fenced
 from controller.domain.ids import Bundle, namespace_of, topic_hash
+from controller.domain.state import JOURNAL
 from controller.process.clock import boot_ms
 
 log = structlog.get_logger()
@@ -41,6 +42,7 @@ class ReferenceBroker:
     """
 
     kind = "reference"
+    authority = JOURNAL
     can_fence = True
     version = __version__
 

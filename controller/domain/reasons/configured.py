@@ -88,4 +88,10 @@ CONFIGURED: Mapping[Reason, Explained] = {
         "Finish the upgrade, or `placement.prefer_later_versions: false`.",
         ("placement.prefer_later_versions",),
     ),
+    Reason.ANOTHER_BALANCER: Explained(
+        ("another balancer may act in this cluster",),
+        "A broker's configuration lets Pulsar shed or split bundles by itself, so Ballast sends no orders. Two "
+        "balancers would undo each other's moves.",
+        "`ballast pulsar check` names broker, setting and value; `ballast pulsar adopt` changes them.",
+    ),
 }  # fmt: skip

@@ -99,4 +99,25 @@ HARD: Mapping[Reason, Explained] = {
         "Add brokers, or raise the limit.",
         ("weighted.cpu_threshold_pct", "weighted.bandwidth_threshold_pct"),
     ),
+    Reason.SUSPECT_BROKER: Explained(
+        ("the broker does not answer",),
+        "Pulsar lists the broker, but it has not answered for some polls. Nothing is ordered from it or to it.",
+        "See the broker's log; it counts again after two answers.",
+    ),
+    Reason.OWNER_UNKNOWN: Explained(
+        ("its owner is not known for certain",),
+        "Nobody lists the bundle, several brokers do, or the last order about it ended without an answer. It gets no "
+        "order until exactly one broker lists it.",
+        "Nothing; see the agent's log if it lasts.",
+    ),
+    Reason.NOT_AUTHORISED: Explained(
+        ("the credentials do not suffice",),
+        "The cluster answered 401 or 403, so no orders are sent.",
+        "`ballast pulsar check` names the role that is needed.",
+    ),
+    Reason.MASS_FAILURE: Explained(
+        ("many brokers are silent at once",),
+        "The mass-failure breaker has tripped: orders wait until brokers are back.",
+        "Bring brokers back, or `ballast thaw`.",
+    ),
 }  # fmt: skip

@@ -57,4 +57,22 @@ THROTTLED: Mapping[Reason, Explained] = {
         "The source is relieved enough without this bundle.",
         NO_ACTION,
     ),
+    Reason.SETTLING: Explained(
+        ("a move ended moments ago: its load reports are not current yet",),
+        "Pulsar computes a broker's load once per `statsUpdateFrequencyInSecs`. Until two such periods have passed "
+        "since a move, its source and target are not judged.",
+        "Nothing; a shorter `statsUpdateFrequencyInSecs` on the brokers makes this time shorter.",
+    ),
+    Reason.BACKING_OFF: Explained(
+        ("the last orders about it brought nothing",),
+        "Pulsar refused the last order about the bundle, or its broker owns it still. Rounds leave it alone for a "
+        "while, twice as long after each such order.",
+        "`ballast journal --kind order_ended` shows what Pulsar answered; `ballast unload` tries again at once.",
+    ),
+    Reason.RANGE_IN_USE: Explained(
+        ("an order about the same range of another namespace is open or failed",),
+        "Pulsar's modular load manager keeps an order's destination by range alone, without the namespace. So a range "
+        "has one order at a time, and none after one that failed until a bundle of that range was placed.",
+        NO_ACTION,
+    ),
 }  # fmt: skip

@@ -11,7 +11,7 @@ Pulsar's, or a new one) that breaks a rule becomes a skip with the rule as its r
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -23,7 +23,7 @@ from controller.policy.decisions import make_skip
 from controller.policy.placement.isolation import of_newest_version
 from controller.policy.placement.rules import build_rules, count_bundles, track_placement
 from controller.policy.view.costs import Floats
-from controller.policy.view.frame import NOBODY, Ints, namespaces_of
+from controller.policy.view.frame import NOBODY, Ints, namespaces_of, place_of
 from controller.policy.view.reason_codes import ALLOWED, CODES, REASONS
 from controller.policy.view.snapshot import NO_SCORE, Bools, Snapshot
 
@@ -59,7 +59,8 @@ def constrain(snapshot: Snapshot, settings: PolicySettings) -> Snapshot:
     gone = np.where(snapshot.known & snapshot.alive, ALLOWED, CODES[Reason.BROKER_GONE])
     lagging = frame.broker("lagging") == 1
     drained = (frame.broker("drained") == 1) | (frame.broker("leaving") == 1)
-    source = _first(gone, np.where(drained, CODES[Reason.BROKER_DRAINED], ALLOWED), snapshot.source_block)
+    observed = _find_forbidden(frame.forbidden, snapshot.brokers)
+    source = _first(gone, observed, np.where(drained, CODES[Reason.BROKER_DRAINED], ALLOWED), snapshot.source_block)
     at_cap = exceeds_caps(snapshot.totals, settings.caps, reached=True)
     if settings.caps.max_bundles is not None:
         at_cap |= count_bundles(snapshot) >= settings.caps.max_bundles
@@ -184,7 +185,18 @@ def _block_bundles(snapshot: Snapshot, settings: PolicySettings) -> Ints:
         (snapshot.unowned | (snapshot.owner == NOBODY), Reason.STALE_DECISION),
         (in_grace, Reason.GRACE_PERIOD),
     )
-    return _first(*(np.where(hit, CODES[reason], ALLOWED) for hit, reason in rules), snapshot.bundle_block)
+    codes = (np.where(hit, CODES[reason], ALLOWED) for hit, reason in rules)
+    return _first(*codes, _find_forbidden(snapshot.frame.forbidden, snapshot.bundles), snapshot.bundle_block)
+
+
+def _find_forbidden(forbidden: Mapping[str, str], names: Sequence[str]) -> Ints:
+    """[names] the reasons of those, brokers or bundles, that are among the sorted names."""
+    result = np.full(len(names), ALLOWED, np.int64)
+    for name, reason in forbidden.items():
+        at = place_of(names, name)
+        if at is not None:
+            result[at] = CODES[Reason(reason)]
+    return result
 
 
 def _first(*blocks: Ints) -> Ints:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
@@ -101,12 +101,14 @@ class Frame:
     overrides: tuple[Override, ...] = ()  # in force at this moment, oldest first
     rule_facts: RuleFacts | None = None
     latencies: Ints | None = None  # [B x LATENCIES] in us, or UNKNOWN; None: unknown for all brokers
+    forbidden: Mapping[str, str] = field(default_factory=dict)  # broker or bundle of an observed cluster -> reason
 
     @classmethod
     def of(
         cls, at_ms: int, mode: str, brokers: tuple[str, ...], bundles: tuple[str, ...], *,
         broker: Facts, bundle: Facts, row: Facts, usage: Ints, limit: Ints, totals: Ints, row_fields: Ints,
         namespace_bundles: Mapping[str, int], overrides: tuple[Override, ...] = (), latencies: Ints | None = None,
+        forbidden: Mapping[str, str] | None = None,
     ) -> Frame:  # fmt: skip
         """A frame of columns by name. `broker`: of BROKER_FACTS, `bundle`: of BUNDLE_FACTS, `row`: of ROW_FACTS.
 
@@ -127,6 +129,7 @@ class Frame:
             namespace_bundles=namespace_bundles,
             overrides=overrides,
             latencies=latencies,
+            forbidden=forbidden or {},
         )
 
     def broker(self, column: str) -> Ints:
@@ -153,6 +156,7 @@ class Frame:
         kept, kept_rows = np.flatnonzero(wanted), wanted[self.row("bundle")]
         names = tuple(self.bundles[i] for i in kept)
         spaces = {namespace_of_bundle(name) for name in names}
+        kept_names = set(names) if self.forbidden else set()
         return replace(
             self,
             bundles=names,
@@ -160,6 +164,7 @@ class Frame:
             row_facts=self._renumber(np.cumsum(wanted) - 1)[kept_rows],
             row_fields=self.row_fields[kept_rows],
             namespace_bundles={ns: n for ns, n in self.namespace_bundles.items() if ns in spaces},
+            forbidden={name: why for name, why in self.forbidden.items() if "/" not in name or name in kept_names},
         )
 
     def insert(self, added: Mapping[str, BundleFacts]) -> Frame:
@@ -187,6 +192,8 @@ class Frame:
         asked_for: dict[str, Any] = {} if self.rule_facts is None else {"rule_facts": self.rule_facts.to_json()}
         if self.latencies is not None:
             asked_for["latencies_us"] = self.latencies.tolist()
+        if self.forbidden:
+            asked_for["forbidden"] = dict(sorted(self.forbidden.items()))
         return {
             "at_ms": self.at_ms,
             "mode": self.mode,
@@ -227,6 +234,7 @@ class Frame:
             overrides=tuple(map(Override.from_json, stored.get("overrides", ()))),
             rule_facts=RuleFacts.from_json(stored["rule_facts"]) if "rule_facts" in stored else None,
             latencies=_matrix(stored["latencies_us"], len(LATENCIES)) if "latencies_us" in stored else None,
+            forbidden=dict(stored.get("forbidden", {})),
         )
 
 

@@ -13,8 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from controller.domain.decision import Reason
 from controller.domain.errors import BadRecord
+from controller.domain.facts import is_modular, is_suspect, stats_period_ms
 from controller.domain.load import BUNDLE_FIELDS, FIELD_SCALES, RESOURCE_SCALES, RESOURCES, TAIL, UNKNOWN
+from controller.domain.observed import ObservedCluster, OrderKind
 from controller.domain.ownership import IN_FLIGHT, Ownership, State
 from controller.domain.settings.policy import PolicySettings
 from controller.domain.state import ClusterState
@@ -37,6 +40,7 @@ Columns = Mapping[str, NDArray[Any]]  # one array a column of the table broker_l
 _USAGE, _LIMIT = [f"{r}_usage" for r in RESOURCES], [f"{r}_limit" for r in RESOURCES]
 _LARGEST = 2**53  # beyond it JSON readers lose digits
 _US_A_MS = 1000
+POLL_MS = 5_000  # between two observations of a broker
 
 
 def tabulate(
@@ -73,6 +77,7 @@ def tabulate(
         row_fields=_quantise_columns(bundles, BUNDLE_FIELDS, FIELD_SCALES, 0)[reported][order],
         namespace_bundles=_count_namespaces(state, known),
         overrides=tuple(wish for wish in state.overrides.values() if wish.holds(at_ms)),
+        forbidden=_find_forbidden(state.observed, ids, at_ms),
     )
 
 
@@ -90,6 +95,40 @@ def ownership_facts(record: Ownership, index: Mapping[str, int]) -> BundleFacts:
     owner = index.get(party.broker, NOBODY) if party is not None else NOBODY
     status = OWNED if record.state is State.OWNED else MOVING if in_flight else UNOWNED
     return BundleFacts(owner, status, record.epoch, record.moved_at_ms)
+
+
+def observed_facts(cluster: ObservedCluster, name: str, index: Mapping[str, int]) -> BundleFacts:
+    """What was observed of a bundle; the newest change's entry stands for the epoch. An open move counts as done."""
+    seen = cluster.bundles[name]
+    owner = index.get(cluster.holder(name) or "", NOBODY)
+    in_flight = name in cluster.orders
+    in_doubt = seen.stale or seen.disputed or (name in cluster.blocks and cluster.blocks[name].in_doubt_seq > 0)
+    status = MOVING if in_flight else UNOWNED if in_doubt or seen.broker is None else OWNED
+    return BundleFacts(owner, status, seen.seq, seen.moved_at_ms)
+
+
+def _find_forbidden(cluster: ObservedCluster, brokers: Sequence[str], at_ms: int) -> dict[str, str]:
+    """Brokers and bundles that a round leaves alone because of what was observed -> the reason."""
+    found: dict[str, str] = {}
+    for broker in brokers:
+        if is_suspect(cluster.facts, broker):
+            found[broker] = Reason.SUSPECT_BROKER.value
+        elif at_ms < cluster.settled_at_ms.get(broker, -_LARGEST) + _settle_ms(cluster, broker):
+            found[broker] = Reason.SETTLING.value
+    if is_modular(cluster.facts):
+        used = {order.range_text for order in cluster.orders.values() if order.kind is OrderKind.MOVE}
+        used |= cluster.range_blocks.keys()
+        names = (name for name in cluster.bundles if name.rpartition("/")[2] in used) if used else ()
+        found |= {name: Reason.RANGE_IN_USE.value for name in names if name not in cluster.orders}
+    for name, block in cluster.blocks.items():
+        if at_ms < block.not_before_ms:
+            found[name] = Reason.BACKING_OFF.value
+    return found
+
+
+def _settle_ms(cluster: ObservedCluster, broker: str) -> int:
+    """After a move, the broker's reports show it once its statistics were computed twice and then polled."""
+    return 2 * stats_period_ms(cluster.facts, broker) + POLL_MS
 
 
 def count_rule_facts(state: ClusterState, frame: Frame, settings: PolicySettings) -> RuleFacts | None:
@@ -192,10 +231,13 @@ def _bundle_facts(
     facts = {name: np.zeros(len(names), np.int64) for name in BUNDLE_FACTS}
     by_reports = np.lexsort((-rows["reporter"], rows["reports"], rows["bundle"]))
     facts["owner"][rows["bundle"][by_reports]] = rows["reporter"][by_reports]  # the last written has the most reports
-    records = [(at, record) for at, record in enumerate(map(state.bundles.get, names)) if record is not None]
-    if records:
-        journaled = np.array([at for at, _ in records], np.int64)
-        columns = np.array([ownership_facts(record, index) for _, record in records], np.int64).T
+    known = [(at, ownership_facts(r, index)) for at, r in enumerate(map(state.bundles.get, names)) if r is not None]
+    if state.observed.bundles:
+        observed = [(at, name) for at, name in enumerate(names) if name in state.observed.bundles]
+        known += [(at, observed_facts(state.observed, name, index)) for at, name in observed]
+    if known:
+        journaled = np.array([at for at, _ in known], np.int64)
+        columns = np.array([row for _, row in known], np.int64).T
         for name, values in zip(BUNDLE_FACTS, columns, strict=True):
             facts[name][journaled] = values
     return facts
@@ -206,8 +248,9 @@ def _count_namespaces(state: ClusterState, names: tuple[str, ...]) -> dict[str, 
     spaces, reported = np.unique(np.array([namespace_of_bundle(n) for n in names], object), return_counts=True)
     counts = dict(zip(spaces.tolist(), reported.tolist(), strict=True))
     splitting = Counter(r.bundle.namespace for r in state.bundles.values() if r.state is State.SPLITTING)
-    known = state.namespaces
-    return {ns: len(known[ns]) + splitting[ns] if ns in known else int(n) for ns, n in counts.items()}
+    known, rings = state.namespaces, state.observed.rings
+    found = {ns: len(known[ns]) + splitting[ns] if ns in known else int(n) for ns, n in counts.items()}
+    return found | {ns: state.in_namespace(ns) for ns in found if ns in rings}
 
 
 def _count_observed(state: ClusterState, frame: Frame) -> dict[str, list[int]]:

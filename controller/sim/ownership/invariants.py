@@ -79,7 +79,7 @@ def check_settled(state: ClusterState) -> None:
 
 def check_holdings(state: ClusterState) -> None:
     """The index of holdings equals a scan of the bundles."""
-    if state.holdings != Holdings.of_records(state.bundles.values()):
+    if state.holdings != Holdings.of_records(state.bundles.values(), state.observed):
         raise InvariantBroken(f"I4: at seq {state.seq} the index of holdings differs from the bundles")
 
 

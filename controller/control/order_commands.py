@@ -1,0 +1,140 @@
+"""Operators' commands in a cluster that decides ownership itself: they become orders.
+
+Orders are limited in number, so those for a whole namespace wait here for their turn. They do not survive a restart of
+the controller: the operator sends the command again. Drained is a lasting property, as for owned bundles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from controller.control.command_args import Effect, number_of, text_of
+from controller.control.context import Context
+from controller.control.orders import Wanted, backs_off, find_refusal, send_order
+from controller.domain.decision import DecisionKind, Reason
+from controller.domain.errors import BadRecord
+from controller.domain.events import Command
+from controller.domain.ids import Bundle, Session
+from controller.domain.observed import Observation, OrderKind, bundles_of_ring
+from controller.domain.ownership import Ownership, State
+from controller.domain.state import LIVE, METADATA, Broker
+
+_WAIT = frozenset({Reason.BUDGET_SPENT, Reason.IN_FLIGHT})  # refusals that end by themselves
+
+
+def _unload_bundle(ctx: Context, command: Command) -> Effect:
+    """To the named broker; without one, Pulsar chooses."""
+    seen = _seen(ctx, text_of(command, "bundle"))
+    target = _target_of(command)
+    wanted = Wanted(OrderKind.UNLOAD if target is None else OrderKind.MOVE, seen, target)
+    refusal = find_refusal(ctx, wanted)
+    if refusal is not None:
+        raise BadRecord("bundle", refusal.text)
+    return lambda: send_order(ctx, wanted, "commanded", command_id=command.id)
+
+
+def _unload_namespace(ctx: Context, command: Command) -> Effect:
+    namespace = text_of(command, "namespace")
+    ring = ctx.state.observed.rings.get(namespace)
+    if ring is None:
+        raise BadRecord("namespace", f"{namespace} does not exist, or the agent does not see it")
+    target = _target_of(command)
+    names = [str(bundle) for bundle in bundles_of_ring(namespace, ring)]
+    seen = [one for name in names if (one := ctx.state.observed.bundles.get(name)) and one.broker not in (None, target)]
+    first = next((refusal for one in seen if (refusal := find_refusal(ctx, _wanted_of(one, target)))), None)
+    if first is not None and first.reason not in _WAIT:
+        raise BadRecord("namespace", first.text)
+
+    def effect() -> None:
+        for one in seen:
+            ctx.watch.queued_orders[str(one.bundle)] = (target, command.id)
+
+    return effect
+
+
+def _wanted_of(seen: Observation, target: str | None) -> Wanted:
+    return Wanted(OrderKind.UNLOAD if target is None else OrderKind.MOVE, seen, target)
+
+
+def _split_bundle(ctx: Context, command: Command) -> Effect:
+    seen = _seen(ctx, text_of(command, "bundle"))
+    if command.args.get("unload"):
+        raise BadRecord("unload", "Pulsar's halves stay where they are: split, then unload one of them")
+    boundary = number_of(command, "boundary", seen.bundle.middle())
+    wanted = Wanted(OrderKind.SPLIT, seen, boundary=boundary)
+    refusal = find_refusal(ctx, wanted)
+    if refusal is not None:
+        raise BadRecord("split", refusal.text)
+    return lambda: send_order(ctx, wanted, "commanded", command_id=command.id)
+
+
+def _refuse(instead: str) -> Callable[[Context, Command], Effect]:
+    def handler(ctx: Context, command: Command) -> Effect:
+        raise BadRecord(command.kind, f"Pulsar owns its namespaces and topics: use `{instead}`")
+
+    return handler
+
+
+ORDER_HANDLERS: dict[str, Callable[[Context, Command], Effect]] = {
+    "create_namespace": _refuse("pulsar-admin namespaces create"),
+    "create_topic": _refuse("pulsar-admin topics create"),
+    "unload_topic": _refuse("pulsar-admin topics unload"),
+    "unload_bundle": _unload_bundle,
+    "unload_namespace": _unload_namespace,
+    "split_bundle": _split_bundle,
+}
+
+
+def _seen(ctx: Context, name: str) -> Observation:
+    seen = ctx.state.observed.bundles.get(str(Bundle.parse(name)))
+    if seen is None:
+        raise BadRecord("bundle", f"{name} is listed by no broker: it has no load, was split, or does not exist")
+    return seen
+
+
+def _target_of(command: Command) -> str | None:
+    target = command.args.get("to")
+    return str(target) if target is not None else None
+
+
+def send_waiting_orders(ctx: Context) -> None:
+    """Send the orders of namespaces that waited for their turn, then those that empty drained brokers."""
+    for name, (target, command_id) in list(ctx.watch.queued_orders.items()):
+        seen = ctx.state.observed.bundles.get(name)
+        wanted = _wanted_of(seen, target) if seen is not None else None
+        refusal = find_refusal(ctx, wanted) if wanted is not None else None
+        if refusal is not None and refusal.reason in _WAIT:
+            continue
+        del ctx.watch.queued_orders[name]
+        if wanted is not None and refusal is None:
+            send_order(ctx, wanted, "commanded", command_id=command_id)
+        elif refusal is not None:
+            ctx.watch.refuse(refusal.reason.value)
+    if ctx.state.mode == LIVE and ctx.state.authority == METADATA:
+        for broker in ctx.state.live_brokers():
+            if broker.drained:
+                _empty(ctx, broker)
+
+
+def _empty(ctx: Context, broker: Broker) -> None:
+    """Order the bundles of a drained broker away, as many as may be in flight."""
+    for name in sorted(ctx.state.holdings.observed_at(broker.id)):
+        if name in ctx.state.observed.orders or backs_off(ctx, name, ctx.state.round_at_ms):
+            continue
+        seen = ctx.state.observed.bundles[name]
+        record = _as_owned(seen, broker.session)
+        choice = ctx.weigh_targets(seen.bundle, broker.session)
+        if choice is None:
+            continue
+        wanted = Wanted(OrderKind.MOVE, seen, choice.session.broker)
+        refusal = find_refusal(ctx, wanted)
+        if refusal is None:
+            cause = ctx.decide_place(record, choice, DecisionKind.TRANSFER, Reason.DRAINED)
+            send_order(ctx, wanted, Reason.DRAINED.value, **cause._asdict())
+        elif refusal.reason is Reason.BUDGET_SPENT:
+            return
+
+
+def _as_owned(seen: Observation, owner: Session) -> Ownership:
+    """An observation as a record of ownership, for the evidence of decisions."""
+    return Ownership(seen.bundle, State.OWNED, seen.seq, by=owner)

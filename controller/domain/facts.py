@@ -1,0 +1,87 @@
+"""Facts that an agent reads from a cluster which decides ownership itself: named, journaled when they change.
+
+`broker:ID`: its configuration, as `manager` (modular, extensible, or a class), `version`, `load_balancer`, `shedding`,
+`auto_split`, `syncer`, `unload_timeout_ms`, `stats_period_ms`. `leader`: its `broker`. `suspect:ID`: the broker is
+listed but does not answer; `why`. `denied`: the credentials do not suffice for orders; `why`. `isolation:NAME`,
+`anti_affinity:NAMESPACE`, `failure_domain:NAME`: policies. A missing key states nothing. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+BROKER, SUSPECT, LEADER, DENIED = "broker:", "suspect:", "leader", "denied"
+MODULAR, EXTENSIBLE = "modular", "extensible"
+UNLOAD_TIMEOUT_MS = 60_000  # Pulsar's default of namespaceBundleUnloadingTimeoutMs
+STATS_PERIOD_MS = 60_000  # Pulsar's default of statsUpdateFrequencyInSecs
+ANSWER_ALLOWANCE_MS = 30_000  # beyond the time that the broker may take
+STUCK_ALLOWANCE_MS = 120_000  # of the extensible load manager, which leaves a bundle in one state for that long
+OLDEST_VERSION = (3, 0)  # older brokers ignore the destination of an unload
+_MUST_BE_OFF = {"shedding": "loadBalancerSheddingEnabled", "auto_split": "loadBalancerAutoBundleSplitEnabled"}
+
+Facts = Mapping[str, Mapping[str, Any]]
+
+
+def is_suspect(facts: Facts, broker: str) -> bool:
+    """Whether the broker is listed but has not answered lately."""
+    return f"{SUSPECT}{broker}" in facts
+
+
+def is_modular(facts: Facts) -> bool:
+    """Whether any broker runs the modular load manager, or an unknown one: its stricter rules then hold for all."""
+    managers = {value.get("manager") for key, value in facts.items() if key.startswith(BROKER)}
+    return not managers or managers != {EXTENSIBLE}
+
+
+def find_other_balancer(facts: Facts, brokers: Iterable[str]) -> str | None:
+    """Why no order may be sent: the first of these brokers whose configuration lets another balancer act, with the
+    setting and its value; None when none does. A broker that has not told its configuration counts as one."""
+    told = [(broker, facts.get(f"{BROKER}{broker}")) for broker in sorted(brokers)]
+    managers = {str(fact.get("manager")) for _, fact in told if fact is not None}
+    for broker, fact in told:
+        if fact is None:
+            return f"{broker} has not told its configuration"
+        found = _find_objection(fact)
+        if found is not None:
+            return f"{broker}: {found}"
+    if len(managers) > 1:
+        return f"brokers run different load managers: {', '.join(sorted(managers))}"
+    return None
+
+
+def _find_objection(fact: Mapping[str, Any]) -> str | None:
+    manager = str(fact.get("manager"))
+    if manager not in (MODULAR, EXTENSIBLE):
+        return f"loadManagerClassName is {manager}, wanted is the modular or the extensible load manager"
+    if _version_of(fact) < OLDEST_VERSION:
+        return f"Pulsar {fact.get('version')}, needed is 3.0 or newer"
+    if fact.get("syncer"):
+        return f"loadBalancerServiceUnitTableViewSyncer is {fact['syncer']}"
+    if not fact.get("load_balancer", True):
+        return None
+    for name, setting in _MUST_BE_OFF.items():
+        if fact.get(name, True):
+            return f"{setting} is {'true' if name in fact else 'unknown'}"
+    return None
+
+
+def _version_of(fact: Mapping[str, Any]) -> tuple[int, ...]:
+    parts = str(fact.get("version") or "").split("-")[0].split(".")
+    return tuple(int(part) for part in parts if part.isdigit())
+
+
+def unload_timeout_ms(facts: Facts, broker: str) -> int:
+    """The time that the broker takes at most to close the topics of a bundle."""
+    return int(facts.get(f"{BROKER}{broker}", {}).get("unload_timeout_ms") or UNLOAD_TIMEOUT_MS)
+
+
+def order_allowance_ms(facts: Facts, broker: str) -> int:
+    """How long an order to the broker may stay open: as long as the broker may take, and some more."""
+    stuck_ms = 0 if is_modular(facts) else STUCK_ALLOWANCE_MS
+    return unload_timeout_ms(facts, broker) + ANSWER_ALLOWANCE_MS + stuck_ms
+
+
+def stats_period_ms(facts: Facts, broker: str) -> int:
+    """How often the broker computes its load anew."""
+    return int(facts.get(f"{BROKER}{broker}", {}).get("stats_period_ms") or STATS_PERIOD_MS)

@@ -1,0 +1,141 @@
+"""What is known of a cluster whose own metadata decides ownership (Apache Pulsar), and the orders sent to it.
+
+Ballast does not own these bundles: it observes where they are, orders moves and splits, and observes the outcome. A
+bundle has at most one open order. Everything here is a fold of journal entries (`controller/domain/apply_observed.py`)
+and its values are immutable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass, field
+from enum import Enum
+from itertools import pairwise
+from typing import Any
+
+from controller.domain.ids import Bundle
+
+
+class OrderKind(str, Enum):
+    """What is ordered. UNLOAD: Pulsar chooses the target."""
+
+    MOVE = "move"
+    UNLOAD = "unload"
+    SPLIT = "split"
+
+
+class OrderOutcome(str, Enum):
+    """How an order ended."""
+
+    MOVED = "moved"  # the target lists the bundle, or for UNLOAD any other broker does
+    SPLIT = "split"  # the namespace's ring has both children
+    STAYED = "stayed"  # the unload reached the owner, which owns the bundle still, or again
+    ELSEWHERE = "elsewhere"  # a broker other than the target owns it
+    REFUSED = "refused"  # Pulsar declined, or would have
+    GONE = "gone"  # the range is not in the ring any more, or the namespace is deleted
+    FAILED = "failed"  # the request never reached the owner
+    EXPIRED = "expired"  # no answer before the deadline
+    EXECUTOR_GONE = "executor_gone"  # the sessions of the agent that had it ended
+    RELEASED = "released"  # an operator gave the cluster back to its own balancer
+
+
+IN_DOUBT = frozenset({OrderOutcome.FAILED, OrderOutcome.EXPIRED, OrderOutcome.EXECUTOR_GONE})
+BACKS_OFF = frozenset({OrderOutcome.STAYED, OrderOutcome.REFUSED})
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """Where a bundle is according to its cluster.
+
+    `seq` is that of the entry with the newest change; it takes the place that the epoch has for owned bundles.
+    `stale`: the session that observed it has ended. `disputed`: several brokers claim it.
+    """
+
+    bundle: Bundle
+    broker: str | None
+    seq: int
+    moved_at_ms: int = 0  # event time of the newest change of the owner, whoever caused it; 0: none was seen
+    stale: bool = False
+    disputed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """An open order, caused by a decision or a command. `executor`: the nonce of the agent that carries it out."""
+
+    id: str
+    kind: OrderKind
+    bundle: Bundle
+    source: str
+    executor: str
+    seq: int
+    target: str | None = None
+    boundary: int | None = None
+    reason: str = ""
+    decision_id: str | None = None
+    command_id: str | None = None
+
+    @property
+    def range_text(self) -> str:
+        """The bundle's range as Pulsar writes it; its modular load manager keeps destinations by this text alone."""
+        return str(self.bundle).rpartition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Why a bundle gets no order for now. `in_doubt_seq`: until exactly one broker lists it in an observation that was
+    requested after this entry. `not_before_ms`: on the axis of rounds, after `failures` orders in a row that brought
+    nothing."""
+
+    in_doubt_seq: int = 0
+    not_before_ms: int = 0
+    failures: int = 0
+
+
+@dataclass(slots=True)
+class ObservedCluster:
+    """Observations by bundle name, rings, orders and facts.
+
+    `rings`: namespace -> its boundaries in ascending order, first 0 and last 0xffffffff. `range_blocks`: range text ->
+    entry since which the modular load manager may keep a destination for it. `facts`: what the brokers say of
+    themselves and of their policies, by key (`controller/domain/facts.py`). `settled_at_ms`: broker -> event time of
+    the end of the newest move from or to it.
+    """
+
+    bundles: dict[str, Observation] = field(default_factory=dict)
+    rings: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    orders: dict[str, Order] = field(default_factory=dict)
+    blocks: dict[str, Block] = field(default_factory=dict)
+    range_blocks: dict[str, int] = field(default_factory=dict)
+    facts: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    settled_at_ms: dict[str, int] = field(default_factory=dict)
+
+    def copy(self) -> ObservedCluster:
+        """A copy to apply entries to: containers are copied, values are shared."""
+        return ObservedCluster(*(getattr(self, name).copy() for name in self.__dataclass_fields__))
+
+    def holder(self, name: str) -> str | None:
+        """The broker that a bundle counts for: the target of an open move, else the observed owner."""
+        order = self.orders.get(name)
+        if order is not None and order.kind is OrderKind.MOVE:
+            return order.target
+        seen = self.bundles.get(name)
+        return seen.broker if seen is not None else None
+
+    def orders_of(self, broker: str) -> int:
+        """How many open orders have the broker as source or target."""
+        return sum(broker in (order.source, order.target) for order in self.orders.values())
+
+    def open_splits(self, namespace: str) -> int:
+        """How many open orders split a bundle of the namespace."""
+        return sum(o.kind is OrderKind.SPLIT and o.bundle.namespace == namespace for o in self.orders.values())
+
+
+def bundles_of_ring(namespace: str, boundaries: tuple[int, ...]) -> Iterator[Bundle]:
+    """The bundles between the boundaries of a namespace, in ring order."""
+    return (Bundle(namespace, lower, upper) for lower, upper in pairwise(boundaries))
+
+
+def changes_between(before: Set[str], now: Set[str]) -> tuple[list[str], list[str]]:
+    """The names that are new and those that are gone, sorted."""
+    return sorted(now - before), sorted(before - now)
