@@ -1,0 +1,237 @@
+"""Carries out one order, as a generator of calls: it yields what to ask of the cluster and is sent the answer.
+
+Pure, so the simulation drives the same code as the agent. At most one unload or split that may have reached the owner
+is sent per order, whatever happens (`Unload` is repeated only after an answer that says it did not). Whether the bundle
+moved is read from what the brokers list, never from a status code or a lookup: the modular load manager answers 204
+without doing anything, and a lookup assigns bundles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from controller.domain.ids import Bundle
+from controller.domain.observed import Order, OrderKind, OrderOutcome
+
+MOST_TRIES = 3  # of a request that did not reach the owner
+RETRY_PAUSE_MS = 1_000
+FIRST_CHECK_MS = 200
+MOST_CHECK_MS = 2_000  # pauses between looks at the brokers' lists double up to this
+STAYED_CHECKS = 3  # looks in a row at which only the source lists the bundle
+GIVE_UP_MS = 20_000  # after the answer, when nobody lists the bundle
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRing:
+    """Answered by the namespace's boundaries, () when it does not exist, or None without an answer."""
+
+    namespace: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListOwned:
+    """Answered by the names of the bundles that the broker lists as active, or None without an answer."""
+
+    broker: str
+
+
+@dataclass(frozen=True, slots=True)
+class CountTopics:
+    """Answered by how many topics the bundle has, or None if unknown."""
+
+    bundle: Bundle
+
+
+@dataclass(frozen=True, slots=True)
+class Unload:
+    """The one request that moves. Answered by a `Reply`."""
+
+    bundle: Bundle
+    source: str
+    target: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Answered by a `Reply`."""
+
+    bundle: Bundle
+    source: str
+    boundary: int
+
+
+@dataclass(frozen=True, slots=True)
+class LookUp:
+    """Look up a known topic of the bundle at the leader, so that it is placed; not answered by anything of use."""
+
+    bundle: Bundle
+
+
+@dataclass(frozen=True, slots=True)
+class FindOwner:
+    """Answered by the broker that alone lists the bundle by the newest lists of all, or None."""
+
+    bundle: Bundle
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Wait. Not answered by anything of use."""
+
+    ms: int
+
+
+Call = ReadRing | ListOwned | CountTopics | Unload | Split | LookUp | FindOwner | Pause
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """How a request ended. `status`: of HTTP, 0 without an answer. `reached`: it may have reached the owner."""
+
+    status: int
+    reached: bool
+    detail: str = ""
+    redirected: bool = False  # it may have reached the leader, which keeps the destination
+
+
+@dataclass(slots=True)
+class Ended:
+    """The outcome. `owner`: as listed at the end. `sent`: the cluster may have kept the destination."""
+
+    outcome: OrderOutcome
+    owner: str | None = None
+    sent: bool = False
+    detail: str = ""
+
+    def to_data(self) -> dict[str, Any]:
+        """As the event `order_ended` carries it."""
+        return {
+            "outcome": self.outcome.value,
+            "sent": self.sent,
+            **({"owner": self.owner} if self.owner is not None else {}),
+            **({"detail": self.detail} if self.detail else {}),
+        }
+
+
+Run = Generator[Call, Any, Ended]
+
+
+def carry_out(order: Order, modular: bool) -> Run:
+    """Check, send, and find out what came of it."""
+    ended = yield from _check(order)
+    if ended is not None:
+        return ended
+    if order.kind is OrderKind.SPLIT:
+        return (yield from _split(order))
+    return (yield from _move(order, modular))
+
+
+def _check(order: Order) -> Generator[Call, Any, Ended | None]:
+    """Why nothing is sent: the order does not fit what the cluster says right now."""
+    ring = yield ReadRing(order.bundle.namespace)
+    if ring is None:
+        return Ended(OrderOutcome.FAILED, detail="the ring could not be read")
+    if not _has(ring, order.bundle):
+        return Ended(OrderOutcome.GONE, detail="the range is not in the namespace's ring")
+    owned = yield ListOwned(order.source)
+    if owned is None:
+        return Ended(OrderOutcome.FAILED, detail=f"{order.source} does not answer")
+    if str(order.bundle) in owned:
+        return None
+    there = (yield ListOwned(order.target)) if order.target is not None else None
+    if there is not None and str(order.bundle) in there:
+        return Ended(OrderOutcome.MOVED, order.target, detail="it was there already")
+    return Ended(OrderOutcome.REFUSED, detail=f"{order.source} does not own it")
+
+
+def _has(ring: tuple[int, ...], bundle: Bundle) -> bool:
+    return (bundle.lower, bundle.upper) in pairwise(ring)
+
+
+def _move(order: Order, modular: bool) -> Run:
+    reply, sent = yield from _send(Unload(order.bundle, order.source, order.target))
+    detail = _describe(reply)
+    if not reply.reached:
+        return Ended(OrderOutcome.FAILED, sent=sent, detail=detail)
+    if modular and 200 <= reply.status < 300:
+        yield LookUp(order.bundle)
+    if 400 <= reply.status < 500:
+        return (yield from _judge_refusal(order, detail, sent))
+    return (yield from _await_move(order, detail))
+
+
+def _send(request: Unload | Split) -> Generator[Call, Any, tuple[Reply, bool]]:
+    """The last reply, and whether any try may have left its destination at the leader."""
+    redirected = False
+    for attempt in range(MOST_TRIES):
+        reply: Reply = yield request
+        redirected |= reply.redirected or reply.reached
+        if reply.reached:
+            break
+        if attempt + 1 < MOST_TRIES:
+            yield Pause(RETRY_PAUSE_MS)
+    return reply, redirected
+
+
+def _judge_refusal(order: Order, detail: str, sent: bool) -> Run:
+    """Pulsar said no: because the range is gone, the target inactive, or a right is missing."""
+    ring = yield ReadRing(order.bundle.namespace)
+    gone = ring is not None and not _has(ring, order.bundle)
+    outcome = OrderOutcome.GONE if gone else OrderOutcome.REFUSED
+    return Ended(outcome, None if gone else order.source, sent, detail)
+
+
+def _await_move(order: Order, detail: str) -> Run:
+    """Look at the lists of target and source until one of them, or another broker, has the bundle."""
+    name, pause_ms, waited_ms, stayed = str(order.bundle), FIRST_CHECK_MS, 0, 0
+    while True:
+        there = (yield ListOwned(order.target)) if order.target is not None else None
+        if there is not None and name in there:
+            return Ended(OrderOutcome.MOVED, order.target, True, detail)
+        here = yield ListOwned(order.source)
+        stayed = stayed + 1 if here is not None and name in here else 0
+        if stayed >= STAYED_CHECKS:
+            return Ended(OrderOutcome.STAYED, order.source, True, detail)
+        owner = yield FindOwner(order.bundle)
+        if not stayed and owner is not None and owner not in (order.source, order.target):
+            outcome = OrderOutcome.MOVED if order.target is None else OrderOutcome.ELSEWHERE
+            return Ended(outcome, owner, True, detail)
+        if waited_ms >= GIVE_UP_MS and here is not None and not stayed:
+            return Ended(OrderOutcome.ELSEWHERE, None, True, detail or "nobody lists it yet")
+        yield Pause(pause_ms)
+        waited_ms += pause_ms
+        pause_ms = min(2 * pause_ms, MOST_CHECK_MS)
+
+
+def _split(order: Order) -> Run:
+    assert order.boundary is not None, "an order to split without a boundary"
+    topics = yield CountTopics(order.bundle)
+    if topics is not None and topics < 2:
+        return Ended(OrderOutcome.REFUSED, order.source, detail=f"it has {topics} topics; a split needs two")
+    reply, _ = yield from _send(Split(order.bundle, order.source, order.boundary))
+    detail = _describe(reply)
+    if not reply.reached:
+        return Ended(OrderOutcome.FAILED, detail=detail)
+    halves, pause_ms, waited_ms = order.bundle.split_at(order.boundary), FIRST_CHECK_MS, 0
+    while True:
+        ring = yield ReadRing(order.bundle.namespace)
+        if ring is not None and all(_has(ring, half) for half in halves):
+            return Ended(OrderOutcome.SPLIT, order.source, detail=detail)
+        answered = 200 <= reply.status < 500
+        if ring is not None and (waited_ms >= GIVE_UP_MS or (answered and waited_ms >= MOST_CHECK_MS)):
+            if not _has(ring, order.bundle):
+                return Ended(OrderOutcome.GONE, detail=detail)
+            return Ended(OrderOutcome.REFUSED, order.source, detail=detail or "the ring has not changed")
+        yield Pause(pause_ms)
+        waited_ms += pause_ms
+        pause_ms = min(2 * pause_ms, MOST_CHECK_MS)
+
+
+def _describe(reply: Reply) -> str:
+    """Status and words, unless all went well."""
+    if 200 <= reply.status < 300:
+        return ""
+    return f"HTTP {reply.status}: {reply.detail}" if reply.status else reply.detail or "no answer"
