@@ -25,6 +25,7 @@ from controller.sim.ownership.cluster import SimCluster
 from controller.sim.ownership.invariants import check_fold, check_holdings
 
 MOST_OF_BROKER = 2
+SETTLE_STEP_MS = 10_000
 LISTED_AFTER_DEATH_MS = 10_000  # Pulsar's session timeout
 
 
@@ -32,14 +33,13 @@ class ObservedSim(SimCluster):
     """See the module. `pulsar`: what is really so."""
 
     def __init__(self, seed: int, modular: bool = True, settings: ControlSettings | None = None) -> None:
+        self._shadow = ClusterState()  # the fold up to the entry that is being checked
         super().__init__(seed, settings)
         self.pulsar = SimPulsar(self.random, modular)
         self.shedding = False  # whether a broker's own balancer is switched on
         self.begun: set[str] = set()  # orders that some agent began: a restarted one must not begin them again
         self._sends: Counter[str] = Counter()  # order -> requests that reached an owner
         self._dead_until: dict[str, int] = {}
-        self._checked = 0  # entries of the journal whose orders were checked
-        self._shadow = ClusterState()
         self.after(1_000, self._clients)
 
     # ------------------------------------------------------------ for scenarios
@@ -69,26 +69,33 @@ class ObservedSim(SimCluster):
         return {**told, "unload_timeout_ms": 10_000, "stats_period_ms": 5_000}
 
     def settle(self, patience_ms: int = 240_000) -> None:
-        """End all faults; then every order ends, and the journal's owners are Pulsar's."""
+        """End all faults; then every order ends, and two polls later the journal's owners are Pulsar's."""
         self.cut.clear()
         self.shedding = False
         self.pulsar.hung.clear()
         self.pulsar.whims = Whims()
         if not any(agent.alive for agent in self.agents):
             self.start_agent()
-        self.run(patience_ms // 2)
-        if self.state.frozen:
-            self.command("thaw")
-        self.pulsar.look_up_all()
-        self.run(patience_ms // 2)
+        for _ in range(patience_ms // SETTLE_STEP_MS):
+            self.run(SETTLE_STEP_MS)
+            self.pulsar.look_up_all()
+            if self.state.frozen:
+                self.command("thaw")
+            elif not self.state.observed.orders and not self._find_differences():
+                break
         if self.state.observed.orders:
             raise InvariantBroken(f"orders never ended: {sorted(self.state.observed.orders)}")
-        seen = {name: o.broker for name, o in self.state.observed.bundles.items() if o.broker and not o.stale}
-        if seen != self.pulsar.owner:
-            wrong = {n: (seen.get(n), self.pulsar.owner.get(n)) for n in seen.keys() | self.pulsar.owner.keys()}
-            wrong = {name: pair for name, pair in wrong.items() if pair[0] != pair[1]}
+        self.run(2 * POLL_MS)
+        wrong = self._find_differences()
+        if wrong:
             raise InvariantBroken(f"observed owners differ from Pulsar's (journal, Pulsar): {wrong}")
         check_fold(ClusterState(), self.journal, self.state)
+
+    def _find_differences(self) -> dict[str, tuple[str | None, str | None]]:
+        seen = {name: o.broker for name, o in self.state.observed.bundles.items() if o.broker and not o.stale}
+        names = seen.keys() | self.pulsar.owner.keys()
+        both = {name: (seen.get(name), self.pulsar.owner.get(name)) for name in names}
+        return {name: pair for name, pair in both.items() if pair[0] != pair[1]}
 
     # ------------------------------------------------------------ for the agent
 
@@ -119,14 +126,13 @@ class ObservedSim(SimCluster):
 
     def _journal(self, entries: list[Entry]) -> None:
         super()._journal(entries)
-        if not hasattr(self, "_shadow"):
-            return
-        for entry in self.journal[self._checked :]:
+        shadow = self._shadow
+        for entry in entries:
             if entry.kind is Kind.ORDER:
-                self._check_order(self._shadow, entry)
-            apply_in_place(self._shadow, entry)
-        self._checked = len(self.journal)
-        check_holdings(self.state)
+                self._check_order(shadow, entry)
+            apply_in_place(shadow, entry)
+        if entries:
+            check_holdings(self.state)
 
     def _check_order(self, state: ClusterState, entry: Entry) -> None:
         """What must hold in the state before an order is opened."""

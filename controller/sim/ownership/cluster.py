@@ -191,5 +191,7 @@ class SimCluster:
                 self.after(at - self.now_ms, lambda a=agent: a.receive(entries))  # type: ignore[misc]
 
     def _journal(self, entries: list[Entry]) -> None:
+        if not entries:
+            return
         self.state = fold(self.state, entries)
         self.journal += entries

@@ -1,0 +1,141 @@
+"""A Pulsar that moves bundles by itself, refuses, answers late, never or wrongly; agents and controllers that die.
+
+`ObservedSim` checks its promises after every event and at the end. Both load managers.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+from controller.domain.entries import Kind
+from controller.domain.errors import InvariantBroken
+from controller.sim.observed.cluster import ObservedSim
+from controller.sim.observed.pulsar import Whims
+from tests.examples import examples
+
+SEEDS, BLOCKS = examples(200), 8
+CHANCES = (0.0, 0.1, 0.3)
+
+
+def begin(seed: int, modular: bool) -> ObservedSim:
+    sim = ObservedSim(seed, modular)
+    for number in range(4):
+        sim.pulsar.start(f"b{number}:1")
+    sim.pulsar.create("t/a", 8)
+    sim.pulsar.create("t/b", 4)
+    sim.start_agent()
+    sim.command("mode", mode="live")
+    sim.run(20_000)
+    return sim
+
+
+def order(sim: ObservedSim, dice: random.Random) -> None:
+    """An operator's command about a random bundle or broker."""
+    names, brokers = sorted(sim.state.observed.bundles), sorted(sim.listed())
+    if not names or not brokers:
+        return
+    bundle, broker = dice.choice(names), dice.choice(brokers)
+    what = dice.choice(["move"] * 8 + ["unload", "split", "split", "namespace", "drain", "undrain"])
+    if what == "move":
+        sim.command("unload_bundle", bundle=bundle, to=broker)
+    elif what == "unload":
+        sim.command("unload_bundle", bundle=bundle)
+    elif what == "split":
+        sim.command("split_bundle", bundle=bundle)
+    elif what == "namespace":
+        sim.command("unload_namespace", namespace="t/a", to=broker)
+    else:
+        sim.command(what, broker=broker)
+
+
+def disturb(sim: ObservedSim, dice: random.Random) -> None:
+    """Something that happens to Pulsar, to an agent or to the controller."""
+    pulsar = sim.pulsar
+    well = sorted(pulsar.alive - pulsar.hung)
+    what = dice.choice(["itself", "kill", "start", "hang", "wake", "controller", "agent", "rival", "cut", "shed"])
+    if what == "itself":
+        pulsar.move_by_itself()
+    elif what == "kill" and len(well) > 2:
+        sim.kill_broker(dice.choice(well))
+    elif what == "start":
+        pulsar.start(f"b{dice.randint(0, 4)}:1")
+    elif what == "hang" and len(well) > 2:
+        pulsar.hung.add(dice.choice(well))
+    elif what == "wake":
+        pulsar.hung.clear()
+    elif what == "controller":
+        sim.restart_controller()
+    elif what == "agent":
+        for agent in sim.agents:
+            agent.crash()
+        sim.start_agent()
+    elif what == "rival":
+        sim.start_agent()
+    elif what == "cut":
+        sim.cut[f"n{len(sim.agents) - 1}"] = sim.now_ms + dice.choice([3_000, 20_000])
+    elif what == "shed":
+        sim.shedding = not sim.shedding and dice.random() < 0.3
+
+
+def play(seed: int) -> Counter[str]:
+    """One run; the outcomes of its orders."""
+    sim, dice = begin(seed, modular=seed % 2 == 0), random.Random(seed)
+    sim.pulsar.whims = Whims(*(dice.choice(CHANCES) for _ in Whims.__dataclass_fields__))
+    for _ in range(25):
+        (order if dice.random() < 0.65 else disturb)(sim, dice)
+        sim.run(dice.randint(200, 12_000))
+    sim.settle()
+    return Counter(entry.data["outcome"] for entry in sim.journal if entry.kind is Kind.ORDER_ENDED)
+
+
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_no_order_reaches_an_owner_twice_and_all_come_to_an_end(block: int) -> None:
+    outcomes: Counter[str] = Counter()
+    for seed in range(block * SEEDS // BLOCKS, (block + 1) * SEEDS // BLOCKS):
+        try:
+            outcomes += play(seed)
+        except InvariantBroken as error:
+            raise InvariantBroken(f"seed {seed}: {error}") from error
+    assert {"moved", "stayed", "split", "refused", "failed"} <= outcomes.keys()
+
+
+@pytest.mark.parametrize("modular", [True, False])
+def test_without_faults_every_move_arrives(modular: bool) -> None:
+    sim = begin(7, modular)
+    for name in sorted(sim.state.observed.bundles):
+        target = next(b for b in sorted(sim.listed()) if b != sim.pulsar.owner[name])
+        sim.command("unload_bundle", bundle=name, to=target)
+        sim.run(8_000)
+        assert sim.pulsar.owner[name] == target
+    sim.settle()
+    ended = [entry.data["outcome"] for entry in sim.journal if entry.kind is Kind.ORDER_ENDED]
+    assert set(ended) == {"moved"}
+    assert len(ended) == 12
+
+
+@pytest.mark.parametrize("modular", [True, False])
+def test_a_drained_broker_is_emptied_and_stays_empty(modular: bool) -> None:
+    sim = begin(3, modular)
+    sim.command("drain", broker="b1:1")
+    sim.run(90_000)
+    assert not sim.pulsar.owned_by("b1:1")
+    sim.pulsar.owner[sorted(sim.pulsar.owner)[0]] = "b1:1"
+    sim.run(60_000)
+    assert not sim.pulsar.owned_by("b1:1")
+    sim.settle()
+
+
+def test_a_bundle_that_stays_is_left_alone_for_longer_each_time() -> None:
+    sim = begin(5, modular=False)
+    sim.pulsar.whims = Whims(snatch=1.0)
+    sim.command("drain", broker="b1:1")
+    sim.run(120_000)
+    per_bundle = Counter(entry.bundle for entry in sim.journal if entry.kind is Kind.ORDER)
+    assert per_bundle
+    assert set(per_bundle.values()) == {1}, "rounds' time did not advance, so the back-off holds"
+    blocks = sim.state.observed.blocks
+    assert {block.failures for block in blocks.values()} == {1}
+    sim.settle()
