@@ -24,7 +24,7 @@ MAX_FACT_CHARS = 65_536
 
 
 def on_observed(ctx: Context, event: BrokerEvent) -> None:
-    """Journal the changes of what a broker lists. `serving`: the whole list; or `data` with `added` and `removed`.
+    """Journal the changes of what a broker lists. `data`: `added` and `removed`; without it `serving` is the whole list.
 
     `data.requested_seq`: what the agent had applied of the journal when it sent the request to the broker. It ends the
     doubt about bundles in `data.confirmed`, which this broker alone lists.
@@ -33,7 +33,7 @@ def on_observed(ctx: Context, event: BrokerEvent) -> None:
         return
     broker, listed = event.session.broker, ctx.state.holdings.observed_at(event.session.broker)
     data = event.data
-    if "added" in data or "removed" in data or "confirmed" in data or "disputed" in data:
+    if data:
         added = [name for name in _known_bundles(ctx, data.get("added")) if name not in listed or _is_stale(ctx, name)]
         removed = [name for name in _names_of(data.get("removed")) if name in listed]
     else:

@@ -14,7 +14,7 @@ from controller.control.strays import MOST_ALARMS, is_stray
 from controller.domain.entries import Kind
 from controller.domain.events import Heartbeat
 from controller.domain.ids import Session
-from controller.domain.state import JOURNAL
+from controller.domain.state import authority_of
 
 OTHER_AUTHORITY = "other_authority"  # the reason of an alarm
 FURTHEST_STEP = 1_000  # of the incarnation beyond the known one, although a process takes the next one
@@ -43,7 +43,7 @@ def _has_other_authority(ctx: Context, beat: Heartbeat) -> bool:
 
     A cluster has one authority: two would each move the other's bundles.
     """
-    ours, theirs = ctx.state.authority, str(beat.info.get("authority") or JOURNAL)
+    ours, theirs = ctx.state.authority, authority_of(beat.info)
     if ours is None or ours == theirs:
         return False
     ctx.watch.refuse("other_authority")

@@ -26,6 +26,12 @@ def is_foreign(ours: str | None, theirs: str | None) -> bool:
     return bool(ours and theirs and ours != theirs)
 
 
+def authority_of(info: Mapping[str, Any]) -> str:
+    """JOURNAL or METADATA: who decides ownership of a broker's bundles, by what it said when it registered."""
+    older = METADATA if info.get("runtime") == "pulsar" else JOURNAL  # version 0.1.0 named the runtime only
+    return str(info.get("authority") or older)
+
+
 @dataclass(frozen=True, slots=True)
 class Broker:
     """A registered broker. `session` is its newest one, alive while it is in `state.sessions`."""
@@ -45,7 +51,7 @@ class Broker:
     @property
     def authority(self) -> str:
         """JOURNAL or METADATA: who decides ownership of the broker's bundles."""
-        return str(self.info.get("authority") or JOURNAL)
+        return authority_of(self.info)
 
     @property
     def can_fence(self) -> bool:

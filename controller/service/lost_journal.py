@@ -17,7 +17,7 @@ from controller.brokers.reference.store.fences import Fence
 from controller.domain.errors import BadRecord, ConfigError
 from controller.domain.events import BrokerEvent, Heartbeat, parse_broker_event, parse_command, parse_heartbeat
 from controller.domain.ids import Bundle, namespace_of
-from controller.domain.state import JOURNAL
+from controller.domain.state import JOURNAL, authority_of
 
 LISTED = 100  # namespaces, and as many topics; the rest is only counted
 STORE, EVENTS, FEED, COMMANDS = "store", "agents' events", "journal feed", "commands"
@@ -65,10 +65,10 @@ class LostJournal:
             beat = parse_heartbeat(raw or b"")
         except BadRecord:
             return
-        if isinstance(beat, Heartbeat):
-            observed = beat.info.get("authority", JOURNAL) != JOURNAL
-            if observed or not beat.info.get("can_fence", True):
-                self.unknowable[beat.session.broker] = str(beat.info.get("runtime", "reference"))
+        if not isinstance(beat, Heartbeat):
+            return
+        if authority_of(beat.info) != JOURNAL or not beat.info.get("can_fence", True):
+            self.unknowable[beat.session.broker] = str(beat.info.get("runtime", "reference"))
 
     def note_event(self, raw: bytes | None) -> None:
         """Note a broker event; answers and inventories contain epochs."""

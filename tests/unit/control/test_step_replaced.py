@@ -68,9 +68,10 @@ def test_what_a_replaced_process_observed_does_not_count() -> None:
     newer = Session("p:1", 2, "n2", 1)
     driver.run(Heartbeat(newer, 0, {"runtime": "pulsar"}), Heartbeat(old, 0))
     driver.sessions["p:1"] = newer
+    driver.say(newer, "ring", data={"namespace": "t/n", "boundaries": [0, 0xFFFFFFFF]})
     driver.say(newer, "observed", serving={str(WHOLE): 1})
     driver.run(Heartbeat(old, 0), BrokerEvent("observed", old, driver.state.seq, serving={}))
-    assert driver.state.observed["p:1"] == (str(WHOLE),)
+    assert driver.state.observed.bundles[str(WHOLE)].broker == "p:1"
 
 
 def test_an_agent_cut_off_from_kafka_for_days_is_registered_when_it_is_back() -> None:

@@ -10,10 +10,10 @@ from controller.domain import apply
 from controller.domain.apply import fold
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import InvariantBroken
-from controller.domain.events import BrokerEvent, Heartbeat
-from controller.domain.ids import Bundle, Session
+from controller.domain.ids import Bundle
 from controller.domain.state import ClusterState
 from controller.domain.state_codec import decode, encode
+from tests.unit.control.observed_driver import BUNDLES, observed_driver
 from tests.unit.control.step_driver import StepDriver
 
 
@@ -27,9 +27,6 @@ def test_a_busy_state_comes_back_equal() -> None:
     driver.command("drain", broker="b:1")
     driver.own(a, bundles[1])
     driver.command("split_bundle", bundle=str(bundles[1]), unload=True)
-    driver.run(Heartbeat(Session("p:1", 1, "n9", 1), 0, {"runtime": "pulsar"}))
-    pulsar = Session("p:1", 1, "n9", 1)
-    driver.run(BrokerEvent("observed", pulsar, 1, serving={"t/x/0x00000000_0xffffffff": 1}))
     driver.command("strategy", strategy="headroom", challengers=["headroom", "threshold"])
     driver.command("override", override="pin", bundle=str(bundles[0]), broker="a:1", until_ms=5_000_000)
     driver.command("override", override="exclude_namespace", namespace="t/n")
@@ -37,6 +34,20 @@ def test_a_busy_state_comes_back_equal() -> None:
     assert decode(encode(driver.state)) == driver.state
     assert encode(decode(encode(driver.state))) == encode(driver.state)
     assert b in driver.state.sessions
+
+
+def test_an_observed_cluster_comes_back_equal() -> None:
+    driver = observed_driver()
+    driver.command("unload_bundle", bundle=str(BUNDLES[0]), to="b:1")
+    driver.command("unload_bundle", bundle=str(BUNDLES[1]), to="a:1")
+    driver.end_order(BUNDLES[1], "stayed", owner="b:1")
+    driver.command("split_bundle", bundle=str(BUNDLES[2]))
+    driver.end_order(BUNDLES[2], "failed")
+    state = driver.state
+    assert (len(state.observed.orders), len(state.observed.blocks)) == (1, 2)
+    assert state.observed.range_blocks
+    assert decode(encode(state)) == state
+    assert encode(decode(encode(state))) == encode(state)
 
 
 def test_a_journal_and_its_snapshots_of_an_older_version_have_no_id() -> None:

@@ -1,0 +1,310 @@
+"""Orders to brokers that decide ownership themselves: when they are given, how they end, what follows."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.domain.entries import Kind
+from controller.domain.events import BrokerEvent, Heartbeat
+from controller.domain.ids import Session
+from controller.domain.observed import OrderKind
+from controller.domain.state import METADATA
+from tests.unit.control.observed_driver import BUNDLES, CONFIGURATION, RING, observed_driver
+from tests.unit.control.step_driver import StepDriver, with_settings
+
+FIRST, SECOND, THIRD, FOURTH = BUNDLES
+
+
+def test_an_order_moves_an_observed_bundle() -> None:
+    driver = observed_driver()
+    entries = driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
+    assert [entry.kind for entry in entries] == [Kind.COMMAND_ACCEPTED, Kind.ORDER]
+    order = driver.state.observed.orders[str(FIRST)]
+    assert (order.kind, order.source, order.target, order.executor) == (OrderKind.MOVE, "a:1", "b:1", "agent")
+    assert driver.owner(FIRST) == "a:1", "the bundle is where Pulsar says, whatever was ordered"
+    assert driver.state.holdings.total("b:1") == 2, "it counts for its target already"
+    driver.end_order(FIRST, "moved", owner="b:1")
+    assert driver.owner(FIRST) == "b:1"
+    assert not driver.state.observed.orders
+    assert driver.observe("b:1", FIRST, SECOND) == [], "the broker lists what the journal has"
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "named"),
+    [
+        ("shedding", True, "loadBalancerSheddingEnabled is true"),
+        ("auto_split", True, "loadBalancerAutoBundleSplitEnabled is true"),
+        ("manager", "SimpleLoadManagerImpl", "loadManagerClassName is SimpleLoadManagerImpl"),
+        ("manager", "extensible", "different load managers"),
+        ("version", "2.11.4", "Pulsar 2.11.4"),
+        ("syncer", "MetadataStoreToSystemTopicSyncer", "Syncer"),
+    ],
+)
+def test_no_order_while_another_balancer_may_act(setting: str, value: object, named: str) -> None:
+    driver = observed_driver()
+    driver.configure("b:1", **{setting: value})
+    driver.command("unload_bundle", bundle=str(FIRST), to="c:1")
+    assert named in driver.rejection()
+    driver.configure("b:1")
+    driver.command("unload_bundle", bundle=str(FIRST), to="c:1")
+    assert str(FIRST) in driver.state.observed.orders
+
+
+def test_a_broker_that_has_told_nothing_may_have_another_balancer() -> None:
+    driver = observed_driver()
+    driver.join("d:1", nonce="agent", authority=METADATA)
+    driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
+    assert "d:1 has not told its configuration" in driver.rejection()
+
+
+def test_load_balancing_that_is_off_altogether_is_no_other_balancer() -> None:
+    driver = observed_driver(shedding=True, auto_split=True, load_balancer=False)
+    driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
+    assert str(FIRST) in driver.state.observed.orders
+
+
+def test_shadow_mode_and_the_breaker_send_nothing() -> None:
+    driver = observed_driver()
+    driver.command("mode", mode="shadow")
+    driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
+    assert "mode is shadow" in driver.rejection()
+    driver.command("mode", mode="live")
+    driver.silent |= {"b:1", "c:1"}
+    driver.wait(8_000)
+    assert driver.state.frozen
+    driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
+    assert "many brokers are silent" in driver.rejection()
+
+
+def test_missing_rights_and_suspects_stop_orders() -> None:
+    driver = observed_driver()
+    driver.tell("a:1", "fact", key="denied", value={"why": "403 on unload"})
+    driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
+    assert "403 on unload" in driver.rejection()
+    driver.tell("a:1", "fact", key="denied", value=None)
+    driver.tell("a:1", "fact", key="suspect:b:1", value={"why": "no answer"})
+    driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
+    assert "b:1 does not answer" in driver.rejection()
+    driver.command("unload_bundle", bundle=str(SECOND), to="a:1")
+    assert "b:1 does not answer" in driver.rejection()
+    driver.command("unload_bundle", bundle=str(FIRST), to="c:1")
+    assert str(FIRST) in driver.state.observed.orders
+
+
+def test_orders_are_limited_for_the_cluster_and_for_a_broker() -> None:
+    driver = observed_driver(with_settings(orders_in_flight=2))
+    driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
+    driver.command("unload_bundle", bundle=str(FOURTH), to="c:1")
+    driver.command("unload_bundle", bundle=str(SECOND), to="c:1")
+    assert "2 orders are open, at most 2" in driver.rejection()
+    driver.end_order(FOURTH, "moved", owner="c:1")
+    driver.command("unload_bundle", bundle=str(SECOND), to="c:1")
+    assert len(driver.state.observed.orders) == 2
+
+
+def test_a_bundle_has_one_order_at_a_time() -> None:
+    driver = observed_driver()
+    driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
+    driver.command("unload_bundle", bundle=str(FIRST), to="c:1")
+    assert "is open" in driver.rejection()
+
+
+def test_an_unanswered_order_expires_and_its_bundle_is_blocked_until_it_was_observed_again() -> None:
+    driver = observed_driver()
+    driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
+    before = driver.state.seq
+    driver.wait(91_000, step_ms=1_000)
+    ended = driver.journal[-1] if driver.journal[-1].kind is Kind.ORDER_ENDED else None
+    ended = next(e for e in reversed(driver.journal) if e.kind is Kind.ORDER_ENDED)
+    assert ended.data["outcome"] == "expired"
+    driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
+    assert "ended in doubt" in driver.rejection()
+    driver.tell("a:1", "observed", confirmed=[str(FIRST)], requested_seq=before)
+    driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
+    assert "ended in doubt" in driver.rejection(), "that list had been requested before the order ended"
+    driver.tell("a:1", "observed", confirmed=[str(FIRST)], requested_seq=driver.state.seq)
+    driver.command("unload_bundle", bundle=str(FIRST))
+    assert driver.state.observed.orders[str(FIRST)].kind is OrderKind.UNLOAD
+
+
+def test_a_late_answer_changes_nothing() -> None:
+    driver = observed_driver()
+    driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
+    order_id = driver.order_id(FIRST)
+    driver.wait(91_000, step_ms=1_000)
+    driver.tell("a:1", "order_ended", FIRST, id=order_id, outcome="moved", owner="b:1")
+    assert driver.watch.refused["late_order_answer"] == 1
+    assert driver.owner(FIRST) == "a:1"
+
+
+def test_the_answer_of_another_agent_changes_nothing() -> None:
+    driver = observed_driver()
+    driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
+    rival = Session("a:1", 1, "rival", 1)
+    data = {"id": driver.order_id(FIRST), "outcome": "moved"}
+    driver.run(BrokerEvent("order_ended", rival, 0, FIRST, data=data))
+    assert str(FIRST) in driver.state.observed.orders
+
+
+def test_an_agent_that_dies_takes_its_orders_with_it() -> None:
+    driver = observed_driver(with_settings(guard_min_brokers=10))
+    driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
+    driver.silent |= {"a:1", "b:1", "c:1"}
+    driver.wait(8_000)
+    ended = next(e for e in reversed(driver.journal) if e.kind is Kind.ORDER_ENDED)
+    assert ended.data["outcome"] == "executor_gone"
+    assert driver.state.observed.bundles[str(FIRST)].stale
+    assert driver.owner(FIRST) == "a:1", "what was seen stays as it was"
+
+
+def test_one_session_that_ends_leaves_the_orders_of_its_agent_open() -> None:
+    driver = observed_driver()
+    driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
+    driver.tell("b:1", "goodbye")
+    del driver.sessions["b:1"]
+    assert str(FIRST) in driver.state.observed.orders
+
+
+def test_orders_that_bring_nothing_back_off_for_twice_as_long_each_time() -> None:
+    driver = observed_driver()
+    pauses = []
+    for outcome in ("stayed", "refused", "stayed"):
+        driver.command("unload_bundle", bundle=str(FIRST))
+        entry = driver.end_order(FIRST, outcome, owner="a:1", ended_at_ms=1_000_000)[-1]
+        pauses.append(entry.data["not_before_ms"] - 1_000_000)
+    assert pauses == [120_000, 240_000, 480_000]
+    driver.command("unload_bundle", bundle=str(FIRST))
+    driver.end_order(FIRST, "moved", owner="b:1")
+    assert str(FIRST) not in driver.state.observed.blocks
+
+
+def test_under_the_modular_manager_a_range_has_one_order_at_a_time() -> None:
+    driver = observed_driver()
+    driver.tell("a:1", "ring", namespace="t/other", boundaries=list(RING))
+    other = type(FIRST)("t/other", FIRST.lower, FIRST.upper)
+    driver.tell("b:1", "observed", added=[str(other)])
+    driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
+    driver.command("unload_bundle", bundle=str(other), to="c:1")
+    assert "an order about range 0x00000000_0x40000000 of another namespace is open" in driver.rejection()
+    driver.end_order(FIRST, "stayed", owner="a:1")
+    driver.command("unload_bundle", bundle=str(other), to="c:1")
+    assert "may still keep a destination" in driver.rejection()
+    driver.tell("a:1", "fact", key="leader", value={"broker": "c:1"})
+    driver.command("unload_bundle", bundle=str(other), to="c:1")
+    assert str(other) in driver.state.observed.orders
+
+
+def test_a_request_that_was_never_sent_blocks_no_range() -> None:
+    driver = observed_driver()
+    driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
+    driver.end_order(FIRST, "refused", sent=False)
+    assert not driver.state.observed.range_blocks
+
+
+def test_the_extensible_manager_knows_destinations_by_namespace() -> None:
+    driver = observed_driver(manager="extensible")
+    driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
+    driver.end_order(FIRST, "stayed", owner="a:1")
+    assert not driver.state.observed.range_blocks
+
+
+def test_a_split_needs_a_boundary_inside_and_room_in_the_namespace() -> None:
+    driver = observed_driver()
+    driver.command("split_bundle", bundle=str(FIRST), boundary=FIRST.upper)
+    assert "not strictly inside" in driver.rejection()
+    driver.command("split_bundle", bundle=str(FIRST), boundary=5)
+    assert driver.state.in_namespace("t/n") == 5, "an open split counts as done"
+    driver.tell("a:1", "ring", namespace="t/n", boundaries=sorted({*RING, 5}))
+    driver.end_order(FIRST, "split", owner="a:1")
+    assert driver.state.in_namespace("t/n") == 5
+    assert str(FIRST) not in driver.state.observed.bundles
+
+
+def test_a_namespace_is_unloaded_a_few_bundles_at_a_time() -> None:
+    driver = observed_driver(with_settings(orders_in_flight=1))
+    driver.command("unload_namespace", namespace="t/n", to="b:1")
+    moved = []
+    for _ in range(3):
+        (name,) = driver.state.observed.orders
+        bundle = next(b for b in BUNDLES if str(b) == name)
+        driver.end_order(bundle, "moved", owner="b:1")
+        moved.append(bundle)
+        driver.run()
+    assert sorted(moved) == sorted([FIRST, THIRD, FOURTH])
+    assert not driver.state.observed.orders
+
+
+def test_namespaces_and_topics_are_pulsars() -> None:
+    driver = observed_driver()
+    driver.command("create_namespace", namespace="t/new", bundles=4)
+    assert "pulsar-admin namespaces create" in driver.rejection()
+
+
+def test_a_cluster_has_one_authority() -> None:
+    driver = observed_driver()
+    driver.run(Heartbeat(Session("r:1", 1, "n", 1), 0, {"runtime": "reference"}))
+    assert "r:1" not in driver.state.brokers
+    alarms = [e for e in driver.journal if e.kind is Kind.ALARM]
+    assert [(e.reason, e.broker, e.data) for e in alarms] == [
+        ("other_authority", "r:1", {"cluster": "metadata", "broker": "journal"})
+    ]
+    owned = StepDriver()
+    owned.join("a:1")
+    owned.run(Heartbeat(Session("p:1", 1, "n", 1), 0, {"authority": METADATA}))
+    assert "p:1" not in owned.state.brokers
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"namespace": "t/n", "boundaries": [0, 5]},
+        {"namespace": "t/n", "boundaries": [5, 0xFFFFFFFF]},
+        {"namespace": "t/n", "boundaries": [0, 7, 7, 0xFFFFFFFF]},
+        {"namespace": "t/n", "boundaries": [0, True, 0xFFFFFFFF]},
+        {"namespace": "t/n", "boundaries": "0"},
+        {"namespace": "t", "boundaries": [0, 0xFFFFFFFF]},
+        {},
+    ],
+)
+def test_a_ring_that_is_none_is_refused(data: dict[str, object]) -> None:
+    driver = observed_driver()
+    before = driver.state
+    driver.tell("a:1", "ring", **data)
+    assert driver.watch.refused["ring_invalid"] == 1
+    assert driver.state.observed == before.observed
+
+
+def test_bundles_outside_the_ring_and_names_that_do_not_parse_are_left_out() -> None:
+    driver = observed_driver()
+    outside = "t/n/0x00000000_0x12345678"
+    driver.tell("c:1", "observed", added=[outside, "pulsar/a:1/0x00000000_0xffffffff", "nonsense", 7])
+    assert outside not in driver.state.observed.bundles
+    assert set(driver.state.observed.bundles) == {str(bundle) for bundle in BUNDLES}
+    assert driver.watch.refused == {"observed_outside_ring": 2, "observed_no_bundle": 1}
+
+
+def test_the_newest_claim_counts_and_a_late_farewell_does_not() -> None:
+    driver = observed_driver()
+    driver.tell("b:1", "observed", added=[str(FIRST)])
+    driver.tell("a:1", "observed", removed=[str(FIRST)])
+    assert driver.owner(FIRST) == "b:1"
+    assert driver.state.observed.bundles[str(FIRST)].moved_at_ms == driver.state.round_at_ms
+
+
+def test_a_disputed_bundle_gets_no_order() -> None:
+    driver = observed_driver()
+    driver.tell("a:1", "observed", disputed=[str(FIRST)])
+    driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
+    assert "is claimed by several brokers" in driver.rejection()
+    driver.tell("a:1", "observed", agreed=[str(FIRST)])
+    driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
+    assert str(FIRST) in driver.state.observed.orders
+
+
+def test_a_brokers_configuration_is_journaled_when_it_changes() -> None:
+    driver = observed_driver()
+    before = driver.state.seq
+    driver.configure("a:1")
+    assert driver.state.seq == before
+    driver.configure("a:1", shedding=True)
+    assert driver.state.observed.facts["broker:a:1"] == {**CONFIGURATION, "shedding": True}
