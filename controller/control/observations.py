@@ -24,7 +24,7 @@ MAX_FACT_CHARS = 65_536
 
 
 def on_observed(ctx: Context, event: BrokerEvent) -> None:
-    """Journal the changes of what a broker lists. `data`: `added` and `removed`; without it `serving` is the whole list.
+    """Journal the changes of what a broker lists: `data` has `added` and `removed`; without it `serving` is the list.
 
     `data.requested_seq`: what the agent had applied of the journal when it sent the request to the broker. It ends the
     doubt about bundles in `data.confirmed`, which this broker alone lists.

@@ -89,9 +89,10 @@ def apply_ring(state: ClusterState, entry: Entry) -> None:
     else:
         cluster.rings.pop(namespace, None)
     for name in known - living:
+        before = cluster.holder(name)
         seen = cluster.bundles.pop(name, None)
         if seen is not None:
-            state.holdings.count_observed(seen.bundle, seen.broker, None)
+            state.holdings.count_observed(seen.bundle, before, None)
             state.holdings.list_observed(name, seen.broker, None)
         cluster.blocks.pop(name, None)
 

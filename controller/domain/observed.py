@@ -116,11 +116,10 @@ class ObservedCluster:
 
     def holder(self, name: str) -> str | None:
         """The broker that a bundle counts for: the target of an open move, else the observed owner."""
-        order = self.orders.get(name)
-        if order is not None and order.kind is OrderKind.MOVE:
-            return order.target
-        seen = self.bundles.get(name)
-        return seen.broker if seen is not None else None
+        seen, order = self.bundles.get(name), self.orders.get(name)
+        if seen is None:
+            return None
+        return order.target if order is not None and order.kind is OrderKind.MOVE else seen.broker
 
     def orders_of(self, broker: str) -> int:
         """How many open orders have the broker as source or target."""

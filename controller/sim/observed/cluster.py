@@ -74,6 +74,8 @@ class ObservedSim(SimCluster):
         self.shedding = False
         self.pulsar.hung.clear()
         self.pulsar.whims = Whims()
+        for broker in self.state.brokers:
+            self.command("undrain", broker=broker)  # else orders would go on
         if not any(agent.alive for agent in self.agents):
             self.start_agent()
         for _ in range(patience_ms // SETTLE_STEP_MS):
