@@ -1,0 +1,81 @@
+"""A round's decisions about observed bundles become orders, or say why not."""
+
+from __future__ import annotations
+
+from controller.domain.decision import Decision, DecisionKind, Label, Reason, RoundResult
+from controller.domain.ids import Bundle
+from controller.domain.observed import OrderKind
+from tests.unit.control.observed_driver import BUNDLES, ObservedDriver, observed_driver
+from tests.unit.control.step_driver import with_settings
+
+FIRST, SECOND, THIRD, FOURTH = BUNDLES
+
+
+def decision(driver: ObservedDriver, bundle: Bundle, target: str | None, **more: object) -> Decision:
+    seen = driver.state.observed.bundles[str(bundle)]
+    fields = {"kind": DecisionKind.TRANSFER, "reason": Reason.ABOVE_MEAN, "epoch": seen.seq, **more}
+    return Decision(
+        f"r-{bundle.lower}", label=Label.SUCCESS, bundle=str(bundle), source=seen.broker, target=target, **fields
+    )  # type: ignore[arg-type]
+
+
+def decide(driver: ObservedDriver, *decisions: Decision, at_ms: int = 10_000_000) -> list[str]:
+    driver.round(RoundResult(f"r{at_ms}", at_ms, driver.state.seq, "test", decisions, (), {}, "hash"))
+    (evidence,) = driver.evidence[-1:]
+    return [evidence.outcomes[one.id] for one in decisions]
+
+
+def test_a_move_becomes_an_order_that_names_the_decision() -> None:
+    driver = observed_driver()
+    move = decision(driver, FIRST, "b:1")
+    assert decide(driver, move) == ["executed"]
+    order = driver.state.observed.orders[str(FIRST)]
+    assert (order.id, order.decision_id, order.target) == (move.id, move.id, "b:1")
+    ended = driver.end_order(FIRST, "moved", owner="b:1")[-1]
+    assert ended.decision_id == move.id
+
+
+def test_a_split_becomes_an_order() -> None:
+    driver = observed_driver()
+    split = decision(driver, FIRST, None, kind=DecisionKind.SPLIT, boundary=77, reason=Reason.SPLIT_MSG_RATE)
+    assert decide(driver, split) == ["executed"]
+    order = driver.state.observed.orders[str(FIRST)]
+    assert (order.kind, order.boundary) == (OrderKind.SPLIT, 77)
+
+
+def test_a_decision_on_an_older_observation_is_void() -> None:
+    driver = observed_driver()
+    move = decision(driver, FIRST, "c:1")
+    driver.tell("b:1", "observed", added=[str(FIRST)])
+    assert decide(driver, move) == [Reason.STALE_DECISION.value]
+
+
+def test_pulsar_s_own_moves_have_their_grace_period_too() -> None:
+    driver = observed_driver()
+    decide(driver, at_ms=10_000_000)
+    driver.tell("b:1", "observed", added=[str(FIRST)])
+    assert decide(driver, decision(driver, FIRST, "c:1"), at_ms=10_060_000) == [Reason.GRACE_PERIOD.value]
+    assert decide(driver, decision(driver, FIRST, "c:1"), at_ms=13_000_000) == ["executed"]
+
+
+def test_a_bundle_that_backs_off_is_left_alone_until_its_time() -> None:
+    driver = observed_driver()
+    driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
+    driver.end_order(FIRST, "stayed", owner="a:1", ended_at_ms=10_000_000, sent=False)
+    assert decide(driver, decision(driver, FIRST, "b:1"), at_ms=10_060_000) == [Reason.BACKING_OFF.value]
+    assert decide(driver, decision(driver, FIRST, "b:1"), at_ms=10_180_000) == ["executed"]
+
+
+def test_of_a_swap_both_are_ordered_or_none() -> None:
+    driver = observed_driver(with_settings(orders_in_flight=1))
+    one = decision(driver, FIRST, "b:1", evidence={"swapped_with": str(SECOND)})
+    other = decision(driver, SECOND, "a:1", evidence={"swapped_with": str(FIRST)})
+    assert decide(driver, one, other) == [Reason.BUDGET_SPENT.value] * 2
+    driver = observed_driver()
+    assert decide(driver, one, other) == ["executed"] * 2
+
+
+def test_another_balancer_stops_a_round_and_says_so() -> None:
+    driver = observed_driver()
+    driver.configure("c:1", shedding=True)
+    assert decide(driver, decision(driver, FIRST, "b:1")) == [Reason.ANOTHER_BALANCER.value]
