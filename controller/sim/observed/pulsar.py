@@ -7,14 +7,26 @@ first lookup of any namespace's equal range uses it up; an extensible one hands 
 
 from __future__ import annotations
 
-import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
 
 from controller.agent.cluster.orders import Reply, Split, Unload
 from controller.domain.ids import RING_END, Bundle
 from controller.domain.observed import bundles_of_ring
 
 Boundaries = tuple[int, ...]
+_T = TypeVar("_T")
+
+
+class Dice(Protocol):
+    """The seeded generator of the simulation."""
+
+    def random(self) -> float:
+        """A number in [0, 1)."""
+
+    def choice(self, seq: Sequence[_T]) -> _T:
+        """One of the values."""
 
 
 @dataclass(slots=True)
@@ -32,7 +44,7 @@ class Whims:
 class SimPulsar:
     """Brokers by id, owners by bundle name, rings by namespace. Change it through its methods only."""
 
-    random: random.Random
+    random: Dice
     modular: bool = True
     alive: set[str] = field(default_factory=set)
     hung: set[str] = field(default_factory=set)  # listed, but answers nothing
