@@ -8,7 +8,7 @@ import pytest
 
 from controller.config.load import load_settings
 from controller.process.paths import CONF
-from controller.process.spark_submit import LOCAL_SPARK_CONF, has_local_master, spark_environment
+from controller.process.spark_submit import LOCAL_SPARK_CONF, QUICK_EXIT, has_local_master, spark_environment
 from controller.service.arguments import parse_arguments
 
 
@@ -21,6 +21,12 @@ def test_only_a_local_master_is_bound_to_loopback() -> None:
 
 def test_an_address_from_outside_counts() -> None:
     assert spark_environment({"SPARK_LOCAL_IP": "10.0.0.7"}, LOCAL_SPARK_CONF)["SPARK_LOCAL_IP"] == "10.0.0.7"
+
+
+def test_the_jvms_own_options_are_added_to_those_from_outside() -> None:
+    """Later ones win: whoever sets the limit on shutdown hooks has the last word."""
+    assert spark_environment({})["SPARK_SUBMIT_OPTS"] == QUICK_EXIT
+    assert spark_environment({"SPARK_SUBMIT_OPTS": "-Da=b"})["SPARK_SUBMIT_OPTS"] == f"{QUICK_EXIT} -Da=b"
 
 
 @pytest.mark.parametrize(
