@@ -46,7 +46,9 @@ def check_topics(settings: Settings) -> None:
 
     Nothing is claimed by looking, and what cannot be read now is left to the start itself, which looks again.
     """
-    from controller.bus.topic_owner import newest_owner  # not for agents
+    from kafka.errors import KafkaError  # agents need none of these
+
+    from controller.bus.topic_owner import newest_owner
     from controller.bus.topics import TopicNames
     from controller.ledger.snapshots import load_state_and_version
     from controller.ledger.tables import TableRoot
@@ -59,7 +61,7 @@ def check_topics(settings: Settings) -> None:
             return
         root = TableRoot(settings.tables.root)
         state, _ = load_state_and_version(root)
-    except (BallastError, DeltaError, OSError):
+    except (BallastError, DeltaError, KafkaError, OSError):
         return
     refuse_another(state, owner, without_login(root.root))
 
