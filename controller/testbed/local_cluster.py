@@ -14,12 +14,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
+import psutil
 import yaml
 
 from controller.bus.topics import TopicNames, ensure_topics, live_topics, replay_topics
 from controller.config.load import load_settings
 from controller.config.settings import Settings
 from controller.domain.entries import Entry
+from controller.domain.errors import ConfigError
 from controller.domain.state import ClusterState
 from controller.ledger.tables import TableRoot
 from controller.operations.operator import Operator, Outcome
@@ -29,7 +31,27 @@ from controller.testbed.kafka import EmbeddedKafka
 BALLAST = (sys.executable, "-m", "controller.cli.main")
 # The job shares this machine with the brokers, which serve clients and have priority.
 JOB_NICENESS = ("nice", "-n", "5")
+CONFIG_FILE = "ballast.yaml"
 STORE = (sys.executable, "-m", "controller.brokers.reference.store.server")
+
+
+def check_unused(folder: Path) -> None:
+    """Raise ConfigError for a folder that holds a cluster already, and name its processes that still run."""
+    place = folder.resolve()
+    if not (place / CONFIG_FILE).exists():
+        return
+    running = [str(pid) for pid in processes_of(place)]
+    what = f"and its processes still run: end them with `kill {' '.join(running)}`" if running else "that is over"
+    raise ConfigError(f"{place} holds a cluster {what}; give another folder, or delete this one")
+
+
+def processes_of(folder: Path) -> list[int]:
+    """The pids of processes with a path below the folder on their command line."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        if any(f"{folder}/" in word for word in process.info["cmdline"] or ()):
+            found.append(process.pid)
+    return sorted(found)
 
 
 class LocalCluster:
@@ -53,7 +75,7 @@ class LocalCluster:
         self.overrides = tuple(overrides)
         self.tell = tell
         self.replay = replay  # load reports keep the times of the recording, and no round is skipped
-        self.config_file = self.folder / "ballast.yaml"
+        self.config_file = self.folder / CONFIG_FILE
         self.kafka = kafka or EmbeddedKafka(self.folder / "kafka")
         self.children: dict[str, Child] = {}
         self.agents: set[str] = set()

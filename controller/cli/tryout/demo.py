@@ -22,7 +22,7 @@ from controller.testbed.demo.screen.events import swaps_in
 from controller.testbed.demo.screen.plain import PlainLines
 from controller.testbed.demo.screen.summary import choose_questions, next_lines, summary_lines
 from controller.testbed.demo.screen.view import LiveView
-from controller.testbed.local_cluster import LocalCluster
+from controller.testbed.local_cluster import LocalCluster, check_unused
 
 app = new_app()
 MINUTES = (
@@ -49,6 +49,7 @@ def demo(
     drawn = console.is_terminal and not console.is_dumb_terminal and not headless
     screen: Watching = LiveView(console) if drawn else PlainLines(console)
     try:
+        check_unused(where)
         # the screen closes before anything else is printed, or the live view would overwrite it
         with interrupt_on_sigterm(), screen:
             figures, asked = _run(where, brokers, minutes, sets or [], screen, typed_ms)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -114,3 +116,23 @@ def test_a_controller_that_runs_has_not_stopped(short_run: ShortRun) -> None:
     told = document(short_run, "demo")
     assert "stopped_at_ms" not in told["controller"]
     assert "demo_is_over" not in told
+
+
+def test_a_folder_of_another_demo_is_refused_and_what_still_runs_in_it_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As after the SIGKILL of a demo, which leaves its processes behind."""
+
+    def told() -> str:
+        with pytest.raises(SystemExit) as ended:
+            main(["demo", "--headless", "--dir", str(tmp_path)])
+        assert ended.value.code == 2
+        return capsys.readouterr().err
+
+    (tmp_path / "ballast.yaml").touch()
+    assert told() == (
+        f"ballast demo: {tmp_path} holds a cluster that is over; give another folder, or delete this one\n"
+    )
+    argv = [sys.executable, "-c", "import sys; sys.stdin.read()", f"{tmp_path}/ballast.yaml"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE) as left:
+        assert f"its processes still run: end them with `kill {left.pid}`;" in told()
