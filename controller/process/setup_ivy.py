@@ -108,7 +108,7 @@ def _explain(output: str, wanted: Sequence[Coordinate], again: str) -> str:
     if unreachable:
         what = f"{len(wanted)} files ({wanted[0]}, …)" if len(wanted) > 1 else str(wanted[0])
         return (
-            f"cannot download {what}: no way to the Maven repository ({unreachable[0].strip()[:120]})."
+            f"cannot download {what}: no way to the Maven repository ({unreachable[0].strip().rstrip(')')[:120]})."
             f" Connect this machine and run {again} again; afterwards it works offline."
             f" Behind a mirror: name an Ivy settings file in {SETTINGS_VARIABLE}"
         )

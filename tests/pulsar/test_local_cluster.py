@@ -14,7 +14,6 @@ from controller.testbed.pulsar.spec import CLUSTER_NAME, PulsarFailed
 from controller.testbed.pulsar.status import ServerStatus, read_status
 from tests.pulsar.waiting import wait_until
 
-pulsar = pytest.importorskip("pulsar", reason="pulsar-client is not installed")
 pytestmark = pytest.mark.pulsar
 
 BUNDLES = 8
@@ -139,6 +138,7 @@ def test_a_broker_is_added_and_removed(cluster: PulsarCluster) -> None:
 
 
 def test_data_outlive_a_full_stop(cluster: PulsarCluster, namespace: str) -> None:
+    pulsar = pytest.importorskip("pulsar", reason="pulsar-client is not installed")
     topic, texts = f"persistent://{namespace}/kept", [f"message {number}".encode() for number in range(100)]
     client = pulsar.Client(cluster.client_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
     try:

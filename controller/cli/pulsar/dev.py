@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -234,7 +235,7 @@ def _print_addresses(cluster: PulsarCluster, namespace: str | None) -> None:
             ("authority", credentials.authority if spec.tls else None),
         ]
     )
-    directory = "" if cluster.folder == DEFAULT_FOLDER else f" --dir {cluster.folder}"
+    directory = "" if cluster.folder == DEFAULT_FOLDER else f" --dir {quote(str(cluster.folder))}"
     typer.echo("next:")
     typer.echo(f"  ballast pulsar dev status{directory}")
     address = f"--service-url {cluster.web_urls[0]}{_reading_options(cluster)}"
@@ -249,11 +250,11 @@ def _print_addresses(cluster: PulsarCluster, namespace: str | None) -> None:
 def _reading_options(cluster: PulsarCluster) -> str:
     """How the commands that read the cluster authenticate."""
     spec, credentials = cluster.spec, cluster.servers.credentials
-    options = f" --tls-ca-file {credentials.authority}" if spec.tls else ""
+    options = f" --tls-ca-file {quote(str(credentials.authority))}" if spec.tls else ""
     if spec.auth == "token":
-        options += f" --token-file {credentials.token(ADMIN)}"
+        options += f" --token-file {quote(str(credentials.token(ADMIN)))}"
     elif spec.auth == "tls":
-        certificate, key = credentials.certificate(ADMIN)
+        certificate, key = (quote(str(file)) for file in credentials.certificate(ADMIN))
         options += f" --tls-cert-file {certificate} --tls-key-file {key}"
     return options
 

@@ -134,10 +134,10 @@ def _auth_changes(spec: ClusterSpec, credentials: Path) -> dict[str, str]:
         "authorizationEnabled": "true",
         "superUserRoles": "admin,broker",
         "authenticationProviders": f"org.apache.pulsar.broker.authentication.AuthenticationProvider{kind}",
-        "tokenSecretKey": f"file://{credentials / 'secret.key'}" if spec.auth == "token" else "",
+        "tokenSecretKey": (credentials / "secret.key").as_uri() if spec.auth == "token" else "",
         "brokerClientAuthenticationPlugin": f"org.apache.pulsar.client.impl.auth.Authentication{kind}",
         "brokerClientAuthenticationParameters": (
-            f"file://{credentials / 'broker.token'}"
+            (credentials / "broker.token").as_uri()
             if spec.auth == "token"
             else f"tlsCertFile:{certificate},tlsKeyFile:{key}"
         ),

@@ -111,10 +111,10 @@ def make_spec(**choices: Any) -> ClusterSpec:
         return ClusterSpec(**choices)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "cluster"
-        raise ConfigError(
-            f"{where}: {first['msg'].removeprefix('Value error, ')} (given: {first['input']!r})"
-        ) from None
+        text = first["msg"].removeprefix("Value error, ")
+        if not first["loc"]:  # of several fields together: not shown, settings may hold secrets
+            raise ConfigError(text) from None
+        raise ConfigError(f"{'.'.join(map(str, first['loc']))}: {text} (given: {first['input']!r})") from None
 
 
 def read_spec(folder: Path) -> ClusterSpec | None:

@@ -85,6 +85,11 @@ def test_credentials_are_named_by_their_files_alone() -> None:
     assert "authorizationEnabled" not in changes()
 
 
+def test_a_folder_with_spaces_is_a_proper_address() -> None:
+    token = broker_changes(spec_of(auth="token"), "broker1", Path("/my clusters/credentials"))
+    assert token["tokenSecretKey"] == "file:///my%20clusters/credentials/secret.key"
+
+
 def test_zookeeper_listens_on_loopback_and_opens_no_admin_port() -> None:
     conf = values(zookeeper_conf(spec_of(), Path("/clusters/one/data/zookeeper")))
     assert (conf["clientPortAddress"], conf["clientPort"]) == ("127.0.0.1", "18000")

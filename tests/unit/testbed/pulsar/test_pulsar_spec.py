@@ -69,6 +69,12 @@ def test_a_bad_choice_is_named(choices: dict[str, object], message: str) -> None
         make_spec(pulsar="4.0.8", **choices)
 
 
+def test_a_choice_that_contradicts_another_shows_no_settings() -> None:
+    with pytest.raises(ConfigError) as caught:
+        make_spec(pulsar="4.0.8", auth="tls", settings={"password": "secret-1"})
+    assert str(caught.value) == "authentication by certificates needs TLS: add --tls"
+
+
 def test_an_unknown_server_is_refused_with_those_there_are() -> None:
     spec = make_spec(pulsar="4.0.8", brokers=(1, 2))
     with pytest.raises(ConfigError, match=r"no server 'broker3' .* zookeeper, bookie, broker1, broker2"):
