@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,7 @@ from controller.brokers.pulsar.recording.names import KEY_SUFFIX, NameHasher
 from controller.cli.main import main
 from controller.domain.errors import BallastError, ConfigError
 from controller.loads.recorded import Overrides
+from controller.process.paths import ROOT
 from controller.testbed.replay import read_recording
 from tests.unit.brokers.pulsar.stand_in import StandIn, stand_in, status
 
@@ -79,6 +83,23 @@ def test_what_is_recorded_is_what_backtests_and_replays_read(
     assert [(row.broker, row.report["lastStats"][A]["msgRateIn"]) for row in read_recording(out)[:1]] == [
         ("broker-1:8080", 100.0)
     ]
+
+
+def test_sigterm_ends_with_a_summary(cluster: StandIn, tmp_path: Path) -> None:
+    out = tmp_path / "r.jsonl"
+    words = ["pulsar", "record", "--service-url", cluster.brokers[0].url, "--out", str(out), "--every", "1s"]
+    command = [sys.executable, "-m", "controller.cli.main", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        assert process.stderr is not None
+        assert "until Ctrl-C" in process.stderr.readline()
+        while not (out.exists() and len(lines_of(out)) >= 3):
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.terminate()
+        said, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "3 brokers" in said
+    assert "next: ballast pulsar advise" in said
 
 
 def test_a_recording_is_continued_after_a_torn_line(
