@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,6 +14,7 @@ from controller.backtest.advise.advice import Advice, advice_of
 from controller.backtest.advise.live import FIRST_READING_S, Watched, watch
 from controller.backtest.advise.rounds import ShadowRound, shadow_rounds
 from controller.backtest.recording.input import open_lines, read_input
+from controller.backtest.store import QUARANTINE
 from controller.brokers.pulsar.admin import PulsarAdmin
 from controller.brokers.pulsar.facts import Manager, count_isolation_policies
 from controller.brokers.pulsar.poll import ClusterPoll
@@ -40,6 +40,7 @@ from controller.domain.errors import BallastError, ConfigError
 from controller.domain.load import RESOURCES
 from controller.loads.recorded import Overrides
 from controller.policy.strategies import get
+from controller.process.paths import RUN
 from controller.process.plugins import use_installed_strategies
 
 LIVE_ROUNDS, FILE_ROUNDS = 8, 30  # the longest evidence that `steady` asks for; what a recording's end needs
@@ -160,8 +161,8 @@ def _notes_of_cluster(poll: ClusterPoll, policies: int | None, every_s: float) -
 
 
 def _advise_on_file(file: Path, settings: Settings, most: int) -> Found:
-    with tempfile.TemporaryDirectory(prefix="ballast-advise-") as folder:
-        found = read_input(str(file), None, Overrides.of(settings), Path(folder) / "quarantine.jsonl")
+    quarantine = RUN / "advise" / QUARANTINE
+    found = read_input(str(file), None, Overrides.of(settings), quarantine)
     interval_ms, horizon_ms = 1000 * settings.rounds.round_interval_s, 1000 * settings.loads.short_horizon_s
     rounds = list(
         shadow_rounds(found.recording, policy_settings(settings), round(horizon_ms), round(interval_ms), most)
@@ -175,7 +176,7 @@ def _advise_on_file(file: Path, settings: Settings, most: int) -> Found:
         notes.append("Names in this recording are hashed, so there are no commands.")
     if found.refused:
         rules = ", ".join(f"{rule}: {count}" for rule, count in sorted(found.refused.items()))
-        notes.append(f"Lines that were refused: {rules}; `ballast backtest` writes them to a quarantine file.")
+        notes.append(f"Lines that were refused: {rules}; see {quarantine}.")
     return {"file": str(file), "reports": found.reports}, advice, [*notes, *_notes(advice, rounds, None)]
 
 

@@ -14,6 +14,7 @@ import typer
 
 from controller.cli.options import settings_of
 from controller.config.settings import Settings
+from controller.domain.pulsar_address import check_web_address
 
 _T = TypeVar("_T")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
@@ -46,9 +47,9 @@ OAuth2KeyFile = Annotated[
 ]
 
 
-def duration(text: str) -> float:
-    """Seconds of `10s`, `5m`, `1h`, `2d`, or of a plain number."""
-    match = _DURATION.fullmatch(text.strip())
+def duration(text: str | float) -> float:
+    """Seconds of `10s`, `5m`, `1h`, `2d`, or of a plain number; typer parses an option's default as well."""
+    match = _DURATION.fullmatch(str(text).strip())
     seconds = float(match[1]) * _SECONDS[match[2] or "s"] if match else 0.0
     if seconds <= 0:
         raise typer.BadParameter(f"{text!r} is no duration above 0: give one such as 10s, 5m or 1h")
@@ -59,7 +60,8 @@ def cluster_settings(
     conf: Path | None, profile: str | None, sets: list[str] | None, service_url: str | None, **files: Path | None
 ) -> Settings:
     """The effective settings; `files` are options with a path, by the name of their key. Raises ConfigError."""
-    given = [f"pulsar_cluster.service_urls={service_url}"] if service_url else []
+    urls = [check_web_address(url) for url in (service_url or "").split(",") if url.strip()]
+    given = [f"pulsar_cluster.service_urls={','.join(urls)}"] if urls else []
     given += [f"pulsar_cluster.{name}={path.expanduser().absolute()}" for name, path in files.items() if path]
     return settings_of(conf, profile, [*(sets or []), *given])
 

@@ -42,6 +42,8 @@ class RecordingFile:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if not self._size:
+            self.path.unlink(missing_ok=True)  # nothing was recorded: leave no empty file behind
         os.close(self._descriptor)
 
     def append(self, line: Mapping[str, Any]) -> None:

@@ -60,8 +60,7 @@ def ballast(*words: str) -> int:
 def record(cluster: StandIn, out: Path, *words: str) -> int:
     """Record one poll."""
     url = cluster.brokers[0].url
-    once = ("--every", "1m", "--for", "1s")
-    return ballast("pulsar", "record", "--service-url", url, "--out", str(out), *once, *words)
+    return ballast("pulsar", "record", "--service-url", url, "--out", str(out), "--for", "1s", *words)
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
@@ -129,6 +128,28 @@ def test_gaps_are_recorded_and_read_over(cluster: StandIn, tmp_path: Path, capsy
     assert "gaps of broker-3:8080: 1 server_error" in capsys.readouterr().out
     assert read_input(str(out), 1_000, Overrides(), tmp_path / "q.jsonl").refused == {}
     assert len(read_recording(out)) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--every", "0"), "no duration"),
+        (("--for", "soon"), "no duration"),
+        (("--service-url", "broker-1:8080"), "give an address such as"),
+        (("--out", "r.jsonl.gz"), "archive"),
+        (("--token-file", "/no/such"), "/no/such"),
+    ],
+)
+def test_bad_options_are_one_line(
+    words: tuple[str, ...], why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "r.jsonl"
+    given = {"--service-url": "http://127.0.0.1:1", "--out": str(out), words[0]: words[1]}
+    assert ballast("pulsar", "record", *(word for pair in given.items() for word in pair)) == 2
+    err = capsys.readouterr().err
+    assert why in err
+    assert err.count("\n") == 1
+    assert not out.exists()
 
 
 def test_nothing_recorded_is_a_failure(cluster: StandIn, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
