@@ -29,12 +29,15 @@ PATIENCE_S = 15.0  # for brokers that are slow to answer a poll; a round waits f
 
 @dataclass(slots=True)
 class Watched:
-    """What live rounds saw. `failures`: broker -> why its newest poll gave nothing; `boundaries`: see `advice_of`."""
+    """What live rounds saw. `failures`: broker -> why its newest poll gave nothing; `boundaries`: see `advice_of`.
+
+    `non_persistent`: bundles that are known to hold non-persistent topics.
+    """
 
     rounds: list[ShadowRound] = field(default_factory=list)
     failures: dict[str, BallastError] = field(default_factory=dict)
     boundaries: dict[str, int] = field(default_factory=dict)
-    cpu_unknown: set[str] = field(default_factory=set)
+    non_persistent: set[str] = field(default_factory=set)
 
 
 Tell = Callable[[ShadowRound, Watched], None]
@@ -106,7 +109,7 @@ def _add(recorder: Recorder, reader: LineReader, heard: list[Polled], at_ms: int
             watched.failures[polled.broker] = BallastError(f"{polled.broker}: its figures are refused: {error.text}")
             continue
         watched.failures.pop(polled.broker, None)
-        (watched.cpu_unknown.add if polled.cpu is None else watched.cpu_unknown.discard)(polled.broker)
         recorder.add_figures(*figures._replace(order=(at_ms, 1, 1)))
         stats = polled.reported.report["lastStats"]
+        watched.non_persistent |= {name for name, row in stats.items() if row.get("nonPersistentTopics")}
         watched.boundaries |= {name: row["splitBoundary"] for name, row in stats.items() if "splitBoundary" in row}

@@ -194,6 +194,9 @@ def _notes(advice: Advice, rounds: Sequence[ShadowRound], watched: Watched | Non
         )
     if len(rounds) == 1 and not rounds[0].acts:
         notes.append("One round alone is little evidence: smaller imbalances take up to 8 rounds.")
+    losing = {row["bundle"] for row in advice.moves} & (watched.non_persistent if watched else set())
+    if losing:
+        notes.append(f"Non-persistent topics lose messages when their bundle is unloaded: {', '.join(sorted(losing))}.")
     if advice.moves:
         notes.append(
             "An unload disconnects the bundle's clients for a moment: run the commands one by one, and see with "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from controller.brokers.pulsar.numbers import UNKNOWN
 from controller.brokers.pulsar.poll import Polled
 
 
@@ -14,7 +15,7 @@ def line_of(polled: Polled) -> dict[str, Any]:
         failure = polled.failure
         return {**line, "gap": failure.outcome.value if failure else "", "detail": str(failure or "")[:500]}
     line |= {"took_ms": polled.took_ms, "manager": polled.manager.value if polled.manager else None}
-    line |= {"report": polled.reported.report, "process_cpu": polled.cpu}
+    line |= {"report": polled.reported.report, "process_cpu": polled.cpu or UNKNOWN}
     if any(polled.reported.excluded.values()):
         line["excluded"] = polled.reported.excluded
     return line

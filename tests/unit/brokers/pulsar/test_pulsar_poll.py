@@ -152,6 +152,7 @@ def test_a_bad_answer_is_a_gap_of_that_broker_alone(path: str, answer: Any, outc
     assert (failure and failure.outcome) == outcome
     if outcome is None:
         assert found["broker-2:8080"].cpu is None
+        assert line_of(found["broker-2:8080"])["process_cpu"]["limit"] < 0, "unknown, not Pulsar's host-wide figure"
 
 
 def test_topics_that_cannot_be_read_leave_the_modular_report_as_it_is() -> None:
