@@ -79,7 +79,8 @@ def refuse_another(state: ClusterState, owner: TopicOwner, tables: str) -> None:
 
     It needs the owner record alone, so that a start which cannot succeed is refused before its JVM.
     """
-    if state.journal_id != owner.journal_id and not (state.journal_id is None and _is_at(owner, tables)):
+    forgotten = state.seq > 0 and state.journal_id is None and _is_at(owner, tables)  # perhaps by an older version
+    if state.journal_id != owner.journal_id and not forgotten:
         raise _belongs_to(owner, state.journal_id, tables)
 
 

@@ -100,8 +100,9 @@ def test_before_a_jvm_only_what_is_certain_is_refused() -> None:
     for state in (ClusterState(), journal("j2", commands=4), journal(None, commands=3)):
         with pytest.raises(AnotherController, match=r"journal j1 \(tables /a/tables; controller one.* /b/tables"):
             refuse_another(state, owner(), "/b/tables")
-    with pytest.raises(AnotherController):
-        refuse_another(journal("j2"), owner(), TABLES)
+    for state in (journal("j2"), ClusterState()):  # another journal in the same place, or tables that were wiped
+        with pytest.raises(AnotherController):
+            refuse_another(state, owner(), TABLES)
     refuse_another(journal("j1"), owner(), "/b/tables")
     refuse_another(journal(None, commands=3), owner(), TABLES)  # an older version may have forgotten the id
     refuse_another(journal("j1", seq=4), owner(tables="/moved/to"), TABLES)  # --take-over may be given
