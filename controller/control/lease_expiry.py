@@ -10,21 +10,34 @@ from __future__ import annotations
 from controller.control.context import Context
 from controller.control.sessions import end_session
 from controller.domain.entries import Kind
+from controller.domain.facts import is_suspect
 from controller.domain.ids import Session
+from controller.domain.state import METADATA
 
 
 def expire_leases(ctx: Context) -> None:
     """End the sessions whose lease has expired, unless the mass-failure breaker has tripped."""
     allowance = ctx.settings.lease_ms + ctx.settings.margin_ms
     silent = sorted(s for s, at in ctx.watch.heard.items() if ctx.now_ms - at > allowance)
-    if _check_breaker(ctx, silent):
+    if ctx.state.authority == METADATA:
+        for session in silent:  # one agent speaks for all: its silence says nothing about the brokers
+            end_session(ctx, session, "lease")
+        ctx.watch.expired = [one for one in ctx.watch.expired if one[1] not in {s.broker for s in silent}]
+        _check_breaker(ctx, [], _list_suspects(ctx))
+        return
+    if _check_breaker(ctx, silent, set()):
         return
     for session in silent:
         end_session(ctx, session, "lease")
 
 
-def _check_breaker(ctx: Context, silent: list[Session]) -> bool:
-    """Whether the breaker is tripped now; journals every change.
+def _list_suspects(ctx: Context) -> set[str]:
+    facts = ctx.state.observed.facts
+    return {broker.id for broker in ctx.state.live_brokers() if is_suspect(facts, broker.id)}
+
+
+def _check_breaker(ctx: Context, silent: list[Session], suspects: set[str]) -> bool:
+    """Whether the breaker is tripped now; journals every change. `suspects`: brokers that are listed but do not answer.
 
     It compares the silent brokers with those alive within the window. A broker that has come back, even as a newer
     process, is not silent. A controller that starts on a frozen cluster listens for one lease first.
@@ -34,14 +47,14 @@ def _check_breaker(ctx: Context, silent: list[Session]) -> bool:
         return True
     watch.expired = [(at, b) for at, b in watch.expired if ctx.now_ms - at <= settings.guard_window_ms]
     gone = {b for _, b in watch.expired if ctx.state.session_of(b) is None}
-    gone |= {s.broker for s in silent if ctx.state.session_of(s.broker) in (None, s)}
+    gone |= {s.broker for s in silent if ctx.state.session_of(s.broker) in (None, s)} | suspects
     known = {s.broker for s in ctx.state.sessions} | gone
     suspicious = len(known) >= settings.guard_min_brokers and len(gone) > settings.guard_silent_fraction * len(known)
     by_time = watch.frozen_since_ms is not None and ctx.now_ms - watch.frozen_since_ms > settings.guard_thaw_after_ms
     if by_time or ctx.state.thawing:
         watch.expired.clear()
         suspicious = False
-    freeze = suspicious and (bool(silent) or ctx.state.frozen)
+    freeze = suspicious and (bool(silent or suspects) or ctx.state.frozen or ctx.state.authority == METADATA)
     if freeze != ctx.state.frozen:
         watch.frozen_since_ms = ctx.now_ms if freeze else None
         data = {"frozen": freeze, "silent": sorted(gone), "alive": len(known) - len(gone)}

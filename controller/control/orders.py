@@ -13,6 +13,7 @@ from controller.control.context import Context
 from controller.control.observations import has_bundle
 from controller.domain.decision import Reason
 from controller.domain.entries import Kind
+from controller.domain.errors import ConfigError
 from controller.domain.events import BrokerEvent
 from controller.domain.facts import (
     DENIED,
@@ -22,6 +23,7 @@ from controller.domain.facts import (
 )
 from controller.domain.ids import Session
 from controller.domain.observed import BACKS_OFF, Observation, Order, OrderKind, OrderOutcome
+from controller.domain.pulsar_policies import placement_of
 from controller.domain.state import LIVE
 
 MOST_OF_BROKER = 2  # open orders from or to one broker
@@ -71,6 +73,10 @@ def _cluster_refusal(ctx: Context, wanted: Wanted) -> Refusal | None:
     denied = state.observed.facts.get(DENIED)
     if denied is not None:
         return Refusal(Reason.NOT_AUTHORISED, f"the cluster refused the credentials: {denied.get('why')}")
+    try:
+        placement_of(state.observed.facts, ctx.settings.placement)
+    except ConfigError as error:
+        return Refusal(Reason.ISOLATION, str(error))
     answering = [b.id for b in state.live_brokers() if not is_suspect(state.observed.facts, b.id)]
     other = find_other_balancer(state.observed.facts, answering)
     if other is not None:

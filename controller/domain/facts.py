@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 BROKER, SUSPECT, LEADER, DENIED = "broker:", "suspect:", "leader", "denied"
+ISOLATION = "isolation:"
 MODULAR, EXTENSIBLE = "modular", "extensible"
 UNLOAD_TIMEOUT_MS = 60_000  # Pulsar's default of namespaceBundleUnloadingTimeoutMs
 STATS_PERIOD_MS = 60_000  # Pulsar's default of statsUpdateFrequencyInSecs

@@ -53,7 +53,7 @@ class PulsarAdmin:
         if not settings.service_urls:
             raise ConfigError("no address of a Pulsar cluster: give --service-url, or set pulsar_cluster.service_urls")
         self.settings = settings
-        self._credentials = credentials or credentials_of(settings)
+        self.credentials = credentials or credentials_of(settings)
         self._urls = list(settings.service_urls)
         self._trusted = frozenset(settings.service_urls)
         self._reading = Slots()
@@ -75,6 +75,10 @@ class PulsarAdmin:
         """Send credentials to the service URLs and to these addresses of listed brokers, and to nobody else."""
         self._trusted = frozenset((*self.settings.service_urls, *addresses))
 
+    def trusts(self, origin: str | None) -> bool:
+        """Whether the address gets the credentials."""
+        return origin in self._trusted
+
     async def get(
         self, path: str, at: str | None = None, *, params: Mapping[str, str] | None = None, follow: bool = True,
         into: IO[bytes] | None = None, most_bytes: int = MOST_BYTES, timeout_s: float | None = None,
@@ -95,7 +99,7 @@ class PulsarAdmin:
         self._urls.sort(key=lambda known: known != url)  # stable: the good one first
         return answer
 
-    def _client(self, origin: str) -> httpx.AsyncClient:
+    def client(self, origin: str) -> httpx.AsyncClient:
         """A client for each address: httpx looks at all connections of a client for every request."""
         if origin not in self._clients:
             timeout = httpx.Timeout(self.settings.read_timeout_s, connect=self.settings.connect_timeout_s)
@@ -119,7 +123,7 @@ class PulsarAdmin:
         )
         answer: Answer = await attempts(self._read, address, request)
         if answer.outcome is Outcome.UNAUTHENTICATED:
-            self._credentials.forget()
+            self.credentials.forget()
         return answer
 
     async def _read(self, address: str, request: _Read) -> Answer:
@@ -137,7 +141,7 @@ class PulsarAdmin:
         url, redirects = f"{address}{request.path}", list[str]()
         while True:
             try:
-                headers = await self._credentials.headers()
+                headers = await self.credentials.headers()
             except CredentialsMissing as error:
                 return Answer(Outcome.NO_CREDENTIALS, request.path, address, detail=str(error))
             params = request.params if not redirects else None  # a Location is whole
@@ -148,9 +152,9 @@ class PulsarAdmin:
             if not request.follow:
                 return replace(answer, redirects=tuple(redirects))
             origin = origin_of(location)
-            if origin not in self._trusted or len(redirects) > MOST_REDIRECTS:
+            if not self.trusts(origin) or len(redirects) > MOST_REDIRECTS:
                 many = f"more than {MOST_REDIRECTS} redirects, the last to {origin}"
-                detail = many if origin in self._trusted else f"to {origin or 'no web address'}, which is not known"
+                detail = many if self.trusts(origin) else f"to {origin or 'no web address'}, which is not known"
                 return replace(answer, redirects=tuple(redirects), detail=detail)
             url = location
 
@@ -161,7 +165,7 @@ class PulsarAdmin:
         origin, request.received = origin_of(url) or "", 0
         failed = Answer(Outcome.UNREACHABLE, request.path, origin)
         try:
-            async with self._client(origin).stream("GET", url, params=params, headers=dict(headers)) as response:
+            async with self.client(origin).stream("GET", url, params=params, headers=dict(headers)) as response:
                 location = response.headers.get("location")
                 if response.status_code in _REDIRECTS and location:
                     answer = Answer(Outcome.REDIRECTED, request.path, origin, response.status_code)

@@ -23,6 +23,8 @@ KEPT = frozenset(
         "loadBalancerSheddingEnabled",
         "loadBalancerAutoBundleSplitEnabled",
         "statsUpdateFrequencyInSecs",
+        "namespaceBundleUnloadingTimeoutMs",
+        "loadBalancerServiceUnitTableViewSyncer",
     }
 )
 DEFAULT_STATS_PERIOD_S = 60.0  # Pulsar's

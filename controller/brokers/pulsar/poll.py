@@ -46,8 +46,8 @@ _LOOK_UP_AGAIN = frozenset({Outcome.UNREACHABLE, Outcome.REDIRECTED, Outcome.NOT
 class Polled:
     """What a poll learned of a broker: its load, or why there is none.
 
-    `cpu`: of its process, unknown in the first poll, None if it cannot be read. `topics_failure`: why its statistics of
-    topics are old or missing.
+    `owned`: bundle -> whether it serves now; None if the broker did not say. `cpu`: of its process, unknown in the
+    first poll, None if it cannot be read. `topics_failure`: why its statistics of topics are old or missing.
     """
 
     broker: str
@@ -58,6 +58,7 @@ class Polled:
     cpu: dict[str, float] | None = None
     failure: CallFailed | None = None
     topics_failure: CallFailed | None = None
+    owned: dict[Bundle, bool] | None = None
 
 
 OnPolled = Callable[[Polled], None]
@@ -138,6 +139,7 @@ class ClusterPoll:
 
     async def _poll_broker(self, broker: str, address: str, on_polled: OnPolled) -> None:
         at_ms, began = wall_ms(), time.monotonic()
+        owned: dict[Bundle, bool] | None = None
         try:
             owned = await self._read_owned(broker, address)
             await self._keep_topics_fresh(broker, address)
@@ -146,10 +148,11 @@ class ClusterPoll:
         except CallFailed as error:
             if error.outcome in _LOOK_UP_AGAIN:
                 self._directory.forget(broker)
-            on_polled(Polled(broker, at_ms, _since_ms(began), failure=error))
+            on_polled(Polled(broker, at_ms, _since_ms(began), failure=error, owned=owned))
         else:
             old = self._topics_failed.get(broker)
-            on_polled(Polled(broker, at_ms, _since_ms(began), manager, reported, cpu, topics_failure=old))
+            took_ms = _since_ms(began)
+            on_polled(Polled(broker, at_ms, took_ms, manager, reported, cpu, topics_failure=old, owned=owned))
 
     async def _read_owned(self, broker: str, address: str) -> dict[Bundle, bool]:
         answer = await self.admin.get(owned_path(self.cluster, broker), address, follow=False)

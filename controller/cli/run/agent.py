@@ -10,11 +10,10 @@ import asyncio
 import dataclasses
 import os
 import secrets
-import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, Any, NoReturn
 
 import structlog
 import typer
@@ -24,15 +23,15 @@ from controller.agent.connections import AgentConnections
 from controller.agent.metrics import AgentMetrics
 from controller.agent.options import AgentOptions
 from controller.agent.reports.split_proposals import SplitWatch
-from controller.brokers.host_load import GBIT_BYTES, HostLoad
+from controller.brokers.host_load import HostLoad
 from controller.brokers.reference.capacity import Capacity
 from controller.brokers.reference.runtime import ReferenceBroker
 from controller.brokers.runtime import BundleStats
-from controller.bus.cluster import KafkaUnavailable, check_answers
-from controller.bus.consumer import TopicReader
-from controller.bus.producer import JsonProducer
 from controller.bus.topics import TopicNames
 from controller.cli.options import Conf, Profile, Sets, new_app
+from controller.cli.pulsar.connection import ServiceUrl, TlsCaFile, TokenFile, cluster_settings
+from controller.cli.run.agent_wiring import leave_on_signals, open_producer, options_of, reader_maker, wait_for_kafka
+from controller.cli.run.cluster_agent import Runtime, run_cluster_agent
 from controller.config.load import load_settings
 from controller.config.places import check_old_place
 from controller.config.policy_values import split_settings
@@ -52,13 +51,13 @@ app = new_app()
 log = structlog.get_logger(__name__)
 
 WILDCARDS = ("0.0.0.0", "::")
-TRY_AGAIN_S, SAY_AGAIN_S = 1.0, 30.0  # while Kafka does not answer
-URGENT_BLOCK_MS = 200  # a Kafka that accepts nothing never blocks the event loop for longer
 
 
 @app.command()
 def agent(
-    broker_id: Annotated[str, typer.Option(help="Name of the broker: host:port of its web service, or any name.")],
+    broker_id: Annotated[
+        str, typer.Option(help="Name of the broker: host:port of its web service, or any name. Not for `pulsar`.")
+    ] = "",
     conf: Conf = None,
     profile: Profile = None,
     sets: Sets = None,
@@ -70,8 +69,25 @@ def agent(
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Replace a living process of this broker instead of waiting for it.")
     ] = False,
+    runtime: Annotated[
+        Runtime,
+        typer.Option(help="`reference`: the broker in this process; `pulsar`: all of a Pulsar cluster."),
+    ] = Runtime.REFERENCE,
+    service_url: ServiceUrl = None,
+    token_file: TokenFile = None,
+    tls_ca_file: TlsCaFile = None,
+    standby: Annotated[
+        bool, typer.Option("--standby", help="With `pulsar`: wait while another agent observes the cluster.")
+    ] = False,
 ) -> None:
     """Report load, hold the lease, follow the journal, hand bundles over, answer lookups."""
+    if runtime is Runtime.PULSAR:
+        if broker_id:
+            raise ConfigError("--broker-id is not for --runtime pulsar: one agent observes all brokers of the cluster")
+        files = {"token_file": token_file, "tls_ca_file": tls_ca_file}
+        settings = cluster_settings(conf, profile, sets, service_url, **files)
+        ending = asyncio.run(run_cluster_agent(settings, take_over=take_over, standby=standby))
+        _end(ending)
     settings = load_settings(conf, profile, overrides=sets or [])
     try:
         check_broker_id(broker_id)
@@ -87,29 +103,16 @@ def agent(
         options_of(settings), leave_timeout_ms=int(leave_timeout_s * 1000), take_over=take_over
     )
     limits = parse_capacity(capacity or [], capacity_of(settings))
-    ending = asyncio.run(_run(settings, broker_id, options, limits, data_port))
+    _end(asyncio.run(_run(settings, broker_id, options, limits, data_port)))
+
+
+def _end(ending: Ending) -> NoReturn:
+    """Say how the run ended, and exit with its code."""
     if ending.code:
         print(f"ballast agent: {ending.text}", file=sys.stderr)
     else:
         log.info("agent ended", text=ending.text)
     raise typer.Exit(ending.code)
-
-
-def options_of(settings: Settings) -> AgentOptions:
-    """The agent's options from the configuration."""
-    nic = settings.agent.override_broker_nic_speed_gbps
-    return AgentOptions(
-        lease_ms=settings.control.lease_ms,
-        heartbeat_ms=settings.control.heartbeat_ms,
-        inventory_interval_ms=settings.control.inventory_interval_ms,
-        report_interval_ms=settings.agent.report_interval_ms,
-        journal_poll_ms=settings.agent.journal_poll_ms,
-        lookup_wait_ms=settings.agent.lookup_wait_ms,
-        top_k_bundles=settings.loads.top_k_bundles,
-        message_throughput_as_bandwidth=settings.agent.message_throughput_as_bandwidth,
-        # host figures apply the override themselves, times the number of network cards
-        nic_bytes_per_s=None if nic is None or settings.agent.host_figures else nic * GBIT_BYTES,
-    )
 
 
 def host_of(settings: Settings) -> HostLoad | None:
@@ -183,12 +186,12 @@ async def _run(settings: Settings, broker: str, options: AgentOptions, capacity:
     )
     http = HttpServer(host, settings.http.agent_port)
     metrics = AgentMetrics(new_registry())
-    await _wait_for_kafka(settings)
-    urgent = await _producer(settings, broker, options.lease_ms, "urgent")
-    bulk = await _producer(settings, broker, options.lease_ms, "bulk")
+    await wait_for_kafka(settings)
+    urgent = await open_producer(settings, broker, options.lease_ms, "urgent")
+    bulk = await open_producer(settings, broker, options.lease_ms, "bulk")
     names = TopicNames(settings.kafka.topic_prefix)
     connections = AgentConnections(
-        urgent, bulk, reader=_reader(settings, broker), journal=Follower(settings.tables.root), names=names
+        urgent, bulk, reader=reader_maker(settings, broker), journal=Follower(settings.tables.root), names=names
     )
     found = Agent(
         broker,
@@ -205,76 +208,10 @@ async def _run(settings: Settings, broker: str, options: AgentOptions, capacity:
         on_begin=lambda: print(f"ballast-agent {broker} listening {http.url}", flush=True),
     )
     http.start(make_app(metrics.registry, found.health, found.routes()))
-    _on_signals(found)
+    leave_on_signals(found)
     try:
         return await found.run()
     finally:
         await http.stop()
         for producer in (urgent, bulk):
             await asyncio.get_running_loop().run_in_executor(None, producer.close, 2.0)
-
-
-async def _producer(settings: Settings, broker: str, lease_ms: int, part: str) -> JsonProducer:
-    """A producer that queues nothing for longer than a lease, as older heartbeats and load reports are useless."""
-
-    def make() -> JsonProducer:
-        return JsonProducer(
-            settings.kafka.bootstrap_servers,
-            f"ballast-agent-{broker}-{part}",
-            settings.kafka.client,
-            delivery_timeout_ms=lease_ms,
-            max_block_ms=URGENT_BLOCK_MS,
-            idempotent=False,
-        )
-
-    while True:
-        try:
-            return await asyncio.get_running_loop().run_in_executor(None, make)
-        except KafkaUnavailable as error:  # it answered a moment ago
-            log.warning("no Kafka yet, trying again", reason=str(error))
-            await asyncio.sleep(TRY_AGAIN_S)
-            await _wait_for_kafka(settings)
-
-
-async def _wait_for_kafka(settings: Settings) -> None:
-    """Wait until a Kafka that accepts these settings answers; log at once, then every half minute."""
-    kafka = settings.kafka
-    loop = asyncio.get_running_loop()
-    say_at = loop.time()
-    while True:
-        try:
-            return await loop.run_in_executor(None, check_answers, kafka.bootstrap_servers, kafka.client)
-        except KafkaUnavailable as error:
-            if loop.time() >= say_at:
-                log.warning("waiting for Kafka", reason=str(error))
-                say_at = loop.time() + SAY_AGAIN_S
-            await asyncio.sleep(TRY_AGAIN_S)
-
-
-def _reader(settings: Settings, broker: str) -> Callable[..., TopicReader]:
-    def make(topics: list[str], on_batch: Any, on_failure: Any) -> TopicReader:
-        return TopicReader(
-            settings.kafka.bootstrap_servers,
-            topics,
-            on_batch,
-            settings=settings.kafka.client,
-            name=f"ballast-agent-{broker}",
-            on_failure=on_failure,
-        )
-
-    return make
-
-
-def _on_signals(found: Agent) -> None:
-    """Leave gracefully on the first SIGTERM or SIGINT; a second one ends the process like a crash."""
-    loop = asyncio.get_running_loop()
-
-    def first() -> None:
-        log.info("asked to leave")
-        found.leave()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)
-            signal.signal(number, signal.SIG_DFL)
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, first)

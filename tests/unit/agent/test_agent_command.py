@@ -23,13 +23,12 @@ from controller.bus.cluster import check_answers
 from controller.bus.consumer import KafkaRecord
 from controller.cli.main import main
 from controller.cli.run import agent as cmd_agent
+from controller.cli.run import agent_wiring
 from controller.cli.run.agent import (
-    _wait_for_kafka,
     advertised_host,
     capacity_of,
     host_of,
     make_split_watch,
-    options_of,
     parse_capacity,
 )
 from controller.config.load import load_settings
@@ -51,9 +50,12 @@ def test_host_figures_are_reported_only_when_asked_for() -> None:
 
 @pytest.mark.covers("nic-override")
 def test_with_host_figures_the_override_is_counted_once() -> None:
-    assert options_of(settings("agent.override_broker_nic_speed_gbps=0.5")).nic_bytes_per_s == 0.5 * GBIT_BYTES
+    assert (
+        agent_wiring.options_of(settings("agent.override_broker_nic_speed_gbps=0.5")).nic_bytes_per_s
+        == 0.5 * GBIT_BYTES
+    )
     both = settings("agent.override_broker_nic_speed_gbps=0.5", "agent.host_figures=true")
-    assert options_of(both).nic_bytes_per_s is None
+    assert agent_wiring.options_of(both).nic_bytes_per_s is None
 
 
 def test_clients_are_never_told_a_wildcard_address() -> None:
@@ -113,13 +115,13 @@ def test_without_a_kafka_one_line_says_so_until_it_answers(monkeypatch: pytest.M
         if tried < 60:
             check_answers(bootstrap)
 
-    monkeypatch.setattr(cmd_agent, "TRY_AGAIN_S", 0.001)
-    monkeypatch.setattr(cmd_agent, "check_answers", count)
-    monkeypatch.setattr(cmd_agent.log, "warning", lambda text, **more: said.append(f"{text}: {more['reason']}"))
+    monkeypatch.setattr(agent_wiring, "TRY_AGAIN_S", 0.001)
+    monkeypatch.setattr(agent_wiring, "check_answers", count)
+    monkeypatch.setattr(agent_wiring.log, "warning", lambda text, **more: said.append(f"{text}: {more['reason']}"))
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{listener.getsockname()[1]}"
-        asyncio.run(_wait_for_kafka(settings(f"kafka.bootstrap_servers={address}")))
+        asyncio.run(agent_wiring.wait_for_kafka(settings(f"kafka.bootstrap_servers={address}")))
     (line,) = said
     assert line.startswith(f"waiting for Kafka: no Kafka answers at {address}")
     assert tried == 60

@@ -25,7 +25,8 @@ from controller.brokers.host_load import HostLoad, cpu_limit_pct, nic_limit_byte
 from controller.brokers.memory.fences import MemoryFences
 from controller.brokers.memory.runtime import MemoryRuntime
 from controller.brokers.runtime import BundleStats, LoadSample
-from controller.cli.run.agent import make_split_watch, options_of, parse_capacity
+from controller.cli.run.agent import make_split_watch, parse_capacity
+from controller.cli.run.agent_wiring import options_of
 from controller.config.load import load_settings
 from controller.domain.decision import Reason
 from controller.domain.errors import ConfigError

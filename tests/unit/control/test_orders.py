@@ -69,11 +69,28 @@ def test_shadow_mode_and_the_breaker_send_nothing() -> None:
     driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
     assert "mode is shadow" in driver.rejection()
     driver.command("mode", mode="live")
-    driver.silent |= {"b:1", "c:1"}
-    driver.wait(8_000)
+    for broker in ("b:1", "c:1"):
+        driver.tell("a:1", "fact", key=f"suspect:{broker}", value={"why": "no answer"})
     assert driver.state.frozen
     driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
     assert "many brokers are silent" in driver.rejection()
+
+
+def test_brokers_that_pulsar_lists_no_more_count_for_the_breaker() -> None:
+    driver = observed_driver()
+    for broker in ("b:1", "c:1"):
+        driver.tell(broker, "goodbye")
+        del driver.sessions[broker]
+    driver.run()
+    assert driver.state.frozen
+
+
+def test_an_agent_that_falls_silent_is_no_mass_failure() -> None:
+    driver = observed_driver()
+    driver.silent |= {"a:1", "b:1", "c:1"}
+    driver.wait(8_000)
+    assert not driver.state.sessions
+    assert not driver.state.frozen
 
 
 def test_missing_rights_and_suspects_stop_orders() -> None:
@@ -147,7 +164,7 @@ def test_the_answer_of_another_agent_changes_nothing() -> None:
 
 
 def test_an_agent_that_dies_takes_its_orders_with_it() -> None:
-    driver = observed_driver(with_settings(guard_min_brokers=10))
+    driver = observed_driver()
     driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
     driver.silent |= {"a:1", "b:1", "c:1"}
     driver.wait(8_000)

@@ -1,0 +1,293 @@
+"""The agent of one Pulsar cluster: polls its brokers, tells the journal what it sees, carries out orders.
+
+One process holds a session for every broker. It never fails anything over: Pulsar does. When it dies, Pulsar serves on,
+and nothing is balanced until an agent runs again. An unload or a split is sent only while the source's lease lives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any
+
+from controller.agent.agent import BROKEN, LOST, OK, Ending
+from controller.agent.cluster.calls import PulsarCalls
+from controller.agent.cluster.executor import OrderExecutor
+from controller.agent.cluster.facts import FactReader
+from controller.agent.cluster.observer import Listing, Observer
+from controller.agent.cluster.rivals import ClusterRivals, describe_holder
+from controller.agent.cluster.sessions import ClusterSessions
+from controller.agent.cluster.speaker import Speaker
+from controller.agent.connections import AgentConnections
+from controller.agent.feed_health import FeedHealth
+from controller.agent.metrics import AgentMetrics
+from controller.agent.options import AgentOptions
+from controller.agent.periodic import run_periodically
+from controller.agent.session.heartbeat import HeartbeatSender
+from controller.agent.watcher import Watcher
+from controller.brokers.pulsar.observe import exclude_namespaces
+from controller.brokers.pulsar.poll import ClusterPoll, Polled
+from controller.domain.entries import Entry
+from controller.domain.facts import SUSPECT, is_modular, unload_timeout_ms
+from controller.domain.ids import Session
+from controller.domain.state import METADATA
+from controller.loads.recorded import Overrides, Recorded, to_load_report
+from controller.process import clock
+
+log = logging.getLogger(__name__)
+
+RINGS_EVERY_MS = 300_000  # rings are read again in this time, one namespace after the other
+ANSWER_SLACK_S = 10.0  # of an order's request beyond the time that the broker may take
+LOOK_AGAIN_S = 0.1
+
+
+class ClusterAgent:
+    """`run` returns once it was told to leave, lost its place to another agent, or failed."""
+
+    def __init__(
+        self,
+        nonce: str,
+        poll: ClusterPoll,
+        connections: AgentConnections,
+        options: AgentOptions,
+        overrides: Overrides,
+        *,
+        poll_ms: int = 5_000,
+        standby: bool = False,
+        margin_ms: int = 1_000,
+        process: Mapping[str, Any] | None = None,
+        metrics: AgentMetrics | None = None,
+        on_begin: Callable[[], None] = lambda: None,
+        boot_ms: Callable[[], int] = clock.boot_ms,
+        wall_ms: Callable[[], int] = clock.wall_ms,
+    ) -> None:
+        """`poll`: started. `overrides`: how Pulsar's figures are taken. `standby`: wait while another agent lives."""
+        self.metrics = metrics or AgentMetrics()
+        self._nonce, self._poll, self._connections, self._options = nonce, poll, connections, options
+        self._overrides, self._poll_ms, self._standby, self._margin_ms = overrides, poll_ms, standby, margin_ms
+        self._process, self._on_begin = dict(process or {}), on_begin
+        self._boot_ms, self._wall_ms = boot_ms, wall_ms
+        self._ended: asyncio.Future[Ending] | None = None
+        self._asked = asyncio.Event()
+        self.observer = Observer()
+        health = FeedHealth(options.lease_ms, boot_ms(), 0.5)
+        self.watcher = Watcher(
+            connections.journal,
+            connections.names.journal_feed,
+            poll_ms=options.journal_poll_ms,
+            health=health,
+            on_applied=self._on_applied,
+            on_jump=self._on_changed,
+            on_event=lambda event: None,
+            on_failure=self._fail,
+            boot_ms=boot_ms,
+            metrics=self.metrics,
+        )
+        heartbeats = HeartbeatSender(
+            connections.urgent, connections.names.heartbeats, boot_ms=boot_ms, wall_ms=wall_ms, metrics=self.metrics
+        )
+        self.sessions = ClusterSessions(
+            nonce, options.lease_ms, heartbeats, lambda: self.watcher.state, boot_ms, lambda text: self._end(LOST, text)
+        )
+        self._calls = PulsarCalls(
+            poll.admin,
+            self.observer,
+            exclude_namespaces(poll.admin.settings.excluded_namespaces),
+            cluster=lambda: self._poll.cluster,
+            addresses=lambda: self._poll.members.addresses,
+            timeout_s=lambda b: unload_timeout_ms(self.watcher.state.observed.facts, b) / 1000 + ANSWER_SLACK_S,
+            modular=lambda: is_modular(self.watcher.state.observed.facts),
+            on_denied=lambda why: self._fact_reader.note_denied(why),
+        )
+        self._speaker = Speaker(connections, self.sessions, lambda: self.watcher.state, self._calls.read_ring, wall_ms)
+        self._fact_reader = FactReader(poll, self._calls, self._speaker, boot_ms)
+        self._executor = OrderExecutor(
+            nonce, self._calls, self._speaker, self.sessions, self._start_soon, boot_ms=boot_ms, wall_ms=wall_ms
+        )
+        self._sent = 0
+        self._sequence = 0
+
+    # ---------------------------------------------------------------- for the process around it
+
+    def health(self) -> list[str]:
+        """A sentence for each trouble; an empty list means healthy."""
+        troubles = [] if self.watcher.ready else ["the journal has not been read yet"]
+        silent = [broker for broker in self.sessions.brokers if not self.sessions.may_act(broker)]
+        if silent:
+            troubles.append(f"no valid session of {', '.join(silent[:5])}")
+        troubles += [f"{broker} does not answer" for broker in sorted(self.observer.suspects)]
+        if self.watcher.failing:
+            troubles.append(f"the journal's table cannot be read: {self.watcher.failing}")
+        return troubles
+
+    def leave(self) -> None:
+        """End `run`; open orders of this agent end with its sessions."""
+        self._asked.set()
+
+    async def run(self) -> Ending:
+        """Run until told to leave, replaced by another agent, or broken."""
+        loop = asyncio.get_running_loop()
+        self._ended = loop.create_future()
+        reader = self._make_reader([self._connections.names.journal_feed], self.watcher.take)
+        tasks: list[asyncio.Task[None]] = []
+        try:
+            await self.watcher.start(reader)
+            tasks.append(self._start_task(self.watcher.run()))
+            rival = None if self._options.take_over else await self._listen_for_rivals()
+            if rival is not None:
+                return Ending(LOST, rival)
+            if self._asked.is_set():
+                return Ending(OK, "left before it observed anything")
+            self._list_brokers()
+            self._on_begin()
+            tasks += [self._start_task(task) for task in self._tasks()]
+            return await self._ended
+        finally:
+            self._say_goodbye()
+            tasks += self._executor.tasks
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.to_thread(reader.stop)
+            self.watcher.close()
+
+    def _tasks(self) -> list[Coroutine[Any, Any, None]]:
+        return [
+            run_periodically(self._options.heartbeat_ms, self.sessions.beat),
+            self._poll_forever(),
+            self._fact_reader.run(),
+            self._read_rings_forever(),
+            self._wait_to_leave(),
+        ]
+
+    async def _wait_to_leave(self) -> None:
+        await self._asked.wait()
+        self._end(OK, "left")
+
+    async def _listen_for_rivals(self) -> str | None:
+        """Who else observes the cluster; None when nobody does, after a lease (and margin) of silence."""
+        rivals = ClusterRivals(self._nonce)
+        reader = self._make_reader([self._connections.names.heartbeats], rivals.take)
+        await asyncio.to_thread(reader.start)
+        try:
+            wait_ms = self._options.lease_ms + (self._margin_ms if self._standby else 0)
+            until_ms, heard = self._boot_ms() + wait_ms, 0
+            while self._boot_ms() < until_ms and not self._asked.is_set():
+                if rivals.living is not None and not self._standby:
+                    return describe_holder(rivals.living)
+                if rivals.heard != heard:
+                    heard, until_ms = rivals.heard, max(until_ms, self._boot_ms() + wait_ms)
+                await asyncio.sleep(LOOK_AGAIN_S)
+            return None
+        finally:
+            await asyncio.to_thread(reader.stop)
+
+    # ---------------------------------------------------------------- observing
+
+    async def _poll_forever(self) -> None:
+        loop = asyncio.get_running_loop()
+        due_s = loop.time()
+        while True:
+            self._sent += 1
+            sent, seq = self._sent, self.watcher.state.seq
+            await self._poll.poll(0.9 * self._poll_ms / 1000, lambda p, s=sent, q=seq: self._on_polled(p, s, q))  # type: ignore[misc]
+            self._list_brokers()
+            self._tell_suspects()
+            due_s = max(due_s + self._poll_ms / 1000, loop.time())
+            await asyncio.sleep(due_s - loop.time())
+
+    def _list_brokers(self) -> None:
+        listed = {
+            broker: {
+                "runtime": "pulsar", "authority": METADATA, "can_fence": False, "lookup_url": address,
+                "version": str(self._fact_reader.version_of(broker)), **self._process,
+            }
+            for broker, address in ((b, self._poll.members.addresses.get(b, "")) for b in self._poll.members.brokers)
+        }  # fmt: skip
+        for session in self.sessions.list_brokers(listed):
+            self.observer.forget(session.broker)
+            self._speaker.send(session, "goodbye")
+
+    def _on_polled(self, polled: Polled, sent: int, seq: int) -> None:
+        names = None if polled.owned is None else frozenset(str(b) for b, active in polled.owned.items() if active)
+        self.observer.note(Listing(polled.broker, sent, seq, names))
+        session = self.sessions.session_of(polled.broker)
+        if session is None:
+            return
+        for namespace in sorted(self.observer.find_unknown_rings(polled.broker, self.watcher.state)):
+            self._start_soon(self._speaker.tell_ring(namespace))
+        changes = self.observer.find_changes(polled.broker, self.watcher.state)
+        if changes:
+            self._speaker.send(session, "observed", data=changes)
+        if polled.reported is not None:
+            self._report(session, polled)
+
+    def _report(self, session: Session, polled: Polled) -> None:
+        assert polled.reported is not None
+        report = polled.reported.report
+        self.sessions.note_start(session.broker, int(report.get("startTimestamp") or 0))
+        self._sequence += 1
+        recorded = Recorded(polled.at_ms, "", polled.broker, report, polled.cpu, polled.reported.excluded)
+        record = to_load_report(recorded, session, self._sequence, self._overrides)
+        self._connections.bulk.send(self._connections.names.load_reports, record, key=session.broker)
+        self.metrics.reports.inc()
+
+    def _tell_suspects(self) -> None:
+        known = self.watcher.state.observed.facts
+        for broker in self.observer.suspects:
+            self._speaker.tell_fact(f"{SUSPECT}{broker}", {"why": "it did not answer three polls in a row"})
+        for key in [key for key in known if key.startswith(SUSPECT)]:
+            if key.removeprefix(SUSPECT) not in self.observer.suspects:
+                self._speaker.tell_fact(key, None)
+
+    async def _read_rings_forever(self) -> None:
+        while True:
+            namespaces = sorted(self.watcher.state.observed.rings)
+            for namespace in namespaces:
+                await asyncio.sleep(RINGS_EVERY_MS / 1000 / len(namespaces))
+                await self._speaker.tell_ring(namespace)
+            if not namespaces:
+                await asyncio.sleep(1)
+
+    # ---------------------------------------------------------------- the journal
+
+    def _on_applied(self, entries: Sequence[Entry]) -> None:
+        self._on_changed()
+
+    def _on_changed(self) -> None:
+        """Judge the sessions; begin orders that are ours, and drop those that ended."""
+        if self.watcher.ready:
+            self.sessions.on_applied()
+            self._executor.on_applied()
+
+    # ---------------------------------------------------------------- sending, ending
+
+    def _say_goodbye(self) -> None:
+        for session in self.sessions.list_brokers({}):
+            if session in self.watcher.state.sessions:
+                self._speaker.send(session, "goodbye")
+
+    def _make_reader(self, topics: list[str], take: Any) -> Any:
+        loop = asyncio.get_running_loop()
+        return self._connections.reader(topics, take, lambda error: loop.call_soon_threadsafe(self._fail, error))
+
+    def _start_soon(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        return self._start_task(work)
+
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        task.add_done_callback(self._on_task_done)
+        return task
+
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            self._fail(task.exception() or RuntimeError("a task ended"))
+
+    def _fail(self, error: BaseException) -> None:
+        log.error("the agent cannot go on", exc_info=error)
+        self._end(BROKEN, f"{type(error).__name__}: {error}")
+
+    def _end(self, code: int, text: str) -> None:
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_result(Ending(code, text))

@@ -1,0 +1,54 @@
+"""Whether another agent already observes this cluster: a starting agent listens before it registers anything."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from controller.agent.connections import Read
+from controller.agent.session.rivals import HEARD_TWICE
+from controller.domain.errors import BadRecord
+from controller.domain.events import Heartbeat, parse_heartbeat
+from controller.domain.state import METADATA, authority_of
+
+
+class ClusterRivals:
+    """Counts the heartbeats of other agents of clusters. `take` is called in the reader's thread.
+
+    `heard`: how many heartbeats of rivals were read. `living`: one of a rival of which two were read.
+    """
+
+    def __init__(self, nonce: str) -> None:
+        """`nonce`: that of this very process, which is no rival."""
+        self._nonce = nonce
+        self._beats: Counter[object] = Counter()
+        self.heard = 0
+        self.living: Heartbeat | None = None
+
+    def take(self, records: Sequence[Read]) -> None:
+        """Count a batch of the heartbeats topic."""
+        for record in records:
+            try:
+                beat = parse_heartbeat(record.value)
+            except BadRecord:
+                continue
+            if isinstance(beat, Heartbeat) and authority_of(beat.info) == METADATA:
+                self._count(beat)
+
+    def _count(self, beat: Heartbeat) -> None:
+        if beat.session.nonce == self._nonce:
+            return
+        self.heard += 1
+        self._beats[beat.session] += 1
+        if self._beats[beat.session] >= HEARD_TWICE:
+            self.living = beat
+
+
+def describe_holder(beat: Heartbeat) -> str:
+    """Who observes the cluster, and what to do about it, in one line."""
+    info = beat.info
+    where = f"pid {info['pid']} on {info.get('host') or 'a host it does not name'}" if info.get("pid") else "an agent"
+    return (
+        f"another agent observes this cluster: {where} (nonce {beat.session.nonce}); stop it first, start with "
+        "--take-over, or with --standby to wait until it ends"
+    )

@@ -1,0 +1,72 @@
+"""Sends the requests that change something in a Pulsar cluster, each once, and tells how far it came.
+
+Redirects are followed by hand as the same method, only to addresses that may get the credentials. Changes have slots of
+their own, so they wait for no reading and reading waits for none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urljoin
+
+import httpx
+
+from controller.brokers.pulsar.admin import MOST_REDIRECTS, PulsarAdmin
+from controller.brokers.pulsar.auth import CredentialsMissing
+from controller.brokers.pulsar.outcomes import words_of
+from controller.brokers.pulsar.slots import Slots
+from controller.domain.pulsar_address import origin_of
+
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What came of a change. `status`: of HTTP, 0 without an answer. `hops`: the addresses that may have received the
+    request, in order; those where no connection was made are not among them."""
+
+    status: int
+    hops: tuple[str, ...]
+    detail: str = ""
+
+
+class PulsarChanges:
+    """PUT, POST and DELETE on one Pulsar cluster."""
+
+    def __init__(self, admin: PulsarAdmin) -> None:
+        self._admin, self._slots = admin, Slots()
+
+    async def send(
+        self, method: str, path: str, at: str, *, timeout_s: float, params: Mapping[str, str] | None = None,
+        body: Any = None,
+    ) -> Sent:  # fmt: skip
+        """Send one request to the broker at an address. `timeout_s`: for each answer. `body`: sent as JSON."""
+        async with self._slots.take(at):
+            return await self._follow(method, f"{at}{path}", dict(params or {}), body, timeout_s)
+
+    async def _follow(self, method: str, url: str, params: dict[str, str], body: Any, timeout_s: float) -> Sent:
+        hops: list[str] = []
+        timeout = httpx.Timeout(timeout_s, connect=self._admin.settings.connect_timeout_s)
+        while True:
+            origin = origin_of(url) or ""
+            try:
+                headers = await self._admin.credentials.headers()
+                response = await self._admin.client(origin).request(
+                    method, url, params=params or None, json=body, headers=dict(headers), timeout=timeout
+                )
+            except CredentialsMissing as error:
+                return Sent(0, tuple(hops), str(error))
+            except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.InvalidURL) as error:
+                return Sent(0, tuple(hops), f"no connection to {origin}: {type(error).__name__}")
+            except httpx.HTTPError as error:
+                return Sent(0, (*hops, origin), f"no answer from {origin}: {type(error).__name__}")
+            hops.append(origin)
+            location = response.headers.get("location")
+            if response.status_code not in _REDIRECTS or not location:
+                detail = "" if response.is_success else words_of(response.content)
+                return Sent(response.status_code, tuple(hops), detail)
+            url, params = urljoin(url, location), {}  # a Location is whole
+            if not self._admin.trusts(origin_of(url)) or len(hops) > MOST_REDIRECTS:
+                return Sent(0, tuple(hops), f"redirected to {origin_of(url)}, which is not known, or too often")

@@ -1,0 +1,112 @@
+"""What every kind of agent is wired to: options, Kafka, signals."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import structlog
+
+from controller.agent.options import AgentOptions
+from controller.brokers.host_load import GBIT_BYTES
+from controller.bus.cluster import KafkaUnavailable, check_answers
+from controller.bus.consumer import TopicReader
+from controller.bus.producer import JsonProducer
+from controller.config.settings import Settings
+
+log = structlog.get_logger(__name__)
+
+TRY_AGAIN_S, SAY_AGAIN_S = 1.0, 30.0  # while Kafka does not answer
+URGENT_BLOCK_MS = 200  # a Kafka that accepts nothing never blocks the event loop for longer
+
+
+class Leaves(Protocol):
+    """An agent that can be told to leave."""
+
+    def leave(self) -> None:
+        """Leave gracefully."""
+
+
+def options_of(settings: Settings) -> AgentOptions:
+    """The agent's options from the configuration."""
+    nic = settings.agent.override_broker_nic_speed_gbps
+    return AgentOptions(
+        lease_ms=settings.control.lease_ms,
+        heartbeat_ms=settings.control.heartbeat_ms,
+        inventory_interval_ms=settings.control.inventory_interval_ms,
+        report_interval_ms=settings.agent.report_interval_ms,
+        journal_poll_ms=settings.agent.journal_poll_ms,
+        lookup_wait_ms=settings.agent.lookup_wait_ms,
+        top_k_bundles=settings.loads.top_k_bundles,
+        message_throughput_as_bandwidth=settings.agent.message_throughput_as_bandwidth,
+        # host figures apply the override themselves, times the number of network cards
+        nic_bytes_per_s=None if nic is None or settings.agent.host_figures else nic * GBIT_BYTES,
+    )
+
+
+async def open_producer(settings: Settings, broker: str, lease_ms: int, part: str) -> JsonProducer:
+    """A producer that queues nothing for longer than a lease, as older heartbeats and load reports are useless."""
+
+    def make() -> JsonProducer:
+        return JsonProducer(
+            settings.kafka.bootstrap_servers,
+            f"ballast-agent-{broker}-{part}",
+            settings.kafka.client,
+            delivery_timeout_ms=lease_ms,
+            max_block_ms=URGENT_BLOCK_MS,
+            idempotent=False,
+        )
+
+    while True:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(None, make)
+        except KafkaUnavailable as error:  # it answered a moment ago
+            log.warning("no Kafka yet, trying again", reason=str(error))
+            await asyncio.sleep(TRY_AGAIN_S)
+            await wait_for_kafka(settings)
+
+
+async def wait_for_kafka(settings: Settings) -> None:
+    """Wait until a Kafka that accepts these settings answers; log at once, then every half minute."""
+    kafka = settings.kafka
+    loop = asyncio.get_running_loop()
+    say_at = loop.time()
+    while True:
+        try:
+            return await loop.run_in_executor(None, check_answers, kafka.bootstrap_servers, kafka.client)
+        except KafkaUnavailable as error:
+            if loop.time() >= say_at:
+                log.warning("waiting for Kafka", reason=str(error))
+                say_at = loop.time() + SAY_AGAIN_S
+            await asyncio.sleep(TRY_AGAIN_S)
+
+
+def reader_maker(settings: Settings, broker: str) -> Callable[..., TopicReader]:
+    def make(topics: list[str], on_batch: Any, on_failure: Any) -> TopicReader:
+        return TopicReader(
+            settings.kafka.bootstrap_servers,
+            topics,
+            on_batch,
+            settings=settings.kafka.client,
+            name=f"ballast-agent-{broker}",
+            on_failure=on_failure,
+        )
+
+    return make
+
+
+def leave_on_signals(found: Leaves) -> None:
+    """Leave gracefully on the first SIGTERM or SIGINT; a second one ends the process like a crash."""
+    loop = asyncio.get_running_loop()
+
+    def first() -> None:
+        log.info("asked to leave")
+        found.leave()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, first)

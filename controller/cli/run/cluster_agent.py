@@ -1,0 +1,87 @@
+"""`ballast agent --runtime pulsar`: one process observes all brokers of a Pulsar cluster and carries out orders."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import secrets
+import socket
+from enum import Enum
+
+import structlog
+
+from controller.agent.agent import Ending
+from controller.agent.cluster.agent import ClusterAgent
+from controller.agent.connections import AgentConnections
+from controller.agent.metrics import AgentMetrics
+from controller.brokers.pulsar.admin import PulsarAdmin
+from controller.brokers.pulsar.facts import Manager
+from controller.brokers.pulsar.poll import ClusterPoll
+from controller.brokers.pulsar.topics import TopicReader
+from controller.bus.topics import TopicNames
+from controller.cli.run.agent_wiring import leave_on_signals, open_producer, options_of, reader_maker, wait_for_kafka
+from controller.config.places import check_old_place
+from controller.config.settings import Settings
+from controller.domain.errors import without_login
+from controller.ledger.follower import Follower
+from controller.loads.recorded import Overrides
+from controller.process.clock import wall_ms
+from controller.process.http import HttpServer, make_app
+from controller.process.logs import configure_logs
+from controller.process.metrics import new_registry
+from controller.service.start_checks import check_port
+
+log = structlog.get_logger(__name__)
+
+
+class Runtime(str, Enum):
+    """The kind of brokers that an agent is for."""
+
+    REFERENCE = "reference"
+    PULSAR = "pulsar"
+
+
+async def run_cluster_agent(settings: Settings, *, take_over: bool, standby: bool) -> Ending:
+    """Run until a signal, another agent or a failure ends it. Raises CallFailed if the cluster cannot be read."""
+    configure_logs(settings.logging.level, settings.logging.json_lines, broker="pulsar", cluster=settings.cluster.name)
+    check_old_place(settings)
+    check_port(settings, "agent.bind_host", "http.agent_port")
+    log.info("the journal is read at %s", without_login(settings.tables.root))
+    nonce = secrets.token_hex(8)
+    options = dataclasses.replace(options_of(settings), take_over=take_over)
+    http = HttpServer(settings.agent.bind_host, settings.http.agent_port)
+    metrics = AgentMetrics(new_registry())
+    cluster = settings.pulsar_cluster
+    async with PulsarAdmin(cluster) as admin, TopicReader(admin) as topics:
+        poll = ClusterPoll(admin, topics)
+        await poll.start()
+        poll.with_topics = poll.manager is Manager.EXTENSIBLE  # the modular manager reports its bundles itself
+        await wait_for_kafka(settings)
+        urgent = await open_producer(settings, "pulsar", options.lease_ms, "urgent")
+        bulk = await open_producer(settings, "pulsar", options.lease_ms, "bulk")
+        names = TopicNames(settings.kafka.topic_prefix)
+        connections = AgentConnections(
+            urgent, bulk, reader=reader_maker(settings, "pulsar"), journal=Follower(settings.tables.root), names=names
+        )
+        found = ClusterAgent(
+            nonce,
+            poll,
+            connections,
+            options,
+            Overrides(host_cpu=cluster.host_cpu, unknown_nic_gbps=cluster.nic_gbps),
+            poll_ms=options.report_interval_ms,
+            standby=standby,
+            margin_ms=settings.control.margin_ms,
+            process={"host": socket.gethostname(), "pid": os.getpid(), "started_ms": wall_ms()},
+            metrics=metrics,
+            on_begin=lambda: print(f"ballast-agent pulsar listening {http.url}", flush=True),
+        )
+        http.start(make_app(metrics.registry, found.health, []))
+        leave_on_signals(found)
+        try:
+            return await found.run()
+        finally:
+            await poll.stop()
+            await http.stop()
+            for producer in (urgent, bulk):
+                producer.close(2.0)
