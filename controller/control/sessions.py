@@ -12,9 +12,9 @@ from controller.control.handover import on_session_end
 from controller.control.orders import end_orders_of
 from controller.control.strays import MOST_ALARMS, is_stray
 from controller.domain.entries import Kind
-from controller.domain.events import Heartbeat
+from controller.domain.events import UNLISTED, BrokerEvent, Heartbeat
 from controller.domain.ids import Session
-from controller.domain.state import METADATA, authority_of
+from controller.domain.state import authority_of
 
 OTHER_AUTHORITY = "other_authority"  # the reason of an alarm
 FURTHEST_STEP = 1_000  # of the incarnation beyond the known one, although a process takes the next one
@@ -69,6 +69,14 @@ def _may_register(ctx: Context, session: Session) -> bool:
     return True
 
 
+def on_goodbye(ctx: Context, event: BrokerEvent) -> None:
+    """The agent ends a session. Brokers that their cluster lists no more count for the mass-failure breaker; sessions
+    that end because their agent leaves do not."""
+    end_session(ctx, event.session, "goodbye")
+    if event.reason == UNLISTED:
+        ctx.watch.expired.append((ctx.now_ms, event.session.broker))
+
+
 def end_session(ctx: Context, session: Session, reason: str) -> None:
     """Journal the end and release every bundle whose record names the session."""
     if session not in ctx.state.sessions:
@@ -76,7 +84,7 @@ def end_session(ctx: Context, session: Session, reason: str) -> None:
     ctx.emit(Kind.SESSION_ENDED, broker=session.broker, session=str(session), reason=reason)
     ctx.watch.heard.pop(session, None)
     ctx.watch.applied.pop(session, None)
-    if reason == "lease" or (reason == "goodbye" and ctx.state.authority == METADATA):  # there, Pulsar lists it no more
+    if reason == "lease":
         ctx.watch.expired.append((ctx.now_ms, session.broker))
     for name in sorted(ctx.state.holdings.bundles_naming(session)):
         on_session_end(ctx, ctx.state.bundles[name], session)

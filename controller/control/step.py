@@ -21,7 +21,7 @@ from controller.control.observations import on_fact, on_observed, on_ring
 from controller.control.order_commands import send_waiting_orders
 from controller.control.orders import expire_orders, on_order_ended
 from controller.control.rounds import on_round
-from controller.control.sessions import end_session, on_heartbeat
+from controller.control.sessions import on_goodbye, on_heartbeat
 from controller.control.splits import on_split_done, on_split_proposed
 from controller.control.step_decisions import StepEvidence
 from controller.control.strays import on_tick
@@ -119,7 +119,7 @@ def _on_broker_event(ctx: Context, event: BrokerEvent) -> None:
     elif event.kind in _OF_OBSERVERS:
         _OF_OBSERVERS[event.kind](ctx, event)
     elif event.kind == "goodbye":
-        end_session(ctx, event.session, "goodbye")
+        on_goodbye(ctx, event)
     elif event.kind == "leaving":
         broker = ctx.state.brokers[event.session.broker]
         if broker.session != event.session:

@@ -34,6 +34,7 @@ COMMAND_KINDS = frozenset(
         "drain", "undrain", "mode", "strategy", "override", "end_override", "round_now", "thaw",
     }
 )  # fmt: skip
+UNLISTED = "unlisted"  # the reason of a goodbye: the broker's own cluster lists it no more
 _NEEDS_BUNDLE = frozenset(["accepted", "rejected", "serving", "released", "fenced", "split_done", "split_proposed"])
 
 

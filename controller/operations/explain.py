@@ -18,8 +18,8 @@ from controller.domain.errors import BallastError
 from controller.domain.ownership import State
 from controller.domain.reasons.table import REASON_TABLE
 from controller.domain.reasons.words import describe_reason
+from controller.operations.bundles import observed_row, ownership_row
 from controller.operations.evidence_view import EvidenceView, candidates_of, giver_of
-from controller.operations.overview import ownership_row
 from controller.operations.reading import NoTables, Reader
 from schemas.journal import JOURNAL
 
@@ -49,6 +49,8 @@ def explain(reader: Reader, name: str, look_back: int = LOOK_BACK) -> Row:
         return _broker(view, name, state.session_of(name) is not None)
     if name in state.bundles:
         return _bundle(reader, view, ownership_row(state.bundles[name]), look_back)
+    if name in state.observed.bundles:
+        return _bundle(reader, view, observed_row(state.observed, name), look_back)
     of_batch = view.decisions(round_id=name)
     if of_batch:
         return {"about": "batch", "decisions": of_batch}

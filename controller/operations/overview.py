@@ -14,10 +14,11 @@ import pyarrow.compute as pc
 from controller.control.strays import STRAY_AGENT, STRAY_COMMAND, STRAY_CONTROLLER
 from controller.domain.entries import Entry, Kind
 from controller.domain.load import RESOURCES
-from controller.domain.ownership import IN_FLIGHT, Ownership
+from controller.domain.ownership import IN_FLIGHT
 from controller.domain.reasons.words import describe_reason
 from controller.domain.state import ClusterState, is_foreign
 from controller.ledger.loads import loads_progress
+from controller.operations.bundles import all_bundle_rows, find_order_obstacle, observed_row, ownership_row
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.liveness import OFFLINE, SILENT_AFTER_MS, Heard
 from controller.operations.reading import Reader
@@ -41,8 +42,9 @@ def status(reader: Reader, now_ms: int, heard: Heard | None, kafka_error: str | 
         "strategy_by_command": state.strategy or None,
         "overrides": len(state.overrides),
         "brokers": _broker_counts(state),
-        "namespaces": len(state.namespaces),
-        "bundles": dict(sorted(Counter(r.state.value for r in state.bundles.values()).items())),
+        "namespaces": len(state.namespaces) + len(state.observed.rings),
+        "bundles": dict(sorted(Counter(row["state"] for row in all_bundle_rows(state)).items())),
+        "no_orders_because": find_order_obstacle(state),
         "in_flight": in_flight(reader, state, now_ms),
         "last_round": _last_round(reader, now_ms),
         "loads": {
@@ -57,28 +59,15 @@ def status(reader: Reader, now_ms: int, heard: Heard | None, kafka_error: str | 
 
 def in_flight(reader: Reader, state: ClusterState, now_ms: int) -> list[Row]:
     """Bundles between two owners, oldest first, with the time since their journal entry."""
-    moving = sorted((r for r in state.bundles.values() if r.state in IN_FLIGHT), key=lambda r: r.seq)
-    if not moving:
+    rows = [ownership_row(r) for r in state.bundles.values() if r.state in IN_FLIGHT]
+    rows += [observed_row(state.observed, name) for name in state.observed.orders if name in state.observed.bundles]
+    if not rows:
         return []
-    entries = reader.rows("journal", "seq", above=moving[0].seq - 1, columns=["seq", "at_ms"])
+    rows.sort(key=lambda row: int(row["entry_seq"]))
+    entries = reader.rows("journal", "seq", above=rows[0]["entry_seq"] - 1, columns=["seq", "at_ms"])
     at_ms = dict(zip(entries["seq"].to_pylist(), entries["at_ms"].to_pylist(), strict=True))
-    return [
-        {**ownership_row(r), "since_ms": at_ms.get(r.seq), "age_ms": now_ms - at_ms.get(r.seq, now_ms)} for r in moving
-    ]
-
-
-def ownership_row(record: Ownership) -> Row:
-    """One bundle as of its newest journal entry."""
-    return {
-        "bundle": str(record.bundle),
-        "state": record.state.value,
-        "epoch": record.epoch,
-        "owner": record.by.broker if record.by else None,
-        "to": record.to.broker if record.to else None,
-        "cause": record.cause or None,
-        "entry_seq": record.seq,
-        "moved_at_ms": record.moved_at_ms or None,
-    }
+    since = {row["bundle"]: at_ms.get(row["entry_seq"]) for row in rows}
+    return [{**row, "since_ms": at, "age_ms": now_ms - (at or now_ms)} for row in rows for at in [since[row["bundle"]]]]
 
 
 def alarm_row(entry: Entry) -> Row:
@@ -95,8 +84,9 @@ def broker_rows(reader: Reader) -> list[Row]:
     evidence = EvidenceView(reader)
     last = evidence.last_round()
     scores = {row["broker"]: row for row in evidence.scores(last)} if last else {}
-    owned = Counter(r.by.broker for r in state.bundles.values() if r.by is not None)
-    coming = Counter(r.to.broker for r in state.bundles.values() if r.to is not None)
+    everything = all_bundle_rows(state)
+    owned = Counter(row["owner"] for row in everything)
+    coming = Counter(row["to"] for row in everything)
     rows = []
     for broker in sorted(state.brokers.values(), key=lambda b: b.id):
         alive = state.alive(broker.session)
@@ -136,38 +126,15 @@ def bundle_rows(
     """
     state = reader.state()
     chosen = [
-        r
-        for r in state.bundles.values()
-        if (r.state.value == ownership_state if ownership_state else r.state.value != "retired")
-        and (namespace is None or r.bundle.namespace == namespace)
-        and (broker is None or broker in (r.by and r.by.broker, r.to and r.to.broker))
+        row
+        for row in all_bundle_rows(state)
+        if (row["state"] == ownership_state if ownership_state else row["state"] != "retired")
+        and (namespace is None or row["bundle"].rpartition("/")[0] == namespace)
+        and (broker is None or broker in (row["owner"], row["to"]))
     ]
     loads = _loads(reader)
-    rows = [ownership_row(r) | _load_of(loads.get(str(r.bundle))) for r in chosen]
+    rows = [row | _load_of(loads.get(row["bundle"])) for row in chosen]
     return sorted(rows, key=lambda row: (-(row["throughput"] or 0.0), row["bundle"])), state.seq
-
-
-def namespace_rows(state: ClusterState) -> list[Row]:
-    """Every namespace with its live bundles and their owners."""
-    rows = []
-    for namespace, bundles in sorted(state.namespaces.items()):
-        records = [state.bundles[str(b)] for b in bundles]
-        holders = Counter(r.by.broker for r in records if r.by is not None)
-        topics = sum(_in_namespace(topic, namespace) for topic in state.topics)
-        rows.append(
-            {
-                "namespace": namespace,
-                "bundles": len(bundles),
-                "topics_created": topics,
-                "owned": sum(holders.values()),
-                "brokers": dict(sorted(holders.items())),
-            }
-        )
-    return rows
-
-
-def _in_namespace(topic: str, namespace: str) -> bool:
-    return topic.partition("://")[2].startswith(f"{namespace}/")
 
 
 def _loads(reader: Reader) -> dict[str, Row]:
@@ -265,6 +232,8 @@ def _problems(document: Mapping[str, Any]) -> list[str]:
         found.append("no controller runs: start one with `ballast run`")
     elif controller["alive"] is False:
         found.append(f"controller {controller['instance']} is silent: it was killed or cannot reach Kafka")
+    if document["no_orders_because"]:
+        found.append(f"no orders to brokers: {document['no_orders_because']}")
     if document["guard_frozen"]:
         found.append("the mass-failure breaker keeps leases alive: bring the brokers back, or `ballast thaw`")
     if document["brokers"]["registered"] and not document["brokers"]["alive"]:

@@ -29,6 +29,7 @@ from controller.agent.watcher import Watcher
 from controller.brokers.pulsar.observe import exclude_namespaces
 from controller.brokers.pulsar.poll import ClusterPoll, Polled
 from controller.domain.entries import Entry
+from controller.domain.events import UNLISTED
 from controller.domain.facts import SUSPECT, is_modular, unload_timeout_ms
 from controller.domain.ids import Session
 from controller.domain.state import METADATA
@@ -207,7 +208,7 @@ class ClusterAgent:
         }  # fmt: skip
         for session in self.sessions.list_brokers(listed):
             self.observer.forget(session.broker)
-            self._speaker.send(session, "goodbye")
+            self._speaker.send(session, "goodbye", reason=UNLISTED)
 
     def _on_polled(self, polled: Polled, sent: int, seq: int) -> None:
         names = None if polled.owned is None else frozenset(str(b) for b, active in polled.owned.items() if active)

@@ -30,6 +30,7 @@ from controller.config.settings import Settings
 from controller.domain.errors import BallastError
 from controller.domain.state import Broker
 from controller.ledger.follower import Follower
+from controller.operations.bundles import all_bundle_rows
 from controller.operations.operator import POLL_S
 
 app = new_app()
@@ -90,7 +91,7 @@ def wait_until_empty(
     state = follower.bootstrap()
     deadline_s, last, alone = time.monotonic() + timeout_s, 0, False
     while True:
-        left = sum(broker in (r.by and r.by.broker, r.to and r.to.broker) for r in state.bundles.values())
+        left = sum(broker in (row["owner"], row["to"]) for row in all_bundle_rows(state))
         known = state.brokers.get(broker)
         if left and known is not None and not known.drained:
             raise NotEmpty(f"{broker} is not drained (any more): it keeps its {left} bundles")

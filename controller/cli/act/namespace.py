@@ -9,7 +9,7 @@ import typer
 from controller.cli.options import AsJson, Conf, Profile, Sets, Timeout, Why, new_group, report_errors, settings_of
 from controller.cli.send_command import ANSWER_S, carry_out
 from controller.cli.show import emit_json, emit_table
-from controller.operations.overview import namespace_rows
+from controller.operations.bundles import namespace_rows
 from controller.operations.reading import Reader
 
 app = new_group("Namespaces: create one, list them.")

@@ -15,7 +15,7 @@ from controller.agent.session.lease import Lease
 from controller.agent.session.registration import Standing, first_session, judge, next_session
 from controller.domain.apply import fold
 from controller.domain.entries import Entry
-from controller.domain.events import BrokerEvent, Heartbeat
+from controller.domain.events import UNLISTED, BrokerEvent, Heartbeat
 from controller.domain.ids import Bundle, Session
 from controller.domain.observed import Order
 from controller.domain.state import METADATA
@@ -82,7 +82,7 @@ class SimClusterAgent:
             self.sessions[broker] = first_session(self.state, broker, self.nonce)
             self.leases[broker] = Lease(self.cluster.settings.lease_ms, self.cluster.now_ms)
         for broker in sorted(self.sessions.keys() - listed):
-            self._send(BrokerEvent("goodbye", self.sessions.pop(broker), self.state.seq))
+            self._send(BrokerEvent("goodbye", self.sessions.pop(broker), self.state.seq, reason=UNLISTED))
             del self.leases[broker]
             self.observer.forget(broker)
         self._tell_facts()

@@ -79,10 +79,19 @@ def test_shadow_mode_and_the_breaker_send_nothing() -> None:
 def test_brokers_that_pulsar_lists_no_more_count_for_the_breaker() -> None:
     driver = observed_driver()
     for broker in ("b:1", "c:1"):
-        driver.tell(broker, "goodbye")
-        del driver.sessions[broker]
+        driver.run(BrokerEvent("goodbye", driver.sessions.pop(broker), 0, reason="unlisted"))
     driver.run()
     assert driver.state.frozen
+
+
+def test_an_agent_that_leaves_is_no_mass_failure() -> None:
+    driver = observed_driver()
+    for session in list(driver.sessions.values()):
+        driver.sessions.clear()
+        driver.run(BrokerEvent("goodbye", session, 0))
+    driver.run()
+    assert not driver.state.sessions
+    assert not driver.state.frozen
 
 
 def test_an_agent_that_falls_silent_is_no_mass_failure() -> None:

@@ -1,0 +1,86 @@
+"""Bundles and namespaces as rows for people: owned ones, and those of a cluster that decides ownership itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from controller.domain.facts import DENIED, find_other_balancer, is_suspect
+from controller.domain.observed import ObservedCluster, bundles_of_ring
+from controller.domain.ownership import Ownership
+from controller.domain.state import METADATA, ClusterState
+
+Row = dict[str, Any]
+
+
+def ownership_row(record: Ownership) -> Row:
+    """One bundle as of its newest journal entry."""
+    return {
+        "bundle": str(record.bundle),
+        "state": record.state.value,
+        "epoch": record.epoch,
+        "owner": record.by.broker if record.by else None,
+        "to": record.to.broker if record.to else None,
+        "cause": record.cause or None,
+        "entry_seq": record.seq,
+        "moved_at_ms": record.moved_at_ms or None,
+    }
+
+
+def observed_row(cluster: ObservedCluster, name: str) -> Row:
+    """One bundle as its cluster says; an open order's `to`, cause and entry."""
+    seen, order = cluster.bundles[name], cluster.orders.get(name)
+    state = "ordered" if order is not None else "owned" if seen.broker is not None and not seen.stale else "unknown"
+    return {
+        "bundle": name,
+        "state": "disputed" if seen.disputed else state,
+        "epoch": seen.seq,
+        "owner": seen.broker,
+        "to": order.target if order is not None else None,
+        "cause": (order.decision_id or order.command_id) if order is not None else None,
+        "entry_seq": order.seq if order is not None else seen.seq,
+        "moved_at_ms": seen.moved_at_ms or None,
+    }
+
+
+def all_bundle_rows(state: ClusterState) -> list[Row]:
+    """Owned and observed bundles; a cluster has either."""
+    owned = [ownership_row(record) for record in state.bundles.values()]
+    return owned + [observed_row(state.observed, name) for name in state.observed.bundles]
+
+
+def find_order_obstacle(state: ClusterState) -> str | None:
+    """What keeps Ballast from sending orders to a cluster that decides ownership itself; None where nothing does."""
+    if state.authority != METADATA:
+        return None
+    facts = state.observed.facts
+    if DENIED in facts:
+        return f"the cluster refused the credentials: {facts[DENIED].get('why')}"
+    return find_other_balancer(facts, (b.id for b in state.live_brokers() if not is_suspect(facts, b.id)))
+
+
+def namespace_rows(state: ClusterState) -> list[Row]:
+    """Every namespace with its live bundles and their owners."""
+    found: dict[str, list[str | None]] = {}
+    for namespace, bundles in state.namespaces.items():
+        records = [state.bundles[str(bundle)] for bundle in bundles]
+        found[namespace] = [record.by.broker if record.by is not None else None for record in records]
+    for namespace, ring in state.observed.rings.items():
+        seen = (state.observed.bundles.get(str(bundle)) for bundle in bundles_of_ring(namespace, ring))
+        found[namespace] = [one.broker if one is not None else None for one in seen]
+    return [_namespace_row(state, namespace, owners) for namespace, owners in sorted(found.items())]
+
+
+def _namespace_row(state: ClusterState, namespace: str, owners: list[str | None]) -> Row:
+    holders = Counter(owner for owner in owners if owner is not None)
+    return {
+        "namespace": namespace,
+        "bundles": len(owners),
+        "topics_created": sum(_in_namespace(topic, namespace) for topic in state.topics),
+        "owned": sum(holders.values()),
+        "brokers": dict(sorted(holders.items())),
+    }
+
+
+def _in_namespace(topic: str, namespace: str) -> bool:
+    return topic.partition("://")[2].startswith(f"{namespace}/")
