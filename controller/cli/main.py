@@ -44,7 +44,7 @@ COMMANDS: Mapping[str, Command] = {
     "sim": Command("controller.cli.tryout.sim", "run scenario files in the load simulator: balance, thrash, moves"),
     "kafka": Command("controller.cli.run.kafka", "start and stop a local Kafka: up, down, status"),
     "run": Command("controller.cli.run.job", "run the Spark job: loads query and control query"),
-    "agent": Command("controller.cli.run.agent", "run the agent of one broker"),
+    "agent": Command("controller.cli.run.agent", "run the agent of one broker, or of a Pulsar cluster"),
     "store": Command("controller.cli.run.store", "run the segment store of the reference brokers"),
     "status": Command("controller.cli.look.status", "show the state of the cluster, and what needs attention"),
     "brokers": Command("controller.cli.look.brokers", "list brokers with their bundles and their load"),

@@ -251,8 +251,9 @@ def test_every_strategy_decides_lines_of_opaque_names(strategy: str) -> None:
 
 
 def test_whoever_has_no_budget_exists() -> None:
-    unbudgeted = {name for name, strategy in STRATEGIES.items() if not traits_of(strategy).budgeted}
-    assert set(STRATEGIES) - {"headroom", "steady", "weighted"} <= unbudgeted
+    pulsars = {name for name, strategy in STRATEGIES.items() if traits_of(strategy).from_pulsar}
+    assert pulsars
+    assert not any(traits_of(STRATEGIES[name]).budgeted for name in pulsars)
 
 
 def test_the_three_times_add_up_to_all_that_was_spent() -> None:

@@ -1,0 +1,122 @@
+"""`ballast pulsar check`: whether Ballast may send orders to a Pulsar cluster, and what to change. It only reads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
+
+import typer
+
+from controller.agent.cluster.facts import read_broker_facts, read_policies
+from controller.brokers.pulsar.addresses import Directory, Members
+from controller.brokers.pulsar.admin import PulsarAdmin
+from controller.brokers.pulsar.facts import read_cluster_name, read_runtime_configuration
+from controller.cli.options import PROBLEM, Conf, Profile, Sets, report_errors
+from controller.cli.pulsar.connection import (
+    OAuth2KeyFile,
+    ServiceUrl,
+    TlsCaFile,
+    TlsCertFile,
+    TlsKeyFile,
+    TokenFile,
+    cluster_settings,
+)
+from controller.cli.show import emit_json, emit_table, emit_text
+from controller.domain.errors import ConfigError
+from controller.domain.facts import BROKER, find_other_balancer
+from controller.domain.pulsar_policies import placement_of
+from controller.domain.settings.placement import PlacementSettings
+
+OK, WRONG, ADVICE = "ok", "not met", "advice"
+RECOMMENDED_PERIOD_MS = 10_000
+SWITCHES = {"shedding": "loadBalancerSheddingEnabled", "auto_split": "loadBalancerAutoBundleSplitEnabled"}
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One line. `state`: OK, WRONG, or ADVICE for what is not needed. `remedy`: what to do unless it is OK."""
+
+    broker: str
+    requirement: str
+    found: str
+    state: str
+    remedy: str = ""
+
+
+@report_errors
+def check(
+    service_url: ServiceUrl = None, token_file: TokenFile = None, tls_ca_file: TlsCaFile = None,
+    tls_cert_file: TlsCertFile = None, tls_key_file: TlsKeyFile = None, oauth2_key_file: OAuth2KeyFile = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")] = False,
+    conf: Conf = None, profile: Profile = None, sets: Sets = None,
+) -> None:  # fmt: skip
+    """Whether Ballast may send orders: each requirement, and its remedy. Exit code 1 if one is not met."""
+    settings = cluster_settings(
+        conf, profile, sets, service_url, token_file=token_file, tls_ca_file=tls_ca_file, tls_cert_file=tls_cert_file,
+        tls_key_file=tls_key_file, oauth2_key_file=oauth2_key_file,
+    )  # fmt: skip
+    found = asyncio.run(_read(PulsarAdmin(settings.pulsar_cluster)))
+    met = all(requirement.state != WRONG for requirement in found)
+    if as_json:
+        emit_json({"orders_allowed": met, "requirements": [asdict(requirement) for requirement in found]})
+    else:
+        rows = [(r.broker, r.requirement, r.found, r.state, r.remedy) for r in found]
+        emit_table(("broker", "requirement", "found", "", "remedy …"), rows)
+        emit_text("Ballast may send orders." if met else "Ballast sends no orders until every requirement is met.")
+    raise typer.Exit(0 if met else PROBLEM)
+
+
+async def _read(admin: PulsarAdmin) -> list[Requirement]:
+    async with admin:
+        configuration = await read_runtime_configuration(admin)
+        cluster = await read_cluster_name(admin, configuration)
+        members = await Directory(admin, cluster).refresh()
+        facts = await read_broker_facts(admin, dict(members.addresses))
+        policies = await read_policies(admin, cluster)
+    return list(_judge(members, facts, policies))
+
+
+def _judge(
+    members: Members, facts: Mapping[str, Mapping[str, Any]], policies: Mapping[str, Mapping[str, Any]] | None
+) -> Iterator[Requirement]:
+    for broker in members.brokers:
+        fact = facts.get(f"{BROKER}{broker}")
+        if fact is None:
+            remedy = "let it answer, or give the credentials of a super-user"
+            yield Requirement(broker, "tells its configuration", "no answer", WRONG, remedy)
+        else:
+            yield from _judge_broker(broker, fact)
+    if len({fact.get("manager") for fact in facts.values()}) > 1:
+        yield Requirement("all", "one load manager", "several", WRONG, "give all brokers the same loadManagerClassName")
+    yield _judge_policies(policies)
+
+
+def _judge_broker(broker: str, fact: Mapping[str, Any]) -> Iterator[Requirement]:
+    settled = {"shedding": False, "auto_split": False}
+    manager, version = str(fact.get("manager")), str(fact.get("version") or "unknown")
+    alone = find_other_balancer({f"{BROKER}{broker}": {**fact, **settled}}, [broker])
+    remedy = "" if alone is None else f"{alone.partition(': ')[2]}; change it and restart the broker"
+    yield Requirement(broker, "load manager and version", f"{manager}, {version}", WRONG if alone else OK, remedy)
+    for name, setting in SWITCHES.items():
+        on = fact.get("load_balancer", True) and fact.get(name, True)
+        change = f"pulsar-admin brokers update-dynamic-config --config {setting} --value false" if on else ""
+        value = str(fact.get(name, "unknown")).lower()
+        yield Requirement(broker, f"{setting}=false", value, WRONG if on else OK, change)
+    period_ms = int(fact.get("stats_period_ms", 0))
+    slow = period_ms > RECOMMENDED_PERIOD_MS
+    after_s = 2 * period_ms // 1000 + 5
+    remedy = f"5 to 10 is better: a broker is not judged for {after_s} s after a move" if slow else ""
+    yield Requirement(broker, "statsUpdateFrequencyInSecs", f"{period_ms / 1000:g}", ADVICE if slow else OK, remedy)
+
+
+def _judge_policies(policies: Mapping[str, Mapping[str, Any]] | None) -> Requirement:
+    what = "isolation policies can be read"
+    if policies is None:
+        return Requirement("all", what, "no", WRONG, "give the credentials of a super-user")
+    try:
+        placement_of(policies, PlacementSettings())
+    except ConfigError as error:
+        return Requirement("all", what, "not understood", WRONG, str(error))
+    return Requirement("all", what, f"{len(policies)} policies", OK)

@@ -1,0 +1,134 @@
+"""The execution of an order: what it asks, in which order, and what it makes of the answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controller.agent.cluster import orders as ask
+from controller.agent.cluster.orders import Ended, Reply, carry_out
+from controller.domain.ids import RING_END, Bundle
+from controller.domain.observed import Order, OrderKind, OrderOutcome
+
+BUNDLE = Bundle("t/n", 0, 0x40000000)
+RING = (0, 0x40000000, RING_END)
+GOOD = Reply(204, reached=True, redirected=True)
+
+
+class Script:
+    """Answers calls by their type: a value, or a list of values of which the last one stays."""
+
+    def __init__(self, **answers: Any) -> None:
+        self.answers = {"ReadRing": RING, "CountTopics": 5, "FindOwner": None, "LookUp": None, "Pause": None, **answers}
+        self.asked: list[ask.Call] = []
+
+    def __call__(self, call: ask.Call) -> Any:
+        self.asked.append(call)
+        assert len(self.asked) < 500, "it never ends"
+        key = type(call).__name__ + (f"_{call.broker[0]}" if isinstance(call, ask.ListOwned) else "")
+        found = self.answers[key]
+        if not isinstance(found, list):
+            return found
+        return found.pop(0) if len(found) > 1 else found[0]
+
+    def count(self, kind: type) -> int:
+        return sum(isinstance(call, kind) for call in self.asked)
+
+
+def run(script: Script, kind: OrderKind = OrderKind.MOVE, modular: bool = True) -> Ended:
+    target = "b:1" if kind is OrderKind.MOVE else None
+    boundary = 77 if kind is OrderKind.SPLIT else None
+    generator = carry_out(Order("o", kind, BUNDLE, "a:1", "me", 7, target, boundary), modular)
+    answer = None
+    while True:
+        try:
+            answer = script(generator.send(answer))
+        except StopIteration as stop:
+            return stop.value
+
+
+HERE, NOWHERE = frozenset({str(BUNDLE)}), frozenset[str]()
+
+
+def test_a_move_is_over_once_the_target_lists_the_bundle() -> None:
+    script = Script(Unload=GOOD, ListOwned_a=[HERE, NOWHERE], ListOwned_b=[NOWHERE, HERE])
+    ended = run(script)
+    assert (ended.outcome, ended.owner) == (OrderOutcome.MOVED, "b:1")
+    assert [type(call).__name__ for call in script.asked[:4]] == ["ReadRing", "ListOwned", "Unload", "LookUp"]
+    assert script.count(ask.Unload) == 1
+
+
+def test_only_the_modular_manager_needs_a_lookup() -> None:
+    script = Script(Unload=GOOD, ListOwned_a=[HERE, NOWHERE], ListOwned_b=HERE)
+    run(script, modular=False)
+    assert script.count(ask.LookUp) == 0
+
+
+def test_a_204_that_did_nothing_stayed() -> None:
+    script = Script(Unload=GOOD, ListOwned_a=HERE, ListOwned_b=NOWHERE)
+    assert run(script).outcome is OrderOutcome.STAYED
+    assert script.count(ask.Unload) == 1
+
+
+def test_a_lost_answer_is_found_out_and_never_repeated() -> None:
+    lost = Reply(0, reached=True, detail="no answer")
+    script = Script(Unload=lost, ListOwned_a=[HERE, NOWHERE], ListOwned_b=[NOWHERE, NOWHERE, HERE])
+    assert run(script).outcome is OrderOutcome.MOVED
+    assert script.count(ask.Unload) == 1
+
+
+def test_what_never_reached_the_owner_is_tried_again() -> None:
+    unreached = Reply(0, reached=False, detail="no connection")
+    script = Script(Unload=[unreached, unreached, GOOD], ListOwned_a=[HERE, NOWHERE], ListOwned_b=HERE)
+    assert run(script).outcome is OrderOutcome.MOVED
+    assert script.count(ask.Unload) == 3
+    ended = run(Script(Unload=unreached, ListOwned_a=HERE))
+    assert (ended.outcome, ended.sent) == (OrderOutcome.FAILED, False)
+    noted = Reply(0, reached=False, detail="no connection", redirected=True)
+    assert run(Script(Unload=noted, ListOwned_a=HERE)).sent, "the leader may keep the destination"
+
+
+@pytest.mark.parametrize(("ring", "outcome"), [(RING, OrderOutcome.REFUSED), ((0, RING_END), OrderOutcome.GONE)])
+def test_a_refusal_is_no_move(ring: tuple[int, ...], outcome: OrderOutcome) -> None:
+    refused = Reply(412, reached=True, detail="Invalid upper boundary")
+    ended = run(Script(ReadRing=[RING, ring], Unload=refused, ListOwned_a=HERE))
+    assert (ended.outcome, ended.detail) == (outcome, "HTTP 412: Invalid upper boundary")
+
+
+def test_nothing_is_sent_for_a_bundle_that_is_elsewhere_or_gone() -> None:
+    for answers, outcome in (
+        ({"ReadRing": ()}, OrderOutcome.GONE),
+        ({"ReadRing": None}, OrderOutcome.FAILED),
+        ({"ListOwned_a": None}, OrderOutcome.FAILED),
+        ({"ListOwned_a": NOWHERE, "ListOwned_b": NOWHERE}, OrderOutcome.REFUSED),
+        ({"ListOwned_a": NOWHERE, "ListOwned_b": HERE}, OrderOutcome.MOVED),
+    ):
+        script = Script(**answers)
+        ended = run(script)
+        assert (ended.outcome, ended.sent, script.count(ask.Unload)) == (outcome, False, 0)
+
+
+def test_another_owner_is_named() -> None:
+    script = Script(Unload=GOOD, ListOwned_a=[HERE, NOWHERE], ListOwned_b=NOWHERE, FindOwner=[None, "c:1"])
+    ended = run(script)
+    assert (ended.outcome, ended.owner) == (OrderOutcome.ELSEWHERE, "c:1")
+    ended = run(Script(Unload=GOOD, ListOwned_a=[HERE, NOWHERE], FindOwner="c:1"), OrderKind.UNLOAD)
+    assert (ended.outcome, ended.owner) == (OrderOutcome.MOVED, "c:1")
+
+
+def test_a_bundle_that_nobody_lists_is_given_up() -> None:
+    ended = run(Script(Unload=GOOD, ListOwned_a=[HERE, NOWHERE], ListOwned_b=NOWHERE))
+    assert (ended.outcome, ended.owner) == (OrderOutcome.ELSEWHERE, None)
+
+
+def test_a_split_is_over_once_the_ring_has_both_halves() -> None:
+    split = (0, 77, 0x40000000, RING_END)
+    assert run(Script(ReadRing=[RING, RING, split], Split=GOOD, ListOwned_a=HERE), OrderKind.SPLIT).outcome is (
+        OrderOutcome.SPLIT
+    )
+    unchanged = run(Script(Split=GOOD, ListOwned_a=HERE), OrderKind.SPLIT)
+    assert (unchanged.outcome, unchanged.detail) == (OrderOutcome.REFUSED, "the ring has not changed")
+    script = Script(CountTopics=1, ListOwned_a=HERE)
+    assert run(script, OrderKind.SPLIT).outcome is OrderOutcome.REFUSED
+    assert script.count(ask.Split) == 0
