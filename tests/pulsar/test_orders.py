@@ -19,6 +19,7 @@ from controller.config.sections.pulsar_cluster import PulsarCluster as Connectio
 from controller.domain.ids import Bundle
 from controller.domain.observed import Order, OrderKind, OrderOutcome
 from controller.testbed.pulsar.cluster import PulsarCluster
+from controller.testbed.pulsar.spec import CLUSTER_NAME
 from controller.testbed.pulsar.traffic.rates import even_rates, topics_of
 from controller.testbed.pulsar.traffic.traffic import Traffic
 from tests.pulsar.waiting import wait_until
@@ -65,10 +66,10 @@ class Orders:
     def _with_calls(self, work: Callable[[PulsarCalls], Awaitable[_T]]) -> _T:
         async def run() -> _T:
             async with PulsarAdmin(Connection(service_urls=tuple(self.cluster.web_urls))) as admin:
-                members = await Directory(admin, "local").refresh()
+                members = await Directory(admin, CLUSTER_NAME).refresh()
                 observer = Observer()
                 calls = PulsarCalls(
-                    admin, observer, exclude_namespaces(()), cluster=lambda: "local",
+                    admin, observer, exclude_namespaces(()), cluster=lambda: CLUSTER_NAME,
                     addresses=lambda: members.addresses, timeout_s=lambda broker: 70.0,
                     modular=lambda: self.cluster.spec.manager == "modular", on_denied=pytest.fail,
                 )  # fmt: skip
