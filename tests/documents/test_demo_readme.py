@@ -85,8 +85,8 @@ def test_links_of_the_readme_lead_somewhere() -> None:
 def test_the_first_screen_says_what_works_with_pulsar_and_what_does_not_yet() -> None:
     first_screen = README[: README.index("## ")]
     assert len(first_screen.splitlines()) <= 50
-    assert "does not act on a Pulsar cluster yet" in first_screen
-    assert mentioned(first_screen) >= {"pulsar", "replay-reports", "backtest", "decide"}
+    assert "**Preview:** `ballast agent --runtime pulsar`" in first_screen
+    assert mentioned(first_screen) >= {"pulsar", "replay-reports", "backtest", "decide", "agent"}
 
 
 def test_the_field_bears_out_what_the_readme_says_of_it() -> None:
