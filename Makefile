@@ -7,7 +7,7 @@ ARGS ?=
 EXAMPLES ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-policy test-random test-e2e test-slow test-faults test-pulsar soak lint fmt bench lock clean
+.PHONY: help setup demo test test-unit test-policy test-random test-orders test-e2e test-slow test-faults test-pulsar soak lint fmt bench lock clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ test-policy: setup ## Tests of the strategies and the placement rules (20 s)
 
 test-random: setup ## Property tests on new examples, ten times as many (EXAMPLES=100 for more)
 	@BALLAST_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -m "hypothesis and not slow and not faults and not soak and not pulsar" -n 2 --timeout 3600 $(ARGS)
+
+test-orders: setup ## Orders on a simulated Pulsar, 1,000 runs (4 minutes at most)
+	@BALLAST_EXAMPLES=5 $(BIN)/python -m pytest -n 2 tests/component/test_sim_observed.py $(ARGS)
 
 test-e2e: setup ## End-to-end tests, which start the whole system
 	@$(BIN)/python -m pytest -m "e2e and not slow and not faults and not soak and not pulsar" $(ARGS)
