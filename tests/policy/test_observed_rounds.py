@@ -128,3 +128,13 @@ def test_rings_count_the_bundles_of_a_namespace() -> None:
     built = hot()
     built.state.observed.rings["t/ns"] = (0, 5, 9, 0xFFFFFFFF)
     assert built.snapshot().frame.namespace_bundles["t/ns"] == 3
+
+
+def test_isolation_policies_of_the_cluster_are_stored_with_the_round() -> None:
+    built = hot()
+    policy = {"namespaces": ["t/ns"], "primary": ["b0|b1"], "secondary": []}
+    built.state.observed.facts["isolation:two"] = policy
+    result = built.second_round()
+    assert {d.target for d in moves(result)} == {"b1"}
+    assert result.inputs["settings"]["placement"]["isolation"][0]["name"] == "two"
+    assert replay_round(json.loads(json.dumps(result.inputs))) == result.plan_hash
