@@ -30,7 +30,7 @@ from controller.domain.state import Broker, ClusterState
 from controller.policy.placement.assignment import Assigner, AssignmentRules
 from controller.policy.placement.loads import ExpectedLoads
 
-_CHANGES_TARGETS = frozenset({Kind.REGISTERED, Kind.SESSION_ENDED, Kind.DRAIN, Kind.ROUND, Kind.SPLIT})
+_CHANGES_TARGETS = frozenset({Kind.REGISTERED, Kind.SESSION_ENDED, Kind.DRAIN, Kind.ROUND, Kind.SPLIT, Kind.FACT})
 _NO_RULES = PlacementSettings()
 
 
@@ -104,6 +104,8 @@ class Context:
             self._note_loads(partial(ExpectedLoads.note_split, parent=fields["bundle"], children=halves))
         if kind in _CHANGES_TARGETS:
             self._placement = None
+        if kind is Kind.FACT:
+            self._placement_settings = None
         if kind is Kind.OVERRIDE:
             self._wishes = None
         return entry
@@ -170,10 +172,6 @@ class Context:
             self._note_loads(partial(ExpectedLoads.note_move, bundle=str(bundle), source=before, target=now))
         if self._placement is not None:
             self._placement.note_move(bundle.namespace, before, now)
-
-    def forget_placement(self) -> None:
-        """What brokers may be granted has changed: find it out again when it is asked for."""
-        self._placement = self._placement_settings = None
 
     @property
     def placement_settings(self) -> PlacementSettings:

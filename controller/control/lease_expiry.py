@@ -22,7 +22,6 @@ def expire_leases(ctx: Context) -> None:
     if ctx.state.authority == METADATA:
         for session in silent:  # one agent speaks for all: its silence says nothing about the brokers
             end_session(ctx, session, "lease")
-        ctx.watch.expired = [one for one in ctx.watch.expired if one[1] not in {s.broker for s in silent}]
         _check_breaker(ctx, [], _list_suspects(ctx))
         return
     if _check_breaker(ctx, silent, set()):

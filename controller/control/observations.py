@@ -7,7 +7,6 @@ nothing is lost by it.
 from __future__ import annotations
 
 import json
-from bisect import bisect_left
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,8 +14,8 @@ from controller.control.context import Context
 from controller.domain.entries import Kind
 from controller.domain.errors import BadRecord
 from controller.domain.events import BrokerEvent
-from controller.domain.ids import RING_END, Bundle
-from controller.domain.observed import changes_between
+from controller.domain.ids import Bundle
+from controller.domain.observed import changes_between, has_bundle, is_ring
 from controller.domain.state import METADATA
 
 MAX_BOUNDARIES = 65_537
@@ -65,12 +64,7 @@ def on_ring(ctx: Context, event: BrokerEvent) -> None:
         return
     namespace, given = str(event.data.get("namespace") or ""), event.data.get("boundaries")
     boundaries = tuple(given) if isinstance(given, list) and all(type(b) is int for b in given) else None
-    whole = boundaries == () or (
-        boundaries is not None
-        and 2 <= len(boundaries) <= MAX_BOUNDARIES
-        and (boundaries[0], boundaries[-1]) == (0, RING_END)
-        and list(boundaries) == sorted(set(boundaries))
-    )
+    whole = boundaries == () or (boundaries is not None and len(boundaries) <= MAX_BOUNDARIES and is_ring(boundaries))
     if namespace.count("/") != 1 or boundaries is None or not whole:
         ctx.watch.refuse("ring_invalid")
     elif ctx.state.observed.rings.get(namespace, ()) != boundaries:
@@ -88,7 +82,6 @@ def on_fact(ctx: Context, event: BrokerEvent) -> None:
         ctx.watch.refuse("fact_invalid")
     elif ctx.state.observed.facts.get(str(key)) != value:
         ctx.emit(Kind.FACT, broker=event.session.broker, data={"key": key, "value": value})
-        ctx.forget_placement()
 
 
 def _may_observe(ctx: Context, event: BrokerEvent) -> bool:
@@ -118,19 +111,13 @@ def _known_bundles(ctx: Context, given: Any) -> list[str]:
     return sorted(known)
 
 
-def has_bundle(boundaries: tuple[int, ...], bundle: Bundle) -> bool:
-    """Whether a ring with these boundaries has the bundle."""
-    at = bisect_left(boundaries, bundle.lower)
-    return boundaries[at : at + 2] == (bundle.lower, bundle.upper)
-
-
 def _names_of(given: Any) -> Iterable[str]:
     return [name for name in given if isinstance(name, str)] if isinstance(given, list | dict) or given else []
 
 
 def _is_stale(ctx: Context, name: str) -> bool:
     seen = ctx.state.observed.bundles.get(name)
-    return seen is not None and (seen.stale or seen.broker is None)
+    return seen is not None and seen.stale
 
 
 def _list_confirmed(ctx: Context, event: BrokerEvent) -> list[str]:

@@ -10,14 +10,14 @@ from collections.abc import Callable
 
 from controller.control.command_args import Effect, number_of, text_of
 from controller.control.context import Context
-from controller.control.orders import Wanted, backs_off, find_refusal, send_order
+from controller.control.orders import Wanted, backs_off, find_cluster_refusal, find_refusal, send_order
 from controller.domain.decision import DecisionKind, Reason
 from controller.domain.errors import BadRecord
 from controller.domain.events import Command
 from controller.domain.ids import Bundle, Session
 from controller.domain.observed import Observation, OrderKind, bundles_of_ring
 from controller.domain.ownership import Ownership, State
-from controller.domain.state import LIVE, METADATA, Broker
+from controller.domain.state import METADATA, Broker
 
 _WAIT = frozenset({Reason.BUDGET_SPENT, Reason.IN_FLIGHT})  # refusals that end by themselves
 
@@ -25,8 +25,7 @@ _WAIT = frozenset({Reason.BUDGET_SPENT, Reason.IN_FLIGHT})  # refusals that end 
 def _unload_bundle(ctx: Context, command: Command) -> Effect:
     """To the named broker; without one, Pulsar chooses."""
     seen = _seen(ctx, text_of(command, "bundle"))
-    target = _target_of(command)
-    wanted = Wanted(OrderKind.UNLOAD if target is None else OrderKind.MOVE, seen, target)
+    wanted = Wanted.move(seen, _target_of(command))
     refusal = find_refusal(ctx, wanted)
     if refusal is not None:
         raise BadRecord("bundle", refusal.text)
@@ -41,7 +40,7 @@ def _unload_namespace(ctx: Context, command: Command) -> Effect:
     target = _target_of(command)
     names = [str(bundle) for bundle in bundles_of_ring(namespace, ring)]
     seen = [one for name in names if (one := ctx.state.observed.bundles.get(name)) and one.broker not in (None, target)]
-    first = next((refusal for one in seen if (refusal := find_refusal(ctx, _wanted_of(one, target)))), None)
+    first = next((refusal for one in seen if (refusal := find_refusal(ctx, Wanted.move(one, target)))), None)
     if first is not None and first.reason not in _WAIT:
         raise BadRecord("namespace", first.text)
 
@@ -50,10 +49,6 @@ def _unload_namespace(ctx: Context, command: Command) -> Effect:
             ctx.watch.queued_orders[str(one.bundle)] = (target, command.id)
 
     return effect
-
-
-def _wanted_of(seen: Observation, target: str | None) -> Wanted:
-    return Wanted(OrderKind.UNLOAD if target is None else OrderKind.MOVE, seen, target)
 
 
 def _split_bundle(ctx: Context, command: Command) -> Effect:
@@ -101,7 +96,7 @@ def send_waiting_orders(ctx: Context) -> None:
     """Send the orders of namespaces that waited for their turn, then those that empty drained brokers."""
     for name, (target, command_id) in list(ctx.watch.queued_orders.items()):
         seen = ctx.state.observed.bundles.get(name)
-        wanted = _wanted_of(seen, target) if seen is not None else None
+        wanted = Wanted.move(seen, target) if seen is not None else None
         refusal = find_refusal(ctx, wanted) if wanted is not None else None
         if refusal is not None and refusal.reason in _WAIT:
             continue
@@ -110,10 +105,10 @@ def send_waiting_orders(ctx: Context) -> None:
             send_order(ctx, wanted, "commanded", command_id=command_id)
         elif refusal is not None:
             ctx.watch.refuse(refusal.reason.value)
-    if ctx.state.mode == LIVE and ctx.state.authority == METADATA:
-        for broker in ctx.state.live_brokers():
-            if broker.drained:
-                _empty(ctx, broker)
+    drained = [b for b in ctx.state.live_brokers() if b.drained] if ctx.state.authority == METADATA else []
+    if drained and find_cluster_refusal(ctx) is None:
+        for broker in drained:
+            _empty(ctx, broker)
 
 
 def _empty(ctx: Context, broker: Broker) -> None:
@@ -126,7 +121,7 @@ def _empty(ctx: Context, broker: Broker) -> None:
         choice = ctx.weigh_targets(seen.bundle, broker.session)
         if choice is None:
             continue
-        wanted = Wanted(OrderKind.MOVE, seen, choice.session.broker)
+        wanted = Wanted.move(seen, choice.session.broker)
         refusal = find_refusal(ctx, wanted)
         if refusal is None:
             cause = ctx.decide_place(record, choice, DecisionKind.TRANSFER, Reason.DRAINED)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from controller.control.context import Context
-from controller.control.observations import has_bundle
 from controller.domain.decision import Reason
 from controller.domain.entries import Kind
 from controller.domain.errors import ConfigError
@@ -22,7 +21,7 @@ from controller.domain.facts import (
     is_suspect,
 )
 from controller.domain.ids import Session
-from controller.domain.observed import BACKS_OFF, Observation, Order, OrderKind, OrderOutcome
+from controller.domain.observed import BACKS_OFF, Observation, Order, OrderKind, OrderOutcome, has_bundle
 from controller.domain.pulsar_policies import placement_of
 from controller.domain.state import LIVE
 
@@ -47,6 +46,11 @@ class Wanted(NamedTuple):
     target: str | None = None
     boundary: int | None = None
 
+    @classmethod
+    def move(cls, seen: Observation, target: str | None) -> Wanted:
+        """A move to the target; without one, Pulsar chooses."""
+        return cls(OrderKind.UNLOAD if target is None else OrderKind.MOVE, seen, target)
+
     @property
     def name(self) -> str:
         """The bundle's name."""
@@ -56,14 +60,14 @@ class Wanted(NamedTuple):
 def find_refusal(ctx: Context, wanted: Wanted, at_once: int = 1) -> Refusal | None:
     """Why the order cannot be given now, or None. `at_once`: how many orders it is one of, all or none of them."""
     return (
-        _cluster_refusal(ctx, wanted)
+        find_cluster_refusal(ctx)
         or _bundle_refusal(ctx, wanted)
         or _target_refusal(ctx, wanted)
         or _quota_refusal(ctx, wanted, at_once)
     )
 
 
-def _cluster_refusal(ctx: Context, wanted: Wanted) -> Refusal | None:
+def find_cluster_refusal(ctx: Context) -> Refusal | None:
     """What forbids all orders: mode, the mass-failure breaker, another balancer, missing rights."""
     state = ctx.state
     if state.mode != LIVE:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from controller.control.command_args import Effect, number_of, text_of
 from controller.control.context import Context
-from controller.control.observations import has_bundle
 from controller.domain.entries import Kind
 from controller.domain.errors import BadRecord, ConfigError
 from controller.domain.events import Command
 from controller.domain.ids import Bundle
+from controller.domain.observed import has_bundle
 from controller.domain.overrides import AVOID, EXCLUDE_NAMESPACE, KINDS, PIN, Override
 from controller.domain.ownership import State
 from controller.policy.strategies import get

@@ -120,7 +120,7 @@ def _order_of(decision: Decision, seen: Observation) -> Wanted:
     if decision.kind is DecisionKind.SPLIT:
         boundary = decision.boundary if decision.boundary is not None else seen.bundle.middle()
         return Wanted(OrderKind.SPLIT, seen, boundary=boundary)
-    return Wanted(OrderKind.MOVE if decision.target else OrderKind.UNLOAD, seen, decision.target)
+    return Wanted.move(seen, decision.target)
 
 
 def _is_within_grace(ctx: Context, result: RoundResult, decision: Decision, moved_at_ms: int) -> bool:

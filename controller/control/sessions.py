@@ -14,7 +14,7 @@ from controller.control.strays import MOST_ALARMS, is_stray
 from controller.domain.entries import Kind
 from controller.domain.events import UNLISTED, BrokerEvent, Heartbeat
 from controller.domain.ids import Session
-from controller.domain.state import authority_of
+from controller.domain.state import JOURNAL, authority_of
 
 OTHER_AUTHORITY = "other_authority"  # the reason of an alarm
 FURTHEST_STEP = 1_000  # of the incarnation beyond the known one, although a process takes the next one
@@ -84,7 +84,7 @@ def end_session(ctx: Context, session: Session, reason: str) -> None:
     ctx.emit(Kind.SESSION_ENDED, broker=session.broker, session=str(session), reason=reason)
     ctx.watch.heard.pop(session, None)
     ctx.watch.applied.pop(session, None)
-    if reason == "lease":
+    if reason == "lease" and ctx.state.authority == JOURNAL:
         ctx.watch.expired.append((ctx.now_ms, session.broker))
     for name in sorted(ctx.state.holdings.bundles_naming(session)):
         on_session_end(ctx, ctx.state.bundles[name], session)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from controller.domain.entries import Entry
 from controller.domain.errors import InvariantBroken
 from controller.domain.facts import ISOLATION, LEADER
-from controller.domain.ids import RING_END, Bundle
+from controller.domain.ids import Bundle
 from controller.domain.observed import (
     BACKS_OFF,
     IN_DOUBT,
@@ -18,6 +18,7 @@ from controller.domain.observed import (
     OrderOutcome,
     bundles_of_ring,
     changes_between,
+    is_ring,
 )
 from controller.domain.state import ClusterState
 
@@ -79,7 +80,7 @@ def apply_observer_ended(state: ClusterState, broker: str) -> None:
 def apply_ring(state: ClusterState, entry: Entry) -> None:
     """Replace a namespace's ring; bundles outside the new one are forgotten. `boundaries` empty: it was deleted."""
     namespace, boundaries = str(entry.data["namespace"]), tuple(int(b) for b in entry.data["boundaries"])
-    if boundaries and (boundaries[0] != 0 or boundaries[-1] != RING_END or list(boundaries) != sorted(set(boundaries))):
+    if boundaries and not is_ring(boundaries):
         raise InvariantBroken(f"I2: entry {entry.seq}: the ring of {namespace} has boundaries {boundaries}")
     cluster = state.observed
     known = {str(b) for b in bundles_of_ring(namespace, cluster.rings.get(namespace, ()))}

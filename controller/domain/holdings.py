@@ -40,9 +40,10 @@ class Holdings:
         found = cls()
         for record in records:
             found.replace(None, record)
-        for name, seen in observed.bundles.items() if observed is not None else ():
-            found.list_observed(name, None, seen.broker)
-            found.count_observed(seen.bundle, None, observed.holder(name) if observed is not None else None)
+        if observed is not None:
+            for name, seen in observed.bundles.items():
+                found.list_observed(name, None, seen.broker)
+                found.count_observed(seen.bundle, None, observed.holder(name))
         return found
 
     def copy(self) -> Holdings:

@@ -7,13 +7,14 @@ and its values are immutable.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import pairwise
 from typing import Any
 
-from controller.domain.ids import Bundle
+from controller.domain.ids import RING_END, Bundle
 
 
 class OrderKind(str, Enum):
@@ -133,6 +134,17 @@ class ObservedCluster:
 def bundles_of_ring(namespace: str, boundaries: tuple[int, ...]) -> Iterator[Bundle]:
     """The bundles between the boundaries of a namespace, in ring order."""
     return (Bundle(namespace, lower, upper) for lower, upper in pairwise(boundaries))
+
+
+def has_bundle(boundaries: tuple[int, ...], bundle: Bundle) -> bool:
+    """Whether a ring with these boundaries has the bundle."""
+    at = bisect_left(boundaries, bundle.lower)
+    return boundaries[at : at + 2] == (bundle.lower, bundle.upper)
+
+
+def is_ring(boundaries: tuple[int, ...]) -> bool:
+    """Whether the boundaries ascend from 0 to 0xffffffff."""
+    return boundaries[:1] == (0,) and boundaries[-1:] == (RING_END,) and list(boundaries) == sorted(set(boundaries))
 
 
 def changes_between(before: Set[str], now: Set[str]) -> tuple[list[str], list[str]]:

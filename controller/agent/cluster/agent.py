@@ -104,7 +104,7 @@ class ClusterAgent:
         self._speaker = Speaker(connections, self.sessions, lambda: self.watcher.state, self._calls.read_ring, wall_ms)
         self._fact_reader = FactReader(poll, self._calls, self._speaker, boot_ms)
         self._executor = OrderExecutor(
-            nonce, self._calls, self._speaker, self.sessions, self._start_soon, boot_ms=boot_ms, wall_ms=wall_ms
+            nonce, self._calls, self._speaker, self.sessions, self._start_task, boot_ms=boot_ms, wall_ms=wall_ms
         )
         self._sent = 0
         self._sequence = 0
@@ -217,7 +217,7 @@ class ClusterAgent:
         if session is None:
             return
         for namespace in sorted(self.observer.find_unknown_rings(polled.broker, self.watcher.state)):
-            self._start_soon(self._speaker.tell_ring(namespace))
+            self._start_task(self._speaker.tell_ring(namespace))
         changes = self.observer.find_changes(polled.broker, self.watcher.state)
         if changes:
             self._speaker.send(session, "observed", data=changes)
@@ -272,9 +272,6 @@ class ClusterAgent:
     def _make_reader(self, topics: list[str], take: Any) -> Any:
         loop = asyncio.get_running_loop()
         return self._connections.reader(topics, take, lambda error: loop.call_soon_threadsafe(self._fail, error))
-
-    def _start_soon(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        return self._start_task(work)
 
     def _start_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Set
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 from controller.domain.ids import Bundle
+from controller.domain.observed import has_bundle
 from controller.domain.state import ClusterState
 
 DISPUTED_AFTER = 3  # lists in a row that claim a bundle while another broker claims it as well
@@ -144,15 +144,9 @@ class Observer:
 
     def find_unknown_rings(self, broker: str, state: ClusterState) -> set[str]:
         """Namespaces whose ring must be read again, because the broker lists a range that the known one lacks."""
-        rings = state.observed.rings
-        known: dict[str, set[tuple[int, int]]] = {}
         found = set()
-        for name in self.names_of(broker):
-            if name in state.observed.bundles:
-                continue
+        for name in self.names_of(broker) - state.observed.bundles.keys():
             bundle = Bundle.parse(name)
-            ring = rings.get(bundle.namespace, ())
-            ranges = known.setdefault(bundle.namespace, set(pairwise(ring)))
-            if (bundle.lower, bundle.upper) not in ranges:
+            if not has_bundle(state.observed.rings.get(bundle.namespace, ()), bundle):
                 found.add(bundle.namespace)
         return found

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 from controller.domain.ids import Bundle
-from controller.domain.observed import Order, OrderKind, OrderOutcome
+from controller.domain.observed import Order, OrderKind, OrderOutcome, has_bundle
 
 MOST_TRIES = 3  # of a request that did not reach the owner
 RETRY_PAUSE_MS = 1_000
@@ -134,7 +133,7 @@ def _check(order: Order) -> Generator[Call, Any, Ended | None]:
     ring = yield ReadRing(order.bundle.namespace)
     if ring is None:
         return Ended(OrderOutcome.FAILED, detail="the ring could not be read")
-    if not _has(ring, order.bundle):
+    if not has_bundle(ring, order.bundle):
         return Ended(OrderOutcome.GONE, detail="the range is not in the namespace's ring")
     owned = yield ListOwned(order.source)
     if owned is None:
@@ -145,10 +144,6 @@ def _check(order: Order) -> Generator[Call, Any, Ended | None]:
     if there is not None and str(order.bundle) in there:
         return Ended(OrderOutcome.MOVED, order.target, detail="it was there already")
     return Ended(OrderOutcome.REFUSED, detail=f"{order.source} does not own it")
-
-
-def _has(ring: tuple[int, ...], bundle: Bundle) -> bool:
-    return (bundle.lower, bundle.upper) in pairwise(ring)
 
 
 def _move(order: Order, modular: bool) -> Run:
@@ -179,7 +174,7 @@ def _send(request: Unload | Split) -> Generator[Call, Any, tuple[Reply, bool]]:
 def _judge_refusal(order: Order, detail: str, sent: bool) -> Run:
     """Pulsar said no: because the range is gone, the target inactive, or a right is missing."""
     ring = yield ReadRing(order.bundle.namespace)
-    gone = ring is not None and not _has(ring, order.bundle)
+    gone = ring is not None and not has_bundle(ring, order.bundle)
     outcome = OrderOutcome.GONE if gone else OrderOutcome.REFUSED
     return Ended(outcome, None if gone else order.source, sent, detail)
 
@@ -218,11 +213,11 @@ def _split(order: Order) -> Run:
     halves, pause_ms, waited_ms = order.bundle.split_at(order.boundary), FIRST_CHECK_MS, 0
     while True:
         ring = yield ReadRing(order.bundle.namespace)
-        if ring is not None and all(_has(ring, half) for half in halves):
+        if ring is not None and all(has_bundle(ring, half) for half in halves):
             return Ended(OrderOutcome.SPLIT, order.source, detail=detail)
         answered = 200 <= reply.status < 500
         if ring is not None and (waited_ms >= GIVE_UP_MS or (answered and waited_ms >= MOST_CHECK_MS)):
-            if not _has(ring, order.bundle):
+            if not has_bundle(ring, order.bundle):
                 return Ended(OrderOutcome.GONE, detail=detail)
             return Ended(OrderOutcome.REFUSED, order.source, detail=detail or "the ring has not changed")
         yield Pause(pause_ms)

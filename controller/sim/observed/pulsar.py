@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 
 from controller.agent.cluster.orders import Reply, Split, Unload
 from controller.domain.ids import RING_END, Bundle
-from controller.domain.observed import bundles_of_ring
+from controller.domain.observed import bundles_of_ring, has_bundle
 
 Boundaries = tuple[int, ...]
 _T = TypeVar("_T")
@@ -160,4 +160,4 @@ class SimPulsar:
 
     def _exists(self, name: str) -> bool:
         bundle = Bundle.parse(name)
-        return bundle in set(bundles_of_ring(bundle.namespace, self.rings.get(bundle.namespace, ())))
+        return has_bundle(self.rings.get(bundle.namespace, ()), bundle)
