@@ -231,24 +231,24 @@ def end_orders_of(ctx: Context, ended: Session) -> None:
             end_order(ctx, order, OrderOutcome.EXECUTOR_GONE, {})
 
 
-def end_order(ctx: Context, order: Order, outcome: OrderOutcome, told: Any) -> None:
-    """Close an order. `told`: the executor's account of it."""
+def end_order(ctx: Context, order: Order, outcome: OrderOutcome, account: Any) -> None:
+    """Close an order. `account`: the executor's account of it."""
     name = str(order.bundle)
-    ended_at_ms = _number_of(told, "ended_at_ms") or ctx.state.round_at_ms
+    ended_at_ms = _number_of(account, "ended_at_ms") or ctx.state.round_at_ms
     data: dict[str, Any] = {
         "id": order.id,
         "outcome": outcome.value,
         "ended_at_ms": ended_at_ms,
-        "took_ms": _number_of(told, "took_ms"),
-        "detail": str(told.get("detail") or "")[:MAX_DETAIL_CHARS],
+        "took_ms": _number_of(account, "took_ms"),
+        "detail": str(account.get("detail") or "")[:MAX_DETAIL_CHARS],
     }
     if outcome in BACKS_OFF:
         block = ctx.state.observed.blocks.get(name)
         doublings = min(block.failures if block is not None else 0, MOST_BACK_OFF)
         data["not_before_ms"] = ended_at_ms + (ctx.settings.order_back_off_ms << doublings)
-    if order.kind is OrderKind.MOVE and outcome is not OrderOutcome.MOVED and told.get("sent", True):
+    if order.kind is OrderKind.MOVE and outcome is not OrderOutcome.MOVED and account.get("sent", True):
         data["range_blocked"] = is_modular(ctx.state.observed.facts)
-    owner = told.get("owner") if isinstance(told.get("owner"), str) else None
+    owner = account.get("owner") if isinstance(account.get("owner"), str) else None
     ctx.watch.order_deadlines.pop(name, None)
     ctx.emit(
         Kind.ORDER_ENDED,
@@ -263,6 +263,6 @@ def end_order(ctx: Context, order: Order, outcome: OrderOutcome, told: Any) -> N
         ctx.note_observed_move(order.bundle, order.target, owner or order.source)
 
 
-def _number_of(told: Any, key: str) -> int | None:
-    value = told.get(key)
+def _number_of(account: Any, key: str) -> int | None:
+    value = account.get(key)
     return value if type(value) is int and 0 <= value < 2**53 else None

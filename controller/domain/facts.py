@@ -37,12 +37,12 @@ def is_modular(facts: Facts) -> bool:
 
 def find_other_balancer(facts: Facts, brokers: Iterable[str]) -> str | None:
     """Why no order may be sent: the first of these brokers whose configuration lets another balancer act, with the
-    setting and its value; None when none does. A broker that has not told its configuration counts as one."""
-    told = [(broker, facts.get(f"{BROKER}{broker}")) for broker in sorted(brokers)]
-    managers = {str(fact.get("manager")) for _, fact in told if fact is not None}
-    for broker, fact in told:
+    setting and its value; None when none does. A broker that has not reported its configuration counts as one."""
+    known = [(broker, facts.get(f"{BROKER}{broker}")) for broker in sorted(brokers)]
+    managers = {str(fact.get("manager")) for _, fact in known if fact is not None}
+    for broker, fact in known:
         if fact is None:
-            return f"{broker} has not told its configuration"
+            return f"{broker} has not reported its configuration"
         found = _find_objection(fact)
         if found is not None:
             return f"{broker}: {found}"

@@ -54,7 +54,7 @@ def test_a_broker_that_has_told_nothing_may_have_another_balancer() -> None:
     driver = observed_driver()
     driver.join("d:1", nonce="agent", authority=METADATA)
     driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
-    assert "d:1 has not told its configuration" in driver.rejection()
+    assert "d:1 has not reported its configuration" in driver.rejection()
 
 
 def test_load_balancing_that_is_off_altogether_is_no_other_balancer() -> None:
