@@ -31,7 +31,7 @@ test-random: setup ## Property tests on new examples, ten times as many (EXAMPLE
 	@BALLAST_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -m "hypothesis and not slow and not faults and not soak and not pulsar" -n 2 --timeout 3600 $(ARGS)
 
 test-orders: setup ## Orders on a simulated Pulsar, 1,000 runs (4 minutes at most)
-	@BALLAST_EXAMPLES=5 $(BIN)/python -m pytest -n 2 tests/component/test_sim_observed.py $(ARGS)
+	@BALLAST_EXAMPLES=5 $(BIN)/python -m pytest -n 2 tests/component/sim/test_sim_observed.py $(ARGS)
 
 test-e2e: setup ## End-to-end tests, which start the whole system
 	@$(BIN)/python -m pytest -m "e2e and not slow and not faults and not soak and not pulsar" $(ARGS)

@@ -17,13 +17,12 @@ from controller.control.watch import Watch
 from controller.domain.apply import apply_in_place
 from controller.domain.decision import PLACEMENT, DecisionKind, Reason, RoundResult
 from controller.domain.entries import Entry, Kind, ownership_fields
-from controller.domain.errors import ConfigError
 from controller.domain.events import Event
 from controller.domain.facts import is_suspect
 from controller.domain.ids import Bundle, Session
 from controller.domain.overrides import Override, wishes_for
 from controller.domain.ownership import IN_FLIGHT, Ownership, State
-from controller.domain.pulsar_policies import placement_of
+from controller.domain.pulsar_policies import find_placement
 from controller.domain.settings.placement import PlacementSettings
 from controller.domain.settings.policy import ControlSettings
 from controller.domain.state import Broker, ClusterState
@@ -74,7 +73,6 @@ class Context:
         self.now_ms = now_ms
         self.read_ms = now_ms if batch.read_ms is None else batch.read_ms
         self.settings = settings
-        self._placement_settings: PlacementSettings | None = None
         self.entries: list[Entry] = []
         self.evidence: list[Evidence] = []
         self.decided: StepEvidence | None = None
@@ -104,8 +102,6 @@ class Context:
             self._note_loads(partial(ExpectedLoads.note_split, parent=fields["bundle"], children=halves))
         if kind in _CHANGES_TARGETS:
             self._placement = None
-        if kind is Kind.FACT:
-            self._placement_settings = None
         if kind is Kind.OVERRIDE:
             self._wishes = None
         return entry
@@ -172,16 +168,6 @@ class Context:
             self._note_loads(partial(ExpectedLoads.note_move, bundle=str(bundle), source=before, target=now))
         if self._placement is not None:
             self._placement.note_move(bundle.namespace, before, now)
-
-    @property
-    def placement_settings(self) -> PlacementSettings:
-        """The configured rules of placement, with the policies of an observed cluster where they can be applied."""
-        if self._placement_settings is None:
-            try:
-                self._placement_settings = placement_of(self.state.observed.facts, self.settings.placement)
-            except ConfigError:  # no order is sent then (`controller.control.orders`)
-                self._placement_settings = self.settings.placement
-        return self._placement_settings
 
     def _note_loads(self, change: Callable[[ExpectedLoads], None]) -> None:
         self.watch.loads.note(change, self.now_ms, self.state.seq, self.settings.round_interval_ms)
@@ -267,7 +253,8 @@ class Context:
 
     def _limits(self, eligible: Iterable[str]) -> AssignmentRules | None:
         """The placement rules for these brokers; None when none are configured."""
-        rules, most = self.placement_settings, self.settings.max_bundles
+        rules = find_placement(self.state.observed.facts, self.settings.placement)
+        most = self.settings.max_bundles
         if rules == _NO_RULES and most is None:
             return None
         given = {broker: self.state.brokers[broker].info.get("version") for broker in eligible}

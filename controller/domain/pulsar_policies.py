@@ -30,6 +30,15 @@ def placement_of(facts: Facts, configured: PlacementSettings) -> PlacementSettin
     return replace(configured, isolation=tuple(_policy_of(key.removeprefix(ISOLATION), facts[key]) for key in keys))
 
 
+def find_placement(facts: Facts, configured: PlacementSettings) -> PlacementSettings:
+    """The settings with Pulsar's policies, or those given where the policies cannot be applied: no order is sent then
+    (`controller.control.orders`)."""
+    try:
+        return placement_of(facts, configured)
+    except ConfigError:
+        return configured
+
+
 def _policy_of(name: str, fact: Mapping[str, Any]) -> IsolationPolicy:
     lists = {key: fact.get(key) or [] for key in ("namespaces", "primary", "secondary")}
     for key, value in lists.items():

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from controller.domain.decision import Decision, RoundResult
-from controller.domain.errors import ConfigError, OtherRules
-from controller.domain.pulsar_policies import placement_of
+from controller.domain.errors import OtherRules
+from controller.domain.pulsar_policies import find_placement
 from controller.domain.round_loads import RoundLoads
 from controller.domain.settings.placement import PlacementSettings
 from controller.domain.settings.policy import PolicySettings
@@ -94,23 +94,15 @@ def as_commanded(settings: PolicySettings, state: ClusterState) -> PolicySetting
     A chosen strategy that is not there (an older version was started, a package is gone or broken) counts as not
     chosen: rounds go on with the configured strategy, and carry its name.
     """
-    settings = _with_policies(settings, state)
+    placement = find_placement(state.observed.facts, settings.placement)
+    if placement is not settings.placement:
+        settings = replace(settings, placement=placement)
     if not state.strategy and state.challengers is None:
         return settings
     strategy = state.strategy if has(state.strategy) else settings.strategy
     names = settings.challengers if state.challengers is None else state.challengers
     known = (get(name).name for name in names if state.challengers is None or has(name))
     return replace(settings, strategy=strategy, challengers=tuple(n for n in known if n != get(strategy).name))
-
-
-def _with_policies(settings: PolicySettings, state: ClusterState) -> PolicySettings:
-    """The settings with the policies of an observed cluster. Policies that cannot be applied leave the configured ones;
-    no order is sent then (`controller.control.orders`)."""
-    try:
-        placement = placement_of(state.observed.facts, settings.placement)
-    except ConfigError:
-        return settings
-    return settings if placement is settings.placement else replace(settings, placement=placement)
 
 
 def replay_round(stored: Mapping[str, Any]) -> str:

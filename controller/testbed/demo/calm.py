@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from controller.domain.ownership import IN_FLIGHT
+from controller.domain.state import ClusterState
 from controller.policy.strategies.steady.model import LEAST_LEVEL
 
 ROUNDS = 3
@@ -88,3 +90,8 @@ def _describe(standing: Standing) -> str:
     if standing.score is None or standing.mean is None:
         return f"{standing.broker} has no known load: {standing.why}"
     return f"{standing.broker} is {standing.score:.1%} busy where {standing.mean:.1%} would be even: {standing.why}"
+
+
+def list_under_way(state: ClusterState) -> list[str]:
+    """The bundles that are being handed over or split."""
+    return sorted(name for name, record in state.bundles.items() if record.state in IN_FLIGHT)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import InvariantBroken
-from controller.domain.ownership import IN_FLIGHT, State
+from controller.domain.ownership import State
 from controller.domain.state import PAUSED, ClusterState
 from controller.ledger.journal_commit import Journal
 from controller.operations.evidence_view import EvidenceView
@@ -23,7 +23,7 @@ from controller.process.children import ProcessFailed
 from controller.process.clock import wall_ms
 from controller.sim.ownership.invariants import check_fold, check_rings
 from controller.testbed.checker.checker import check_store
-from controller.testbed.demo.calm import Look, Standing, calm_since, unrest
+from controller.testbed.demo.calm import Look, Standing, calm_since, list_under_way, unrest
 from controller.testbed.demo.figures import DemoFigures, rounds_of, splits_of, transfers_of
 from controller.testbed.demo.screen.base import Screen
 from controller.testbed.demo.workload import (
@@ -92,7 +92,11 @@ class Scenario:
         self.workload.create()
         self._base = base_rates(len(self.cluster.state.live_brokers()))
         self.workload.start(self._base)
-        self._wait("an owner for every topic", lambda state: all(_served(state, t) for t in TOPICS))
+
+        def all_owned(state: ClusterState) -> bool:
+            return all(state.bundles[str(bundle_of(state, topic))].state is State.OWNED for topic in TOPICS)
+
+        self._wait("an owner for every topic", all_owned)
         before = len(rounds_of(self.cluster.entries))
         self._wait("two rounds", lambda _: len(rounds_of(self.cluster.entries)) >= before + 2)
 
@@ -177,7 +181,7 @@ class Scenario:
 
         def calm_or_long_enough(state: ClusterState) -> bool:
             self._look(state)
-            since = calm_since(self._looks, since_ms, horizon_ms, len(_under_way(state)))
+            since = calm_since(self._looks, since_ms, horizon_ms, len(list_under_way(state)))
             found[:] = [] if since is None else [since]
             late = len(self._looks) < CALM_WITHIN_S / interval_s
             return bool(found) or (wall_ms() - since_ms > 1000 * CALM_WITHIN_S and not late)
@@ -189,7 +193,7 @@ class Scenario:
             self.figures.calm_after_s = round((found[0] - since_ms) / 1000, 1)
             return
         due = round((wall_ms() - since_ms) / 1000 / interval_s)
-        self.figures.not_calm = unrest(self._looks, _under_way(self.cluster.state), due)
+        self.figures.not_calm = unrest(self._looks, list_under_way(self.cluster.state), due)
         for why in self.figures.not_calm:
             self._act(f"not calm: {why}", counts=False)
 
@@ -206,7 +210,7 @@ class Scenario:
         figures.take_check(report)
         self.cluster.tell("the journal is folded again from its start")
         try:
-            self._check_journal()
+            check_journal(self.cluster.settings.tables.root, lambda: self.cluster.state)
         except InvariantBroken as error:
             figures.invariants = str(error)
         entries = self.cluster.entries  # those that were just checked
@@ -218,12 +222,9 @@ class Scenario:
         )
 
     def _end_rounds(self) -> None:
-        """Stop the controller before the clients: rounds without traffic would be the last ones that the tables show.
-
-        Brokers serve on without it, so nothing may be under way by then.
-        """
+        """Stop the controller before the clients, once nothing is under way: its last rounds are those with traffic."""
         self.cluster.command("mode", mode=PAUSED)
-        if self._wait("what is under way", lambda state: not _under_way(state)):
+        if self._wait("what is under way", lambda state: not list_under_way(state)):
             self.cluster.tell("the Spark job is stopped: there is nothing left to balance")
             self.cluster.children["job"].stop(JOB_STOP_S)
 
@@ -287,9 +288,6 @@ class Scenario:
             decided = sum(count for kind, count in entry.data["counts"].items() if kind != "skip")
             self._looks.append(Look(at_ms, decided, tuple(stand)))
 
-    def _check_journal(self) -> None:
-        check_journal(self.cluster.settings.tables.root, lambda: self.cluster.state)
-
 
 def check_journal(root: str, read_state: Callable[[], ClusterState]) -> None:
     """Raise InvariantBroken unless the journal in the tables at `root`, folded from its start, gives `read_state()`.
@@ -299,12 +297,3 @@ def check_journal(root: str, read_state: Callable[[], ClusterState]) -> None:
     state = read_state()
     check_fold(ClusterState(), [e for e in Journal(root).read_since(0) if e.seq <= state.seq], state)
     check_rings(state)
-
-
-def _served(state: ClusterState, topic: str) -> bool:
-    record = state.bundles[str(bundle_of(state, topic))]
-    return record.state is State.OWNED
-
-
-def _under_way(state: ClusterState) -> list[str]:
-    return sorted(name for name, record in state.bundles.items() if record.state in IN_FLIGHT)

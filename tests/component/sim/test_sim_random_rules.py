@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from controller.domain.settings.placement import AntiAffinityGroup, FailureDomain, IsolationPolicy, PlacementSettings
 from controller.sim.scenario.scenario import Scenario
 from controller.sim.simulation import simulate
-from tests.component.test_sim_random import OURS, PULSARS, scenarios
+from tests.component.sim.test_sim_random import OURS, PULSARS, scenarios
 from tests.examples import examples
 
 
