@@ -169,7 +169,7 @@ def policy_settings(settings: Settings) -> PolicySettings:
 
 def control_settings(settings: Settings) -> ControlSettings:
     """All settings of the control step."""
-    c, g, r = settings.control, settings.guard, settings.rounds
+    c, g, r, cluster = settings.control, settings.guard, settings.rounds, settings.pulsar_cluster
     return ControlSettings(
         lease_ms=c.lease_ms,
         margin_ms=c.margin_ms,
@@ -189,6 +189,9 @@ def control_settings(settings: Settings) -> ControlSettings:
         placement=placement_settings(settings),
         max_bundles=settings.broker.max_bundles,
         round_interval_ms=r.round_interval_s * 1000,
+        orders_in_flight=cluster.orders_in_flight,
+        orders_per_broker=cluster.orders_per_broker,
+        order_back_off_ms=round(cluster.order_back_off_s * 1000),
     )
 
 

@@ -22,11 +22,11 @@ from controller.domain.facts import is_suspect
 from controller.domain.ids import Bundle, Session
 from controller.domain.overrides import Override, wishes_for
 from controller.domain.ownership import IN_FLIGHT, Ownership, State
-from controller.domain.pulsar_policies import find_placement
 from controller.domain.settings.placement import PlacementSettings
 from controller.domain.settings.policy import ControlSettings
 from controller.domain.state import Broker, ClusterState
-from controller.policy.placement.assignment import Assigner, AssignmentRules
+from controller.policy.placement.assignment import Assigner
+from controller.policy.placement.assignment_rules import AssignmentRules
 from controller.policy.placement.loads import ExpectedLoads
 
 _CHANGES_TARGETS = frozenset({Kind.REGISTERED, Kind.SESSION_ENDED, Kind.DRAIN, Kind.ROUND, Kind.SPLIT, Kind.FACT})
@@ -253,7 +253,7 @@ class Context:
 
     def _limits(self, eligible: Iterable[str]) -> AssignmentRules | None:
         """The placement rules for these brokers; None when none are configured."""
-        rules = find_placement(self.state.observed.facts, self.settings.placement)
+        rules = self.watch.placement.settings(self.state, self.settings.placement)
         most = self.settings.max_bundles
         if rules == _NO_RULES and most is None:
             return None

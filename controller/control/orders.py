@@ -12,20 +12,12 @@ from typing import Any, NamedTuple
 from controller.control.context import Context
 from controller.domain.decision import Reason
 from controller.domain.entries import Kind
-from controller.domain.errors import ConfigError
 from controller.domain.events import BrokerEvent
-from controller.domain.facts import (
-    DENIED,
-    find_other_balancer,
-    is_modular,
-    is_suspect,
-)
+from controller.domain.facts import DENIED, find_other_balancer, is_modular, is_suspect
 from controller.domain.ids import Session
 from controller.domain.observed import BACKS_OFF, Observation, Order, OrderKind, OrderOutcome, has_bundle
-from controller.domain.pulsar_policies import placement_of
 from controller.domain.state import LIVE
 
-MOST_OF_BROKER = 2  # open orders from or to one broker
 MOST_BACK_OFF = 6  # doublings
 MAX_DETAIL_CHARS = 500
 _BY_EXECUTOR = frozenset(OrderOutcome) - {OrderOutcome.EXPIRED, OrderOutcome.EXECUTOR_GONE, OrderOutcome.RELEASED}
@@ -76,11 +68,10 @@ def find_cluster_refusal(ctx: Context) -> Refusal | None:
         return Refusal(Reason.MASS_FAILURE, "many brokers are silent: orders wait until they are back")
     denied = state.observed.facts.get(DENIED)
     if denied is not None:
-        return Refusal(Reason.NOT_AUTHORISED, f"the cluster refused the credentials: {denied.get('why')}")
-    try:
-        placement_of(state.observed.facts, ctx.settings.placement)
-    except ConfigError as error:
-        return Refusal(Reason.ISOLATION, str(error))
+        return Refusal(Reason.NOT_AUTHORISED, f"the cluster lets Ballast send no orders: {denied.get('why')}")
+    problem = ctx.watch.placement.find_problem(state, ctx.settings.placement)
+    if problem is not None:
+        return Refusal(Reason.ISOLATION, problem)
     answering = [b.id for b in state.live_brokers() if not is_suspect(state.observed.facts, b.id)]
     other = find_other_balancer(state.observed.facts, answering)
     if other is not None:
@@ -148,16 +139,27 @@ def _target_refusal(ctx: Context, wanted: Wanted) -> Refusal | None:
         return Refusal(Reason.BROKER_DRAINED, f"{target} is drained or leaving")
     if target not in ctx.placement or not ctx.placement.allows(wanted.seen.bundle.namespace, target):
         return Refusal(Reason.ISOLATION, f"isolation keeps {wanted.seen.bundle.namespace} away from {target}")
-    return None
+    return _crowding_refusal(ctx, wanted.seen, target)
+
+
+def _crowding_refusal(ctx: Context, seen: Observation, target: str) -> Refusal | None:
+    """Where the namespace has an anti-affinity group, the target must be one of the places with the fewest of it."""
+    rules, namespace = ctx.placement.rules, seen.bundle.namespace
+    reason = rules.find_crowding(namespace, target, seen.broker) if rules is not None else None
+    if reason is None:
+        return None
+    where = f"the failure domain of {target}" if reason is Reason.FAILURE_DOMAIN else target
+    return Refusal(reason, f"{where} has more bundles of {namespace}'s anti-affinity group than other places have")
 
 
 def _quota_refusal(ctx: Context, wanted: Wanted, at_once: int) -> Refusal | None:
-    cluster, most = ctx.state.observed, ctx.settings.orders_in_flight
+    cluster, most, of_broker = ctx.state.observed, ctx.settings.orders_in_flight, ctx.settings.orders_per_broker
     if len(cluster.orders) + at_once > most:
         return Refusal(Reason.BUDGET_SPENT, f"{len(cluster.orders)} orders are open, at most {most}")
     for broker in (wanted.seen.broker, wanted.target):
-        if broker is not None and cluster.orders_of(broker) + at_once > MOST_OF_BROKER:
-            return Refusal(Reason.BUDGET_SPENT, f"{broker} takes part in {MOST_OF_BROKER} open orders")
+        if broker is not None and cluster.orders_of(broker) + at_once > of_broker:
+            text = f"{broker} takes part in {cluster.orders_of(broker)} open orders, at most {of_broker}"
+            return Refusal(Reason.BUDGET_SPENT, text)
     return None
 
 

@@ -14,6 +14,7 @@ from controller.domain.facts import order_allowance_ms
 from controller.domain.ids import Session
 from controller.domain.observed import ObservedCluster
 from controller.domain.ownership import IN_FLIGHT, Ownership, State
+from controller.domain.pulsar_policies import PlacementInForce
 from controller.domain.settings.policy import ControlSettings
 from controller.domain.state import ClusterState
 
@@ -40,6 +41,7 @@ class Watch:
     evidence_serial: int = 0
     lookups: dict[str, None] = field(default_factory=dict)  # bundles waiting for their first owner, oldest first
     loads: KeptLoads = field(default_factory=KeptLoads)
+    placement: PlacementInForce = field(default_factory=PlacementInForce)
     marks: list[tuple[int, int]] = field(default_factory=list)  # (when, newest seq) of the last batches, oldest first
     strays: set[tuple[str, str]] = field(default_factory=set)  # (alarm, other journal) raised already
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from controller.domain.entries import Entry
 from controller.domain.errors import InvariantBroken
-from controller.domain.facts import ISOLATION, LEADER
+from controller.domain.facts import LEADER, POLICIES
 from controller.domain.ids import Bundle
 from controller.domain.observed import (
     BACKS_OFF,
@@ -174,7 +174,7 @@ def apply_fact(state: ClusterState, entry: Entry) -> None:
         state.observed.facts.pop(key, None)
     else:
         state.observed.facts[key] = dict(value)
-    if key.startswith(ISOLATION):
+    if key.startswith(POLICIES):
         state.policy_seq = entry.seq  # rounds computed before it are void
     if key == LEADER:
         state.observed.range_blocks.clear()

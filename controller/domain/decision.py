@@ -85,6 +85,7 @@ class Reason(str, Enum):
     FAILURE_DOMAIN = "312_failure_domain"
     BROKER_VERSION = "313_broker_version"
     ANOTHER_BALANCER = "314_another_balancer"
+    NON_PERSISTENT = "315_non_persistent"
     NO_LOAD_DATA = "400_no_load_data"
     OUTDATED_LOAD_DATA = "401_outdated_load_data"
     NO_BROKERS = "402_no_brokers"

@@ -1,9 +1,11 @@
 """Facts that an agent reads from a cluster which decides ownership itself: named, journaled when they change.
 
 `broker:ID`: its configuration, as `manager` (modular, extensible, or a class), `version`, `load_balancer`, `shedding`,
-`auto_split`, `syncer`, `unload_timeout_ms`, `stats_period_ms`. `leader`: its `broker`. `suspect:ID`: the broker is
-listed but does not answer; `why`. `denied`: the credentials do not suffice for orders; `why`. `isolation:NAME`,
-`anti_affinity:NAMESPACE`, `failure_domain:NAME`: policies. A missing key states nothing. Pure.
+`auto_split`, `failure_domains`, `excluded_namespaces`, `syncer`, `unload_timeout_ms`, `stats_period_ms`. `leader`: its
+`broker`. `suspect:ID`: the broker is listed but does not answer; `why`. `denied`: the cluster refused orders, or what
+they depend on; `why`. `isolation:NAME`: a policy as Pulsar answers it. `failure_domain:NAME`: its `brokers`, and
+whether Pulsar uses it (`enabled`). `anti_affinity:NAMESPACE`: its `group`. `non_persistent:NAMESPACE`: the `ranges` of
+bundles that hold non-persistent topics, which rounds do not move. A missing key states nothing. Pure.
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 BROKER, SUSPECT, LEADER, DENIED = "broker:", "suspect:", "leader", "denied"
-ISOLATION = "isolation:"
+ISOLATION, FAILURE_DOMAIN, ANTI_AFFINITY = "isolation:", "failure_domain:", "anti_affinity:"
+POLICIES = (ISOLATION, FAILURE_DOMAIN, ANTI_AFFINITY)  # they become settings of placement
+NON_PERSISTENT = "non_persistent:"
 MODULAR, EXTENSIBLE = "modular", "extensible"
 UNLOAD_TIMEOUT_MS = 60_000  # Pulsar's default of namespaceBundleUnloadingTimeoutMs
 STATS_PERIOD_MS = 60_000  # Pulsar's default of statsUpdateFrequencyInSecs
@@ -86,3 +90,15 @@ def order_allowance_ms(facts: Facts, broker: str) -> int:
 def stats_period_ms(facts: Facts, broker: str) -> int:
     """How often the broker computes its load anew."""
     return int(facts.get(f"{BROKER}{broker}", {}).get("stats_period_ms") or STATS_PERIOD_MS)
+
+
+def excluded_namespaces(facts: Facts) -> frozenset[str]:
+    """The namespaces that Pulsar's own shedding leaves alone, by the configuration of any broker."""
+    lists = (fact.get("excluded_namespaces") for key, fact in facts.items() if key.startswith(BROKER))
+    return frozenset(name for listed in lists if isinstance(listed, list) for name in listed)
+
+
+def lossy_bundles(facts: Facts) -> list[str]:
+    """The bundles that are known to hold non-persistent topics, and that rounds are to leave where they are."""
+    found = ((key.removeprefix(NON_PERSISTENT), fact) for key, fact in facts.items() if key.startswith(NON_PERSISTENT))
+    return [f"{namespace}/{range_}" for namespace, fact in found for range_ in fact.get("ranges") or ()]

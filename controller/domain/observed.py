@@ -14,6 +14,7 @@ from enum import Enum
 from itertools import pairwise
 from typing import Any
 
+from controller.domain.decision import Reason
 from controller.domain.ids import RING_END, Bundle
 
 
@@ -40,6 +41,8 @@ class OrderOutcome(str, Enum):
     RELEASED = "released"  # an operator gave the cluster back to its own balancer
 
 
+ORDER_BUCKETS_S = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)  # of histograms of their time
+_OPERATORS = frozenset({Reason.DRAINED.value, Reason.OVERRIDDEN.value})
 IN_DOUBT = frozenset({OrderOutcome.FAILED, OrderOutcome.EXPIRED, OrderOutcome.EXECUTOR_GONE})
 BACKS_OFF = frozenset({OrderOutcome.STAYED, OrderOutcome.REFUSED})
 
@@ -75,6 +78,11 @@ class Order:
     reason: str = ""
     decision_id: str | None = None
     command_id: str | None = None
+
+    @property
+    def by_round(self) -> bool:
+        """Whether a round wants it for the sake of balance: no command, drain or override of an operator does."""
+        return self.decision_id is not None and self.reason not in _OPERATORS
 
     @property
     def range_text(self) -> str:

@@ -2,7 +2,8 @@
 
 A line of a recording has `ts`, `broker` and `report`. `ballast pulsar record` adds `process_cpu`, the CPU of the
 broker's own process, which counts in place of Pulsar's host-wide figure unless the operator wants that one; `excluded`,
-what the bundles carry that nobody may move; and lines with `gap` in place of `report`, which say why there is none.
+what the bundles carry that nobody may move; lines with `gap` in place of `report`, which say why there is none; and
+lines with `policies`, the cluster's rules of placement (facts by key) from then on.
 
 It converts Pulsar's units: memory from MiB to bytes, bandwidth from kbit/s to bytes/s; CPU is percent of one core in
 both. A limit <= 0 stays unknown, unless the operator gives the network card's speed.
@@ -66,6 +67,14 @@ class Recorded:
 def is_gap(row: object) -> bool:
     """Whether a line says why there is no report."""
     return isinstance(row, Mapping) and "gap" in row and "report" not in row
+
+
+def read_policies(row: object) -> dict[str, dict[str, Any]] | None:
+    """The cluster's policies in a line that tells them; None for any other line."""
+    policies = row.get("policies") if isinstance(row, Mapping) and "report" not in row else None
+    if not isinstance(policies, dict):
+        return None
+    return {key: fact for key, fact in policies.items() if isinstance(fact, dict)}
 
 
 def read_record(row: Mapping[str, Any], number: int) -> Recorded:

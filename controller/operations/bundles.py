@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
+from controller.domain.entries import Entry, Kind
+from controller.domain.errors import ConfigError
 from controller.domain.facts import DENIED, find_other_balancer, is_suspect
 from controller.domain.observed import ObservedCluster, bundles_of_ring
 from controller.domain.ownership import Ownership
+from controller.domain.pulsar_policies import placement_of
+from controller.domain.settings.placement import PlacementSettings
 from controller.domain.state import METADATA, ClusterState
 
 Row = dict[str, Any]
@@ -49,14 +54,30 @@ def all_bundle_rows(state: ClusterState) -> list[Row]:
     return owned + [observed_row(state.observed, name) for name in state.observed.bundles]
 
 
-def find_order_obstacle(state: ClusterState) -> str | None:
-    """What keeps Ballast from sending orders to a cluster that decides ownership itself; None where nothing does."""
+def find_order_obstacle(state: ClusterState, placement: PlacementSettings) -> str | None:
+    """What keeps Ballast from sending orders to a cluster that decides ownership itself; None where nothing does.
+
+    `placement`: as configured.
+    """
     if state.authority != METADATA:
         return None
     facts = state.observed.facts
     if DENIED in facts:
-        return f"the cluster refused the credentials: {facts[DENIED].get('why')}"
+        return f"the cluster lets Ballast send no orders: {facts[DENIED].get('why')}"
+    try:
+        placement_of(facts, placement)
+    except ConfigError as error:
+        return str(error)
     return find_other_balancer(facts, (b.id for b in state.live_brokers() if not is_suspect(facts, b.id)))
+
+
+def order_counts(state: ClusterState, recent: Iterable[Entry]) -> Row | None:
+    """Orders that are open now, and those that ended in the `recent` entries, by outcome; None where there are none to
+    give, because no broker decides ownership itself."""
+    if state.authority != METADATA:
+        return None
+    ended = Counter(str(entry.data["outcome"]) for entry in recent if entry.kind is Kind.ORDER_ENDED)
+    return {"open": len(state.observed.orders), "ended_last_hour": dict(sorted(ended.items()))}
 
 
 def namespace_rows(state: ClusterState) -> list[Row]:

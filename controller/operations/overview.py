@@ -16,20 +16,34 @@ from controller.domain.entries import Entry, Kind
 from controller.domain.load import RESOURCES
 from controller.domain.ownership import IN_FLIGHT
 from controller.domain.reasons.words import describe_reason
+from controller.domain.settings.placement import PlacementSettings
 from controller.domain.state import ClusterState, is_foreign
 from controller.ledger.loads import loads_progress
-from controller.operations.bundles import all_bundle_rows, find_order_obstacle, observed_row, ownership_row
+from controller.operations.bundles import (
+    all_bundle_rows,
+    find_order_obstacle,
+    observed_row,
+    order_counts,
+    ownership_row,
+)
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.liveness import OFFLINE, SILENT_AFTER_MS, Heard
 from controller.operations.reading import Reader
 
 HOUR_MS = 3_600_000
+NO_RULES = PlacementSettings()
 LOOK_BACK_MS = 600_000  # a bundle without a report for this long has no current load
 Row = dict[str, Any]
 
 
-def status(reader: Reader, now_ms: int, heard: Heard | None, kafka_error: str | None) -> Row:
-    """The document of `ballast status`. `problems` lists what needs attention now."""
+def status(
+    reader: Reader,
+    now_ms: int,
+    heard: Heard | None,
+    kafka_error: str | None,
+    placement: PlacementSettings = NO_RULES,
+) -> Row:
+    """The document of `ballast status`. `problems` lists what needs attention now. `placement`: as configured."""
     state = reader.state()
     recent = [Entry.from_row(r) for r in reader.rows("journal", "at_ms", above=now_ms - HOUR_MS).to_pylist()]
     progress = loads_progress(reader.root)
@@ -44,7 +58,8 @@ def status(reader: Reader, now_ms: int, heard: Heard | None, kafka_error: str | 
         "brokers": _broker_counts(state),
         "namespaces": len(state.namespaces) + len(state.observed.rings),
         "bundles": dict(sorted(Counter(row["state"] for row in all_bundle_rows(state)).items())),
-        "no_orders_because": find_order_obstacle(state),
+        "orders": order_counts(state, recent),
+        "no_orders_because": find_order_obstacle(state, placement),
         "in_flight": in_flight(reader, state, now_ms),
         "last_round": _last_round(reader, now_ms),
         "loads": {

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from controller.control.watch import Watch
-from controller.domain.entries import Entry
+from controller.domain.entries import Entry, Kind
+from controller.domain.facts import SUSPECT
+from controller.domain.observed import ORDER_BUCKETS_S
 from controller.domain.ownership import IN_FLIGHT
 from controller.domain.state import ClusterState
 from controller.service.records import Parsed, Row
@@ -44,6 +46,12 @@ class ControlMetrics:
         self.seq = Gauge("ballast_journal_seq", "Newest journal entry", registry=r)
         self.brokers = Gauge("ballast_brokers_alive", "Brokers with a living session", registry=r)
         self.bundles = Gauge("ballast_bundles", "Bundles by state", ["state"], registry=r)
+        self.orders_open = Gauge("ballast_orders_open", "Orders to brokers without an outcome yet", registry=r)
+        self.orders_ended = Counter("ballast_orders_ended", "Orders that ended", ["outcome"], registry=r)
+        self.order_seconds = Histogram(
+            "ballast_order_seconds", "Carrying out an order, as its agent says", buckets=ORDER_BUCKETS_S, registry=r
+        )
+        self.suspects = Gauge("ballast_suspect_brokers", "Brokers that are listed and do not answer", registry=r)
         self.rounds = Gauge("ballast_rounds", "Rounds journaled", registry=r)
         self.frozen = Gauge("ballast_guard_frozen", "1 while the mass-failure breaker keeps leases alive", registry=r)
         self.refused = Gauge("ballast_control_refused", "Events without effect", ["reason"], registry=r)
@@ -69,11 +77,17 @@ class ControlMetrics:
         """Count the entries of a commit."""
         for entry in entries:
             self.entries.labels(entry.kind.value).inc()
+            if entry.kind is Kind.ORDER_ENDED:
+                self.orders_ended.labels(str(entry.data["outcome"])).inc()
+                if entry.data.get("took_ms") is not None:
+                    self.order_seconds.observe(entry.data["took_ms"] / 1000)
 
     def show_state(self, state: ClusterState, watch: Watch) -> None:
         """Show the state after a batch. Of bundle states only those in flight are counted; others need a full scan."""
         self.seq.set(state.seq)
         self.rounds.set(state.rounds)
+        self.orders_open.set(len(state.observed.orders))
+        self.suspects.set(sum(key.startswith(SUSPECT) for key in state.observed.facts))
         self.frozen.set(state.frozen)
         self.brokers.set(len({session.broker for session in state.sessions}))
         in_flight = dict.fromkeys(IN_FLIGHT, 0)

@@ -27,7 +27,7 @@ from controller.domain.ids import Session
 from controller.domain.state import METADATA, ClusterState
 from controller.ledger.evidence import read_joined
 from controller.ledger.tables import TableRoot
-from controller.loads.recorded import Overrides, Recorded, is_gap, read_record, to_load_report
+from controller.loads.recorded import Overrides, Recorded, is_gap, read_policies, read_record, to_load_report
 from controller.process.clock import wall_ms
 from controller.testbed.local_cluster import LocalCluster
 
@@ -67,7 +67,7 @@ def read_recording(path: Path) -> list[Recorded]:
                 row = json.loads(line)
             except ValueError as error:
                 raise BadRecord("recording", f"line {number} is no JSON: {error}") from None
-            if not is_gap(row):
+            if not is_gap(row) and read_policies(row) is None:
                 records.append(read_record(row, number))
     if not records:
         raise BadRecord("recording", f"{path} has no reports")

@@ -138,3 +138,26 @@ def test_isolation_policies_of_the_cluster_are_stored_with_the_round() -> None:
     assert {d.target for d in moves(result)} == {"b1"}
     assert result.inputs["settings"]["placement"]["isolation"][0]["name"] == "two"
     assert replay_round(json.loads(json.dumps(result.inputs))) == result.plan_hash
+
+
+@pytest.mark.parametrize(
+    ("key", "fact", "reason"),
+    [
+        ("non_persistent:t/ns", {"ranges": ["RANGE"]}, Reason.NON_PERSISTENT),
+        ("broker:b9", {"manager": "modular", "excluded_namespaces": ["t/ns"]}, Reason.EXCLUDED),
+    ],
+)
+def test_a_round_leaves_alone_what_pulsar_or_its_topics_ask_for(key: str, fact: dict[str, Any], reason: Reason) -> None:
+    move = first_move(hot())
+    namespace, _, range_ = str(move.bundle).rpartition("/")
+    built = hot()
+    ranges = {"ranges": [range_]} if "ranges" in fact else {"excluded_namespaces": [namespace]}
+    built.state.observed.facts[key.replace("t/ns", namespace)] = {**fact, **ranges}
+    snapshot = built.snapshot()
+    place = snapshot.place_of(str(move.bundle))
+    assert place is not None
+    assert snapshot.frame.forbidden[str(move.bundle)] == reason.value
+    for _ in range(2):
+        result = built.later().round()
+        assert move.bundle not in {d.bundle for d in moves(result)}
+        assert replay_round(json.loads(json.dumps(result.inputs))) == result.plan_hash

@@ -12,10 +12,13 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from benchmarks.published.clusters import ClusterBuilder, cluster, loads, moves, sources, splits
+from controller.agent.cluster.metrics import ClusterMetrics
 from controller.agent.metrics import AgentMetrics
 from controller.agent.reports.reporter import Reporter
 from controller.brokers.memory.fences import MemoryFences
 from controller.brokers.memory.runtime import MemoryRuntime
+from controller.brokers.pulsar.outcomes import CallFailed, Outcome
+from controller.brokers.pulsar.poll import Polled
 from controller.domain.decision import RoundResult
 from controller.domain.ids import RING_END, Bundle, Session, partition_names, topic_hash
 from controller.domain.load import RESOURCES
@@ -24,6 +27,7 @@ from controller.domain.ring import locate
 from controller.domain.settings.policy import ResourceWeights, SplitSettings
 from controller.process.metrics import exposition
 from controller.service.metrics import ControlMetrics
+from tests.unit.control.observed_driver import BUNDLES, observed_driver
 from tests.unit.control.step_driver import StepDriver
 
 FULL = 0.95
@@ -245,3 +249,37 @@ def test_the_bundle_of_a_hot_topic_is_split_in_the_middle_and_its_upper_half_goe
     assert driver.state.namespaces[held[0].namespace] == (lower, upper)
     assert (driver.of(held[0]).state, driver.of(lower).by) == (State.RETIRED, brokers[0])
     assert driver.of(upper).to == brokers[1]
+
+
+def test_metrics_tell_how_orders_end_and_how_fresh_observations_are() -> None:
+    registry = CollectorRegistry()
+    control, driver = ControlMetrics(registry), observed_driver()
+    for bundle, outcome, took_ms in ((BUNDLES[0], "moved", 700), (BUNDLES[3], "stayed", 20_000)):
+        driver.command("unload_bundle", bundle=str(bundle), to="b:1")
+        driver.end_order(bundle, outcome, took_ms=took_ms, owner="b:1" if outcome == "moved" else "a:1")
+    driver.command("unload_bundle", bundle=str(BUNDLES[1]), to="c:1")
+    driver.tell("a:1", "fact", key="suspect:c:1", value={"why": "no answer"})
+    control.count_committed(driver.journal)
+    control.show_state(driver.state, driver.watch)
+
+    now_s = 100.0
+    agent = ClusterMetrics(registry, lambda: now_s)
+    agent.note_polled(Polled("a:1", 1, owned={}))
+    agent.note_polled(Polled("b:1", 1, failure=CallFailed(Outcome.TIMED_OUT, "b:1")))
+    now_s = 105.0
+    agent.note_poll_ended(["a:1", "b:1"], {"b:1"})
+    shown = exposition(registry).decode().splitlines()
+    assert "ballast_agent_observation_age_seconds 5.0" in shown, "one broker did not tell what it owns"
+    assert 'ballast_agent_polls_failed_total{outcome="timed_out"} 1.0' in shown
+    assert "ballast_agent_suspect_brokers 1.0" in shown
+    for broker in ("a:1", "b:1"):
+        agent.note_polled(Polled(broker, 1, owned={}))
+    agent.note_poll_ended(["a:1", "b:1"], set())
+    now_s = 107.5
+    shown = exposition(registry).decode().splitlines()
+    assert "ballast_agent_observation_age_seconds 2.5" in shown
+    assert "ballast_orders_open 1.0" in shown
+    assert "ballast_suspect_brokers 1.0" in shown
+    assert 'ballast_orders_ended_total{outcome="moved"} 1.0' in shown
+    assert 'ballast_orders_ended_total{outcome="stayed"} 1.0' in shown
+    assert 'ballast_order_seconds_bucket{le="1.0"} 1.0' in shown

@@ -15,8 +15,10 @@ from controller.agent.agent import BROKEN, LOST, OK, Ending
 from controller.agent.cluster.calls import PulsarCalls
 from controller.agent.cluster.executor import OrderExecutor
 from controller.agent.cluster.facts import FactReader
+from controller.agent.cluster.metrics import ClusterMetrics
+from controller.agent.cluster.non_persistent import NonPersistentTopics
 from controller.agent.cluster.observer import Listing, Observer
-from controller.agent.cluster.rivals import ClusterRivals, describe_holder
+from controller.agent.cluster.rivals import listen_for_rivals
 from controller.agent.cluster.sessions import ClusterSessions
 from controller.agent.cluster.speaker import Speaker
 from controller.agent.connections import AgentConnections
@@ -40,7 +42,6 @@ log = logging.getLogger(__name__)
 
 RINGS_EVERY_MS = 300_000  # rings are read again in this time, one namespace after the other
 ANSWER_SLACK_S = 10.0  # of an order's request beyond the time that the broker may take
-LOOK_AGAIN_S = 0.1
 
 
 class ClusterAgent:
@@ -65,6 +66,7 @@ class ClusterAgent:
     ) -> None:
         """`poll`: started. `overrides`: how Pulsar's figures are taken. `standby`: wait while another agent lives."""
         self.metrics = metrics or AgentMetrics()
+        self.cluster_metrics = ClusterMetrics(self.metrics.registry, lambda: boot_ms() / 1000)
         self._nonce, self._poll, self._connections, self._options = nonce, poll, connections, options
         self._overrides, self._poll_ms, self._standby, self._margin_ms = overrides, poll_ms, standby, margin_ms
         self._process, self._on_begin = dict(process or {}), on_begin
@@ -102,10 +104,13 @@ class ClusterAgent:
             on_denied=lambda why: self._fact_reader.note_denied(why),
         )
         self._speaker = Speaker(connections, self.sessions, lambda: self.watcher.state, self._calls.read_ring, wall_ms)
-        self._fact_reader = FactReader(poll, self._calls, self._speaker, boot_ms)
+        spare = not poll.admin.settings.move_non_persistent
+        self._non_persistent = NonPersistentTopics(spare, lambda: boot_ms() / 1000)
+        self._fact_reader = FactReader(poll, self._calls, self._speaker, self._non_persistent, boot_ms)
         self._executor = OrderExecutor(
-            nonce, self._calls, self._speaker, self.sessions, self._start_task, boot_ms=boot_ms, wall_ms=wall_ms
-        )
+            nonce, self._calls, self._speaker, self.sessions, self._start_task, self._non_persistent,
+            self.cluster_metrics, boot_ms=boot_ms, wall_ms=wall_ms,
+        )  # fmt: skip
         self._sent = 0
         self._sequence = 0
 
@@ -168,21 +173,11 @@ class ClusterAgent:
 
     async def _listen_for_rivals(self) -> str | None:
         """Who else observes the cluster; None when nobody does, after a lease (and margin) of silence."""
-        rivals = ClusterRivals(self._nonce)
-        reader = self._make_reader([self._connections.names.heartbeats], rivals.take)
-        await asyncio.to_thread(reader.start)
-        try:
-            wait_ms = self._options.lease_ms + (self._margin_ms if self._standby else 0)
-            until_ms, heard = self._boot_ms() + wait_ms, 0
-            while self._boot_ms() < until_ms and not self._asked.is_set():
-                if rivals.living is not None and not self._standby:
-                    return describe_holder(rivals.living)
-                if rivals.heard != heard:
-                    heard, until_ms = rivals.heard, max(until_ms, self._boot_ms() + wait_ms)
-                await asyncio.sleep(LOOK_AGAIN_S)
-            return None
-        finally:
-            await asyncio.to_thread(reader.stop)
+        wait_ms = self._options.lease_ms + (self._margin_ms if self._standby else 0)
+        return await listen_for_rivals(
+            self._nonce, lambda take: self._make_reader([self._connections.names.heartbeats], take), wait_ms,
+            standby=self._standby, asked=self._asked, boot_ms=self._boot_ms,
+        )  # fmt: skip
 
     # ---------------------------------------------------------------- observing
 
@@ -194,6 +189,7 @@ class ClusterAgent:
             sent, seq = self._sent, self.watcher.state.seq
             await self._poll.poll(0.9 * self._poll_ms / 1000, lambda p, s=sent, q=seq: self._on_polled(p, s, q))  # type: ignore[misc]
             self._list_brokers()
+            self.cluster_metrics.note_poll_ended(self._poll.members.brokers, self.observer.suspects)
             self._tell_suspects()
             due_s = max(due_s + self._poll_ms / 1000, loop.time())
             await asyncio.sleep(due_s - loop.time())
@@ -211,7 +207,9 @@ class ClusterAgent:
             self._speaker.send(session, "goodbye", reason=UNLISTED)
 
     def _on_polled(self, polled: Polled, sent: int, seq: int) -> None:
-        names = None if polled.owned is None else frozenset(str(b) for b, active in polled.owned.items() if active)
+        self.cluster_metrics.note_polled(polled)
+        owned, skip = polled.owned, self._calls.is_elsewhere
+        names = None if owned is None else frozenset(str(b) for b in owned if owned[b] and not skip(b.namespace))
         self.observer.note(Listing(polled.broker, sent, seq, names))
         session = self.sessions.session_of(polled.broker)
         if session is None:
@@ -228,6 +226,7 @@ class ClusterAgent:
         assert polled.reported is not None
         report = polled.reported.report
         self.sessions.note_start(session.broker, int(report.get("startTimestamp") or 0))
+        self._non_persistent.note_stats(report["lastStats"])
         self._sequence += 1
         recorded = Recorded(polled.at_ms, "", polled.broker, report, polled.cpu, polled.reported.excluded)
         record = to_load_report(recorded, session, self._sequence, self._overrides)

@@ -7,6 +7,7 @@ the owner; the extensible one takes it at the owner.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote
@@ -22,6 +23,8 @@ from controller.domain.ids import Bundle, topic_hash
 
 LEADER_PATH = "/admin/v2/brokers/leaderBroker"
 MOST_LOOKED_UP = 1  # one lookup places the bundle
+OF_ANOTHER_CLUSTER = frozenset({Outcome.PRECONDITION, Outcome.REDIRECTED})  # 412, or redirected to brokers not listed
+ELSEWHERE_FOR_S = 300.0
 
 
 class PulsarCalls:
@@ -44,7 +47,7 @@ class PulsarCalls:
         self._observer, self._exclude = observer, exclude
         self._cluster, self._addresses = cluster, addresses
         self._timeout_s, self._modular, self._on_denied = timeout_s, modular, on_denied
-        self._topics: dict[Bundle, str] = {}  # a topic of a bundle that is being moved
+        self._elsewhere_until_s: dict[str, float] = {}  # namespace of another cluster -> when it is looked at again
 
     async def answer(self, call: ask.Call) -> Any:
         """The answer that the order's generator is sent."""
@@ -57,6 +60,8 @@ class PulsarCalls:
         if isinstance(call, ask.CountTopics):
             topics = await self._list_topics(call.bundle)
             return None if topics is None else len(topics)
+        if isinstance(call, ask.CountNonPersistent):
+            return await self.count_non_persistent(call.bundle, call.owner)
         if isinstance(call, ask.LookUp):
             return await self._look_up(call.bundle)
         if isinstance(call, ask.FindOwner):
@@ -68,11 +73,30 @@ class PulsarCalls:
         answer = await self._admin.get(f"/admin/v2/namespaces/{quote(namespace, safe='/')}/bundles")
         if answer.outcome is Outcome.NOT_FOUND:
             return ()
+        if answer.outcome in OF_ANOTHER_CLUSTER:
+            self._elsewhere_until_s[namespace] = time.monotonic() + ELSEWHERE_FOR_S
+            return None
         try:
             ring = parse_ring(answer, namespace)
         except CallFailed:
             return None
         return (*(bundle.lower for bundle in ring), ring[-1].upper)
+
+    def is_elsewhere(self, namespace: str) -> bool:
+        """Whether the namespace is another cluster's, as Pulsar said when its ring was read last."""
+        until_s = self._elsewhere_until_s.get(namespace)
+        return until_s is not None and time.monotonic() < until_s
+
+    async def count_non_persistent(self, bundle: Bundle, owner: str) -> int | None:
+        """How many non-persistent topics the bundle holds at its owner; None if that is not known."""
+        address = self._addresses().get(owner)
+        if address is None:
+            return None
+        path = f"/admin/v2/non-persistent/{quote(str(bundle), safe='/')}"
+        try:
+            return len((await self._admin.get(path, address, follow=False)).listing())
+        except CallFailed:
+            return None
 
     async def find_leader(self) -> str | None:
         """The broker that leads the cluster's load management."""

@@ -9,6 +9,8 @@ from typing import Any
 
 from controller.agent.cluster import orders as ask
 from controller.agent.cluster.calls import PulsarCalls
+from controller.agent.cluster.metrics import ClusterMetrics
+from controller.agent.cluster.non_persistent import NonPersistentTopics
 from controller.agent.cluster.orders import Ended, carry_out
 from controller.agent.cluster.sessions import ClusterSessions
 from controller.agent.cluster.speaker import Speaker
@@ -31,12 +33,16 @@ class OrderExecutor:
         speaker: Speaker,
         sessions: ClusterSessions,
         start_task: StartTask,
+        non_persistent: NonPersistentTopics,
+        metrics: ClusterMetrics,
         *,
         boot_ms: Callable[[], int],
         wall_ms: Callable[[], int],
     ) -> None:
         self._nonce, self._calls, self._speaker, self._sessions = nonce, calls, speaker, sessions
         self._start_task, self._boot_ms, self._wall_ms = start_task, boot_ms, wall_ms
+        self._non_persistent, self._metrics = non_persistent, metrics
+        metrics.orders_open.set_function(lambda: len(self._running))
         self._running: dict[str, asyncio.Task[None]] = {}
         self._begun: dict[str, None] = {}
 
@@ -66,8 +72,10 @@ class OrderExecutor:
             self._running.pop(order.id, None)
         if ended is None:
             return
+        took_ms = self._boot_ms() - began_ms
         log.info("order %s of %s: %s", order.id, order.bundle, ended.outcome.value)
-        took = {"took_ms": self._boot_ms() - began_ms, "ended_at_ms": self._wall_ms()}
+        self._metrics.note_order(ended.outcome, took_ms)
+        took = {"took_ms": took_ms, "ended_at_ms": self._wall_ms()}
         session = self._sessions.session_of(order.source) or self._sessions.any_session()
         if session is not None:
             data = {"id": order.id, **ended.to_data(), **took}
@@ -75,7 +83,8 @@ class OrderExecutor:
 
     async def _ask_until_ended(self, order: Order) -> Ended | None:
         """The order's end; None if it was not sent because the lease had ended: the journal will end it."""
-        run = carry_out(order, is_modular(self._speaker.state().observed.facts))
+        spare = self._non_persistent.spares(order)
+        run = carry_out(order, is_modular(self._speaker.state().observed.facts), spare)
         answer: Any = None
         while True:
             try:
@@ -87,5 +96,7 @@ class OrderExecutor:
                 log.warning("order %s is not sent: the lease of %s has ended", order.id, order.source)
                 return None
             answer = await self._calls.answer(call)
+            if isinstance(call, ask.CountNonPersistent):
+                self._non_persistent.note(str(call.bundle), answer)
             if isinstance(call, ask.Split):
                 await self._speaker.tell_ring(call.bundle.namespace)

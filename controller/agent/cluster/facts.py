@@ -1,6 +1,7 @@
 """Reads and tells the facts of a Pulsar cluster that orders and placement depend on (`controller/domain/facts.py`).
 
-They are read once a minute, and at once when brokers come or go.
+They are read once a minute, and at once when brokers come or go; groups of namespaces as `AntiAffinityGroups` says.
+Rules that cannot be read stay as they were known.
 """
 
 from __future__ import annotations
@@ -9,15 +10,25 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import quote
 
 from controller.agent.cluster.calls import PulsarCalls
+from controller.agent.cluster.non_persistent import NonPersistentTopics
 from controller.agent.cluster.speaker import Speaker
 from controller.brokers.pulsar.admin import PulsarAdmin
 from controller.brokers.pulsar.facts import Manager, RuntimeConfiguration, read_runtime_configuration
 from controller.brokers.pulsar.outcomes import Answer, CallFailed, Outcome
+from controller.brokers.pulsar.policies import REFUSED, AntiAffinityGroups, Policies, read_cluster_policies
 from controller.brokers.pulsar.poll import ClusterPoll
-from controller.domain.facts import BROKER, DENIED, ISOLATION, LEADER
+from controller.domain.facts import (
+    ANTI_AFFINITY,
+    BROKER,
+    DENIED,
+    FAILURE_DOMAIN,
+    ISOLATION,
+    LEADER,
+    NON_PERSISTENT,
+)
+from controller.domain.ids import Bundle
 
 VERSION_PATH = "/admin/v2/brokers/version"
 EVERY_MS = 60_000
@@ -30,9 +41,20 @@ log = logging.getLogger(__name__)
 class FactReader:
     """Keeps the journal's facts about the cluster current."""
 
-    def __init__(self, poll: ClusterPoll, calls: PulsarCalls, speaker: Speaker, boot_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        poll: ClusterPoll,
+        calls: PulsarCalls,
+        speaker: Speaker,
+        non_persistent: NonPersistentTopics,
+        boot_ms: Callable[[], int],
+    ) -> None:
         self._poll, self._calls, self._speaker, self._boot_ms = poll, calls, speaker, boot_ms
+        self._non_persistent = non_persistent
         self._facts: dict[str, Mapping[str, Any]] = {}
+        self._policies: Policies | None = None  # None: never read
+        self._groups = AntiAffinityGroups(poll.admin)
+        self._refused: dict[str, str] = {}  # what credentials do not suffice to read -> why
         self._denied_until_ms, self._denied_why = 0, ""
 
     def version_of(self, broker: str) -> str:
@@ -42,18 +64,22 @@ class FactReader:
     async def run(self) -> None:
         """Read and tell until cancelled."""
         loop = asyncio.get_running_loop()
+        self._non_persistent.restore(self._speaker.state().observed.facts)
         while True:
             began_s, brokers = loop.time(), self._poll.members.brokers
             await self._read()
             while loop.time() < began_s + EVERY_MS / 1000 and self._poll.members.brokers == brokers:
+                await self._read_groups()
+                await self._non_persistent.ask_again(self._count_non_persistent, self._speaker.state().observed.bundles)
                 self._tell()  # until the journal has them
                 await asyncio.sleep(1)
 
     def note_denied(self, why: str) -> None:
         """An order was answered 401 or 403: no orders for a while."""
         log.error("Pulsar refused the credentials of an order: %s; no orders for %d s", why, DENIED_FOR_MS // 1000)
-        self._denied_until_ms, self._denied_why = self._boot_ms() + DENIED_FOR_MS, why
-        self._speaker.tell_fact(DENIED, {"why": why})
+        self._denied_until_ms = self._boot_ms() + DENIED_FOR_MS
+        self._denied_why = f"it refused the credentials of an order: {why}"
+        self._speaker.tell_fact(DENIED, {"why": self._denied_why})
 
     async def _read(self) -> None:
         admin, members = self._poll.admin, self._poll.members
@@ -61,20 +87,56 @@ class FactReader:
         leader = await self._calls.find_leader()
         if leader is not None:
             facts[LEADER] = {"broker": leader}
-        policies = await read_policies(admin, self._poll.cluster)
-        facts |= {DENIED: {"why": "the isolation policies cannot be read"}} if policies is None else policies
         self._facts = facts
+        await self._read_policies(uses_failure_domains(facts))
+
+    async def _read_policies(self, domains_enabled: bool) -> None:
+        try:
+            self._policies = await read_cluster_policies(self._poll.admin, self._poll.cluster, domains_enabled)
+            self._refused.pop("policies", None)
+        except CallFailed as error:
+            log.warning("the cluster's rules of placement cannot be read: %s", error)
+            if self._policies is None or error.outcome in REFUSED:
+                self._refused["policies"] = f"its rules of placement cannot be read: {error}"
+
+    async def _read_groups(self) -> None:
+        try:
+            await self._groups.read_due(self._speaker.state().observed.rings.keys())
+            self._refused.pop("groups", None)
+        except CallFailed as error:
+            self._refused["groups"] = f"anti-affinity groups cannot be read: {error}"
+
+    async def _count_non_persistent(self, bundle: Bundle) -> int | None:
+        seen = self._speaker.state().observed.bundles.get(str(bundle))
+        return (
+            None if seen is None or seen.broker is None else await self._calls.count_non_persistent(bundle, seen.broker)
+        )
 
     def _tell(self) -> None:
         """Tell the facts that the journal lacks, and take back those that no longer hold."""
-        facts = dict(self._facts)
+        facts = {
+            **self._facts, **(self._policies or {}), **self._groups.to_facts(), **self._non_persistent.to_facts()
+        }  # fmt: skip
         if self._boot_ms() < self._denied_until_ms:
             facts[DENIED] = {"why": self._denied_why}
+        elif self._refused:
+            facts[DENIED] = {"why": next(iter(self._refused.values()))}
         for key, value in facts.items():
             self._speaker.tell_fact(key, value)
         for key in list(self._speaker.state().observed.facts):
-            if key not in facts and key.startswith((DENIED, ISOLATION)):
+            if key not in facts and self._is_over(key):
                 self._speaker.tell_fact(key, None)
+
+    def _is_over(self, key: str) -> bool:
+        """Whether a fact that was not found no longer holds: what it is about has been read."""
+        if key.startswith(ANTI_AFFINITY):
+            namespace = key.removeprefix(ANTI_AFFINITY)
+            return namespace in self._groups.known or namespace not in self._speaker.state().observed.rings
+        return (
+            key == DENIED
+            or key.startswith(NON_PERSISTENT)
+            or (self._policies is not None and key.startswith((ISOLATION, FAILURE_DOMAIN)))
+        )
 
 
 async def read_broker_facts(admin: PulsarAdmin, addresses: Mapping[str, str]) -> dict[str, Mapping[str, Any]]:
@@ -105,8 +167,11 @@ def describe_broker(configuration: RuntimeConfiguration, version: str) -> dict[s
         "load_balancer": "loadBalancerEnabled",
         "shedding": "loadBalancerSheddingEnabled",
         "auto_split": "loadBalancerAutoBundleSplitEnabled",
+        "failure_domains": "failureDomainsEnabled",
     }
     fact |= {name: values[key].lower() == "true" for name, key in switches.items() if key in values}
+    if configuration.shedding_excluded:
+        fact["excluded_namespaces"] = list(configuration.shedding_excluded)
     timeout = values.get("namespaceBundleUnloadingTimeoutMs", "")
     if timeout.isdigit():
         fact["unload_timeout_ms"] = int(timeout)
@@ -116,16 +181,9 @@ def describe_broker(configuration: RuntimeConfiguration, version: str) -> dict[s
     return fact
 
 
-async def read_policies(admin: PulsarAdmin, cluster: str) -> dict[str, Mapping[str, Any]] | None:
-    """Isolation policies by `isolation:NAME`; None if they cannot be read."""
-    answer = await admin.get(f"/admin/v2/clusters/{quote(cluster, safe='')}/namespaceIsolationPolicies")
-    if answer.outcome is Outcome.NOT_FOUND:
-        return {}
-    try:
-        policies = answer.mapping()
-    except CallFailed:
-        return None
-    return {f"{ISOLATION}{name}": policy for name, policy in policies.items() if isinstance(policy, dict)}
+def uses_failure_domains(facts: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether a broker says that it uses the cluster's failure domains."""
+    return any(fact.get("failure_domains") for key, fact in facts.items() if key.startswith(BROKER))
 
 
 def _text_of(answer: Answer) -> str:

@@ -45,6 +45,14 @@ class CountTopics:
 
 
 @dataclass(frozen=True, slots=True)
+class CountNonPersistent:
+    """Answered by how many non-persistent topics the bundle holds at its owner, or None if unknown."""
+
+    bundle: Bundle
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
 class Unload:
     """The one request that moves. Answered by a `Reply`."""
 
@@ -83,7 +91,7 @@ class Pause:
     ms: int
 
 
-Call = ReadRing | ListOwned | CountTopics | Unload | Split | LookUp | FindOwner | Pause
+Call = ReadRing | ListOwned | CountTopics | CountNonPersistent | Unload | Split | LookUp | FindOwner | Pause
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +126,18 @@ class Ended:
 Run = Generator[Call, Any, Ended]
 
 
-def carry_out(order: Order, modular: bool) -> Run:
-    """Check, send, and find out what came of it."""
+def carry_out(order: Order, modular: bool, spare_non_persistent: bool = False) -> Run:
+    """Check, send, and find out what came of it. `spare_non_persistent`: do not move such topics."""
     ended = yield from _check(order)
     if ended is not None:
         return ended
     if order.kind is OrderKind.SPLIT:
         return (yield from _split(order))
+    if spare_non_persistent:
+        count = yield CountNonPersistent(order.bundle, order.source)
+        if count:
+            why = f"it holds {count} non-persistent topics, which would lose messages"
+            return Ended(OrderOutcome.REFUSED, order.source, detail=why)
     return (yield from _move(order, modular))
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from controller.agent.connections import Read
 from controller.agent.session.rivals import HEARD_TWICE
 from controller.domain.errors import BadRecord
 from controller.domain.events import Heartbeat, parse_heartbeat
 from controller.domain.state import METADATA, authority_of
+
+LOOK_AGAIN_S = 0.1
 
 
 class ClusterRivals:
@@ -52,3 +56,32 @@ def describe_holder(beat: Heartbeat) -> str:
         f"another agent observes this cluster: {where} (nonce {beat.session.nonce}); stop it first, start with "
         "--take-over, or with --standby to wait until it ends"
     )
+
+
+async def listen_for_rivals(
+    nonce: str,
+    make_reader: Callable[[Callable[[Sequence[Read]], None]], Any],
+    wait_ms: int,
+    *,
+    standby: bool,
+    asked: asyncio.Event,
+    boot_ms: Callable[[], int],
+) -> str | None:
+    """Who observes the cluster, as `describe_holder` says; None after `wait_ms` of silence, or when `asked` is set.
+
+    `make_reader` gives a reader of heartbeats. `standby`: wait for that silence instead of returning a holder.
+    """
+    rivals = ClusterRivals(nonce)
+    reader = make_reader(rivals.take)
+    await asyncio.to_thread(reader.start)
+    try:
+        until_ms, heard = boot_ms() + wait_ms, 0
+        while boot_ms() < until_ms and not asked.is_set():
+            if rivals.living is not None and not standby:
+                return describe_holder(rivals.living)
+            if rivals.heard != heard:
+                heard, until_ms = rivals.heard, max(until_ms, boot_ms() + wait_ms)
+            await asyncio.sleep(LOOK_AGAIN_S)
+        return None
+    finally:
+        await asyncio.to_thread(reader.stop)

@@ -15,7 +15,8 @@ from controller.backtest.recording.recording import Floats
 from controller.domain.holdings import Holdings
 from controller.domain.settings.placement import PlacementSettings
 from controller.domain.settings.policy import PolicySettings
-from controller.policy.placement.assignment import Assigner, AssignmentRules
+from controller.policy.placement.assignment import Assigner
+from controller.policy.placement.assignment_rules import AssignmentRules
 from controller.policy.view.frame import namespace_of_bundle
 
 _NO_RULES = PlacementSettings()

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from controller.backtest.recording.lines import Figures, LineReader
 from controller.backtest.recording.recording import Recorder, Recording
@@ -36,12 +36,14 @@ OnProgress = Callable[[float], None]  # called with the part that is done, 0..1
 
 @dataclass(slots=True)
 class Input:
-    """What was read. `refused`: number of lines by the rule they broke."""
+    """What was read. `refused`: number of lines by the rule they broke. `policies`: of a recorded Pulsar cluster, its
+    newest rules of placement; None if the recording has none."""
 
     recording: Recording
     step_ms: int
     reports: int
     refused: Counter[str] = field(default_factory=Counter)
+    policies: dict[str, dict[str, Any]] | None = None
 
 
 def read_input(
@@ -77,7 +79,8 @@ def _read_lines(
     path: Path, step_ms: int | None, overrides: Overrides, quarantine: Path, on_progress: OnProgress
 ) -> Input:
     refused: Counter[str] = Counter()
-    lines = _good_lines(path, LineReader(overrides), quarantine, refused, on_progress)
+    reader = LineReader(overrides)
+    lines = _good_lines(path, reader, quarantine, refused, on_progress)
     first = _read_sample(lines)
     if not first:
         why = ", ".join(f"{rule}: {count}" for rule, count in sorted(refused.items()))
@@ -89,7 +92,7 @@ def _read_lines(
     for figures in chain(first, lines):
         recorder.add_figures(*figures)
         count += 1
-    return Input(recorder.finish(), step_ms, count, refused)
+    return Input(recorder.finish(), step_ms, count, refused, reader.policies)
 
 
 def _read_sample(lines: Iterator[Figures]) -> list[Figures]:

@@ -18,7 +18,7 @@ from controller.domain.errors import BadRecord
 from controller.domain.events import VERSION
 from controller.domain.ids import Bundle, Session, check_broker_id
 from controller.domain.load import BUNDLE_FIELDS, IMPOSSIBLE_FACTOR, RESOURCES
-from controller.loads.recorded import Overrides, is_gap, read_record, to_load_report
+from controller.loads.recorded import Overrides, is_gap, read_policies, read_record, to_load_report
 from controller.policy.view.frame import LATENCIES
 
 Floats = NDArray[np.float64]
@@ -44,20 +44,25 @@ class Figures(NamedTuple):
 
 
 class LineReader:
-    """Reads lines one by one; remembers the names that it has found valid."""
+    """Reads lines one by one; remembers the names that it has found valid. `policies`: the cluster's newest."""
 
     def __init__(self, overrides: Overrides) -> None:
         self._overrides = overrides
+        self.policies: dict[str, dict[str, Any]] | None = None
         self._good: dict[str, str] = {}  # keeps one string per name, however many lines contain it
 
     def read(self, line: str | bytes, number: int) -> Figures | None:
-        """The figures of a line; None for a recorded gap. Raises BadRecord, whose `rule_id` says what is wrong."""
+        """The figures of a line; None for a gap, or policies. Raises BadRecord, whose `rule_id` says what is wrong."""
         try:
             document = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise BadRecord("not_json", f"line {number} is no JSON: {error}"[:SHOWN_CHARACTERS]) from None
         if not isinstance(document, dict):
             raise BadRecord("not_json", f"line {number} is no JSON object")
+        policies = read_policies(document)
+        if policies is not None:
+            self.policies = policies
+            return None
         return None if is_gap(document) else self.read_row(document, number)
 
     def read_row(self, document: dict[str, Any], number: int) -> Figures:

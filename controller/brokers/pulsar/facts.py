@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from controller.brokers.pulsar.admin import PulsarAdmin
-from controller.brokers.pulsar.outcomes import Answer, CallFailed, Outcome
+from controller.brokers.pulsar.outcomes import Answer, Outcome
 
 RUNTIME_PATH = "/admin/v2/brokers/configuration/runtime"
 CLUSTERS_PATH = "/admin/v2/clusters"
@@ -25,8 +25,11 @@ KEPT = frozenset(
         "statsUpdateFrequencyInSecs",
         "namespaceBundleUnloadingTimeoutMs",
         "loadBalancerServiceUnitTableViewSyncer",
+        "failureDomainsEnabled",
+        "loadBalancerSheddingExcludedNamespaces",
     }
 )
+MOST_VALUE, MOST_LIST = 200, 20_000  # characters of a value that are kept; of the list of excluded namespaces
 DEFAULT_STATS_PERIOD_S = 60.0  # Pulsar's
 MOST_STATS_PERIOD_S = 86_400.0
 NO_CLUSTER = "global"  # in the list of clusters, and none
@@ -66,6 +69,17 @@ class RuntimeConfiguration:
         return period if known else DEFAULT_STATS_PERIOD_S
 
     @property
+    def uses_failure_domains(self) -> bool:
+        """Whether Pulsar spreads anti-affinity groups over failure domains, too."""
+        return self.values.get("failureDomainsEnabled", "").lower() == "true"
+
+    @property
+    def shedding_excluded(self) -> tuple[str, ...]:
+        """The namespaces that Pulsar's shedding leaves alone, sorted (a setting of later versions than 4.0)."""
+        names = self.values.get("loadBalancerSheddingExcludedNamespaces", "").strip("[] ").split(",")
+        return tuple(sorted({name.strip() for name in names if name.count("/") == 1}))
+
+    @property
     def balances_itself(self) -> tuple[str, ...]:
         """What Pulsar does by itself: the switches that are on."""
         if self.values.get("loadBalancerEnabled", "").lower() == "false":
@@ -77,7 +91,9 @@ class RuntimeConfiguration:
 def parse_runtime_configuration(answer: Answer) -> RuntimeConfiguration:
     """The kept keys of an answer. Raises CallFailed."""
     document = answer.mapping()
-    return RuntimeConfiguration({k: str(document[k])[:200] for k in KEPT & document.keys() if document[k] is not None})
+    kept = {k: document[k] for k in KEPT & document.keys() if document[k] is not None}
+    lists = {k: ",".join(map(str, v)) if isinstance(v, list) else str(v) for k, v in kept.items()}
+    return RuntimeConfiguration({k: v[: MOST_LIST if "Namespaces" in k else MOST_VALUE] for k, v in lists.items()})
 
 
 async def read_runtime_configuration(admin: PulsarAdmin, at: str | None = None) -> RuntimeConfiguration:
@@ -96,14 +112,3 @@ async def read_cluster_name(admin: PulsarAdmin, configuration: RuntimeConfigurat
         return names[0]
     detail = f"it knows the clusters {', '.join(names) or 'none'}: set pulsar_cluster.cluster to the name of this one"
     raise answer.failure(Outcome.BAD_ANSWER, detail)
-
-
-async def count_isolation_policies(admin: PulsarAdmin, cluster: str) -> int | None:
-    """How many isolation policies the cluster has; None if that cannot be read."""
-    answer = await admin.get(f"/admin/v2/clusters/{cluster}/namespaceIsolationPolicies")
-    if answer.outcome is Outcome.NOT_FOUND:
-        return 0
-    try:
-        return len(answer.mapping())
-    except CallFailed:
-        return None

@@ -19,8 +19,10 @@ from controller.cli.show import (
     percent_text,
     time_text,
 )
+from controller.config.policy_values import placement_settings
 from controller.config.settings import Settings
 from controller.domain.errors import BallastError, without_login
+from controller.domain.state import LIVE
 from controller.operations.liveness import OFFLINE, Heard, last_word
 from controller.operations.overview import status as status_of
 from controller.operations.reading import Reader
@@ -44,7 +46,12 @@ def status(
     document = {
         "cluster": settings.cluster.name,
         "tables": without_login(reader.root.root),
-        **with_stop(reader, status_of(reader, now_ms, heard, kafka_error), settings.profile, now_ms),
+        **with_stop(
+            reader,
+            status_of(reader, now_ms, heard, kafka_error, placement_settings(settings)),
+            settings.profile,
+            now_ms,
+        ),
     }
     if as_json:
         emit_json(document)
@@ -99,6 +106,8 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     alive = f"{brokers['alive']} alive" + (" until the demo's end" if document.get("demo_is_over") else "")
     yield "brokers", ", ".join([alive, *more])
     yield "bundles", ", ".join(f"{count} {state}" for state, count in bundles.items()) or "none"
+    if document["orders"] is not None:
+        yield "orders", orders_text(document["orders"], document["no_orders_because"], document["mode"])
     yield "last round", round_text(document["last_round"])
     lag_ms = document["loads"]["lag_ms"]
     yield "load data", "no reports yet" if lag_ms is None else f"newest report {duration_text(lag_ms)} ago"
@@ -106,6 +115,14 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     rules = ", ".join(f"{count} {rule}" for rule, count in quarantined["rules"].items())
     yield "quarantined", f"{quarantined['total']} in the last hour" + (f": {rules}" if rules else "")
     yield "alarms", f"{len(document['alarms_last_hour'])} in the last hour"
+
+
+def orders_text(orders: Mapping[str, Any], obstacle: str | None, mode: str) -> str:
+    """Open orders, those of the last hour by outcome, and what keeps more from being sent, in one line."""
+    ended = ", ".join(f"{count} {outcome}" for outcome, count in orders["ended_last_hour"].items())
+    text = f"{orders['open']} open; in the last hour {ended or 'none ended'}"
+    why_none = obstacle or (f"mode is {mode}" if mode != LIVE else None)
+    return f"{text}; none are sent: {why_none}" if why_none else text
 
 
 def _controller_text(controller: Mapping[str, Any]) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +18,9 @@ from controller.backtest.advise.rounds import ShadowRound, shadow_rounds
 from controller.backtest.recording.input import open_lines, read_input
 from controller.backtest.store import QUARANTINE
 from controller.brokers.pulsar.admin import PulsarAdmin
-from controller.brokers.pulsar.facts import Manager, count_isolation_policies
+from controller.brokers.pulsar.facts import Manager
+from controller.brokers.pulsar.outcomes import CallFailed
+from controller.brokers.pulsar.policies import read_policies
 from controller.brokers.pulsar.poll import ClusterPoll
 from controller.brokers.pulsar.topics import TopicReader
 from controller.cli.options import AsJson, Conf, Profile, Sets, report_errors
@@ -37,14 +41,16 @@ from controller.cli.show import duration_text, emit_json
 from controller.config.policy_values import policy_settings
 from controller.config.settings import Settings
 from controller.domain.errors import BallastError, ConfigError
+from controller.domain.facts import Facts
 from controller.domain.load import RESOURCES
+from controller.domain.pulsar_policies import placement_of
+from controller.domain.settings.policy import PolicySettings
 from controller.loads.recorded import Overrides
 from controller.policy.strategies import get
 from controller.process.paths import RUN
 from controller.process.plugins import use_installed_strategies
 
 LIVE_ROUNDS, FILE_ROUNDS = 8, 30  # the longest evidence that `steady` asks for; what a recording's end needs
-RULES = "failure domains and anti-affinity groups are not read from Pulsar"
 File = Annotated[
     Path | None, typer.Argument(help="A recording, in place of a live cluster.", show_default=False, exists=True)
 ]
@@ -112,18 +118,18 @@ async def _advise_on_cluster(
         poll.with_topics = topics or poll.manager is Manager.EXTENSIBLE
         every_s = every_s or max(10.0, poll.configuration.stats_period_s)
         _print_start(poll, every_s, most)
+        policies = await _read_policies(admin, poll)
 
         def tell(of: ShadowRound, watched: Watched) -> None:
             typer.echo(round_text(len(watched.rounds), most, of), err=True)
 
         try:
             watched = await watch(
-                poll, policy_settings(settings), Overrides.of(settings), every_s=every_s, most_rounds=most, stop=stop,
-                tell=tell,
+                poll, with_policies(policy_settings(settings), policies), Overrides.of(settings), every_s=every_s,
+                most_rounds=most, stop=stop, tell=tell,
             )  # fmt: skip
             if not watched.rounds:
                 return None
-            policies = await count_isolation_policies(admin, poll.cluster)
         finally:
             await poll.stop()
     advice = advice_of(watched.rounds, watched.boundaries)
@@ -144,10 +150,37 @@ def _print_start(poll: ClusterPoll, every_s: float, most: int) -> None:
         typer.echo("reads broker-stats/topics once per round: nothing else tells the load of bundles here", err=True)
 
 
-def _notes_of_cluster(poll: ClusterPoll, policies: int | None, every_s: float) -> list[str]:
-    has = {None: "isolation policies could not be read", 0: "it has no isolation policies"}
-    isolation = has.get(policies, f"its isolation policies ({policies}) are not applied")
-    notes = [f"Of the cluster's rules, {isolation}, and {RULES}: check targets, or give the rules in `placement`."]
+async def _read_policies(admin: PulsarAdmin, poll: ClusterPoll) -> Facts | None:
+    """The cluster's rules of placement; None if they cannot be read."""
+    enabled = poll.configuration.uses_failure_domains
+    try:
+        return await read_policies(admin, poll.cluster, poll.members.addresses, enabled)
+    except CallFailed as error:
+        typer.echo(f"rules of placement: {error}", err=True)
+        return None
+
+
+def with_policies(settings: PolicySettings, policies: Facts | None) -> PolicySettings:
+    """The settings of rounds with a cluster's rules of placement. Raises ConfigError where they cannot be applied."""
+    return replace(settings, placement=placement_of(policies or {}, settings.placement))
+
+
+def _note_of_policies(policies: Facts | None) -> str:
+    if policies is None:
+        return "The cluster's rules of placement are not known: check targets, or give the rules in `placement`."
+    kinds = Counter(key.partition(":")[0] for key in policies)
+    if not kinds:
+        return "The cluster has no isolation policies, failure domains and anti-affinity groups."
+    groups = len({str(fact["group"]).lower() for fact in policies.values() if "group" in fact})
+    unused = any(fact.get("enabled") is False for fact in policies.values())
+    return (
+        f"The cluster's rules are applied: {kinds['isolation']} isolation policies, {kinds['failure_domain']} failure "
+        f"domains{' (which Pulsar does not use)' if unused else ''}, {groups} anti-affinity groups."
+    )
+
+
+def _notes_of_cluster(poll: ClusterPoll, policies: Facts | None, every_s: float) -> list[str]:
+    notes = [_note_of_policies(policies)]
     switches = poll.configuration.balances_itself
     if switches:
         names = " and ".join(f"{name}=true" for name in switches)
@@ -165,13 +198,16 @@ def _advise_on_file(file: Path, settings: Settings, most: int) -> Found:
     found = read_input(str(file), None, Overrides.of(settings), quarantine)
     interval_ms, horizon_ms = 1000 * settings.rounds.round_interval_s, 1000 * settings.loads.short_horizon_s
     rounds = list(
-        shadow_rounds(found.recording, policy_settings(settings), round(horizon_ms), round(interval_ms), most)
-    )
+        shadow_rounds(
+            found.recording, with_policies(policy_settings(settings), found.policies), round(horizon_ms),
+            round(interval_ms), most,
+        )
+    )  # fmt: skip
     hashed = _is_hashed(file)
     advice = advice_of(rounds, {}, not hashed)
     if advice.splits:
         advice = advice_of(rounds, _find_boundaries(file, {str(row["bundle"]) for row in advice.splits}), not hashed)
-    notes = [f"Of the cluster's rules, isolation policies, {RULES}: check targets, or give the rules in `placement`."]
+    notes = [_note_of_policies(found.policies)]
     if hashed:
         notes.append("Names in this recording are hashed, so there are no commands.")
     if found.refused:

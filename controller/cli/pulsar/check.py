@@ -9,10 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
-from controller.agent.cluster.facts import read_broker_facts, read_policies
+from controller.agent.cluster.facts import read_broker_facts, uses_failure_domains
 from controller.brokers.pulsar.addresses import Directory, Members
 from controller.brokers.pulsar.admin import PulsarAdmin
 from controller.brokers.pulsar.facts import read_cluster_name, read_runtime_configuration
+from controller.brokers.pulsar.outcomes import CallFailed
+from controller.brokers.pulsar.policies import Policies, read_policies
 from controller.cli.options import PROBLEM, Conf, Profile, Sets, report_errors
 from controller.cli.pulsar.connection import (
     OAuth2KeyFile,
@@ -24,6 +26,7 @@ from controller.cli.pulsar.connection import (
     cluster_settings,
 )
 from controller.cli.show import emit_json, emit_table, emit_text
+from controller.config.policy_values import placement_settings
 from controller.domain.errors import ConfigError
 from controller.domain.facts import BROKER, find_other_balancer
 from controller.domain.pulsar_policies import placement_of
@@ -57,7 +60,7 @@ def check(
         conf, profile, sets, service_url, token_file=token_file, tls_ca_file=tls_ca_file, tls_cert_file=tls_cert_file,
         tls_key_file=tls_key_file, oauth2_key_file=oauth2_key_file,
     )  # fmt: skip
-    found = asyncio.run(_read(PulsarAdmin(settings.pulsar_cluster)))
+    found = asyncio.run(_read(PulsarAdmin(settings.pulsar_cluster), placement_settings(settings)))
     met = all(requirement.state != WRONG for requirement in found)
     if as_json:
         emit_json({"orders_allowed": met, "requirements": [asdict(requirement) for requirement in found]})
@@ -68,19 +71,23 @@ def check(
     raise typer.Exit(0 if met else PROBLEM)
 
 
-async def _read(admin: PulsarAdmin) -> list[Requirement]:
+async def _read(admin: PulsarAdmin, configured: PlacementSettings) -> list[Requirement]:
     async with admin:
         configuration = await read_runtime_configuration(admin)
         cluster = await read_cluster_name(admin, configuration)
         members = await Directory(admin, cluster).refresh()
         facts = await read_broker_facts(admin, dict(members.addresses))
-        policies = await read_policies(admin, cluster)
-    return list(_judge(members, facts, policies))
+        try:
+            policies = await read_policies(admin, cluster, members.addresses, uses_failure_domains(facts))
+        except CallFailed as error:
+            return list(_judge(members, facts, str(error), configured))
+    return list(_judge(members, facts, policies, configured))
 
 
 def _judge(
-    members: Members, facts: Mapping[str, Mapping[str, Any]], policies: Mapping[str, Mapping[str, Any]] | None
+    members: Members, facts: Mapping[str, Mapping[str, Any]], policies: Policies | str, configured: PlacementSettings
 ) -> Iterator[Requirement]:
+    """`policies`: those of the cluster, or why they cannot be read."""
     for broker in members.brokers:
         fact = facts.get(f"{BROKER}{broker}")
         if fact is None:
@@ -90,7 +97,7 @@ def _judge(
             yield from _judge_broker(broker, fact)
     if len({fact.get("manager") for fact in facts.values()}) > 1:
         yield Requirement("all", "one load manager", "several", WRONG, "give all brokers the same loadManagerClassName")
-    yield _judge_policies(policies)
+    yield from _judge_policies(policies, configured)
 
 
 def _judge_broker(broker: str, fact: Mapping[str, Any]) -> Iterator[Requirement]:
@@ -111,12 +118,32 @@ def _judge_broker(broker: str, fact: Mapping[str, Any]) -> Iterator[Requirement]
     yield Requirement(broker, "statsUpdateFrequencyInSecs", f"{period_ms / 1000:g}", ADVICE if slow else OK, remedy)
 
 
-def _judge_policies(policies: Mapping[str, Mapping[str, Any]] | None) -> Requirement:
-    what = "isolation policies can be read"
-    if policies is None:
-        return Requirement("all", what, "no", WRONG, "give the credentials of a super-user")
+def _judge_policies(policies: Policies | str, configured: PlacementSettings) -> Iterator[Requirement]:
+    what = "rules of placement can be applied"
+    if isinstance(policies, str):
+        yield Requirement("all", what, "not read", WRONG, policies)
+        return
     try:
-        placement_of(policies, PlacementSettings())
+        placement_of(policies, configured)
     except ConfigError as error:
-        return Requirement("all", what, "not understood", WRONG, str(error))
-    return Requirement("all", what, f"{len(policies)} policies", OK)
+        yield Requirement("all", what, "no", WRONG, str(error))
+    else:
+        yield Requirement("all", what, "yes" if policies else "it has none", OK)
+    for key, fact in sorted(policies.items()):
+        kind, _, name = key.partition(":")
+        yield Requirement("all", f"{kind.replace('_', ' ')} {name}", describe_policy(fact), OK)
+
+
+def describe_policy(fact: Mapping[str, Any]) -> str:
+    """A policy of the cluster in a few words."""
+    if "group" in fact:
+        return f"group {fact['group']}"
+    if "enabled" in fact:
+        unused = "" if fact["enabled"] else "; not used: failureDomainsEnabled=false"
+        return f"{_listed(fact['brokers'])}{unused}"
+    parts = ((key, _listed(fact.get(key))) for key in ("namespaces", "primary", "secondary"))
+    return "; ".join(f"{key} {listed}" for key, listed in parts if listed)
+
+
+def _listed(texts: Any) -> str:
+    return ", ".join(map(str, texts)) if isinstance(texts, list) else str(texts or "")

@@ -154,6 +154,8 @@ def _print_summary(tally: Tally, file: RecordingFile, took_ms: float, hashed: bo
         typer.echo(f"last failure of {broker}: {failure}", err=True)
     for broker, failure in sorted(tally.topics_failures.items()):
         typer.echo(f"statistics of topics of {broker}: {failure}", err=True)
+    if tally.policies_failure is not None:
+        typer.echo(f"rules of placement could not be read: {tally.policies_failure}", err=True)
     if tally.cpu_unknown:
         typer.echo(
             f"CPU of the process could not be read: {', '.join(sorted(tally.cpu_unknown))}; use Pulsar's host-wide "

@@ -121,3 +121,34 @@ class PulsarCluster(Section):
         lo=1_024,
         hi=4_294_967_296,
     )
+    move_non_persistent: bool = key(
+        False,
+        "Whether rounds move bundles that hold non-persistent topics. A move loses the messages of such topics that "
+        "are under way. Off: rounds leave these bundles where they are; commands and drains move them either way.",
+        source="Pulsar: non-persistent topics keep no message for clients that reconnect",
+    )
+    orders_in_flight: int = key(
+        8,
+        "Most orders (moves and splits) that may be open in the cluster at once.",
+        source=DESIGN,
+        unit="orders",
+        lo=1,
+        hi=1_000,
+    )
+    orders_per_broker: int = key(
+        2,
+        "Most open orders that one broker takes part in, as source or target. Exchanges of bundles need two.",
+        source=DESIGN,
+        unit="orders",
+        lo=1,
+        hi=100,
+    )
+    order_back_off_s: float = key(
+        120.0,
+        "How long rounds leave a bundle alone after an order that Pulsar refused, or that left it where it was; twice "
+        "as long after each further one, up to 64 times.",
+        source=DESIGN,
+        unit="s",
+        lo=1,
+        hi=86_400,
+    )

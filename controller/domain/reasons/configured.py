@@ -94,4 +94,11 @@ CONFIGURED: Mapping[Reason, Explained] = {
         "balancers would undo each other's moves.",
         "`ballast pulsar check` names broker, setting and value; `ballast pulsar adopt` changes them.",
     ),
+    Reason.NON_PERSISTENT: Explained(
+        ("it holds non-persistent topics, which lose messages in a move",),
+        "The bundle holds non-persistent topics. A move loses their messages that are under way, so rounds leave the "
+        "bundle where it is.",
+        "`ballast unload BUNDLE --to BROKER` moves it all the same; `pulsar_cluster.move_non_persistent` lets rounds.",
+        ("pulsar_cluster.move_non_persistent",),
+    ),
 }  # fmt: skip

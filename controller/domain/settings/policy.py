@@ -163,4 +163,5 @@ class ControlSettings:
     max_bundles: int | None = None  # of a broker; at the cap it gets an orphan only when all others are at it too
     round_interval_ms: int = 60_000  # a round's loads count for some of these intervals
     orders_in_flight: int = 8  # at most, to brokers that decide ownership themselves
+    orders_per_broker: int = 2  # at most, from or to one of them
     order_back_off_ms: int = 120_000  # after an order that brought nothing; doubled after each further one

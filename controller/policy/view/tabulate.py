@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from controller.domain.decision import Reason
 from controller.domain.errors import BadRecord
-from controller.domain.facts import is_modular, is_suspect, stats_period_ms
+from controller.domain.facts import excluded_namespaces, is_modular, is_suspect, lossy_bundles, stats_period_ms
 from controller.domain.load import BUNDLE_FIELDS, FIELD_SCALES, RESOURCE_SCALES, RESOURCES, TAIL, UNKNOWN
 from controller.domain.observed import ObservedCluster, OrderKind
 from controller.domain.ownership import IN_FLIGHT, Ownership, State
@@ -123,6 +123,11 @@ def _find_forbidden(cluster: ObservedCluster, brokers: Sequence[str], at_ms: int
     for name, block in cluster.blocks.items():
         if at_ms < block.not_before_ms:
             found[name] = Reason.BACKING_OFF.value
+    found |= dict.fromkeys(lossy_bundles(cluster.facts), Reason.NON_PERSISTENT.value)
+    excluded = excluded_namespaces(cluster.facts)
+    if excluded:
+        names = (name for name in cluster.bundles if namespace_of_bundle(name) in excluded)
+        found |= dict.fromkeys(names, Reason.EXCLUDED.value)
     return found
 
 

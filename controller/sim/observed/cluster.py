@@ -24,7 +24,6 @@ from controller.sim.observed.pulsar import SimPulsar, Whims
 from controller.sim.ownership.cluster import SimCluster
 from controller.sim.ownership.invariants import check_fold, check_holdings
 
-MOST_OF_BROKER = 2
 SETTLE_STEP_MS = 10_000
 LISTED_AFTER_DEATH_MS = 10_000  # Pulsar's session timeout
 
@@ -153,7 +152,9 @@ class ObservedSim(SimCluster):
             ),
             "too many": len(cluster.orders) >= self.settings.orders_in_flight,
             "too many of a broker": any(
-                cluster.orders_of(b) >= MOST_OF_BROKER for b in (data["source"], target) if b is not None
+                cluster.orders_of(b) >= self.settings.orders_per_broker
+                for b in (data["source"], target)
+                if b is not None
             ),
             "range": self.pulsar.modular
             and data["kind"] == OrderKind.MOVE.value

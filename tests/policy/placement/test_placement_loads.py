@@ -18,7 +18,8 @@ from controller.domain.ownership import Ownership, State
 from controller.domain.ring import initial_bundles
 from controller.domain.round_loads import RoundLoads
 from controller.domain.settings.placement import AntiAffinityGroup, PlacementSettings
-from controller.policy.placement.assignment import Assigner, AssignmentRules
+from controller.policy.placement.assignment import Assigner
+from controller.policy.placement.assignment_rules import AssignmentRules
 from controller.policy.placement.loads import ExpectedLoads
 from controller.policy.round import run_with_challengers
 

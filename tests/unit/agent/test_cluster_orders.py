@@ -36,10 +36,10 @@ class Script:
         return sum(isinstance(call, kind) for call in self.asked)
 
 
-def run(script: Script, kind: OrderKind = OrderKind.MOVE, modular: bool = True) -> Ended:
+def run(script: Script, kind: OrderKind = OrderKind.MOVE, modular: bool = True, spare: bool = False) -> Ended:
     target = "b:1" if kind is OrderKind.MOVE else None
     boundary = 77 if kind is OrderKind.SPLIT else None
-    generator = carry_out(Order("o", kind, BUNDLE, "a:1", "me", 7, target, boundary), modular)
+    generator = carry_out(Order("o", kind, BUNDLE, "a:1", "me", 7, target, boundary), modular, spare)
     answer = None
     while True:
         try:
@@ -132,3 +132,23 @@ def test_a_split_is_over_once_the_ring_has_both_halves() -> None:
     script = Script(CountTopics=1, ListOwned_a=HERE)
     assert run(script, OrderKind.SPLIT).outcome is OrderOutcome.REFUSED
     assert script.count(ask.Split) == 0
+
+
+def test_non_persistent_topics_are_not_moved_where_they_are_to_be_spared() -> None:
+    script = Script(CountNonPersistent=3, ListOwned_a=HERE, ListOwned_b=NOWHERE)
+    ended = run(script, spare=True)
+    assert (ended.outcome, ended.owner, ended.sent) == (OrderOutcome.REFUSED, "a:1", False)
+    assert "3 non-persistent topics" in ended.detail
+    assert script.count(ask.Unload) == 0
+
+
+@pytest.mark.parametrize("count", [0, None])
+def test_a_bundle_without_them_or_of_which_it_is_not_known_is_moved(count: int | None) -> None:
+    script = Script(CountNonPersistent=count, Unload=GOOD, ListOwned_a=[HERE, NOWHERE], ListOwned_b=[NOWHERE, HERE])
+    assert run(script, spare=True).outcome is OrderOutcome.MOVED
+
+
+def test_a_split_leaves_topics_where_they_are() -> None:
+    script = Script(Split=GOOD, ReadRing=[RING, (0, 77, 0x40000000, RING_END)], ListOwned_a=HERE)
+    assert run(script, OrderKind.SPLIT, spare=True).outcome is OrderOutcome.SPLIT
+    assert script.count(ask.CountNonPersistent) == 0

@@ -8,6 +8,7 @@ import pytest
 
 from controller.brokers.pulsar.addresses import Members
 from controller.cli.pulsar.check import ADVICE, OK, WRONG, _judge
+from controller.domain.settings.placement import FailureDomain, PlacementSettings
 
 GOOD = {"manager": "modular", "version": "4.0.8", "load_balancer": True, "shedding": False, "auto_split": False,
         "stats_period_ms": 5_000}  # fmt: skip
@@ -15,7 +16,7 @@ GOOD = {"manager": "modular", "version": "4.0.8", "load_balancer": True, "sheddi
 
 def judge(policies: Any = None, **changes: Any) -> dict[str, tuple[str, str]]:
     facts = {"broker:b:1": {**GOOD, **changes}}
-    found = _judge(Members(("b:1",), {"b:1": "http://b"}), facts, {} if policies is None else policies)
+    found = _judge(Members(("b:1",), {"b:1": "http://b"}), facts, policies or {}, PlacementSettings())
     return {one.requirement: (one.state, one.remedy) for one in found}
 
 
@@ -48,7 +49,27 @@ def test_a_long_statistics_period_is_advice() -> None:
 
 
 def test_a_broker_that_tells_nothing_and_policies_that_cannot_be_read() -> None:
-    found = list(_judge(Members(("b:1",), {}), {}, None))
+    found = list(_judge(Members(("b:1",), {}), {}, "403", PlacementSettings()))
     assert [one.state for one in found] == [WRONG, WRONG]
+    assert found[-1].remedy == "403"
     strange = judge({"isolation:p": {"namespaces": "no list"}})
-    assert strange["isolation policies can be read"][0] == WRONG
+    assert strange["rules of placement can be applied"][0] == WRONG
+
+
+def test_the_rules_that_were_read_are_listed() -> None:
+    policies: dict[str, Any] = {
+        "isolation:pay": {"namespaces": ["shop/pay-.*"], "primary": ["b"], "secondary": []},
+        "failure_domain:rack-1": {"brokers": ["b:1"], "enabled": False},
+        "anti_affinity:shop/ledger": {"group": "ledger"},
+    }
+    members, ours = Members((), {}), PlacementSettings(failure_domains=(FailureDomain("ours", ("b:1",)),))
+    found = {one.requirement: one.found for one in _judge(members, {}, policies, ours)}
+    assert found == {
+        "rules of placement can be applied": "yes",
+        "isolation pay": "namespaces shop/pay-.*; primary b",
+        "failure domain rack-1": "b:1; not used: failureDomainsEnabled=false",
+        "anti affinity shop/ledger": "group ledger",
+    }
+    policies["failure_domain:rack-1"]["enabled"] = True
+    found = {one.requirement: one.remedy for one in _judge(members, {}, policies, ours)}
+    assert "remove one of the two" in found["rules of placement can be applied"]

@@ -123,12 +123,15 @@ def test_control_settings_take_every_key_of_their_sections() -> None:
         "guard.window_s": 61,
         "guard.thaw_after_s": 62,
         "rounds.mode": "paused",
+        "pulsar_cluster.orders_in_flight": 3,
+        "pulsar_cluster.orders_per_broker": 1,
+        "pulsar_cluster.order_back_off_s": 7.5,
     }
     settings = load_settings(None, overrides=[f"{k}={v}" for k, v in changed.items()], env={})
     control = policy_values.control_settings(settings)
     assert control == ControlSettings(
         9_001, 901, 5_001, 5_002, 5_003, 5_004, 77, 4, 0.3, 61_000, 62_000, "paused",
-        config_version=settings.version,
+        config_version=settings.version, orders_in_flight=3, orders_per_broker=1, order_back_off_ms=7_500,
     )  # fmt: skip
 
 

@@ -334,3 +334,12 @@ def test_a_brokers_configuration_is_journaled_when_it_changes() -> None:
     assert driver.state.seq == before
     driver.configure("a:1", shedding=True)
     assert driver.state.observed.facts["broker:a:1"] == {**CONFIGURATION, "shedding": True}
+
+
+def test_orders_are_limited_as_configured() -> None:
+    driver = observed_driver(with_settings(orders_per_broker=1, order_back_off_ms=7_000))
+    driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
+    driver.command("unload_bundle", bundle=str(FOURTH), to="c:1")
+    assert "a:1 takes part in 1 open orders, at most 1" in driver.rejection()
+    driver.end_order(FIRST, "stayed", owner="a:1", ended_at_ms=1_000)
+    assert driver.state.observed.blocks[str(FIRST)].not_before_ms == 8_000

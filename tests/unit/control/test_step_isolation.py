@@ -17,7 +17,8 @@ from controller.domain.ids import Bundle, Session
 from controller.domain.ownership import Ownership, State
 from controller.domain.ring import initial_bundles
 from controller.domain.settings.placement import AntiAffinityGroup, FailureDomain, IsolationPolicy, PlacementSettings
-from controller.policy.placement.assignment import Assigner, AssignmentRules
+from controller.policy.placement.assignment import Assigner
+from controller.policy.placement.assignment_rules import AssignmentRules
 from controller.pulsar.placement import filters
 from tests.examples import examples
 from tests.unit.control.step_driver import StepDriver, with_settings

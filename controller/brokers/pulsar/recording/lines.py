@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from controller.brokers.pulsar.numbers import UNKNOWN
+from controller.brokers.pulsar.policies import Policies
 from controller.brokers.pulsar.poll import Polled
 
 
@@ -19,3 +20,8 @@ def line_of(polled: Polled) -> dict[str, Any]:
     if any(polled.reported.excluded.values()):
         line["excluded"] = polled.reported.excluded
     return line
+
+
+def policies_line(at_ms: int, policies: Policies) -> dict[str, Any]:
+    """The cluster's rules of placement as a line."""
+    return {"ts": at_ms / 1000, "policies": policies}

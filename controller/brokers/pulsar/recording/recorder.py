@@ -1,6 +1,7 @@
 """Records a cluster: a poll every interval, a line for every broker in each, until the time is up or it is stopped.
 
-Polls keep to a fixed beat. What could not be read is recorded as a gap and counted by outcome.
+Polls keep to a fixed beat. What could not be read is recorded as a gap and counted by outcome. The cluster's rules of
+placement are recorded at the start and whenever they have changed.
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from controller.brokers.pulsar.outcomes import CallFailed
+from controller.brokers.pulsar.policies import Policies, read_policies
 from controller.brokers.pulsar.poll import ClusterPoll, Polled
 from controller.brokers.pulsar.recording.file import RecordingFile
-from controller.brokers.pulsar.recording.lines import line_of
+from controller.brokers.pulsar.recording.lines import line_of, policies_line
 from controller.brokers.pulsar.recording.names import NameHasher
 from controller.domain.errors import BallastError
+from controller.process.clock import wall_ms
 
 TELL_EVERY_S = 60.0
+POLICIES_EVERY_S = 300.0
 DEADLINE = 0.9  # of the interval: a poll ends before the next one begins
 
 
@@ -35,6 +39,8 @@ class Tally:
     cpu_unknown: set[str] = field(default_factory=set)
     by_broker: dict[str, int] = field(default_factory=dict)
     topics_failures: dict[str, CallFailed] = field(default_factory=dict)
+    policies: Policies | None = None  # as recorded last
+    policies_failure: CallFailed | None = None
 
     def note(self, polled: Polled) -> None:
         """Count a broker's poll."""
@@ -74,8 +80,12 @@ async def record(
             broken.append(error)
             stop.set()
 
-    began = told = time.monotonic()
     stopping, beat = asyncio.ensure_future(stop.wait()), 0
+    following = None
+    if hasher is None:  # rules have expressions that match names
+        await _record_policies(poll, file, tally)
+        following = asyncio.ensure_future(_follow_policies(poll, file, tally))
+    began = told = time.monotonic()
     while for_s is None or beat * every_s < for_s:
         await asyncio.wait([stopping], timeout=max(began + beat * every_s - time.monotonic(), 0.0))
         if stop.is_set():
@@ -92,6 +102,31 @@ async def record(
             told = time.monotonic()
             tell(tally)
     stopping.cancel()
+    if following is not None:
+        following.cancel()
+        await asyncio.wait([following])
+        if not following.cancelled():
+            following.result()  # it ends by itself only when the file cannot be written
     if broken:
         raise broken[0]
     return tally
+
+
+async def _follow_policies(poll: ClusterPoll, file: RecordingFile, tally: Tally) -> None:
+    while True:
+        await asyncio.sleep(POLICIES_EVERY_S)
+        await _record_policies(poll, file, tally)
+
+
+async def _record_policies(poll: ClusterPoll, file: RecordingFile, tally: Tally) -> None:
+    """Record the rules of placement, if they have changed."""
+    try:
+        enabled = poll.configuration.uses_failure_domains
+        policies = await read_policies(poll.admin, poll.cluster, poll.members.addresses, enabled)
+    except CallFailed as error:
+        tally.policies_failure = error
+        return
+    tally.policies_failure = None
+    if policies != tally.policies:
+        file.append(policies_line(wall_ms(), policies))
+        tally.policies = policies

@@ -20,8 +20,8 @@ from controller.domain.ids import Bundle
 from controller.domain.settings.policy import PolicySettings, ResourceWeights
 from controller.loads.recorded import Overrides
 from controller.process.paths import ROOT
-from tests.unit.brokers.pulsar.stand_in import StandIn, status
-from tests.unit.brokers.pulsar.test_pulsar_recording import ballast, cluster, record
+from tests.unit.brokers.pulsar.stand_in import StandIn, say, status
+from tests.unit.brokers.pulsar.test_pulsar_recording import ballast, cluster, lines_of, record
 
 __all__ = ["cluster"]
 REAL = ROOT / "tests" / "data" / "real" / "pulsar_load_reports.jsonl"
@@ -133,7 +133,7 @@ def test_a_bundle_that_pulsar_has_just_moved_is_left_in_peace(
     cluster.brokers[0].held = dict.fromkeys(EIGHTHS[:4], 100.0)
     cluster.brokers[1].held = dict.fromkeys(EIGHTHS[4:], 100.0)
     record(cluster, out)
-    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    lines = lines_of(out)
     start = lines[0]["ts"]
     moved = [shift(line, 60 * at, EIGHTHS) for at in range(3) for line in lines]
     for line in moved:
@@ -174,3 +174,49 @@ def test_commands_of_pulsar_admin() -> None:
     )
     assert split_command(bundle, None).endswith("--split-algorithm-name range_equally_divide t/n")
     assert unload_command(Bundle("t/$(rm)", 0, 1), None).endswith("'t/$(rm)'")
+
+
+KEPT_TOGETHER = {"namespaces": ["shop/orders"], "primary": ["broker-[12]"], "secondary": []}
+
+
+def test_the_cluster_s_rules_hold_for_advice_and_are_recorded(
+    cluster: StandIn, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for broker in cluster.brokers:
+        broker.answers |= {
+            "/namespaceIsolationPolicies": lambda b, r: {"pair": KEPT_TOGETHER},
+            "/failureDomains": lambda b, r: {"rack": {"brokers": ["broker-1:8080"]}},
+            "/antiAffinity": say(b""),
+        }
+    cluster.brokers[0].held = dict.fromkeys(EIGHTHS, 100.0)
+    assert advise(cluster, "--json", "--rounds", "1") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {move["target"] for move in found["moves"]} == {"broker-2:8080"}, "isolation keeps broker-3 out"
+    said = "1 isolation policies, 1 failure domains (which Pulsar does not use), 0 anti-affinity groups"
+    assert any(said in note for note in found["notes"])
+    out = tmp_path / "r.jsonl"
+    assert record(cluster, out) == 0
+    capsys.readouterr()
+    assert ballast("pulsar", "advise", str(out), *NO_CPU, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {move["target"] for move in found["moves"]} <= {"broker-2:8080"}
+    assert any(said in note for note in found["notes"])
+
+
+def test_rules_of_both_sources_are_an_error(
+    cluster: StandIn, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.brokers[0].answers["/namespaceIsolationPolicies"] = lambda b, r: {"pair": KEPT_TOGETHER}
+    conf = tmp_path / "conf.yaml"
+    conf.write_text('placement: {isolation: {ours: {namespaces: ["shop/.*"], primary: ["broker-3"]}}}\n')
+    assert advise(cluster, "--conf", str(conf)) != 0
+    assert "placement.isolation is configured here" in capsys.readouterr().err
+
+
+def test_rules_that_cannot_be_read_are_said(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
+    for broker in cluster.brokers:
+        broker.answers["/failureDomains"] = status(403, "no")
+    assert advise(cluster, "--rounds", "1") == 0
+    said = capsys.readouterr()
+    assert "rules of placement are not known" in " ".join(said.out.split())
+    assert "failureDomains" in said.err

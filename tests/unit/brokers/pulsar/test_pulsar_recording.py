@@ -64,7 +64,9 @@ def record(cluster: StandIn, out: Path, *words: str) -> int:
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    """The lines about brokers."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    return [line for line in lines if "policies" not in line]
 
 
 def test_what_is_recorded_is_what_backtests_and_replays_read(
@@ -226,3 +228,17 @@ def test_a_full_disk_leaves_no_torn_line(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_file_that_cannot_be_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises((ConfigError, ValueError)):
         RecordingFile(tmp_path / name)
+
+
+def test_rules_of_placement_are_recorded_unless_names_are_hashed(cluster: StandIn, tmp_path: Path) -> None:
+    policy = {"namespaces": ["shop/.*"], "primary": ["b.*"]}
+    for broker in cluster.brokers:
+        broker.answers["/namespaceIsolationPolicies"] = lambda b, r: {"p": policy}
+    plain, hashed = tmp_path / "plain.jsonl", tmp_path / "hashed.jsonl"
+    assert record(cluster, plain) == record(cluster, hashed, "--hash-names") == 0
+    first = json.loads(plain.read_text().splitlines()[0])
+    assert first["policies"] == {"isolation:p": policy}
+    assert "shop" not in hashed.read_text()
+    found = read_input(str(plain), 1_000, Overrides(), tmp_path / "q.jsonl")
+    assert (found.reports, found.refused, found.policies) == (3, {}, {"isolation:p": policy})
+    assert len(read_recording(plain)) == 3
