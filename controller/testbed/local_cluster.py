@@ -126,17 +126,25 @@ class LocalCluster:
 
     def start_kafka_and_store(self) -> None:
         """Start Kafka and the segment store; create topics, tables and the configuration file of all processes."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self.tell("Kafka starts (a JVM)")
-        self.kafka.start()
+        self.start_kafka()
         self.tell("the segment store starts")
         store = self.start("store", [*STORE, "--data-dir", str(self.folder / "store")])
         address = store.wait_for_line("ballast-store listening", 60).split()[-1]
+        self.configure({"store": {"address": address}})
+
+    def start_kafka(self) -> None:
+        """Start Kafka alone."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.tell("Kafka starts (a JVM)")
+        self.kafka.start()
+
+    def configure(self, sections: Mapping[str, Mapping[str, object]]) -> None:
+        """Write the configuration file of all processes, with these sections too; create topics and tables."""
         document = {
             "profile": self.profile,
             "kafka": {"bootstrap_servers": self.kafka.bootstrap},
             "tables": {"root": "tables", "checkpoints": "checkpoints"},  # beside the file: the folder may be moved
-            "store": {"address": address},
+            **sections,
         }
         self.config_file.write_text(yaml.safe_dump(document, sort_keys=False))
         self._settings = load_settings(self.config_file, overrides=self.overrides)

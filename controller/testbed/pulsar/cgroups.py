@@ -42,12 +42,27 @@ class CpuGroup:
                 folder.mkdir(exist_ok=True)
         except OSError as error:
             raise _not_writable(error) from None
+        self.lift()
+
+    def lift(self) -> None:
+        """Take the quota back."""
         self._set_quota("-1", "max")
 
     def limit(self, cores: float) -> None:
         """Set the quota. It may be set after the start, which would take minutes with a part of a core."""
         quota_us = max(1_000, round(cores * PERIOD_US))
         self._set_quota(str(quota_us), str(quota_us))
+
+    def used_s(self) -> float:
+        """CPU seconds that the groups' processes have used. Raises PulsarFailed where nothing counts them."""
+        for folder in self.folders:
+            if (folder / "cpuacct.usage").exists():
+                return int((folder / "cpuacct.usage").read_text()) / 1e9
+            if (folder / "cpu.stat").exists():
+                lines = dict(line.split() for line in (folder / "cpu.stat").read_text().splitlines())
+                if "usage_usec" in lines:
+                    return int(lines["usage_usec"]) / 1e6
+        raise PulsarFailed(f"no cgroup counts the CPU of {self.folders[0].name}")
 
     def _set_quota(self, first: str, second: str) -> None:
         """Write the quota as version 1 and version 2 of cgroups spell it."""

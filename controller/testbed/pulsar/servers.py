@@ -73,6 +73,12 @@ class Servers:
         if group is not None and self.spec.broker_cores is not None:
             group.limit(self.spec.broker_cores)
 
+    def lift_cpu(self, name: str) -> None:
+        """Take the CPU quota of a broker back until `limit_cpu`, as while it warms up."""
+        group = self.cpu_group(name)
+        if group is not None:
+            group.lift()
+
     def serves(self, name: str, admin: PulsarAdmin) -> bool:
         """Whether the server answers; a broker must say that it is ready, and be listed among the brokers."""
         if name not in self.spec.broker_names:

@@ -109,3 +109,23 @@ def test_removed_groups_are_gone_and_removing_twice_is_no_error(tmp_path: Path) 
     group.remove()
     group.remove()
     assert list((tmp_path / "cpu").iterdir()) == []
+
+
+def test_a_quota_is_taken_back(tmp_path: Path) -> None:
+    group = group_in(tmp_path, mount_table(tmp_path, ("cpu", "cgroup", "rw,cpu,cpuacct")))
+    group.make()
+    for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us"):
+        (group.folders[0] / name).write_text("")
+    group.limit(0.4)
+    group.lift()
+    assert (group.folders[0] / "cpu.cfs_quota_us").read_text() == "-1"
+
+
+@pytest.mark.parametrize(("file", "text"), [("cpuacct.usage", "1500000000\n"), ("cpu.stat", "usage_usec 1500000\n")])
+def test_used_cpu_is_read_as_both_versions_write_it(tmp_path: Path, file: str, text: str) -> None:
+    group = group_in(tmp_path, mount_table(tmp_path, ("cpu", "cgroup", "rw,cpu,cpuacct")))
+    group.make()
+    with pytest.raises(PulsarFailed, match="counts"):
+        group.used_s()
+    (group.folders[0] / file).write_text(text)
+    assert group.used_s() == 1.5
