@@ -1,5 +1,7 @@
 """`python -m benchmarks [NAME…]`: runs all or the named benchmarks, prints their figures, writes benchmarks/results/.
 
+`python -m benchmarks pulsar_compare` takes hours and has options of its own; it only runs when it is named.
+
 Exit code 1 if a run broke an invariant or failed; with `--strict` also if it missed a target. `--quick` runs a small
 version to check that everything works; it prints its figures but does not store them.
 """
@@ -22,6 +24,7 @@ from benchmarks.measure.policy import backtest_speed, decide_speed, strategy_fie
 from benchmarks.measure.policy import round as round_bench
 from benchmarks.measure.result import Result
 from benchmarks.pages import performance as page
+from benchmarks.pulsar_compare import program as pulsar_compare
 from controller.domain.errors import BallastError
 from controller.process.paths import RUN
 
@@ -53,8 +56,13 @@ BENCHMARKS: dict[str, Callable[[Path, bool], Result]] = {
 }
 
 
+PROGRAMS: dict[str, Callable[[Sequence[str]], int]] = {"pulsar_compare": pulsar_compare.main}
+
+
 def main(argv: Sequence[str]) -> int:
     """Run the benchmarks one after another; return the exit code."""
+    if argv and argv[0] in PROGRAMS:
+        return PROGRAMS[argv[0]](argv[1:])
     given = _arguments(argv)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # unwinding stops the cluster's processes
     worst = 0
@@ -84,7 +92,12 @@ def _show(result: Result, quick: bool) -> None:
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure Ballast on this machine.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of {', '.join(BENCHMARKS)}; default: all")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"any of {', '.join(BENCHMARKS)}; default: all these. Alone: {', '.join(PROGRAMS)}",
+    )
     parser.add_argument("--quick", action="store_true", help="small sanity runs; figures are not stored")
     parser.add_argument("--strict", action="store_true", help="exit code 1 if a target is missed")
     parser.add_argument("--keep", action="store_true", help="keep the run's folder: tables, logs, store")

@@ -1,0 +1,108 @@
+"""Measures what one unload costs clients: Ballast's orders and Pulsar's plain unloads, in turn on the same bundles.
+
+Both disconnect the clients of a bundle once. A plain unload names no target: Pulsar chooses, and may choose the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.measure.figures import summary
+from benchmarks.pulsar_compare.play import Stage
+from controller.domain.entries import Kind
+from controller.process.children import ProcessFailed
+from controller.process.clock import wall_ms
+from controller.testbed.pulsar.ballast import BallastOnPulsar
+from controller.testbed.pulsar.traffic.report import Gap, TrafficReport, gaps_between
+
+UNLOADS = 60
+BUNDLES = 6
+ORDER, PLAIN = "orders", "plain unloads"
+APART_S = 8.0  # so that clients of one have settled before the next
+ORDER_TIMEOUT_S = 180.0
+
+
+@dataclass(frozen=True)
+class Unload:
+    """One unload, and the time in which its gap ended."""
+
+    kind: str
+    bundle: str
+    since_ms: int
+    until_ms: int
+    outcome: str
+
+
+class Unloads:
+    """Unloads on a stage with Ballast."""
+
+    def __init__(self, stage: Stage, count: int = UNLOADS) -> None:
+        if stage.ballast is None:
+            raise ProcessFailed("unloads are compared with Ballast's orders: start it")
+        self.stage, self.count = stage, count
+        self.ballast: BallastOnPulsar = stage.ballast
+        self.done: list[Unload] = []
+
+    def run(self, warm_up_s: float) -> TrafficReport:
+        """All unloads; then the clients stop."""
+        self.stage.warm_up(warm_up_s)
+        bundles = sorted(self.stage.layout.weight_of)[:BUNDLES]
+        for number in range(self.count):
+            kind = (ORDER, PLAIN)[number % 2]
+            bundle = bundles[number // 2 % len(bundles)]
+            since_ms = wall_ms()
+            outcome = self._order(bundle) if kind == ORDER else self._plain(bundle)
+            self.stage.tell(f"unload {number + 1} of {self.count}, {kind}: {outcome}")
+            time.sleep(APART_S)
+            self.done.append(Unload(kind, bundle, since_ms, wall_ms(), outcome))
+        return self.stage.traffic.stop()
+
+    def figures(self, report: TrafficReport) -> dict[str, Any]:
+        """Gaps in ms by kind, as producers and consumers saw them: of each unload the longest of its bundle."""
+        return {
+            kind.replace(" ", "_"): {
+                "publish_gap_ms": summary(self._gaps(kind, report.publish_gaps), digits=0),
+                "consume_gap_ms": summary(self._gaps(kind, report.consume_gaps), digits=0),
+                "outcomes": sorted({one.outcome for one in self.done if one.kind == kind}),
+            }
+            for kind in (ORDER, PLAIN)
+        }
+
+    def _gaps(self, kind: str, gaps: Sequence[Gap]) -> list[int]:
+        topics = self.stage.layout.bundle_of
+        return [
+            gaps_between(gaps, [t for t, b in topics.items() if b == one.bundle], one.since_ms, one.until_ms)
+            for one in self.done
+            if one.kind == kind
+        ]
+
+    def _order(self, bundle: str) -> str:
+        """Order the bundle to the next broker; returns the outcome."""
+        owner = self._owner(bundle)
+        brokers = [self.stage.pulsar.spec.broker_id(name) for name in self.stage.pulsar.spec.broker_names]
+        owner_id = self.stage.pulsar.spec.broker_id(owner)
+        target = brokers[(brokers.index(owner_id) + 1) % len(brokers)]
+
+        def seen(state: Any) -> bool:
+            return bundle in state.observed.bundles and state.observed.bundles[bundle].broker == owner_id
+
+        self.ballast.wait_until(seen, ORDER_TIMEOUT_S, f"the observation of {bundle}")
+        command = self.ballast.command("unload_bundle", bundle=bundle, to=target)
+        found: list[str] = []
+
+        def ended(_: Any) -> bool:
+            ends = [e for e in self.ballast.entries if e.kind is Kind.ORDER_ENDED and e.command_id == command]
+            found[:] = [str(entry.data["outcome"]) for entry in ends]
+            return bool(found)
+
+        self.ballast.wait_until(ended, ORDER_TIMEOUT_S, "the end of the order")
+        return found[0]
+
+    def _plain(self, bundle: str) -> str:
+        return f"{self.stage.unload(bundle, self._owner(bundle), None)}"
+
+    def _owner(self, bundle: str) -> str:
+        return next(str(place.broker) for place in self.stage.places().values() if place.bundle == bundle)
