@@ -39,7 +39,8 @@ COMMANDS: Mapping[str, Command] = {
     "decide": Command("controller.cli.tryout.decide", "run a strategy as a filter: loads in, decisions out, by line"),
     "backtest": Command("controller.cli.tryout.backtest", "score strategies and settings on recorded load"),
     "pulsar": Command(
-        "controller.cli.pulsar", "Pulsar clusters: record their load, see what Ballast would do, run one here"
+        "controller.cli.pulsar",
+        "Pulsar clusters: record their load, say what Ballast would do, adopt one, run one",
     ),
     "sim": Command("controller.cli.tryout.sim", "run scenario files in the load simulator: balance, thrash, moves"),
     "kafka": Command("controller.cli.run.kafka", "start and stop a local Kafka: up, down, status"),

@@ -6,11 +6,11 @@ operator what is wrong and what would be right.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from controller.control.command_args import Effect, number_of, text_of
 from controller.control.context import Context
-from controller.control.order_commands import ORDER_HANDLERS
+from controller.control.order_commands import ADOPTION_HANDLERS, ORDER_HANDLERS, is_release
 from controller.control.policy_commands import end_override, set_override, set_strategy
 from controller.control.splits import begin_split, split_refusal
 from controller.control.strays import is_meant_for_another
@@ -24,6 +24,14 @@ from controller.domain.state import METADATA, MODES
 
 MAX_PARTITIONS = 10_000
 MAX_NAMESPACE_CHARS = 256  # a bundle's name is 22 characters longer; agents' records take names of up to 512
+
+
+def on_commands(ctx: Context, commands: Sequence[Command]) -> None:
+    """Carry out the commands of a batch in their order. One that is before a release sends no order any more."""
+    releases = [at for at, command in enumerate(commands) if is_release(ctx, command)]
+    for at, command in enumerate(commands):
+        ctx.release_follows = bool(releases) and at < releases[-1]
+        on_command(ctx, command)
 
 
 def on_command(ctx: Context, command: Command) -> None:
@@ -199,6 +207,7 @@ _HANDLERS: dict[str, Callable[[Context, Command], Effect]] = {
     "end_override": end_override,
     "round_now": _round_now,
     "thaw": _thaw,
+    **ADOPTION_HANDLERS,
 }
 
 

@@ -76,6 +76,7 @@ class Context:
         self.entries: list[Entry] = []
         self.evidence: list[Evidence] = []
         self.decided: StepEvidence | None = None
+        self.release_follows = False  # a command of this batch that is still to come releases the cluster
         self._private = False
         watch.mark(self.read_ms, state.seq)
         self._placement: Assigner | None = None

@@ -1,7 +1,8 @@
-"""Operators' commands in a cluster that decides ownership itself: they become orders.
+"""Operators' commands in a cluster that decides ownership itself: they become orders, or say who may send any.
 
 Orders are limited in number, so those for a whole namespace wait here for their turn. They do not survive a restart of
-the controller: the operator sends the command again. Drained is a lasting property, as for owned bundles.
+the controller: the operator sends the command again. Drained is a lasting property, as for owned bundles. After
+`release` no order is sent until `adopt`.
 """
 
 from __future__ import annotations
@@ -10,15 +11,26 @@ from collections.abc import Callable
 
 from controller.control.command_args import Effect, number_of, text_of
 from controller.control.context import Context
-from controller.control.orders import Wanted, backs_off, find_cluster_refusal, find_refusal, send_order
+from controller.control.orders import (
+    Wanted,
+    backs_off,
+    end_order,
+    find_cluster_refusal,
+    find_refusal,
+    send_order,
+)
 from controller.domain.decision import DecisionKind, Reason
+from controller.domain.entries import Kind
 from controller.domain.errors import BadRecord
 from controller.domain.events import Command
+from controller.domain.facts import MUST_BE_OFF
 from controller.domain.ids import Bundle, Session
-from controller.domain.observed import Observation, OrderKind, bundles_of_ring
+from controller.domain.observed import AdoptionPhase, Observation, OrderKind, OrderOutcome, bundles_of_ring
 from controller.domain.ownership import Ownership, State
-from controller.domain.state import METADATA, Broker
+from controller.domain.state import JOURNAL, METADATA, Broker, is_foreign
 
+RELEASE = "release"
+_MOST_SETTING_CHARS = 200
 _WAIT = frozenset({Reason.BUDGET_SPENT, Reason.IN_FLIGHT})  # refusals that end by themselves
 
 
@@ -77,6 +89,69 @@ ORDER_HANDLERS: dict[str, Callable[[Context, Command], Effect]] = {
     "unload_bundle": _unload_bundle,
     "unload_namespace": _unload_namespace,
     "split_bundle": _split_bundle,
+}
+
+
+def is_release(ctx: Context, command: Command) -> bool:
+    """Whether the command is to release this journal's cluster."""
+    return command.kind == RELEASE and not is_foreign(ctx.state.journal_id, command.journal_id)
+
+
+def _adopt(ctx: Context, command: Command) -> Effect:
+    """`before`: setting -> its override now, or null. It is journaled before anybody writes a setting."""
+    _check_decides_itself(ctx)
+    before = command.args.get("before")
+    if not isinstance(before, dict) or before.keys() != set(MUST_BE_OFF.values()):
+        raise BadRecord("before", f"before names the overrides of {', '.join(MUST_BE_OFF.values())}, or null for each")
+    for setting, value in before.items():
+        if value is not None and not (isinstance(value, str) and len(value) <= _MOST_SETTING_CHARS):
+            raise BadRecord("before", f"the override of {setting} is {str(value)[:80]!r}, wanted a text or null")
+    return lambda: _note_phase(ctx, command, AdoptionPhase.ADOPTED, before=before)
+
+
+def _release(ctx: Context, command: Command) -> Effect:
+    """No further order is sent; what waits for its turn is dropped. Open orders go on until they end."""
+    _check_decides_itself(ctx)
+
+    def effect() -> None:
+        adoption = ctx.state.observed.adoption
+        if adoption is None or adoption.phase is not AdoptionPhase.RELEASED:
+            _note_phase(ctx, command, AdoptionPhase.RELEASING, dropped=len(ctx.watch.queued_orders))
+        ctx.watch.queued_orders.clear()
+
+    return effect
+
+
+def _end_release(ctx: Context, command: Command) -> Effect:
+    """The settings are as they were before the adoption. What is open still ends here, whatever becomes of it."""
+    adoption = ctx.state.observed.adoption
+    if adoption is None or adoption.phase is AdoptionPhase.ADOPTED:
+        why = "nobody is releasing it" if adoption is None else f"{adoption.who or 'somebody'} has adopted it since"
+        raise BadRecord("end_release", f"the cluster is not being released: {why}")
+
+    def effect() -> None:
+        if adoption.phase is AdoptionPhase.RELEASING:
+            _note_phase(ctx, command, AdoptionPhase.RELEASED)
+        for order in sorted(ctx.state.observed.orders.values(), key=lambda order: order.seq):
+            end_order(ctx, order, OrderOutcome.RELEASED, {})
+
+    return effect
+
+
+def _note_phase(ctx: Context, command: Command, phase: AdoptionPhase, **more: object) -> None:
+    data = {"phase": phase.value, "who": command.who, "why": command.why, **more}
+    ctx.emit(Kind.ADOPTION, command_id=command.id, data=data)
+
+
+def _check_decides_itself(ctx: Context) -> None:
+    if ctx.state.authority == JOURNAL:
+        raise BadRecord("authority", "these brokers follow this journal; only a Pulsar cluster is adopted or released")
+
+
+ADOPTION_HANDLERS: dict[str, Callable[[Context, Command], Effect]] = {
+    "adopt": _adopt,
+    RELEASE: _release,
+    "end_release": _end_release,
 }
 
 

@@ -60,8 +60,10 @@ def find_refusal(ctx: Context, wanted: Wanted, at_once: int = 1) -> Refusal | No
 
 
 def find_cluster_refusal(ctx: Context) -> Refusal | None:
-    """What forbids all orders: mode, the mass-failure breaker, another balancer, missing rights."""
+    """What forbids all orders: a release, mode, the mass-failure breaker, another balancer, missing rights."""
     state = ctx.state
+    if state.observed.released or ctx.release_follows:
+        return Refusal(Reason.RELEASED, _describe_release(ctx))
     if state.mode != LIVE:
         return Refusal(Reason.SHADOW_MODE, f"mode is {state.mode}: `ballast mode live` lets Ballast send orders")
     if state.frozen:
@@ -77,6 +79,14 @@ def find_cluster_refusal(ctx: Context) -> Refusal | None:
     if other is not None:
         return Refusal(Reason.ANOTHER_BALANCER, f"another balancer may act: {other}")
     return None
+
+
+def _describe_release(ctx: Context) -> str:
+    newest = ctx.state.observed.adoption
+    if newest is None or not ctx.state.observed.released:
+        return "a release of the cluster was sent right after"
+    who = f" by {newest.who}" if newest.who else ""
+    return f"the cluster was released{who}, to balance itself: `ballast pulsar adopt` lets Ballast send orders again"
 
 
 def _bundle_refusal(ctx: Context, wanted: Wanted) -> Refusal | None:

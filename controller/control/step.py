@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from controller.control import handover
 from controller.control.assignment import answer_lookups, assign_orphans, evacuate, on_assign_request
-from controller.control.commands import on_command
+from controller.control.commands import on_commands
 from controller.control.context import Batch, Context, Evidence
 from controller.control.deadlines import expire_deadlines
 from controller.control.inventory import on_inventory
@@ -71,9 +71,7 @@ def step(
         if isinstance(event, AssignRequest):
             on_assign_request(ctx, event)
     answer_lookups(ctx, rescued)
-    for event in batch.events:
-        if isinstance(event, Command):
-            on_command(ctx, event)
+    on_commands(ctx, [event for event in batch.events if isinstance(event, Command)])
     for event in batch.events:
         if isinstance(event, RoundFinished):
             on_round(ctx, event.result)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from controller.domain.apply_observed import (
+    apply_adoption,
     apply_fact,
     apply_observed,
     apply_observer_ended,
@@ -218,6 +219,7 @@ _HANDLERS: Mapping[str, Callable[[ClusterState, Entry], None]] = {
     Kind.OBSERVED: apply_observed,
     Kind.RING: apply_ring,
     Kind.FACT: apply_fact,
+    Kind.ADOPTION: apply_adoption,
     Kind.ORDER: apply_order,
     Kind.ORDER_ENDED: apply_order_ended,
 }

@@ -1,4 +1,4 @@
-"""Applies the entries about an observed cluster: observations, rings, orders and facts. Part of the fold."""
+"""Applies the entries about an observed cluster: observations, rings, orders, facts, adoption. Part of the fold."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from controller.domain.ids import Bundle
 from controller.domain.observed import (
     BACKS_OFF,
     IN_DOUBT,
+    Adoption,
+    AdoptionPhase,
     Block,
     Observation,
     Order,
@@ -178,3 +180,20 @@ def apply_fact(state: ClusterState, entry: Entry) -> None:
         state.policy_seq = entry.seq  # rounds computed before it are void
     if key == LEADER:
         state.observed.range_blocks.clear()
+
+
+def apply_adoption(state: ClusterState, entry: Entry) -> None:
+    """Note who is in charge. What was there before Ballast's first write stays known until a release is finished."""
+    data, old = entry.data, state.observed.adoption
+    before = dict(data.get("before") or {})
+    if old is not None and (old.phase is not AdoptionPhase.RELEASED or not before):
+        before |= old.before
+    state.observed.adoption = Adoption(
+        phase=AdoptionPhase(data["phase"]),
+        before=before,
+        seq=entry.seq,
+        at_ms=entry.at_ms,
+        who=str(data.get("who") or ""),
+        why=str(data.get("why") or ""),
+        command_id=entry.command_id or "",
+    )

@@ -86,6 +86,7 @@ class Reason(str, Enum):
     BROKER_VERSION = "313_broker_version"
     ANOTHER_BALANCER = "314_another_balancer"
     NON_PERSISTENT = "315_non_persistent"
+    RELEASED = "316_released"
     NO_LOAD_DATA = "400_no_load_data"
     OUTDATED_LOAD_DATA = "401_outdated_load_data"
     NO_BROKERS = "402_no_brokers"

@@ -32,6 +32,7 @@ COMMAND_KINDS = frozenset(
     {
         "create_namespace", "create_topic", "unload_bundle", "unload_namespace", "unload_topic", "split_bundle",
         "drain", "undrain", "mode", "strategy", "override", "end_override", "round_now", "thaw",
+        "adopt", "release", "end_release",
     }
 )  # fmt: skip
 UNLISTED = "unlisted"  # the reason of a goodbye: the broker's own cluster lists it no more

@@ -23,7 +23,7 @@ STATS_PERIOD_MS = 60_000  # Pulsar's default of statsUpdateFrequencyInSecs
 ANSWER_ALLOWANCE_MS = 30_000  # beyond the time that the broker may take
 STUCK_ALLOWANCE_MS = 120_000  # of the extensible load manager, which leaves a bundle in one state for that long
 OLDEST_VERSION = (3, 0)  # older brokers ignore the destination of an unload
-_MUST_BE_OFF = {"shedding": "loadBalancerSheddingEnabled", "auto_split": "loadBalancerAutoBundleSplitEnabled"}
+MUST_BE_OFF = {"shedding": "loadBalancerSheddingEnabled", "auto_split": "loadBalancerAutoBundleSplitEnabled"}
 
 Facts = Mapping[str, Mapping[str, Any]]
 
@@ -65,7 +65,7 @@ def _find_objection(fact: Mapping[str, Any]) -> str | None:
         return f"loadBalancerServiceUnitTableViewSyncer is {fact['syncer']}"
     if not fact.get("load_balancer", True):
         return None
-    for name, setting in _MUST_BE_OFF.items():
+    for name, setting in MUST_BE_OFF.items():
         if fact.get(name, True):
             return f"{setting} is {'true' if name in fact else 'unknown'}"
     return None

@@ -1,8 +1,8 @@
 """What is known of a cluster whose own metadata decides ownership (Apache Pulsar), and the orders sent to it.
 
 Ballast does not own these bundles: it observes where they are, orders moves and splits, and observes the outcome. A
-bundle has at most one open order. Everything here is a fold of journal entries (`controller/domain/apply_observed.py`)
-and its values are immutable.
+bundle has at most one open order. An operator adopts the cluster from its own balancer, and releases it to that one.
+Everything here is a fold of journal entries (`controller/domain/apply_observed.py`) and its values are immutable.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class OrderOutcome(str, Enum):
 
 ORDER_BUCKETS_S = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)  # of histograms of their time
 _OPERATORS = frozenset({Reason.DRAINED.value, Reason.OVERRIDDEN.value})
-IN_DOUBT = frozenset({OrderOutcome.FAILED, OrderOutcome.EXPIRED, OrderOutcome.EXECUTOR_GONE})
+IN_DOUBT = frozenset({OrderOutcome.FAILED, OrderOutcome.EXPIRED, OrderOutcome.EXECUTOR_GONE, OrderOutcome.RELEASED})
 BACKS_OFF = frozenset({OrderOutcome.STAYED, OrderOutcome.REFUSED})
 
 
@@ -101,6 +101,42 @@ class Block:
     failures: int = 0
 
 
+class AdoptionPhase(str, Enum):
+    """Whose the cluster is. Only ADOPTED lets orders go."""
+
+    ADOPTED = "adopted"
+    RELEASING = "releasing"  # open orders end, and the settings are being put back
+    RELEASED = "released"
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """The newest word of an operator on whether Ballast or the cluster's own balancer is in charge.
+
+    `before`: setting -> its override before Ballast first wrote it, None where there was none. Adopting again, as after
+    an interruption, does not change it; only a finished release ends it. `at_ms`: wall time, for people.
+    """
+
+    phase: AdoptionPhase
+    before: Mapping[str, str | None]
+    seq: int
+    at_ms: int = 0
+    who: str = ""
+    why: str = ""
+    command_id: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """As snapshots and `ballast status --json` have it."""
+        row = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {**row, "phase": self.phase.value, "before": dict(self.before)}
+
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any]) -> Adoption:
+        """The inverse of `to_json`; a newer version may have written more."""
+        known = {name: row[name] for name in cls.__dataclass_fields__ if name in row}
+        return cls(**{**known, "phase": AdoptionPhase(row["phase"])})
+
+
 @dataclass(slots=True)
 class ObservedCluster:
     """Observations by bundle name, rings, orders and facts.
@@ -108,7 +144,8 @@ class ObservedCluster:
     `rings`: namespace -> its boundaries in ascending order, first 0 and last 0xffffffff. `range_blocks`: range text ->
     entry since which the modular load manager may keep a destination for it. `facts`: what the brokers say of
     themselves and of their policies, by key (`controller/domain/facts.py`). `settled_at_ms`: broker -> event time of
-    the end of the newest move from or to it.
+    the end of the newest move from or to it. `adoption`: None if nobody ever adopted or released the cluster; then
+    orders may go once its own balancer is off.
     """
 
     bundles: dict[str, Observation] = field(default_factory=dict)
@@ -118,10 +155,20 @@ class ObservedCluster:
     range_blocks: dict[str, int] = field(default_factory=dict)
     facts: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     settled_at_ms: dict[str, int] = field(default_factory=dict)
+    adoption: Adoption | None = None
 
     def copy(self) -> ObservedCluster:
         """A copy to apply entries to: containers are copied, values are shared."""
-        return ObservedCluster(*(getattr(self, name).copy() for name in self.__dataclass_fields__))
+        result = ObservedCluster()
+        for name in self.__dataclass_fields__:
+            value = getattr(self, name)
+            setattr(result, name, value.copy() if isinstance(value, dict) else value)
+        return result
+
+    @property
+    def released(self) -> bool:
+        """Whether an operator gave the cluster back to its own balancer, or is about to."""
+        return self.adoption is not None and self.adoption.phase is not AdoptionPhase.ADOPTED
 
     def holder(self, name: str) -> str | None:
         """The broker that a bundle counts for: the target of an open move, else the observed owner."""

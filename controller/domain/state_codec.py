@@ -8,7 +8,14 @@ from typing import Any
 
 from controller.domain.holdings import Holdings
 from controller.domain.ids import Bundle, Session
-from controller.domain.observed import Block, Observation, ObservedCluster, Order, OrderKind
+from controller.domain.observed import (
+    Adoption,
+    Block,
+    Observation,
+    ObservedCluster,
+    Order,
+    OrderKind,
+)
 from controller.domain.overrides import Override
 from controller.domain.ownership import Ownership, State
 from controller.domain.state import Broker, ClusterState
@@ -70,6 +77,7 @@ def _encode_observed(cluster: ObservedCluster) -> dict[str, Any]:
         "facts": {key: dict(value) for key, value in cluster.facts.items()},
         "range_blocks": dict(cluster.range_blocks),
         "settled_at_ms": dict(cluster.settled_at_ms),
+        "adoption": cluster.adoption.to_json() if cluster.adoption is not None else None,
     }
 
 
@@ -89,6 +97,8 @@ def _decode_observed(document: dict[str, Any]) -> ObservedCluster:
     cluster.facts = dict(document.get("facts", {}))
     cluster.range_blocks = dict(document.get("range_blocks", {}))
     cluster.settled_at_ms = dict(document.get("settled_at_ms", {}))
+    adoption = document.get("adoption")
+    cluster.adoption = None if adoption is None else Adoption.from_json(adoption)
     return cluster
 
 

@@ -61,7 +61,9 @@ def find_order_obstacle(state: ClusterState, placement: PlacementSettings) -> st
     """
     if state.authority != METADATA:
         return None
-    facts = state.observed.facts
+    facts, adoption = state.observed.facts, state.observed.adoption
+    if adoption is not None and state.observed.released:
+        return f"the cluster was released by {adoption.who or 'somebody'}: `ballast pulsar adopt` takes it over again"
     if DENIED in facts:
         return f"the cluster lets Ballast send no orders: {facts[DENIED].get('why')}"
     try:

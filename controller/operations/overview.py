@@ -60,6 +60,7 @@ def status(
         "bundles": dict(sorted(Counter(row["state"] for row in all_bundle_rows(state)).items())),
         "orders": order_counts(state, recent),
         "no_orders_because": find_order_obstacle(state, placement),
+        "adoption": state.observed.adoption.to_json() if state.observed.adoption is not None else None,
         "in_flight": in_flight(reader, state, now_ms),
         "last_round": _last_round(reader, now_ms),
         "loads": {

@@ -134,6 +134,10 @@ def _what(entry: Entry) -> str:
         return (
             f"{entry.data.get('kind')} {json.dumps(entry.data.get('args'), sort_keys=True)} by {entry.data.get('who')}"
         )
+    if entry.kind is Kind.ADOPTION:
+        before = entry.data.get("before") or {}
+        was = "".join(f", {setting} was {value or 'not set'}" for setting, value in sorted(before.items()))
+        return f"{entry.data.get('phase')} by {entry.data.get('who')}{was}"
     if entry.kind is Kind.ROUND:
         return " ".join(f"{count} {kind}" for kind, count in entry.data.get("counts", {}).items())
     if entry.kind is Kind.NAMESPACE_CREATED:

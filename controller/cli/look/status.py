@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from controller.bus.topics import TopicNames
+from controller.cli.adoption_text import adoption_text
 from controller.cli.evidence_text import reason_text
 from controller.cli.options import PROBLEM, AsJson, Conf, Profile, Sets, new_app, report_errors, settings_of
 from controller.cli.show import (
@@ -22,6 +23,7 @@ from controller.cli.show import (
 from controller.config.policy_values import placement_settings
 from controller.config.settings import Settings
 from controller.domain.errors import BallastError, without_login
+from controller.domain.observed import Adoption
 from controller.domain.state import LIVE
 from controller.operations.liveness import OFFLINE, Heard, last_word
 from controller.operations.overview import status as status_of
@@ -97,6 +99,8 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     identity = f", id {document['journal_id']}" if document["journal_id"] else ""
     yield "journal", f"seq {document['seq']}, {document['namespaces']} namespaces{identity}"
     yield "mode", document["mode"] + ("  (mass-failure breaker tripped)" if document["guard_frozen"] else "")
+    if document["adoption"]:
+        yield "Pulsar", adoption_text(Adoption.from_json(document["adoption"]))
     if document["strategy_by_command"]:
         yield "strategy", f"{document['strategy_by_command']}  (by command: `ballast strategy configured` ends it)"
     if document["overrides"]:

@@ -1,4 +1,7 @@
-"""`ballast pulsar check`: whether Ballast may send orders to a Pulsar cluster, and what to change. It only reads."""
+"""`ballast pulsar check`: whether Ballast may send orders to a Pulsar cluster, and what to change. It only reads.
+
+If there are tables of a Pulsar cluster, it says from their journal whether that cluster is adopted.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from controller.brokers.pulsar.admin import PulsarAdmin
 from controller.brokers.pulsar.facts import read_cluster_name, read_runtime_configuration
 from controller.brokers.pulsar.outcomes import CallFailed
 from controller.brokers.pulsar.policies import Policies, read_policies
+from controller.cli.adoption_text import adoption_text
 from controller.cli.options import PROBLEM, Conf, Profile, Sets, report_errors
 from controller.cli.pulsar.connection import (
     OAuth2KeyFile,
@@ -28,24 +32,27 @@ from controller.cli.pulsar.connection import (
 from controller.cli.show import emit_json, emit_table, emit_text
 from controller.config.policy_values import placement_settings
 from controller.domain.errors import ConfigError
-from controller.domain.facts import BROKER, find_other_balancer
+from controller.domain.facts import BROKER, MUST_BE_OFF, find_other_balancer
+from controller.domain.observed import Adoption, AdoptionPhase
 from controller.domain.pulsar_policies import placement_of
 from controller.domain.settings.placement import PlacementSettings
+from controller.operations.adoption import read_adoption
 
 OK, WRONG, ADVICE = "ok", "not met", "advice"
 RECOMMENDED_PERIOD_MS = 10_000
-SWITCHES = {"shedding": "loadBalancerSheddingEnabled", "auto_split": "loadBalancerAutoBundleSplitEnabled"}
 
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One line. `state`: OK, WRONG, or ADVICE for what is not needed. `remedy`: what to do unless it is OK."""
+    """One line. `state`: OK, WRONG, or ADVICE for what is not needed. `remedy`: what to do unless it is OK. `setting`:
+    the dynamic setting that `ballast pulsar adopt` writes to meet it."""
 
     broker: str
     requirement: str
     found: str
     state: str
     remedy: str = ""
+    setting: str = ""
 
 
 @report_errors
@@ -60,7 +67,9 @@ def check(
         conf, profile, sets, service_url, token_file=token_file, tls_ca_file=tls_ca_file, tls_cert_file=tls_cert_file,
         tls_key_file=tls_key_file, oauth2_key_file=oauth2_key_file,
     )  # fmt: skip
+    adopted = _judge_adoption(read_adoption(settings))
     found = asyncio.run(_read(PulsarAdmin(settings.pulsar_cluster), placement_settings(settings)))
+    found += [adopted] if adopted is not None else []
     met = all(requirement.state != WRONG for requirement in found)
     if as_json:
         emit_json({"orders_allowed": met, "requirements": [asdict(requirement) for requirement in found]})
@@ -73,15 +82,31 @@ def check(
 
 async def _read(admin: PulsarAdmin, configured: PlacementSettings) -> list[Requirement]:
     async with admin:
-        configuration = await read_runtime_configuration(admin)
-        cluster = await read_cluster_name(admin, configuration)
-        members = await Directory(admin, cluster).refresh()
-        facts = await read_broker_facts(admin, dict(members.addresses))
-        try:
-            policies = await read_policies(admin, cluster, members.addresses, uses_failure_domains(facts))
-        except CallFailed as error:
-            return list(_judge(members, facts, str(error), configured))
-    return list(_judge(members, facts, policies, configured))
+        return (await read_requirements(admin, configured))[1]
+
+
+async def read_requirements(admin: PulsarAdmin, configured: PlacementSettings) -> tuple[Members, list[Requirement]]:
+    """The brokers, and what Ballast requires of them, judged. Raises CallFailed if no broker answers."""
+    configuration = await read_runtime_configuration(admin)
+    cluster = await read_cluster_name(admin, configuration)
+    members = await Directory(admin, cluster).refresh()
+    facts = await read_broker_facts(admin, dict(members.addresses))
+    policies: Policies | str
+    try:
+        policies = await read_policies(admin, cluster, members.addresses, uses_failure_domains(facts))
+    except CallFailed as error:
+        policies = str(error)
+    return members, list(_judge(members, facts, policies, configured))
+
+
+def _judge_adoption(adoption: Adoption | None) -> Requirement | None:
+    """Whether an operator has adopted or released the cluster; None if nobody ever did."""
+    if adoption is None:
+        return None
+    released = adoption.phase is not AdoptionPhase.ADOPTED
+    remedy = "ballast pulsar adopt --apply takes it over again" if released else ""
+    said = adoption_text(adoption)
+    return Requirement("all", "not released", said, WRONG if released else OK, remedy)
 
 
 def _judge(
@@ -106,11 +131,12 @@ def _judge_broker(broker: str, fact: Mapping[str, Any]) -> Iterator[Requirement]
     alone = find_other_balancer({f"{BROKER}{broker}": {**fact, **settled}}, [broker])
     remedy = "" if alone is None else f"{alone.partition(': ')[2]}; change it and restart the broker"
     yield Requirement(broker, "load manager and version", f"{manager}, {version}", WRONG if alone else OK, remedy)
-    for name, setting in SWITCHES.items():
+    for name, setting in MUST_BE_OFF.items():
         on = fact.get("load_balancer", True) and fact.get(name, True)
-        change = f"pulsar-admin brokers update-dynamic-config --config {setting} --value false" if on else ""
+        by_hand = f"pulsar-admin brokers update-dynamic-config --config {setting} --value false"
+        change = f"ballast pulsar adopt, or {by_hand}" if on else ""
         value = str(fact.get(name, "unknown")).lower()
-        yield Requirement(broker, f"{setting}=false", value, WRONG if on else OK, change)
+        yield Requirement(broker, f"{setting}=false", value, WRONG if on else OK, change, setting if on else "")
     period_ms = int(fact.get("stats_period_ms", 0))
     slow = period_ms > RECOMMENDED_PERIOD_MS
     after_s = 2 * period_ms // 1000 + 5

@@ -101,4 +101,9 @@ CONFIGURED: Mapping[Reason, Explained] = {
         "`ballast unload BUNDLE --to BROKER` moves it all the same; `pulsar_cluster.move_non_persistent` lets rounds.",
         ("pulsar_cluster.move_non_persistent",),
     ),
+    Reason.RELEASED: Explained(
+        ("the cluster was released, to balance itself",),
+        "`ballast pulsar release` gave the cluster back to Pulsar's own balancer, so Ballast sends no orders.",
+        "`ballast pulsar adopt --apply` takes it over again; `ballast status` says who released it, and when.",
+    ),
 }  # fmt: skip

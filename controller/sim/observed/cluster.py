@@ -1,8 +1,8 @@
 """One controller, one simulated Pulsar, agents that come and go; the promises about orders, checked after every event.
 
 - At most one unload or split per order reached an owner.
-- No order was opened while the breaker had tripped, outside mode live, while another balancer might act, or to a target
-  that is dead, suspect or drained; at most so many were open.
+- No order was opened while the breaker had tripped, outside mode live, while another balancer might act, between a
+  release and the next adoption, or to a target that is dead, suspect or drained; at most so many were open.
 - Every order ends, and after some quiet the journal's owners are Pulsar's.
 """
 
@@ -36,6 +36,7 @@ class ObservedSim(SimCluster):
         super().__init__(seed, settings)
         self.pulsar = SimPulsar(self.random, modular)
         self.shedding = False  # whether a broker's own balancer is switched on
+        self.released = False  # by the newest accepted command about it
         self.begun: set[str] = set()  # orders that some agent began: a restarted one must not begin them again
         self._sends: Counter[str] = Counter()  # order -> requests that reached an owner
         self._dead_until: dict[str, int] = {}
@@ -131,6 +132,8 @@ class ObservedSim(SimCluster):
         for entry in entries:
             if entry.kind is Kind.ORDER:
                 self._check_order(shadow, entry)
+            elif entry.kind is Kind.COMMAND_ACCEPTED and entry.data["kind"] in ("adopt", "release"):
+                self.released = entry.data["kind"] == "release"
             apply_in_place(shadow, entry)
         if entries:
             check_holdings(self.state)
@@ -142,6 +145,7 @@ class ObservedSim(SimCluster):
         answering = [b.id for b in state.live_brokers() if not is_suspect(cluster.facts, b.id)]
         wrong = {
             "mode": state.mode != LIVE,
+            "released": self.released,
             "frozen": state.frozen,
             "another balancer": find_other_balancer(cluster.facts, answering) is not None,
             "owner": seen.broker != data["source"] or seen.stale or seen.disputed,

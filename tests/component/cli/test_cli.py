@@ -54,6 +54,7 @@ GROUPS = {
     "topic": ("create", "unload", "lookup"),
     "config": ("show", "check"),
     "override": ("pin", "avoid", "freeze", "exclude-namespace", "list", "end"),
+    "pulsar": ("advise", "check", "adopt", "release"),
 }
 OURS = [
     *(

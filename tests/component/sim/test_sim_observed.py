@@ -12,6 +12,7 @@ import pytest
 
 from controller.domain.entries import Kind
 from controller.domain.errors import InvariantBroken
+from controller.domain.facts import MUST_BE_OFF
 from controller.sim.observed.cluster import ObservedSim
 from controller.sim.observed.pulsar import Whims
 from tests.examples import examples
@@ -55,7 +56,8 @@ def disturb(sim: ObservedSim, dice: random.Random) -> None:
     """Something that happens to Pulsar, to an agent or to the controller."""
     pulsar = sim.pulsar
     well = sorted(pulsar.alive - pulsar.hung)
-    what = dice.choice(["itself", "kill", "start", "hang", "wake", "controller", "agent", "rival", "cut", "shed"])
+    happens = ["itself", "kill", "start", "hang", "wake", "controller", "agent", "rival", "cut", "shed", "release"]
+    what = dice.choice([*happens, "adopt", "adopt"])
     if what == "itself":
         pulsar.move_by_itself()
     elif what == "kill" and len(well) > 2:
@@ -78,6 +80,14 @@ def disturb(sim: ObservedSim, dice: random.Random) -> None:
         sim.cut[f"n{len(sim.agents) - 1}"] = sim.now_ms + dice.choice([3_000, 20_000])
     elif what == "shed":
         sim.shedding = not sim.shedding and dice.random() < 0.3
+    elif what == "release":
+        order(sim, dice)  # in the same batch
+        sim.command("release")
+        if dice.random() < 0.5:
+            sim.run(dice.randint(0, 3_000))
+            sim.command("end_release")
+    elif what == "adopt":
+        sim.command("adopt", before=dict.fromkeys(MUST_BE_OFF.values()))
 
 
 def play(seed: int) -> Counter[str]:

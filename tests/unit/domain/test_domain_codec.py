@@ -50,6 +50,20 @@ def test_an_observed_cluster_comes_back_equal() -> None:
     assert encode(decode(encode(state))) == encode(state)
 
 
+def test_an_adoption_comes_back_and_older_snapshots_have_none() -> None:
+    driver = observed_driver()
+    older = json.loads(encode(driver.state))
+    del older["observed_cluster"]["adoption"]
+    assert decode(json.dumps(older)) == driver.state
+    assert driver.state.observed.adoption is None
+    driver.command("adopt", before={"loadBalancerSheddingEnabled": "true", "loadBalancerAutoBundleSplitEnabled": None})
+    driver.command("release")
+    assert decode(encode(driver.state)) == driver.state
+    newer = json.loads(encode(driver.state))
+    newer["observed_cluster"]["adoption"]["tide"] = "high"
+    assert decode(json.dumps(newer)) == driver.state
+
+
 def test_a_journal_and_its_snapshots_of_an_older_version_have_no_id() -> None:
     older = [Entry(1, Kind.CONTROLLER_STARTED, "i", -1, 0, data={"version": "0.1.0"})]
     before = fold(ClusterState(), older)

@@ -54,9 +54,9 @@ def test_what_is_no_name_is_no_kind(kind: object) -> None:
 def test_no_kind_is_written_that_agents_of_0_1_0_stop_at() -> None:
     """They raise at a kind that they do not know. What is new goes into `data` of a kind that they read.
 
-    Rings, facts and orders are of clusters with authority METADATA, which no agent of 0.1.0 can join.
+    Rings, facts, orders and adoptions are of clusters with authority METADATA, which no agent of 0.1.0 can join.
     """
-    assert {kind.value for kind in Kind} == KINDS_OF_0_1_0 | {"ring", "fact", "order", "order_ended"}
+    assert {kind.value for kind in Kind} == KINDS_OF_0_1_0 | {"ring", "fact", "order", "order_ended", "adoption"}
 
 
 def test_known_kinds_are_what_they_were() -> None:

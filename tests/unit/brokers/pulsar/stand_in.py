@@ -61,7 +61,7 @@ class Broker:
                 return found if isinstance(found, Response) else JSONResponse(found)
         if self.cluster.token and request.headers.get("authorization") != f"Bearer {self.cluster.token}":
             return JSONResponse({"reason": "Authentication required"}, 401)
-        return self._usual(path)
+        return self.cluster.change(request.method, path) or self._usual(path)
 
     def _usual(self, path: str) -> Response:
         if path.endswith("/ownedNamespaces"):
@@ -129,6 +129,9 @@ class StandIn:
         self.by_id = {broker.id: broker for broker in self.brokers}
         self.listed = sorted(self.by_id)
         self.stats_period_s = 60
+        self.configured = {"loadBalancerSheddingEnabled": "true"}  # in broker.conf
+        self.overrides: dict[str, str] = {}
+        self.changes: list[tuple[str, str, str]] = []  # method, setting, value of every write
 
     def now_s(self) -> float:
         """The clock of CPU times."""
@@ -144,10 +147,25 @@ class StandIn:
             name = "extensions.ExtensibleLoadManagerImpl" if self.extensible else "impl.ModularLoadManagerImpl"
             return {
                 "clusterName": CLUSTER, "loadManagerClassName": f"org.apache.pulsar.broker.loadbalance.{name}",
-                "statsUpdateFrequencyInSecs": str(self.stats_period_s), "loadBalancerSheddingEnabled": "true",
+                "statsUpdateFrequencyInSecs": str(self.stats_period_s),
                 "brokerClientAuthenticationParameters": "token:SECRET-OF-THE-BROKER",
+                **self.configured, **self.overrides,
             }  # fmt: skip
+        if path.endswith("/configuration/values"):
+            return self.overrides
         return {} if path.endswith("/namespaceIsolationPolicies") else None
+
+    def change(self, method: str, path: str) -> Response | None:
+        """Write or remove a dynamic setting; None for any other path."""
+        setting, _, value = path.partition("/brokers/configuration/")[2].partition("/")
+        if method not in ("POST", "DELETE") or not setting:
+            return None
+        self.changes.append((method, setting, value))
+        if method == "POST":
+            self.overrides[setting] = value
+        else:
+            self.overrides.pop(setting, None)
+        return Response(status_code=204)
 
     def settings(self, **values: Any) -> PulsarCluster:
         """Settings that reach it at its first broker."""
@@ -159,7 +177,9 @@ async def stand_in(brokers: int = 3, extensible: bool = False) -> AsyncIterator[
     """A running stand-in."""
     cluster = StandIn(brokers, extensible)
     for broker in cluster.brokers:
-        broker.server.start(Starlette(routes=[Route("/{path:path}", broker.answer, methods=["GET", "PUT", "POST"])]))
+        broker.server.start(
+            Starlette(routes=[Route("/{path:path}", broker.answer, methods=["GET", "PUT", "POST", "DELETE"])])
+        )
     try:
         yield cluster
     finally:

@@ -1,0 +1,21 @@
+"""Who is in charge of a Pulsar cluster, in words, for the commands that tell it."""
+
+from __future__ import annotations
+
+from controller.cli.show import time_text
+from controller.domain.observed import Adoption, AdoptionPhase
+
+_WORDS = {
+    AdoptionPhase.ADOPTED: "adopted",
+    AdoptionPhase.RELEASING: "being released (`ballast pulsar release --apply` goes on with it)",
+    AdoptionPhase.RELEASED: "released",
+}
+
+
+def adoption_text(adoption: Adoption | None) -> str:
+    """Whether the cluster is adopted, by whom and when."""
+    if adoption is None:
+        return "never adopted or released"
+    who = f" by {adoption.who}" if adoption.who else ""
+    why = f": {adoption.why}" if adoption.why else ""
+    return f"{_WORDS[adoption.phase]}{who} at {time_text(adoption.at_ms)} UTC{why}"

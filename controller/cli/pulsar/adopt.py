@@ -1,0 +1,151 @@
+"""`ballast pulsar adopt`: switches Pulsar's own balancer off, so that Ballast may send orders. Shown first.
+
+With --apply, the journal learns what was there before anything is written. So an adoption that was interrupted is
+simply run again, and a release still knows what to put back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import typer
+
+from controller.brokers.pulsar.admin import PulsarAdmin
+from controller.brokers.pulsar.switches import OFF, Switch, Switchboard
+from controller.cli.adoption_text import adoption_text
+from controller.cli.options import PROBLEM, AsJson, Conf, Profile, Sets, Timeout, Why, report_errors
+from controller.cli.pulsar.changes import Apply, Plan, print_switches, read_until, switch_row
+from controller.cli.pulsar.check import WRONG, Requirement, read_requirements
+from controller.cli.pulsar.connection import (
+    OAuth2KeyFile,
+    ServiceUrl,
+    TlsCaFile,
+    TlsCertFile,
+    TlsKeyFile,
+    TokenFile,
+    cluster_settings,
+)
+from controller.cli.send_command import ANSWER_S, send_and_wait
+from controller.cli.show import emit_json, emit_table, emit_text
+from controller.config.policy_values import placement_settings
+from controller.config.settings import Settings
+from controller.domain.errors import BallastError
+from controller.domain.facts import MUST_BE_OFF
+from controller.domain.observed import Adoption
+from controller.domain.state import LIVE
+from controller.operations.adoption import controller_lives, read_adoption
+from controller.operations.reading import Reader
+
+
+class NotAdopted(BallastError):
+    """Raised when an adoption cannot be finished; it is run again once its cause is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The cluster as it is: settings, and what is not met."""
+
+    switches: Sequence[Switch]
+    unmet: Sequence[Requirement]
+
+    @property
+    def obstacles(self) -> list[Requirement]:
+        """What is not met, and no dynamic setting can mend."""
+        return [one for one in self.unmet if not one.setting]
+
+    @property
+    def plan(self) -> Plan:
+        """The overrides to write; empty if all is as it must be."""
+        return dict.fromkeys(sorted({one.setting for one in self.unmet if one.setting}), OFF)
+
+
+@report_errors
+def adopt(
+    service_url: ServiceUrl = None, apply: Apply = False, token_file: TokenFile = None, tls_ca_file: TlsCaFile = None,
+    tls_cert_file: TlsCertFile = None, tls_key_file: TlsKeyFile = None, oauth2_key_file: OAuth2KeyFile = None,
+    conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False, why: Why = "",
+    timeout: Timeout = ANSWER_S,
+) -> None:  # fmt: skip
+    """Show the broker settings that keep Pulsar's own balancer still; --apply writes them. Exit code 1 if it cannot."""
+    settings = cluster_settings(
+        conf, profile, sets, service_url, token_file=token_file, tls_ca_file=tls_ca_file, tls_cert_file=tls_cert_file,
+        tls_key_file=tls_key_file, oauth2_key_file=oauth2_key_file,
+    )  # fmt: skip
+    found = asyncio.run(_read(settings))
+    may = not found.obstacles
+    if not as_json:
+        _print(found, read_adoption(settings))
+    adoption = _adopt(settings, found, why, timeout) if apply and may else None
+    if as_json:
+        emit_json(
+            {
+                "applied": adoption is not None,
+                "settings": [switch_row(switch, found.plan) for switch in found.switches],
+                "obstacles": [asdict(one) for one in found.obstacles],
+                "before": dict(adoption.before) if adoption is not None else None,
+            }
+        )
+    elif adoption is None:
+        emit_text("Nothing was changed: --apply does it." if may else "Nothing was changed. Mend this first.")
+    else:
+        _print_next(settings)
+    if not may:
+        raise typer.Exit(PROBLEM)
+
+
+async def _read(settings: Settings) -> Found:
+    async with PulsarAdmin(settings.pulsar_cluster) as admin:
+        return await _read_with(admin, settings)
+
+
+async def _read_with(admin: PulsarAdmin, settings: Settings) -> Found:
+    members, requirements = await read_requirements(admin, placement_settings(settings))
+    switches = await Switchboard(admin, members.addresses).read(MUST_BE_OFF.values())
+    return Found(switches, [one for one in requirements if one.state == WRONG])
+
+
+def _adopt(settings: Settings, found: Found, why: str, timeout_s: float) -> Adoption:
+    """Journal what is there, write what must be, and see that all brokers have it. Raises NotAdopted."""
+    Reader(settings)  # without tables nobody could answer
+    if not controller_lives(settings):
+        raise NotAdopted("no controller runs, which journals what is there now: start one with `ballast run`")
+    before = {switch.setting: switch.override for switch in found.switches}
+    outcome = send_and_wait(settings, "adopt", why, timeout_s, {"before": before})
+    if not outcome.accepted:
+        raise NotAdopted(f"rejected: {outcome.reason} (command {outcome.command_id})")
+    left = asyncio.run(_write(settings, found.plan))
+    if left:
+        waits = "; ".join(f"{one.broker}: {one.requirement} is {one.found}" for one in left[:3])
+        raise NotAdopted(f"written, but not in force everywhere: {waits}; look with `ballast pulsar check`, run again")
+    adoption = Reader(settings).state().observed.adoption
+    assert adoption is not None, "the journal has accepted it"
+    return adoption
+
+
+async def _write(settings: Settings, plan: Plan) -> Sequence[Requirement]:
+    """Write the overrides; returns what is not met when the time is up."""
+    async with PulsarAdmin(settings.pulsar_cluster) as admin:
+        members, _ = await read_requirements(admin, placement_settings(settings))
+        for setting, override in plan.items():
+            await Switchboard(admin, members.addresses).write(setting, override)
+        return (await read_until(lambda: _read_with(admin, settings), lambda found: not found.unmet)).unmet
+
+
+def _print(found: Found, adoption: Adoption | None) -> None:
+    print_switches(found.switches, found.plan)
+    emit_text(f"According to the journal: {adoption_text(adoption)}.")
+    if found.obstacles:
+        typer.echo("")
+        rows = [(one.broker, one.requirement, one.found, one.remedy) for one in found.obstacles]
+        emit_table(("broker", "requirement", "found", "remedy …"), rows, "what no dynamic setting can mend")
+
+
+def _print_next(settings: Settings) -> None:
+    state = Reader(settings).state()
+    emit_text("Adopted: every broker has the settings. The agent sees them within a minute.")
+    if state.mode == LIVE:
+        emit_text("Mode is live: rounds send orders from then on.")
+    else:
+        emit_text(f"Mode is {state.mode}. Next, once its decisions look right: `ballast mode live`.")

@@ -1,0 +1,124 @@
+"""Who is in charge of a Pulsar cluster according to the journal, and the journal's side of a release.
+
+A release must work without a controller and even without Kafka: its commands then wait in Kafka for the next
+controller, or are left to be sent later.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from enum import Enum
+
+from deltalake.exceptions import DeltaError
+
+from controller.bus.cluster import KafkaUnavailable, check_reachable
+from controller.bus.topics import TopicNames
+from controller.config.settings import Settings
+from controller.domain.entries import Kind
+from controller.domain.errors import BallastError
+from controller.domain.facts import order_allowance_ms
+from controller.domain.observed import Adoption
+from controller.operations.liveness import SILENT_AFTER_MS, last_word
+from controller.operations.operator import POLL_S, NoAnswer, Operator
+from controller.operations.reading import Reader
+from controller.process.clock import wall_ms
+
+RELEASE, END_RELEASE = "release", "end_release"
+AFTER_DEADLINE_S = 10.0  # for the controller to end an order whose deadline has passed
+
+
+class Rejected(BallastError):
+    """Raised when the journal rejects a command of a release."""
+
+
+class Reach(str, Enum):
+    """How far the newest command came."""
+
+    JOURNAL = "journal"  # a controller has carried it out
+    KAFKA = "kafka"  # nobody answers: it waits for the next controller, which carries it out before any order
+    NOWHERE = "nowhere"  # Kafka does not answer
+
+
+def read_adoption(settings: Settings) -> Adoption | None:
+    """The newest word on the cluster of these tables; None also where there are no tables."""
+    try:
+        return Reader(settings).state().observed.adoption
+    except (BallastError, DeltaError, OSError):
+        return None
+
+
+def is_reachable(settings: Settings) -> bool:
+    """Whether Kafka accepts connections."""
+    try:
+        check_reachable(settings.kafka.bootstrap_servers)
+    except KafkaUnavailable:
+        return False
+    return True
+
+
+def controller_lives(settings: Settings) -> bool:
+    """Whether a controller was heard within seconds. Raises KafkaUnavailable."""
+    kafka = settings.kafka
+    check_reachable(kafka.bootstrap_servers)
+    heard = last_word(kafka.bootstrap_servers, kafka.client, TopicNames(kafka.topic_prefix))
+    return heard is not None and wall_ms() - heard.at_ms <= SILENT_AFTER_MS
+
+
+class ReleaseJournal:
+    """The journal's side of one release: `begin`, `wait_for_orders`, then `end` once the settings are back."""
+
+    def __init__(self, settings: Settings, operator: Operator) -> None:
+        self._settings, self._operator = settings, operator
+        self.reach = Reach.NOWHERE
+        self.trouble = ""  # what Kafka said
+        self.dropped = 0  # orders that waited for their turn
+
+    @property
+    def open_orders(self) -> int:
+        """How many orders the journal has open."""
+        return len(self._operator.follower.state.observed.orders)
+
+    def begin(self, why: str, timeout_s: float) -> None:
+        """Stop further orders. Raises Rejected."""
+        self._send(RELEASE, why, timeout_s)
+        mine = [e for e in self._operator.seen if e.kind is Kind.ADOPTION]
+        self.dropped = int(mine[-1].data.get("dropped") or 0) if mine else 0
+
+    def wait_for_orders(self, on_progress: Callable[[int], None]) -> int:
+        """Wait until no order is open, at most until their deadlines; returns how many still are."""
+        state = self._operator.follower.state
+        longest_ms = max(
+            (order_allowance_ms(state.observed.facts, o.source) for o in state.observed.orders.values()), default=0
+        )
+        deadline_s, last = time.monotonic() + longest_ms / 1000 + AFTER_DEADLINE_S, 0
+        while self.open_orders and time.monotonic() < deadline_s:
+            if self.open_orders != last:
+                last = self.open_orders
+                on_progress(last)
+            time.sleep(POLL_S)
+            self._operator.poll()
+        return self.open_orders
+
+    def end(self, why: str, timeout_s: float) -> None:
+        """The settings are back: note it. Raises Rejected, as when somebody adopted the cluster meanwhile."""
+        if self.reach is not Reach.NOWHERE:
+            self._send(END_RELEASE, why, timeout_s)
+
+    def _send(self, kind: str, why: str, timeout_s: float) -> None:
+        try:
+            living = self.reach is not Reach.KAFKA and controller_lives(self._settings)
+            command_id = self._operator.send(kind, {}, why)
+        except KafkaUnavailable as error:
+            self.reach, self.trouble = Reach.NOWHERE, str(error)
+            return
+        self.reach = Reach.KAFKA
+        if not living:
+            return
+        try:
+            outcome = self._operator.wait(command_id, timeout_s)
+        except NoAnswer:
+            return
+        if not outcome.accepted:
+            raise Rejected(f"rejected: {outcome.reason} (command {command_id})")
+        self.reach = Reach.JOURNAL
