@@ -24,7 +24,7 @@ from benchmarks.pulsar_compare.plays import (
     PLAYS,
     Play,
 )
-from benchmarks.pulsar_compare.result import read_results
+from benchmarks.pulsar_compare.result import read_results, read_volume
 from controller.process.paths import ROOT
 
 PAGE = ROOT / "docs" / "pulsar.md"
@@ -98,7 +98,7 @@ def machines(results: Results) -> str:
     lines = [
         f"{BROKERS} brokers with {BROKER_CORES:g} cores each; {load.number_of_bundles(BROKERS)} bundles with"
         f" {load.TOPICS_A_BUNDLE} topics each; messages of {load.MESSAGE_BYTES} bytes, not batched, each read once;"
-        f" {load.EVEN_PER_S:,.0f} messages/s in the even phase, {load.HOT_PER_S:,.0f} more to hot topics; a warm-up of"
+        f"{_volume()}; a warm-up of"
         f" {WARM_UP_S:g} s at even load before the first phase, half of it without quotas."
     ]
     seen = {_machine(document) for document in results.values()}
@@ -184,6 +184,13 @@ def _pairs(settings: Mapping[str, str]) -> str:
         f"`{name}={value.rpartition('.')[2] if '.' in value and value[0].isalpha() else value}`"
         for name, value in settings.items()
     )
+
+
+def _volume() -> str:
+    volume = read_volume()
+    if volume is None:
+        return ""
+    return f" {volume.even_per_s:,.0f} messages/s in the even phase, {volume.hot_per_s:,.0f} more to hot topics"
 
 
 def _list(overrides: Sequence[str]) -> str:

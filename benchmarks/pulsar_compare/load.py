@@ -18,9 +18,18 @@ NAMESPACE = "bench/load"
 WEIGHTS = (0.5, 0.7, 0.9, 1.0, 1.0, 1.1, 1.3, 1.5)  # of the bundles of one broker; their mean is 1
 TOPICS_A_BUNDLE = 2
 MESSAGE_BYTES = 1024
-EVEN_PER_S = 6_000.0  # of all topics together
-HOT_PER_S = 1_700.0  # more, for the topics of one broker
 HALF = 0.5
+
+
+@dataclass(frozen=True)
+class Volume:
+    """How much is sent: of all topics together, and how much more to the topics that are hot."""
+
+    even_per_s: float
+    hot_per_s: float
+
+
+GUESS = Volume(2_000, 800)  # until it was measured (`calibration`)
 
 
 @dataclass(frozen=True)
@@ -55,7 +64,7 @@ class Layout:
         """All topics."""
         return list(self.bundle_of)
 
-    def even_rates(self, total_per_s: float = EVEN_PER_S) -> dict[str, float]:
+    def even_rates(self, total_per_s: float) -> dict[str, float]:
         """Rates by which brokers are equally loaded at the begin."""
         unit = total_per_s / sum(self.weight_of.values()) / TOPICS_A_BUNDLE
         return {topic: unit * self.weight_of[bundle] for topic, bundle in self.bundle_of.items()}
@@ -85,13 +94,13 @@ def lay_out(ring: Sequence[Bundle], brokers: int) -> Layout:
 
 
 def rates_of_phase(
-    phase: Phase, layout: Layout, rates: Mapping[str, float], chosen: Mapping[str, str]
+    phase: Phase, layout: Layout, volume: Volume, rates: Mapping[str, float], chosen: Mapping[str, str]
 ) -> dict[str, float]:
     """The rates from the begin of the phase. `rates`: those until then; `chosen`: topics of its broker -> bundle."""
     if phase.what == EVEN:
-        return layout.even_rates()
+        return layout.even_rates(volume.even_per_s)
     if phase.what in (SKEW, SHIFT):
-        return heat(layout.even_rates(), chosen, HOT_PER_S)
+        return heat(layout.even_rates(volume.even_per_s), chosen, volume.hot_per_s)
     if phase.what == HALVE:
         return {topic: rate * HALF if topic in chosen else rate for topic, rate in rates.items()}
     return dict(rates)

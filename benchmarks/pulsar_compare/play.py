@@ -14,6 +14,7 @@ from benchmarks.pulsar_compare.load import (
     PHASES,
     Layout,
     Phase,
+    Volume,
     choose_broker,
     lay_out,
     number_of_bundles,
@@ -43,8 +44,8 @@ Tell = Callable[[str], None]
 class Stage:
     """A cluster with quotas, clients at even load, every bundle in its place, and Ballast where it plays."""
 
-    def __init__(self, play: Play, folder: Path, tell: Tell) -> None:
-        self.play, self.folder, self.tell = play, folder, tell
+    def __init__(self, play: Play, folder: Path, volume: Volume, tell: Tell) -> None:
+        self.play, self.folder, self.volume, self.tell = play, folder, volume, tell
         spec = make_spec(
             pulsar=pulsar_version(),
             manager=play.manager,
@@ -84,7 +85,7 @@ class Stage:
     def warm_up(self, length_s: float) -> None:
         """Even load, without quotas at first: most of a JVM's compiling is done then."""
         self.tell(f"warm-up of {length_s:g} s at even load, the first half of it without quotas")
-        self.traffic.set_rates(self.layout.even_rates())
+        self.traffic.set_rates(self.layout.even_rates(self.volume.even_per_s))
         time.sleep(length_s / 2)
         for name in self.pulsar.spec.broker_names:
             self.pulsar.servers.limit_cpu(name)
@@ -166,7 +167,7 @@ class PhasesPlay:
             broker = choose_broker(phase.number, stage.pulsar.spec.broker_names, serving)
             topics = {topic: place.bundle for topic, place in places.items() if place.broker == broker}
             self.chosen[phase.name], self.topics_chosen[phase.name] = broker, len(topics)
-        stage.traffic.set_rates(rates_of_phase(phase, stage.layout, stage.traffic.rates, topics))
+        stage.traffic.set_rates(rates_of_phase(phase, stage.layout, stage.volume, stage.traffic.rates, topics))
 
     def _kill_and_return(self, phase: Phase) -> float:
         """SIGKILL to the first broker that does not lead Pulsar's balancer; returns when it serves again."""

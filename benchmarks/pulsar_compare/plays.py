@@ -66,6 +66,7 @@ class Play:
         return {**COMMON, **self.settings}
 
 
+QUIET = Play("quiet", "nobody balances", "modular", HANDS_OFF)
 PLAYS = {
     play.name: play
     for play in (

@@ -19,11 +19,14 @@ from typing import Any
 from benchmarks.measure.result import flatten
 from benchmarks.pages import pulsar_compare as page
 from benchmarks.pulsar_compare import result
+from benchmarks.pulsar_compare.calibration import calibrate
+from benchmarks.pulsar_compare.load import GUESS
 from benchmarks.pulsar_compare.play import WARM_UP_S, PhasesPlay, Stage
-from benchmarks.pulsar_compare.plays import PLAYS, Play
+from benchmarks.pulsar_compare.plays import PLAYS, QUIET
 from benchmarks.pulsar_compare.unloads import UNLOADS, Unloads
 from controller.domain.errors import BallastError
 from controller.process.paths import RUN
+from controller.testbed.pulsar.spec import PulsarFailed
 
 PHASE_MINUTES = 4.0
 BULKY = ("by_minute", "changes", "cpu_samples")
@@ -34,68 +37,82 @@ def main(argv: Sequence[str]) -> int:
     given = _arguments(argv)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # unwinding stops the processes
     trying = given.minutes_per_phase != PHASE_MINUTES
-    code = 0
-    for name in given.play or PLAYS:
-        play = PLAYS[name]
-        if name in result.read_results() and not trying:
-            print(f"{name}: played before; remove {result.FOLDER / name}.json to play it again", flush=True)
-            continue
-        folder = (given.dir or RUN) / f"compare-{name}-{time.strftime('%Y%m%d-%H%M%S')}"
-        print(f"{name}: running in {folder}", flush=True)
+    runs = [_Run(name, given, trying) for name in given.play or [result.CALIBRATION, *PLAYS]]
+    return max([run.run() for run in runs], default=0)
+
+
+class _Run:
+    """One play, or the calibration: not at all if there is a result of it."""
+
+    def __init__(self, name: str, given: argparse.Namespace, trying: bool) -> None:
+        self.name, self.given, self.trying = name, given, trying
+        self.part = min(1.0, given.minutes_per_phase / PHASE_MINUTES)  # of warm-ups and numbers, too
+        self.began_s = time.monotonic()
+
+    def run(self) -> int:
+        """Play and store; returns the exit code."""
+        stored = result.FOLDER / f"{self.name}.json"
+        if stored.exists() and not self.trying:
+            print(f"{self.name}: played before; remove {stored} to play it again", flush=True)
+            return 0
+        folder = (self.given.dir or RUN) / f"compare-{self.name}-{time.strftime('%Y%m%d-%H%M%S')}"
+        print(f"{self.name}: running in {folder}", flush=True)
+        self.began_s = time.monotonic()
         try:
-            figures = run_play(play, folder, given.minutes_per_phase)
+            figures = self._calibrate(folder) if self.name == result.CALIBRATION else self._play(folder)
         except BallastError as error:
-            print(f"{name}: could not be played to its end: {error}", file=sys.stderr, flush=True)
-            code = 1
-            continue
-        _show(play, figures)
-        if trying:
+            print(f"{self.name}: could not be played to its end: {error}", file=sys.stderr, flush=True)
+            return 1
+        for path, value in flatten({name: value for name, value in figures.items() if name not in BULKY}):
+            print(f"{self.name}: {path} = {value}", flush=True)
+        if self.trying:
             (folder / "result.json").write_text(json.dumps(figures, indent=2) + "\n")
-            print(f"{name}: a try; in {folder / 'result.json'} only", flush=True)
-        else:
-            print(f"{name}: written to {result.store(play, figures)}", flush=True)
-            page.refresh()
-        if not (given.keep or trying):
+            print(f"{self.name}: a try; in {folder / 'result.json'} only", flush=True)
+            return 0
+        print(f"{self.name}: written to {result.store(self.name, figures)}", flush=True)
+        page.refresh()
+        if not self.given.keep:
             shutil.rmtree(folder, ignore_errors=True)
-    return code
+        return 0
 
+    def _calibrate(self, folder: Path) -> dict[str, Any]:
+        with Stage(QUIET, folder, GUESS, self._tell).open() as stage:
+            return calibrate(stage, WARM_UP_S * self.part)
 
-def run_play(play: Play, folder: Path, phase_minutes: float) -> dict[str, Any]:
-    """Play one play; returns its figures. A try with short phases has a short warm-up and few unloads, too."""
-    began_s = time.monotonic()
-    part = min(1.0, phase_minutes / PHASE_MINUTES)
+    def _play(self, folder: Path) -> dict[str, Any]:
+        """The figures of a play."""
+        play, volume = PLAYS[self.name], result.read_volume()
+        if volume is None:
+            if not self.trying:
+                raise PulsarFailed(f"the load was not measured yet: run the play {result.CALIBRATION} first")
+            volume = GUESS
+        with Stage(play, folder, volume, self._tell).open() as stage:
+            before_s, began_s = stage.ballast.cpu_used_s() if stage.ballast else {}, time.monotonic()
+            figures = {**result.describe(play, volume), "minutes_per_phase": self.given.minutes_per_phase}
+            figures |= self._play_unloads(stage) if play.unloads else self._play_phases(stage)
+            if stage.ballast is not None:
+                figures["ballast"] = result.ballast_part(stage.ballast, before_s, time.monotonic() - began_s)
+        return figures
 
-    def tell(doing: str) -> None:
+    def _play_phases(self, stage: Stage) -> dict[str, Any]:
+        played = PhasesPlay(stage, self.given.minutes_per_phase)
+        return result.balance(played, played.run(WARM_UP_S * self.part))
+
+    def _play_unloads(self, stage: Stage) -> dict[str, Any]:
+        unloads = Unloads(stage, max(4, round(UNLOADS * self.part)))
+        report = unloads.run(WARM_UP_S * self.part)
+        return {**unloads.figures(report), "clients": report.document()}
+
+    def _tell(self, doing: str) -> None:
         if doing:
-            print(f"  [{time.monotonic() - began_s:5.0f} s] {doing}", flush=True)
-
-    with Stage(play, folder, tell).open() as stage:
-        warm_up_s = WARM_UP_S * part
-        used_before, played_s = stage.ballast.cpu_used_s() if stage.ballast else {}, time.monotonic()
-        if play.unloads:
-            unloads = Unloads(stage, max(4, round(UNLOADS * part)))
-            report = unloads.run(warm_up_s)
-            figures = {**unloads.figures(report), "clients": report.document()}
-        else:
-            played = PhasesPlay(stage, phase_minutes)
-            report = played.run(warm_up_s)
-            figures = result.balance(played, report)
-        figures = {**result.describe(play), "minutes_per_phase": phase_minutes, **figures}
-        if stage.ballast is not None:
-            lasted_s = time.monotonic() - played_s
-            used = {name: s - used_before.get(name, 0.0) for name, s in stage.ballast.cpu_used_s().items()}
-            figures["ballast"] = result.ballast_part(stage.ballast, used, lasted_s)
-    return figures
-
-
-def _show(play: Play, figures: dict[str, Any]) -> None:
-    for path, value in flatten({name: value for name, value in figures.items() if name not in BULKY}):
-        print(f"{play.name}: {path} = {value}", flush=True)
+            print(f"  [{time.monotonic() - self.began_s:5.0f} s] {doing}", flush=True)
 
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks pulsar_compare", description=__doc__)
-    parser.add_argument("--play", action="append", choices=list(PLAYS), help="only this play; repeatable")
+    parser.add_argument(
+        "--play", action="append", choices=[result.CALIBRATION, *PLAYS], help="only this play; repeatable"
+    )
     parser.add_argument(
         "--minutes-per-phase",
         type=float,

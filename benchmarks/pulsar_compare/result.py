@@ -18,9 +18,10 @@ from controller.testbed.pulsar.distribution import pulsar_version
 from controller.testbed.pulsar.traffic.report import TrafficReport
 
 FOLDER = RESULTS / "pulsar_compare"
+CALIBRATION = "calibration"
 
 
-def describe(play: Play) -> dict[str, Any]:
+def describe(play: Play, volume: load.Volume) -> dict[str, Any]:
     """What was played, with every setting that is not Pulsar's or Ballast's own."""
     return {
         "title": play.title,
@@ -34,8 +35,7 @@ def describe(play: Play) -> dict[str, Any]:
             "bundles": load.number_of_bundles(BROKERS),
             "topics": load.number_of_bundles(BROKERS) * load.TOPICS_A_BUNDLE,
             "message_bytes": load.MESSAGE_BYTES,
-            "even_per_s": load.EVEN_PER_S,
-            "hot_per_s": load.HOT_PER_S,
+            **asdict(volume),
             "warm_up_s": WARM_UP_S,
         },
     }
@@ -76,19 +76,30 @@ def balance(played: PhasesPlay, report: TrafficReport) -> dict[str, Any]:
     }
 
 
-def ballast_part(ballast: BallastOnPulsar, used_s: Mapping[str, float], lasted_s: float) -> dict[str, Any]:
-    """What Ballast did and what it cost: orders by outcome, cores by process."""
+def ballast_part(ballast: BallastOnPulsar, before_s: Mapping[str, float], lasted_s: float) -> dict[str, Any]:
+    """What Ballast did and what it cost: orders by outcome, cores by process. `before_s`: CPU used until the begin."""
+    used_s = ballast.cpu_used_s()
     return {
         "orders": outcomes_of_orders(ballast.entries),
-        "cores": {name: round(used / lasted_s, 3) for name, used in used_s.items()},
+        "cores": {name: round((used - before_s.get(name, 0.0)) / lasted_s, 3) for name, used in used_s.items()},
     }
 
 
-def store(play: Play, figures: Mapping[str, Any]) -> Path:
-    """Write the document of a play."""
-    return write(play.name, figures, FOLDER)
+def read_volume(folder: Path = FOLDER) -> load.Volume | None:
+    """The volume that all plays have, once it was measured."""
+    file = folder / f"{CALIBRATION}.json"
+    if not file.exists():
+        return None
+    found = json.loads(file.read_text())["figures"]["volume"]
+    return load.Volume(float(found["even_per_s"]), float(found["hot_per_s"]))
+
+
+def store(name: str, figures: Mapping[str, Any]) -> Path:
+    """Write the document of a play, or of the calibration."""
+    return write(name, figures, FOLDER)
 
 
 def read_results(folder: Path = FOLDER) -> dict[str, dict[str, Any]]:
     """Play -> its stored document."""
-    return {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
+    files = [path for path in sorted(folder.glob("*.json")) if path.stem != CALIBRATION]
+    return {path.stem: json.loads(path.read_text()) for path in files}

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchmarks.pages import pulsar_compare as page
 from benchmarks.pulsar_compare import program, result
+from benchmarks.pulsar_compare.calibration import Step, find_volume
 from benchmarks.pulsar_compare.figures import (
     Change,
     Span,
@@ -21,9 +23,9 @@ from benchmarks.pulsar_compare.figures import (
     usage_between,
 )
 from benchmarks.pulsar_compare.load import (
-    HOT_PER_S,
     NAMESPACE,
     PHASES,
+    Volume,
     choose_broker,
     lay_out,
     number_of_bundles,
@@ -32,7 +34,9 @@ from benchmarks.pulsar_compare.load import (
 from benchmarks.pulsar_compare.plays import PLAYS
 from benchmarks.pulsar_compare.samples import Cpu, CpuSample, Owners, Reported
 from controller.domain.ids import RING_END, Bundle
+from controller.testbed.pulsar.spec import PulsarFailed
 
+VOLUME = Volume(900, 400)
 BROKERS = ["broker1", "broker2", "broker3"]
 
 
@@ -54,16 +58,16 @@ class TestLoad:
         layout = lay_out(ring(), 3)
         of_broker = [{t: b for t, b in layout.bundle_of.items() if layout.start[b] == at} for at in range(3)]
         even, skew, shift, halve, kill = PHASES
-        rates = rates_of_phase(even, layout, {}, {})
+        rates = rates_of_phase(even, layout, VOLUME, {}, {})
         total = sum(rates.values())
-        hot = rates_of_phase(skew, layout, rates, of_broker[0])
-        assert sum(hot[t] for t in of_broker[0]) == pytest.approx(total / 3 + HOT_PER_S)
-        shifted = rates_of_phase(shift, layout, hot, of_broker[1])
+        hot = rates_of_phase(skew, layout, VOLUME, rates, of_broker[0])
+        assert sum(hot[t] for t in of_broker[0]) == pytest.approx(total / 3 + VOLUME.hot_per_s)
+        shifted = rates_of_phase(shift, layout, VOLUME, hot, of_broker[1])
         assert sum(shifted[t] for t in of_broker[0]) == pytest.approx(total / 3)
         assert sum(shifted.values()) == pytest.approx(sum(hot.values()))
-        halved = rates_of_phase(halve, layout, shifted, of_broker[2])
-        assert sum(halved.values()) == pytest.approx(total * 5 / 6 + HOT_PER_S)
-        assert rates_of_phase(kill, layout, halved, {}) == halved
+        halved = rates_of_phase(halve, layout, VOLUME, shifted, of_broker[2])
+        assert sum(halved.values()) == pytest.approx(total * 5 / 6 + VOLUME.hot_per_s)
+        assert rates_of_phase(kill, layout, VOLUME, halved, {}) == halved
 
     def test_a_broker_that_serves_nothing_is_not_chosen(self) -> None:
         assert choose_broker(2, BROKERS, {"t": "broker2"}) == "broker2"
@@ -196,10 +200,22 @@ class TestPage:
         assert "extensible: the median gap of an order is 300 ms, **more than a fifth longer**" in made
 
 
+class TestCalibration:
+    def test_the_volume_makes_brokers_as_busy_as_wanted(self) -> None:
+        steps = [Step(total, 5 + total / 3 * 0.04) for total in (1_000.0, 2_000.0, 3_000.0)]
+        assert find_volume(steps) == Volume(3_000.0, 1_000.0)
+
+    def test_usage_that_does_not_grow_is_no_measurement(self) -> None:
+        with pytest.raises(PulsarFailed, match="busy"):
+            find_volume([Step(1_000.0, 40.0), Step(2_000.0, 39.0)])
+
+
 class TestProgram:
     def test_what_was_played_is_not_played_again(
-        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
     ) -> None:
-        monkeypatch.setattr(result, "read_results", lambda: {name: {} for name in PLAYS})
+        monkeypatch.setattr(result, "FOLDER", tmp_path)
+        for name in ("calibration", *PLAYS):
+            (tmp_path / f"{name}.json").write_text("{}")
         assert program.main([]) == 0
-        assert capsys.readouterr().out.count("played before") == len(PLAYS)
+        assert capsys.readouterr().out.count("played before") == len(PLAYS) + 1

@@ -1,0 +1,84 @@
+"""Measures once how much must be sent for brokers to be as busy as the plays want them; all plays then send the same.
+
+It depends on the machine alone: Pulsar's balancer is off, Ballast does not run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.pulsar_compare.figures import usage_between
+from benchmarks.pulsar_compare.load import GUESS, Layout, Volume
+from benchmarks.pulsar_compare.play import Stage
+from benchmarks.pulsar_compare.plays import BROKERS
+from benchmarks.pulsar_compare.watch import Watch
+from controller.testbed.pulsar.spec import PulsarFailed
+from controller.testbed.pulsar.traffic.rates import heat
+
+EVEN_PCT, HOT_PCT = 45.0, 85.0  # of the quota: of every broker at even load, and of the hot one
+STEPS = (0.5, 1.0, 1.5)  # of the guess
+SETTLE_S, MEASURE_S = 10.0, 40.0
+ROUND_TO_PER_S = 50
+
+
+class Step(NamedTuple):
+    """What brokers use at an even rate."""
+
+    total_per_s: float
+    usage_pct: float
+
+
+def calibrate(stage: Stage, warm_up_s: float) -> dict[str, Any]:
+    """Measure on a stage without Ballast; the figures, of which `volume` is what the plays need."""
+    watch = Watch(stage.pulsar)
+    with watch.running():
+        stage.warm_up(warm_up_s)
+        watch.begin()
+        steps = []
+        for step in STEPS:
+            total_per_s = step * GUESS.even_per_s
+            usage = _measure(stage, watch, stage.layout.even_rates(total_per_s))
+            steps.append(Step(total_per_s, sum(usage.values()) / len(usage)))
+        volume = find_volume(steps)
+        even = _measure(stage, watch, stage.layout.even_rates(volume.even_per_s))
+        hot = _measure(stage, watch, _hot_rates(stage.layout, volume))
+    return {
+        "steps": [step._asdict() for step in steps],
+        "volume": asdict(volume),
+        "wanted_pct": {"even": EVEN_PCT, "hot": HOT_PCT},
+        "even_usage_pct": even,
+        "hot_usage_pct": hot,
+    }
+
+
+def find_volume(steps: Sequence[Step]) -> Volume:
+    """The volume from a line through the steps. Raises PulsarFailed where usage does not grow with the rate."""
+    slope, base = np.polyfit([s.total_per_s / BROKERS for s in steps], [s.usage_pct for s in steps], 1)
+    if slope <= 0 or base >= EVEN_PCT:
+        raise PulsarFailed(f"usage does not grow with the rate ({list(steps)}): is the machine busy with other things?")
+    return Volume(_rounded(BROKERS * (EVEN_PCT - base) / slope), _rounded((HOT_PCT - EVEN_PCT) / slope))
+
+
+def _measure(stage: Stage, watch: Watch, rates: Mapping[str, float]) -> dict[str, float]:
+    """Usage by broker at these rates, once it has settled."""
+    stage.traffic.set_rates(rates)
+    time.sleep(SETTLE_S)
+    from_s = watch.now_s
+    time.sleep(MEASURE_S)
+    usage = usage_between(watch.cpu, from_s, watch.now_s)
+    stage.tell(f"{sum(rates.values()):.0f} messages/s: {usage} % of the quota")
+    return usage
+
+
+def _hot_rates(layout: Layout, volume: Volume) -> dict[str, float]:
+    hot = {topic: bundle for topic, bundle in layout.bundle_of.items() if layout.start[bundle] == 0}
+    return heat(layout.even_rates(volume.even_per_s), hot, volume.hot_per_s)
+
+
+def _rounded(rate_per_s: float) -> float:
+    return float(max(ROUND_TO_PER_S, round(rate_per_s / ROUND_TO_PER_S) * ROUND_TO_PER_S))
