@@ -230,6 +230,39 @@ display(hand_overs)
 # COMMAND ----------
 
 # MAGIC %md
+# MAGIC ## Orders
+# MAGIC How orders to an observed cluster (Apache Pulsar) ended, day by day; empty for a cluster that the journal owns.
+# MAGIC More queries about observed bundles: docs/sql_pulsar.md.
+
+# COMMAND ----------
+
+
+def data(field):
+    """Return a field of an entry's `data`."""
+    return F.get_json_object("data", f"$.{field}")
+
+
+given = table("journal").where("kind = 'order'").select(data("id").alias("id"), data("kind").alias("order"))
+orders = (
+    table("journal")
+    .where("kind = 'order_ended'")
+    .select(data("id").alias("id"), data("outcome").alias("outcome"), data("took_ms").cast("long").alias("took_ms"),
+            data("detail").alias("detail"), "seq", F.to_date(when("at_ms")).alias("day"))
+    .join(given, "id")
+    .groupBy("day", "order", "outcome")
+    .agg(
+        F.count("*").alias("orders"),
+        F.percentile("took_ms", F.lit(0.5)).alias("p50_ms"),
+        F.max("took_ms").alias("longest_ms"),
+        F.max_by("detail", "seq").alias("last_detail"),
+    )
+    .orderBy("day", "order", F.desc("orders"))
+)  # fmt: skip
+display(orders)
+
+# COMMAND ----------
+
+# MAGIC %md
 # MAGIC ## Quarantine
 # MAGIC Records that break a rule influence nothing and stop nothing. A rule that many brokers break from the same
 # MAGIC moment on usually means that another version of the agent was rolled out.

@@ -23,14 +23,21 @@ _SEQ = Field("seq", LONG, "", "newest journal entry this version of the table in
 
 OWNERSHIP = Record(
     "ownership",
-    "state and owner of every bundle: a fold of the journal",
+    "state and owner of every bundle, owned or observed: a fold of the journal",
     (
         Field("bundle", STRING, "", "bundle name, tenant/namespace/0xLLLLLLLL_0xUUUUUUUU"),
         Field("namespace", STRING, "", "tenant/namespace"),
         Field("lower", LONG, "CRC-32", "first hash of the range"),
         Field("upper", LONG, "CRC-32", "end of the range, exclusive except at 0xffffffff"),
-        Field("state", STRING, "", "free assigning owned transferring releasing splitting retired"),
-        Field("epoch", LONG, "", "fencing token; grows along the lineage of a range"),
+        Field(
+            "state",
+            STRING,
+            "",
+            "free assigning owned transferring releasing splitting retired; observed: owned ordered unknown disputed",
+        ),
+        Field(
+            "epoch", LONG, "", "fencing token; grows along the lineage of a range; observed: that of the observation"
+        ),
         Field("by_broker", STRING, "", "broker that serves it", nullable=True),
         Field("by_session", STRING, "", "session that serves it", nullable=True),
         Field("to_broker", STRING, "", "broker it goes to", nullable=True),
@@ -42,6 +49,16 @@ OWNERSHIP = Record(
         Field("moved_at_ms", LONG, "ms since epoch", "record time of the last move by a round", nullable=True),
         _ENTRY_SEQ,
         _SEQ,
+        Field(
+            "authority",
+            STRING,
+            "",
+            "metadata: it is observed, its own cluster decides; null: the journal",
+            nullable=True,
+        ),
+        Field("order_id", STRING, "", "the open order about it", nullable=True),
+        Field("order_kind", STRING, "", "of that order: move unload split", nullable=True),
+        Field("orders_failed", LONG, "", "orders in a row that brought nothing", nullable=True),
     ),
     _projection("bundle"),
 )

@@ -177,6 +177,15 @@ class ObservedCluster:
             return None
         return order.target if order is not None and order.kind is OrderKind.MOVE else seen.broker
 
+    def state_of(self, name: str) -> str:
+        """The state of an observed bundle in one word: owned, ordered, disputed, or unknown."""
+        seen = self.bundles[name]
+        if seen.disputed:
+            return "disputed"
+        if name in self.orders:
+            return "ordered"
+        return "owned" if seen.broker is not None and not seen.stale else "unknown"
+
     def orders_of(self, broker: str) -> int:
         """How many open orders have the broker as source or target."""
         return sum(broker in (order.source, order.target) for order in self.orders.values())

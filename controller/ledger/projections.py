@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,10 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
 from controller.domain.errors import ForeignCommit
+from controller.domain.observed import ObservedCluster
 from controller.domain.overrides import Override
 from controller.domain.ownership import Ownership
-from controller.domain.state import Broker, ClusterState
+from controller.domain.state import METADATA, Broker, ClusterState
 from controller.ledger.files import read_range, retry_on_vacuum
 from controller.ledger.tables import REOPEN_AFTER_VERSIONS, TableRoot, as_root, for_table
 from controller.process import failpoints
@@ -114,8 +116,11 @@ class _Projection:
 
 
 def ownership_rows(state: ClusterState) -> list[Row]:
-    """The rows of `ownership` without `seq`, by bundle name."""
-    return [_ownership_row(name, record) for name, record in sorted(state.bundles.items())]
+    """The rows of `ownership` without `seq`, by bundle name: owned bundles, and those that are only observed."""
+    observed = state.observed
+    rows = [_ownership_row(name, record) for name, record in state.bundles.items()]
+    rows += [_observed_row(observed, name) for name in observed.bundles if name not in state.bundles]
+    return sorted(rows, key=itemgetter("bundle"))
 
 
 def broker_rows(state: ClusterState) -> list[Row]:
@@ -147,6 +152,36 @@ def _ownership_row(name: str, record: Ownership) -> Row:
         "cause": record.cause or None,
         "moved_at_ms": record.moved_at_ms or None,
         "entry_seq": record.seq,
+        "authority": None,
+        "order_id": None,
+        "order_kind": None,
+        "orders_failed": None,
+    }
+
+
+def _observed_row(cluster: ObservedCluster, name: str) -> Row:
+    seen, order, block = cluster.bundles[name], cluster.orders.get(name), cluster.blocks.get(name)
+    return {
+        "bundle": name,
+        "namespace": seen.bundle.namespace,
+        "lower": seen.bundle.lower,
+        "upper": seen.bundle.upper,
+        "state": cluster.state_of(name),
+        "epoch": seen.seq,
+        "by_broker": seen.broker,
+        "by_session": None,
+        "to_broker": order.target if order is not None else None,
+        "to_session": None,
+        "released": False,
+        "fence": False,
+        "boundary": order.boundary if order is not None else None,
+        "cause": (order.decision_id or order.command_id) if order is not None else None,
+        "moved_at_ms": seen.moved_at_ms or None,
+        "entry_seq": order.seq if order is not None else seen.seq,
+        "authority": METADATA,
+        "order_id": order.id if order is not None else None,
+        "order_kind": order.kind.value if order is not None else None,
+        "orders_failed": block.failures or None if block is not None else None,
     }
 
 

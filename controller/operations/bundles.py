@@ -35,10 +35,9 @@ def ownership_row(record: Ownership) -> Row:
 def observed_row(cluster: ObservedCluster, name: str) -> Row:
     """One bundle as its cluster says; an open order's `to`, cause and entry."""
     seen, order = cluster.bundles[name], cluster.orders.get(name)
-    state = "ordered" if order is not None else "owned" if seen.broker is not None and not seen.stale else "unknown"
     return {
         "bundle": name,
-        "state": "disputed" if seen.disputed else state,
+        "state": cluster.state_of(name),
         "epoch": seen.seq,
         "owner": seen.broker,
         "to": order.target if order is not None else None,
