@@ -99,7 +99,7 @@ def test_widgets_narrow_the_view_and_names_may_be_given(spark: Any, short_run: S
     """As on Databricks: the names are there already, nothing is imported from beside the notebook."""
     values = {"tables": short_run.root.root, "hours": "0.005", "namespace": "shop/clicks"}
     result, shown = run_on_databricks(NOTEBOOK, spark, values)
-    assert len(shown) == 9
+    assert len(shown) == 10
     namespaces = [row["namespace"] for row in result["namespace_history"].collect()]
     assert set(namespaces) == {"shop/clicks"}
     assert len(namespaces) == 2  # 0.005 hours: the panes of the last 18 s
