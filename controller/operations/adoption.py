@@ -48,15 +48,6 @@ def read_adoption(settings: Settings) -> Adoption | None:
         return None
 
 
-def is_reachable(settings: Settings) -> bool:
-    """Whether Kafka accepts connections."""
-    try:
-        check_reachable(settings.kafka.bootstrap_servers)
-    except KafkaUnavailable:
-        return False
-    return True
-
-
 def controller_lives(settings: Settings) -> bool:
     """Whether a controller was heard within seconds. Raises KafkaUnavailable."""
     kafka = settings.kafka
@@ -106,8 +97,9 @@ class ReleaseJournal:
             self._send(END_RELEASE, why, timeout_s)
 
     def _send(self, kind: str, why: str, timeout_s: float) -> None:
+        living = self.reach is not Reach.KAFKA and self._may_be_answered()
         try:
-            living = self.reach is not Reach.KAFKA and controller_lives(self._settings)
+            check_reachable(self._settings.kafka.bootstrap_servers)  # else the client tries for half a minute
             command_id = self._operator.send(kind, {}, why)
         except KafkaUnavailable as error:
             self.reach, self.trouble = Reach.NOWHERE, str(error)
@@ -122,3 +114,10 @@ class ReleaseJournal:
         if not outcome.accepted:
             raise Rejected(f"rejected: {outcome.reason} (command {command_id})")
         self.reach = Reach.JOURNAL
+
+    def _may_be_answered(self) -> bool:
+        """Whether a controller was just heard. Where Kafka does not tell in time, one may be there."""
+        try:
+            return controller_lives(self._settings)
+        except KafkaUnavailable:
+            return True

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from controller.bus.cluster import KafkaUnavailable
 from controller.bus.topics import TopicNames
 from controller.config.load import load_settings
 from controller.config.settings import Settings
@@ -173,6 +174,20 @@ def test_an_interrupted_adoption_is_run_again(site: Site, controller: PlainContr
     site.brokers.configured = {SHEDDING: "true", SPLIT: "true"}
     assert site.run("pulsar release --apply")[0] == 0
     assert site.brokers.overrides == {SHEDDING: "true"}, "as before the first of them"
+
+
+def test_a_kafka_that_is_slow_to_tell_is_no_reason_to_leave_a_release_unsaid(
+    site: Site, controller: PlainController, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert site.run("pulsar adopt --apply")[0] == 0
+
+    def too_late(*asked: object) -> None:
+        raise KafkaUnavailable("no answer within 3 s")
+
+    monkeypatch.setattr("controller.operations.adoption.last_word", too_late)
+    monkeypatch.setattr("controller.cli.send_command.newest_owner", too_late)
+    code, said = site.run("pulsar release --apply")
+    assert (code, site.phase) == (0, AdoptionPhase.RELEASED), said
 
 
 def test_a_release_waits_for_open_orders(site: Site, controller: PlainController) -> None:

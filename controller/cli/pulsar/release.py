@@ -17,6 +17,7 @@ from controller.brokers.pulsar.addresses import Directory
 from controller.brokers.pulsar.admin import PulsarAdmin
 from controller.brokers.pulsar.facts import read_cluster_name, read_runtime_configuration
 from controller.brokers.pulsar.switches import NotWritten, Switch, Switchboard
+from controller.bus.cluster import check_reachable
 from controller.cli.adoption_text import adoption_text
 from controller.cli.options import PROBLEM, AsJson, Conf, Profile, Sets, Timeout, Why, report_errors
 from controller.cli.pulsar.changes import Apply, Plan, print_switches, read_until, switch_row, values_text
@@ -29,12 +30,13 @@ from controller.cli.pulsar.connection import (
     TokenFile,
     cluster_settings,
 )
-from controller.cli.send_command import ANSWER_S, refuse_if_foreign
+from controller.cli.send_command import ANSWER_S, ForeignTopics, refuse_if_foreign
 from controller.cli.show import emit_json, emit_text
 from controller.config.settings import Settings
+from controller.domain.errors import BallastError
 from controller.domain.facts import MUST_BE_OFF
 from controller.domain.observed import Adoption, AdoptionPhase
-from controller.operations.adoption import Reach, ReleaseJournal, is_reachable
+from controller.operations.adoption import Reach, ReleaseJournal
 from controller.operations.operator import Operator
 from controller.operations.reading import Reader
 
@@ -100,8 +102,7 @@ def _release(
         if text:
             typer.echo(text, err=as_json)
 
-    if is_reachable(settings):
-        refuse_if_foreign(settings, found.journal_id)
+    _refuse_if_foreign(settings, found.journal_id)
     journal.begin(why, timeout_s)
     tell(_begun_text(journal))
     left = journal.open_orders
@@ -117,6 +118,17 @@ def _release(
         emit_json(_document(found, switches, journal.reach, dropped=journal.dropped, orders_left=left))
     if journal.reach is Reach.NOWHERE:
         raise typer.Exit(PROBLEM)
+
+
+def _refuse_if_foreign(settings: Settings, journal_id: str | None) -> None:
+    """Raise ForeignTopics if the topics are another journal's. Where Kafka does not tell, a release goes on without."""
+    try:
+        check_reachable(settings.kafka.bootstrap_servers)
+        refuse_if_foreign(settings, journal_id)
+    except ForeignTopics:
+        raise
+    except BallastError:
+        return
 
 
 async def _read(settings: Settings) -> list[Switch]:
