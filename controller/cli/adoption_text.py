@@ -15,7 +15,7 @@ _WORDS = {
 def adoption_text(adoption: Adoption | None) -> str:
     """Whether the cluster is adopted, by whom and when."""
     if adoption is None:
-        return "never adopted or released"
+        return "no adoption or release is known"
     who = f" by {adoption.who}" if adoption.who else ""
     why = f": {adoption.why}" if adoption.why else ""
     return f"{_WORDS[adoption.phase]}{who} at {time_text(adoption.at_ms)} UTC{why}"

@@ -135,7 +135,7 @@ async def _write(settings: Settings, plan: Plan) -> Sequence[Requirement]:
 
 def _print(found: Found, adoption: Adoption | None) -> None:
     print_switches(found.switches, found.plan)
-    emit_text(f"According to the journal: {adoption_text(adoption)}.")
+    emit_text(f"Journal: {adoption_text(adoption)}.")
     if found.obstacles:
         typer.echo("")
         rows = [(one.broker, one.requirement, one.found, one.remedy) for one in found.obstacles]

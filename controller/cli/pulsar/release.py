@@ -171,7 +171,7 @@ def _follows(switch: Switch, plan: Plan) -> bool:
 
 def _print(found: Found) -> None:
     print_switches(found.switches, found.plan)
-    emit_text(f"According to the journal: {adoption_text(found.adoption)}.")
+    emit_text(f"Journal: {adoption_text(found.adoption)}.")
     if found.adoption is None:
         emit_text("So no setting is put back, only orders stop. Settings made by hand are undone by hand.")
     if found.open_orders:
