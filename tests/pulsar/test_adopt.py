@@ -145,19 +145,22 @@ def test_a_cluster_is_adopted_balanced_and_given_back_as_it_was(site: Site, tmp_
 
 
 def _order(site: Site, controller: PlainController) -> None:
-    """One bundle moves to exactly the broker that was named."""
-    observed = controller.state.observed
+    """A bundle moves to exactly the broker that was named. Pulsar may leave one where it is: then another one."""
     wait_until(lambda: controller.state.observed.bundles, lambda seen: len(seen) >= BUNDLES, "the agent to see them")
     assert site.run("mode live")[0] == 0
-    name, owner = next(iter(site.owners().items()))
-    target = _another(site, owner)
-
-    def unload() -> int:
-        return site.run(f"unload {name} --to {target}")[0]
-
-    wait_until(unload, lambda code: code == 0, "the agent to see the settings")
-    ended = wait_until(lambda: site.entries(Kind.ORDER_ENDED), bool, "the order to end")
-    assert (ended[0].data["outcome"], site.owners()[name]) == ("moved", target), (ended[0], observed.facts)
+    for number, (name, owner) in enumerate(sorted(site.owners().items())):
+        target = _another(site, owner)
+        line = f"unload {name} --to {target}"
+        wait_until(lambda line=line: site.run(line)[0], lambda code: code == 0, "the agent to see the settings")
+        ended = wait_until(
+            lambda: site.entries(Kind.ORDER_ENDED), lambda found, n=number: len(found) > n, "the order to end"
+        )[number]
+        print(f"{line}: {ended.data}")
+        assert ended.data["outcome"] in ("moved", "stayed")
+        if ended.data["outcome"] == "moved":
+            assert site.owners()[name] == target
+            return
+    pytest.fail("no bundle moved")
 
 
 def _another(site: Site, owner: str) -> str:
