@@ -12,16 +12,17 @@ import random
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from starlette.routing import Route
 
-from controller.agent.connections import AgentConnections, Read, Reader
+from controller.agent.connections import AgentConnections
 from controller.agent.directory import AgentDirectory, address_of
 from controller.agent.event_publisher import EventPublisher
 from controller.agent.feed_health import FeedHealth
 from controller.agent.handover.driver import HandoverDriver
 from controller.agent.health import list_troubles
+from controller.agent.lifecycle import LOST, OK, Ending, Lifecycle
 from controller.agent.lookup import Changes, LookupService
 from controller.agent.metrics import AgentMetrics
 from controller.agent.options import AgentOptions
@@ -42,16 +43,8 @@ from controller.process import clock
 
 log = logging.getLogger(__name__)
 
-OK, LOST, BROKEN = 0, 3, 4  # exit codes: left, replaced by another process, an invariant broke
 CHECK_MS = 100  # how late an expired lease is noticed at most; well below the controller's margin
 DRIVE_MS = 250  # between two looks for answers and failed work to repeat, which happens after a second
-
-
-class Ending(NamedTuple):
-    """How an agent's run ended."""
-
-    code: int
-    text: str
 
 
 class Agent:
@@ -89,7 +82,7 @@ class Agent:
         self._describe = partial(describe_broker, runtime, lookup_url, capacity or {}, process or {})
         self._on_begin = on_begin or (lambda: None)
         self._boot_ms, self._wall_ms = boot_ms, wall_ms
-        self._ended: asyncio.Future[Ending] | None = None
+        self._life = Lifecycle(connections)
         self._report_soon = asyncio.Event()
         health = FeedHealth(options.lease_ms, boot_ms(), random.random() if jitter is None else jitter)
         self.watcher = Watcher(
@@ -100,7 +93,7 @@ class Agent:
             on_applied=self._on_applied,
             on_jump=self._on_jump,
             on_event=lambda event: self._driver.on_event(event),
-            on_failure=self._fail,
+            on_failure=self._life.fail,
             boot_ms=boot_ms,
             metrics=self.metrics,
         )
@@ -174,28 +167,26 @@ class Agent:
 
     async def run(self) -> Ending:
         """Run until the agent has left, lost its place, or broken an invariant."""
-        self._ended = asyncio.get_running_loop().create_future()
+        self._life.begin()
         names = self._connections.names
-        reader = self._make_reader([names.journal_feed, names.broker_events], self.watcher.take)
-        tasks: list[asyncio.Task[None]] = []
+        reader = self._life.open_reader([names.journal_feed, names.broker_events], self.watcher.take)
         try:
             await self._runtime.start(AgentDirectory(lambda: self.watcher.state))
             if not await self._departure.run_unless_asked(self.watcher.start(reader)):
                 return Ending(OK, "left before the journal could be read")
-            tasks.append(self._start_task(self.watcher.run()))
+            self._life.start(self.watcher.run())
             if not await self._departure.run_unless_asked(self._listen_for_rivals()):
                 return Ending(OK, "left before it was known whether another process is this broker")
-            if not self._ended.done():
+            if not self._life.has_ended:
                 self._on_begin()
                 self._begin()
-                tasks += [self._start_task(task) for task in self._tasks()]
-            return await self._ended
+                for task in self._tasks():
+                    self._life.start(task)
+            return await self._life.ending()
         finally:
             if self.sessions is not None:
                 await self.sessions.finish()
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._life.stop()
             await asyncio.to_thread(reader.stop)
             self.watcher.close()
             await self._runtime.stop()
@@ -221,7 +212,7 @@ class Agent:
             hears=self.watcher.health.hears,
             deregister=self.publisher.deregister,
             on_registered=self._send_inventory,
-            on_lost=lambda text: self._end(LOST, text),
+            on_lost=lambda text: self._life.end(LOST, text),
             boot_ms=self._boot_ms,
             metrics=self.metrics,
         )
@@ -233,19 +224,10 @@ class Agent:
             return
         log.info("the journal says that %s lives: listening for its process", session)
         rivals = Rivals(self.broker, self._nonce)
-        reader = self._make_reader([self._connections.names.heartbeats], rivals.take)
+        reader = self._life.open_reader([self._connections.names.heartbeats], rivals.take)
         rival = await rivals.listen(reader, lambda: self.watcher.state, self._options.lease_ms, self._boot_ms)
         if rival is not None:
-            self._end(LOST, describe_rival(rival))
-
-    def _make_reader(self, topics: list[str], take: Callable[[Sequence[Read]], None]) -> Reader:
-        loop = asyncio.get_running_loop()
-        return self._connections.reader(topics, take, lambda error: loop.call_soon_threadsafe(self._fail, error))
-
-    def _start_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
-        task.add_done_callback(self._on_task_done)
-        return task
+            self._life.end(LOST, describe_rival(rival))
 
     def _tasks(self) -> list[Coroutine[Any, Any, None]]:
         options, living = self._options, self._living
@@ -261,7 +243,7 @@ class Agent:
         ]
 
     async def _leave(self) -> None:
-        self._end(OK, await self._departure.depart(self._living))
+        self._life.end(OK, await self._departure.depart(self._living))
 
     # ---------------------------------------------------------------- what happens to it
 
@@ -285,15 +267,3 @@ class Agent:
         core = self._driver.core
         serving = self._runtime.serving() if core is None else core.inventory()
         return self.publisher.serving("inventory", serving)
-
-    def _fail(self, error: BaseException) -> None:
-        log.error("the agent cannot go on", exc_info=error)
-        self._end(BROKEN, f"{type(error).__name__}: {error}")
-
-    def _on_task_done(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and task.exception() is not None:
-            self._fail(task.exception() or RuntimeError("a task ended"))
-
-    def _end(self, code: int, text: str) -> None:
-        if self._ended is not None and not self._ended.done():
-            self._ended.set_result(Ending(code, text))

@@ -13,9 +13,10 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from controller.agent.agent import Agent, Ending
+from controller.agent.agent import Agent
 from controller.agent.connections import AgentConnections
 from controller.agent.handover.actions import Answer
+from controller.agent.lifecycle import Ending
 from controller.agent.options import AgentOptions
 from controller.brokers.memory.fences import MemoryFences
 from controller.brokers.memory.runtime import MemoryRuntime

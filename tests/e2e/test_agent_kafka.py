@@ -11,7 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from controller.agent.agent import LOST, OK, Agent
+from controller.agent.agent import Agent
+from controller.agent.lifecycle import LOST, OK
 from controller.bus.topics import TopicNames
 from controller.domain.entries import Kind
 from controller.domain.ids import Session

@@ -7,11 +7,9 @@ and nothing is balanced until an agent runs again. An unload or a split is sent 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
-from controller.agent.agent import BROKEN, LOST, OK, Ending
 from controller.agent.cluster.calls import PulsarCalls
 from controller.agent.cluster.executor import OrderExecutor
 from controller.agent.cluster.facts import FactReader
@@ -23,6 +21,7 @@ from controller.agent.cluster.sessions import ClusterSessions
 from controller.agent.cluster.speaker import Speaker
 from controller.agent.connections import AgentConnections
 from controller.agent.feed_health import FeedHealth
+from controller.agent.lifecycle import LOST, OK, Ending, Lifecycle
 from controller.agent.metrics import AgentMetrics
 from controller.agent.options import AgentOptions
 from controller.agent.periodic import run_periodically
@@ -37,8 +36,6 @@ from controller.domain.ids import Session
 from controller.domain.state import METADATA
 from controller.loads.recorded import Overrides, Recorded, to_load_report
 from controller.process import clock
-
-log = logging.getLogger(__name__)
 
 RINGS_EVERY_MS = 300_000  # rings are read again in this time, one namespace after the other
 ANSWER_SLACK_S = 10.0  # of an order's request beyond the time that the broker may take
@@ -71,7 +68,7 @@ class ClusterAgent:
         self._overrides, self._poll_ms, self._standby, self._margin_ms = overrides, poll_ms, standby, margin_ms
         self._process, self._on_begin = dict(process or {}), on_begin
         self._boot_ms, self._wall_ms = boot_ms, wall_ms
-        self._ended: asyncio.Future[Ending] | None = None
+        self._life = Lifecycle(connections)
         self._asked = asyncio.Event()
         self.observer = Observer()
         health = FeedHealth(options.lease_ms, boot_ms(), 0.5)
@@ -83,7 +80,7 @@ class ClusterAgent:
             on_applied=self._on_applied,
             on_jump=self._on_changed,
             on_event=lambda event: None,
-            on_failure=self._fail,
+            on_failure=self._life.fail,
             boot_ms=boot_ms,
             metrics=self.metrics,
         )
@@ -91,7 +88,12 @@ class ClusterAgent:
             connections.urgent, connections.names.heartbeats, boot_ms=boot_ms, wall_ms=wall_ms, metrics=self.metrics
         )
         self.sessions = ClusterSessions(
-            nonce, options.lease_ms, heartbeats, lambda: self.watcher.state, boot_ms, lambda text: self._end(LOST, text)
+            nonce,
+            options.lease_ms,
+            heartbeats,
+            lambda: self.watcher.state,
+            boot_ms,
+            lambda text: self._life.end(LOST, text),
         )
         self._calls = PulsarCalls(
             poll.admin,
@@ -108,7 +110,7 @@ class ClusterAgent:
         self._non_persistent = NonPersistentTopics(spare, lambda: boot_ms() / 1000)
         self._fact_reader = FactReader(poll, self._calls, self._speaker, self._non_persistent, boot_ms)
         self._executor = OrderExecutor(
-            nonce, self._calls, self._speaker, self.sessions, self._start_task, self._non_persistent,
+            nonce, self._calls, self._speaker, self.sessions, self._life.start, self._non_persistent,
             self.cluster_metrics, boot_ms=boot_ms, wall_ms=wall_ms,
         )  # fmt: skip
         self._sent = 0
@@ -133,13 +135,11 @@ class ClusterAgent:
 
     async def run(self) -> Ending:
         """Run until told to leave, replaced by another agent, or broken."""
-        loop = asyncio.get_running_loop()
-        self._ended = loop.create_future()
-        reader = self._make_reader([self._connections.names.journal_feed], self.watcher.take)
-        tasks: list[asyncio.Task[None]] = []
+        self._life.begin()
+        reader = self._life.open_reader([self._connections.names.journal_feed], self.watcher.take)
         try:
             await self.watcher.start(reader)
-            tasks.append(self._start_task(self.watcher.run()))
+            self._life.start(self.watcher.run())
             rival = None if self._options.take_over else await self._listen_for_rivals()
             if rival is not None:
                 return Ending(LOST, rival)
@@ -147,14 +147,12 @@ class ClusterAgent:
                 return Ending(OK, "left before it observed anything")
             self._list_brokers()
             self._on_begin()
-            tasks += [self._start_task(task) for task in self._tasks()]
-            return await self._ended
+            for task in self._tasks():
+                self._life.start(task)
+            return await self._life.ending()
         finally:
             self._say_goodbye()
-            tasks += self._executor.tasks
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._life.stop()
             await asyncio.to_thread(reader.stop)
             self.watcher.close()
 
@@ -169,13 +167,13 @@ class ClusterAgent:
 
     async def _wait_to_leave(self) -> None:
         await self._asked.wait()
-        self._end(OK, "left")
+        self._life.end(OK, "left")
 
     async def _listen_for_rivals(self) -> str | None:
         """Who else observes the cluster; None when nobody does, after a lease (and margin) of silence."""
         wait_ms = self._options.lease_ms + (self._margin_ms if self._standby else 0)
         return await listen_for_rivals(
-            self._nonce, lambda take: self._make_reader([self._connections.names.heartbeats], take), wait_ms,
+            self._nonce, lambda take: self._life.open_reader([self._connections.names.heartbeats], take), wait_ms,
             standby=self._standby, asked=self._asked, boot_ms=self._boot_ms,
         )  # fmt: skip
 
@@ -215,7 +213,7 @@ class ClusterAgent:
         if session is None:
             return
         for namespace in sorted(self.observer.find_unknown_rings(polled.broker, self.watcher.state)):
-            self._start_task(self._speaker.tell_ring(namespace))
+            self._life.start(self._speaker.tell_ring(namespace))
         changes = self.observer.find_changes(polled.broker, self.watcher.state)
         if changes:
             self._speaker.send(session, "observed", data=changes)
@@ -261,30 +259,7 @@ class ClusterAgent:
             self.sessions.on_applied()
             self._executor.on_applied()
 
-    # ---------------------------------------------------------------- sending, ending
-
     def _say_goodbye(self) -> None:
         for session in self.sessions.list_brokers({}):
             if session in self.watcher.state.sessions:
                 self._speaker.send(session, "goodbye")
-
-    def _make_reader(self, topics: list[str], take: Any) -> Any:
-        loop = asyncio.get_running_loop()
-        return self._connections.reader(topics, take, lambda error: loop.call_soon_threadsafe(self._fail, error))
-
-    def _start_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
-        task.add_done_callback(self._on_task_done)
-        return task
-
-    def _on_task_done(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and task.exception() is not None:
-            self._fail(task.exception() or RuntimeError("a task ended"))
-
-    def _fail(self, error: BaseException) -> None:
-        log.error("the agent cannot go on", exc_info=error)
-        self._end(BROKEN, f"{type(error).__name__}: {error}")
-
-    def _end(self, code: int, text: str) -> None:
-        if self._ended is not None and not self._ended.done():
-            self._ended.set_result(Ending(code, text))

@@ -46,11 +46,6 @@ class OrderExecutor:
         self._running: dict[str, asyncio.Task[None]] = {}
         self._begun: dict[str, None] = {}
 
-    @property
-    def tasks(self) -> list[asyncio.Task[None]]:
-        """What runs now."""
-        return list(self._running.values())
-
     def on_applied(self) -> None:
         """Begin the orders that the journal gave to this agent, and drop those that ended."""
         open_orders = self._speaker.state().observed.orders.values()

@@ -15,18 +15,10 @@ import typer
 from controller.brokers.pulsar.admin import PulsarAdmin
 from controller.brokers.pulsar.switches import OFF, Switch, Switchboard
 from controller.cli.adoption_text import adoption_text
-from controller.cli.options import PROBLEM, AsJson, Conf, Profile, Sets, Timeout, Why, report_errors
+from controller.cli.options import PROBLEM, AsJson, Timeout, Why, report_errors
 from controller.cli.pulsar.changes import Apply, Plan, print_switches, read_until, switch_row
 from controller.cli.pulsar.check import WRONG, Requirement, read_requirements
-from controller.cli.pulsar.connection import (
-    OAuth2KeyFile,
-    ServiceUrl,
-    TlsCaFile,
-    TlsCertFile,
-    TlsKeyFile,
-    TokenFile,
-    cluster_settings,
-)
+from controller.cli.pulsar.connection import Connection, takes_connection
 from controller.cli.send_command import ANSWER_S, send_and_wait
 from controller.cli.show import emit_json, emit_table, emit_text
 from controller.config.policy_values import placement_settings
@@ -62,17 +54,12 @@ class Found:
 
 
 @report_errors
+@takes_connection
 def adopt(
-    service_url: ServiceUrl = None, apply: Apply = False, token_file: TokenFile = None, tls_ca_file: TlsCaFile = None,
-    tls_cert_file: TlsCertFile = None, tls_key_file: TlsKeyFile = None, oauth2_key_file: OAuth2KeyFile = None,
-    conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False, why: Why = "",
-    timeout: Timeout = ANSWER_S,
-) -> None:  # fmt: skip
+    connection: Connection, apply: Apply = False, as_json: AsJson = False, why: Why = "", timeout: Timeout = ANSWER_S
+) -> None:
     """Show the broker settings that keep Pulsar's own balancer still; --apply writes them. Exit code 1 if it cannot."""
-    settings = cluster_settings(
-        conf, profile, sets, service_url, token_file=token_file, tls_ca_file=tls_ca_file, tls_cert_file=tls_cert_file,
-        tls_key_file=tls_key_file, oauth2_key_file=oauth2_key_file,
-    )  # fmt: skip
+    settings = connection.settings()
     found = asyncio.run(_read(settings))
     may = not found.obstacles
     if not as_json:

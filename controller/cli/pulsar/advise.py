@@ -23,19 +23,9 @@ from controller.brokers.pulsar.outcomes import CallFailed
 from controller.brokers.pulsar.policies import read_policies
 from controller.brokers.pulsar.poll import ClusterPoll
 from controller.brokers.pulsar.topics import TopicReader
-from controller.cli.options import AsJson, Conf, Profile, Sets, report_errors
+from controller.cli.options import AsJson, report_errors
 from controller.cli.pulsar.advice_text import describe_failures, print_advice, round_text
-from controller.cli.pulsar.connection import (
-    OAuth2KeyFile,
-    ServiceUrl,
-    TlsCaFile,
-    TlsCertFile,
-    TlsKeyFile,
-    TokenFile,
-    cluster_settings,
-    duration,
-    run_until_stopped,
-)
+from controller.cli.pulsar.connection import Connection, duration, run_until_stopped, takes_connection
 from controller.cli.pulsar.record import check_manager
 from controller.cli.show import duration_text, emit_json
 from controller.config.policy_values import policy_settings
@@ -75,21 +65,15 @@ Topics = Annotated[
 
 
 @report_errors
+@takes_connection
 def advise(
-    file: File = None, service_url: ServiceUrl = None, every: Every = None, rounds: Rounds = None,
+    connection: Connection, file: File = None, every: Every = None, rounds: Rounds = None,
     strategy: Strategy = None, topics: Topics = False, as_json: AsJson = False,
-    token_file: TokenFile = None, tls_ca_file: TlsCaFile = None, tls_cert_file: TlsCertFile = None,
-    tls_key_file: TlsKeyFile = None, oauth2_key_file: OAuth2KeyFile = None,
-    conf: Conf = None, profile: Profile = None, sets: Sets = None,
 ) -> None:  # fmt: skip
     """Say what Ballast would do now and why, with the pulsar-admin command for each step. Changes nothing."""
     use_installed_strategies()
-    chosen = [*(sets or []), *([f"rounds.strategy={get(strategy).name}"] if strategy else [])]
-    settings = cluster_settings(
-        conf, profile, chosen, service_url, token_file=token_file, tls_ca_file=tls_ca_file,
-        tls_cert_file=tls_cert_file, tls_key_file=tls_key_file, oauth2_key_file=oauth2_key_file,
-    )  # fmt: skip
-    if file is not None and service_url is not None:
+    settings = connection.settings(*([f"rounds.strategy={get(strategy).name}"] if strategy else []))
+    if file is not None and connection.service_url is not None:
         raise ConfigError(f"both {file} and --service-url are given: name a recording or a cluster")
     if file is not None:
         about, advice, notes = _advise_on_file(file, settings, rounds or FILE_ROUNDS)

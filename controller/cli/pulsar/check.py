@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -19,16 +19,8 @@ from controller.brokers.pulsar.facts import read_cluster_name, read_runtime_conf
 from controller.brokers.pulsar.outcomes import CallFailed
 from controller.brokers.pulsar.policies import Policies, read_policies
 from controller.cli.adoption_text import adoption_text
-from controller.cli.options import PROBLEM, Conf, Profile, Sets, report_errors
-from controller.cli.pulsar.connection import (
-    OAuth2KeyFile,
-    ServiceUrl,
-    TlsCaFile,
-    TlsCertFile,
-    TlsKeyFile,
-    TokenFile,
-    cluster_settings,
-)
+from controller.cli.options import PROBLEM, AsJson, report_errors
+from controller.cli.pulsar.connection import Connection, takes_connection
 from controller.cli.show import emit_json, emit_table, emit_text
 from controller.config.policy_values import placement_settings
 from controller.domain.errors import ConfigError
@@ -56,17 +48,10 @@ class Requirement:
 
 
 @report_errors
-def check(
-    service_url: ServiceUrl = None, token_file: TokenFile = None, tls_ca_file: TlsCaFile = None,
-    tls_cert_file: TlsCertFile = None, tls_key_file: TlsKeyFile = None, oauth2_key_file: OAuth2KeyFile = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")] = False,
-    conf: Conf = None, profile: Profile = None, sets: Sets = None,
-) -> None:  # fmt: skip
+@takes_connection
+def check(connection: Connection, as_json: AsJson = False) -> None:
     """Whether Ballast may send orders: each requirement, and its remedy. Exit code 1 if one is not met."""
-    settings = cluster_settings(
-        conf, profile, sets, service_url, token_file=token_file, tls_ca_file=tls_ca_file, tls_cert_file=tls_cert_file,
-        tls_key_file=tls_key_file, oauth2_key_file=oauth2_key_file,
-    )  # fmt: skip
+    settings = connection.settings()
     adopted = _judge_adoption(read_adoption(settings))
     found = asyncio.run(_read(PulsarAdmin(settings.pulsar_cluster), placement_settings(settings)))
     found += [adopted] if adopted is not None else []

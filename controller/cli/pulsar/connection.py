@@ -1,22 +1,30 @@
-"""Options of the commands that talk to a Pulsar cluster. Each sets a key of the section `pulsar_cluster`."""
+"""Options of the commands that talk to a Pulsar cluster, once for all of them.
+
+`Connection` lists the options; each of the cluster's sets a key of the section `pulsar_cluster`. A command takes a
+`Connection` as its first parameter, and `takes_connection` shows typer the options in its place.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import functools
+import inspect
 import re
 import signal
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
 
 import typer
 
-from controller.cli.options import settings_of
+from controller.cli.options import Conf, Profile, Sets, settings_of
 from controller.config.settings import Settings
 from controller.domain.pulsar_address import check_web_address
 
 _T = TypeVar("_T")
+_P = ParamSpec("_P")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 
@@ -56,14 +64,45 @@ def duration(text: str | float) -> float:
     return seconds
 
 
-def cluster_settings(
-    conf: Path | None, profile: str | None, sets: list[str] | None, service_url: str | None, **files: Path | None
-) -> Settings:
-    """The effective settings; `files` are options with a path, by the name of their key. Raises ConfigError."""
-    urls = [check_web_address(url) for url in (service_url or "").split(",") if url.strip()]
-    given = [f"pulsar_cluster.service_urls={','.join(urls)}"] if urls else []
-    given += [f"pulsar_cluster.{name}={path.expanduser().absolute()}" for name, path in files.items() if path]
-    return settings_of(conf, profile, [*(sets or []), *given])
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """What was given to reach a cluster, and the configuration around it."""
+
+    service_url: ServiceUrl = None
+    token_file: TokenFile = None
+    tls_ca_file: TlsCaFile = None
+    tls_cert_file: TlsCertFile = None
+    tls_key_file: TlsKeyFile = None
+    oauth2_key_file: OAuth2KeyFile = None
+    conf: Conf = None
+    profile: Profile = None
+    sets: Sets = None
+
+    def settings(self, *chosen: str) -> Settings:
+        """The effective settings. `chosen`: more overrides, `section.key=value`. Raises ConfigError."""
+        urls = [check_web_address(url) for url in (self.service_url or "").split(",") if url.strip()]
+        given = [f"pulsar_cluster.service_urls={','.join(urls)}"] if urls else []
+        for name in ("token_file", "tls_ca_file", "tls_cert_file", "tls_key_file", "oauth2_key_file"):
+            path: Path | None = getattr(self, name)
+            given += [f"pulsar_cluster.{name}={path.expanduser().absolute()}"] if path else []
+        return settings_of(self.conf, self.profile, [*(self.sets or []), *chosen, *given])
+
+
+def takes_connection(command: Callable[Concatenate[Connection, _P], _T]) -> Callable[..., _T]:
+    """A command that has the options of `Connection` behind its own, and gets them as its first argument.
+
+    typer reads the signature of a command and has no groups of options.
+    """
+    _, *own = inspect.signature(command, eval_str=True).parameters.values()
+    shared = inspect.signature(Connection, eval_str=True).parameters
+
+    @functools.wraps(command)
+    def wrapped(**given: Any) -> _T:
+        connection = Connection(**{name: given.pop(name) for name in shared if name in given})
+        return command(connection, **given)  # type: ignore[call-arg]
+
+    wrapped.__signature__ = inspect.Signature([*own, *shared.values()])  # type: ignore[attr-defined]
+    return wrapped
 
 
 def run_until_stopped(work: Coroutine[Any, Any, _T], stop: asyncio.Event) -> _T:

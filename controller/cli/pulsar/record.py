@@ -19,18 +19,8 @@ from controller.brokers.pulsar.recording.names import KEY_SUFFIX, NameHasher
 from controller.brokers.pulsar.recording.recorder import Tally
 from controller.brokers.pulsar.recording.recorder import record as record_cluster
 from controller.brokers.pulsar.topics import TopicReader
-from controller.cli.options import PROBLEM, Conf, Profile, Sets, report_errors
-from controller.cli.pulsar.connection import (
-    OAuth2KeyFile,
-    ServiceUrl,
-    TlsCaFile,
-    TlsCertFile,
-    TlsKeyFile,
-    TokenFile,
-    cluster_settings,
-    duration,
-    run_until_stopped,
-)
+from controller.cli.options import PROBLEM, report_errors
+from controller.cli.pulsar.connection import Connection, duration, run_until_stopped, takes_connection
 from controller.cli.show import duration_text
 from controller.config.settings import Settings
 from controller.domain.errors import ConfigError
@@ -55,18 +45,13 @@ RotateMib = Annotated[int, typer.Option("--rotate-mib", help="Size at which a ne
 
 
 @report_errors
+@takes_connection
 def record(
-    out: Out, service_url: ServiceUrl = None, every: Every = 10.0, for_: For = None,
-    topics: Topics = False, hash_names: HashNames = False, rotate_mib: RotateMib = ROTATE_BYTES // MIB,
-    token_file: TokenFile = None, tls_ca_file: TlsCaFile = None, tls_cert_file: TlsCertFile = None,
-    tls_key_file: TlsKeyFile = None, oauth2_key_file: OAuth2KeyFile = None,
-    conf: Conf = None, profile: Profile = None, sets: Sets = None,
+    connection: Connection, out: Out, every: Every = 10.0, for_: For = None, topics: Topics = False,
+    hash_names: HashNames = False, rotate_mib: RotateMib = ROTATE_BYTES // MIB,
 ) -> None:  # fmt: skip
     """Record the load of every broker and bundle, for `backtest`, `replay-reports` and `pulsar advise`. Only reads."""
-    settings = cluster_settings(
-        conf, profile, sets, service_url, token_file=token_file, tls_ca_file=tls_ca_file, tls_cert_file=tls_cert_file,
-        tls_key_file=tls_key_file, oauth2_key_file=oauth2_key_file,
-    )  # fmt: skip
+    settings = connection.settings()
     hasher = NameHasher.beside(out) if hash_names else None
     with RecordingFile(out, rotate_mib * MIB) as file:
         stop = asyncio.Event()

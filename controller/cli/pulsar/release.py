@@ -19,17 +19,9 @@ from controller.brokers.pulsar.facts import read_cluster_name, read_runtime_conf
 from controller.brokers.pulsar.switches import NotWritten, Switch, Switchboard
 from controller.bus.cluster import check_reachable
 from controller.cli.adoption_text import adoption_text
-from controller.cli.options import PROBLEM, AsJson, Conf, Profile, Sets, Timeout, Why, report_errors
+from controller.cli.options import PROBLEM, AsJson, Timeout, Why, report_errors
 from controller.cli.pulsar.changes import Apply, Plan, print_switches, read_until, switch_row, values_text
-from controller.cli.pulsar.connection import (
-    OAuth2KeyFile,
-    ServiceUrl,
-    TlsCaFile,
-    TlsCertFile,
-    TlsKeyFile,
-    TokenFile,
-    cluster_settings,
-)
+from controller.cli.pulsar.connection import Connection, takes_connection
 from controller.cli.send_command import ANSWER_S, ForeignTopics, refuse_if_foreign
 from controller.cli.show import emit_json, emit_text
 from controller.config.settings import Settings
@@ -63,20 +55,15 @@ class Found:
 
 
 @report_errors
+@takes_connection
 def release(
-    service_url: ServiceUrl = None, apply: Apply = False, token_file: TokenFile = None, tls_ca_file: TlsCaFile = None,
-    tls_cert_file: TlsCertFile = None, tls_key_file: TlsKeyFile = None, oauth2_key_file: OAuth2KeyFile = None,
-    conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False, why: Why = "",
-    timeout: Timeout = ANSWER_S,
-) -> None:  # fmt: skip
+    connection: Connection, apply: Apply = False, as_json: AsJson = False, why: Why = "", timeout: Timeout = ANSWER_S
+) -> None:
     """Show what giving the cluster back to Pulsar's own balancer would do; --apply does it, also without a controller.
 
     Orders stop, open ones end, and the settings become what they were before `adopt`.
     """
-    settings = cluster_settings(
-        conf, profile, sets, service_url, token_file=token_file, tls_ca_file=tls_ca_file, tls_cert_file=tls_cert_file,
-        tls_key_file=tls_key_file, oauth2_key_file=oauth2_key_file,
-    )  # fmt: skip
+    settings = connection.settings()
     state = Reader(settings).state()
     observed = state.observed
     switches = asyncio.run(_read(settings))

@@ -18,8 +18,9 @@ from typing import Annotated, Any, NoReturn
 import structlog
 import typer
 
-from controller.agent.agent import Agent, Ending
+from controller.agent.agent import Agent
 from controller.agent.connections import AgentConnections
+from controller.agent.lifecycle import Ending
 from controller.agent.metrics import AgentMetrics
 from controller.agent.options import AgentOptions
 from controller.agent.reports.split_proposals import SplitWatch
@@ -28,8 +29,8 @@ from controller.brokers.reference.capacity import Capacity
 from controller.brokers.reference.runtime import ReferenceBroker
 from controller.brokers.runtime import BundleStats
 from controller.bus.topics import TopicNames
-from controller.cli.options import Conf, Profile, Sets, new_app
-from controller.cli.pulsar.connection import ServiceUrl, TlsCaFile, TokenFile, cluster_settings
+from controller.cli.options import new_app
+from controller.cli.pulsar.connection import Connection, takes_connection
 from controller.cli.run.agent_wiring import leave_on_signals, open_producer, options_of, reader_maker, wait_for_kafka
 from controller.cli.run.cluster_agent import Runtime, run_cluster_agent
 from controller.config.load import load_settings
@@ -54,13 +55,12 @@ WILDCARDS = ("0.0.0.0", "::")
 
 
 @app.command()
+@takes_connection
 def agent(
+    connection: Connection,
     broker_id: Annotated[
         str, typer.Option(help="Name of the broker: host:port of its web service, or any name. Not for `pulsar`.")
     ] = "",
-    conf: Conf = None,
-    profile: Profile = None,
-    sets: Sets = None,
     capacity: Annotated[
         list[str] | None, typer.Option(help="Capacity of the reference broker, such as cpu_pct=150; repeatable.")
     ] = None,
@@ -73,9 +73,6 @@ def agent(
         Runtime,
         typer.Option(help="`reference`: the broker in this process; `pulsar`: all of a Pulsar cluster."),
     ] = Runtime.REFERENCE,
-    service_url: ServiceUrl = None,
-    token_file: TokenFile = None,
-    tls_ca_file: TlsCaFile = None,
     standby: Annotated[
         bool, typer.Option("--standby", help="With `pulsar`: wait while another agent observes the cluster.")
     ] = False,
@@ -84,11 +81,10 @@ def agent(
     if runtime is Runtime.PULSAR:
         if broker_id:
             raise ConfigError("--broker-id is not for --runtime pulsar: one agent observes all brokers of the cluster")
-        files = {"token_file": token_file, "tls_ca_file": tls_ca_file}
-        settings = cluster_settings(conf, profile, sets, service_url, **files)
+        settings = connection.settings()
         ending = asyncio.run(run_cluster_agent(settings, take_over=take_over, standby=standby))
         _end(ending)
-    settings = load_settings(conf, profile, overrides=sets or [])
+    settings = load_settings(connection.conf, connection.profile, overrides=connection.sets or [])
     try:
         check_broker_id(broker_id)
     except BadRecord as error:

@@ -10,9 +10,9 @@ from enum import Enum
 
 import structlog
 
-from controller.agent.agent import Ending
 from controller.agent.cluster.agent import ClusterAgent
 from controller.agent.connections import AgentConnections
+from controller.agent.lifecycle import Ending
 from controller.agent.metrics import AgentMetrics
 from controller.brokers.pulsar.admin import PulsarAdmin
 from controller.brokers.pulsar.facts import Manager

@@ -20,7 +20,7 @@ CALL_TIMEOUT_S = 5.0
 _REDIRECTS = (301, 302, 307, 308)
 
 
-class PulsarAdmin:
+class LocalAdmin:
     """Calls of the role `admin` to the brokers of one cluster."""
 
     def __init__(self, spec: ClusterSpec, credentials: Credentials) -> None:
@@ -32,7 +32,7 @@ class PulsarAdmin:
             verify=_tls_context(spec, credentials), headers=headers, timeout=CALL_TIMEOUT_S, trust_env=False
         )
 
-    def __enter__(self) -> PulsarAdmin:
+    def __enter__(self) -> LocalAdmin:
         return self
 
     def __exit__(

@@ -15,7 +15,7 @@ from signal import SIGCONT, SIGSTOP
 from types import TracebackType
 
 from controller.domain.errors import ConfigError
-from controller.testbed.pulsar.admin import PulsarAdmin
+from controller.testbed.pulsar.admin import LocalAdmin
 from controller.testbed.pulsar.distribution import pulsar_home, pulsar_version
 from controller.testbed.pulsar.folder import hold, make_parts
 from controller.testbed.pulsar.folder import wipe as wipe_folder
@@ -52,7 +52,7 @@ class PulsarCluster:
             )
         self.spec = spec
         self.servers = Servers(self.folder, spec)
-        self._admin: PulsarAdmin | None = None
+        self._admin: LocalAdmin | None = None
 
     @classmethod
     def open(cls, folder: Path, tell: Callable[[str], None] = lambda doing: None) -> PulsarCluster:
@@ -73,10 +73,10 @@ class PulsarCluster:
         self.down()
 
     @property
-    def admin(self) -> PulsarAdmin:
+    def admin(self) -> LocalAdmin:
         """Admin calls to the brokers, as super-user."""
         if self._admin is None:
-            self._admin = PulsarAdmin(self.spec, self.servers.credentials)
+            self._admin = LocalAdmin(self.spec, self.servers.credentials)
         return self._admin
 
     @property

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from controller.process.detached import PAUSED, RUNNING, DetachedProcess
 from controller.testbed.pulsar import jvm, server_files
-from controller.testbed.pulsar.admin import PulsarAdmin
+from controller.testbed.pulsar.admin import LocalAdmin
 from controller.testbed.pulsar.cgroups import CpuGroup
 from controller.testbed.pulsar.credentials import Credentials
 from controller.testbed.pulsar.ports import answers
@@ -79,7 +79,7 @@ class Servers:
         if group is not None:
             group.lift()
 
-    def serves(self, name: str, admin: PulsarAdmin) -> bool:
+    def serves(self, name: str, admin: LocalAdmin) -> bool:
         """Whether the server answers; a broker must say that it is ready, and be listed among the brokers."""
         if name not in self.spec.broker_names:
             return answers(self.spec.ports(name).client)

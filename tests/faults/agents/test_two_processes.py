@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from controller.agent.agent import LOST
+from controller.agent.lifecycle import LOST
 from controller.domain.entries import Entry, Kind
 from controller.testbed.local_cluster import LocalCluster
 from tests.e2e.clients import Clients

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from controller.agent.agent import Ending
+from controller.agent.lifecycle import Ending
 from controller.agent.metrics import AgentMetrics
 from controller.agent.reports.reporter import Reporter
 from controller.agent.session.rivals import Rivals, describe_rival

@@ -1,0 +1,84 @@
+"""The life of an agent's process: the tasks and readers of one run, and how it ends.
+
+The first end counts. A task or a reader that fails ends the run as broken. What was started is stopped with the run,
+whoever started it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, NamedTuple
+
+from controller.agent.connections import AgentConnections, Read, Reader
+
+log = logging.getLogger(__name__)
+
+OK, LOST, BROKEN = 0, 3, 4  # exit codes: left, replaced by another process, an invariant broke
+
+
+class Ending(NamedTuple):
+    """How an agent's run ended."""
+
+    code: int
+    text: str
+
+
+class Lifecycle:
+    """One run. `begin` first, in the loop."""
+
+    def __init__(self, connections: AgentConnections) -> None:
+        self._connections = connections
+        self._ended: asyncio.Future[Ending] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self) -> None:
+        """From now on the run can end."""
+        self._ended = asyncio.get_running_loop().create_future()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the end is known."""
+        return self._ended is not None and self._ended.done()
+
+    async def ending(self) -> Ending:
+        """How the run ends, once it does."""
+        assert self._ended is not None, "the run has not begun"
+        return await self._ended
+
+    def end(self, code: int, text: str) -> None:
+        """End the run, unless it has ended."""
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_result(Ending(code, text))
+
+    def fail(self, error: BaseException) -> None:
+        """End the run as broken."""
+        log.error("the agent cannot go on", exc_info=error)
+        self.end(BROKEN, f"{type(error).__name__}: {error}")
+
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run this beside everything else."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._on_done)
+        return task
+
+    def open_reader(self, topics: list[str], take: Callable[[Sequence[Read]], None]) -> Reader:
+        """A reader of these topics, not yet started. `take` is called in its thread."""
+        loop = asyncio.get_running_loop()
+        return self._connections.reader(topics, take, lambda error: loop.call_soon_threadsafe(self.fail, error))
+
+    async def stop(self) -> None:
+        """Cancel what was started, and wait until it has ended."""
+        while self._tasks:  # what ends may start something
+            tasks = list(self._tasks)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._tasks.difference_update(tasks)
+
+    def _on_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self.fail(task.exception() or RuntimeError("a task ended"))
