@@ -22,6 +22,7 @@ from benchmarks.measure.figures import write
 from benchmarks.measure.loads import loads_throughput, report_latency
 from benchmarks.measure.policy import backtest_speed, decide_speed, strategy_field
 from benchmarks.measure.policy import round as round_bench
+from benchmarks.measure.pulsar import pulsar_poll
 from benchmarks.measure.result import Result
 from benchmarks.pages import performance as page
 from benchmarks.pulsar_compare import program as pulsar_compare
@@ -53,6 +54,7 @@ BENCHMARKS: dict[str, Callable[[Path, bool], Result]] = {
     "strategy_field": strategy_field.run,
     "decide_speed": decide_speed.run,
     "backtest_speed": backtest_speed.run,
+    "pulsar_poll": pulsar_poll.run,
 }
 
 

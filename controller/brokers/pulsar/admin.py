@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-import sys
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from importlib.util import find_spec
-from typing import IO
 from urllib.parse import urljoin, urlsplit
 
 import httpx
@@ -33,12 +30,8 @@ MOST_BYTES = 16 * 1024 * 1024
 MOST_WORDS_BYTES = 65_536  # of a refusal
 ATTEMPTS = 2
 MOST_OTHERS = 2  # brokers that are asked when no service URL answers
-# httpcore imports sniffio for every lock that it makes. Where it is not installed, Python searches its whole path each
-# time: a quarter of the CPU of a poll, measured.
-if find_spec("sniffio") is None:
-    sys.modules["sniffio"] = None  # type: ignore[assignment]
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_HEADERS = {
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+HEADERS = {
     "User-Agent": f"ballast/{controller.__version__}",
     "Accept": "application/json",
     "Accept-Encoding": "identity",  # compressing would cost the broker CPU
@@ -56,8 +49,8 @@ class PulsarAdmin:
         self.credentials = credentials or credentials_of(settings)
         self._urls = list(settings.service_urls)
         self._trusted = frozenset(settings.service_urls)
-        self._reading = Slots()
-        self._tls = tls_of(settings)
+        self.reading = Slots()
+        self.tls = tls_of(settings)
         self._clients: dict[str, httpx.AsyncClient] = {}
 
     async def __aenter__(self) -> PulsarAdmin:
@@ -81,14 +74,14 @@ class PulsarAdmin:
 
     async def get(
         self, path: str, at: str | None = None, *, params: Mapping[str, str] | None = None, follow: bool = True,
-        into: IO[bytes] | None = None, most_bytes: int = MOST_BYTES, timeout_s: float | None = None,
+        most_bytes: int = MOST_BYTES, timeout_s: float | None = None,
     ) -> Answer:  # fmt: skip
         """GET a path of the admin API. `at`: a broker's address; None: the service URLs in turn.
 
-        `follow`: off, a redirect is the answer, with its address in `redirects`. `into`: write the body there instead
-        of keeping it. `timeout_s`: of the whole call, without the wait for a slot.
+        `follow`: off, a redirect is the answer, with its address in `redirects`. `timeout_s`: of the whole call,
+        without the wait for a slot.
         """
-        request = _Read(path, dict(params or {}), follow, into, most_bytes, timeout_s or self._whole_timeout_s)
+        request = _Read(path, dict(params or {}), follow, most_bytes, timeout_s or self._whole_timeout_s)
         if at is not None:
             return await self._retry(at, request)
         brokers = sorted(self._trusted - set(self._urls))[:MOST_OTHERS]  # they know the cluster as well
@@ -105,7 +98,7 @@ class PulsarAdmin:
             timeout = httpx.Timeout(self.settings.read_timeout_s, connect=self.settings.connect_timeout_s)
             limits = httpx.Limits(max_connections=None, keepalive_expiry=60)
             self._clients[origin] = httpx.AsyncClient(
-                verify=self._tls, timeout=timeout, limits=limits, headers=_HEADERS, trust_env=False,
+                verify=self.tls, timeout=timeout, limits=limits, headers=HEADERS, trust_env=False,
                 follow_redirects=False,
             )  # fmt: skip
         return self._clients[origin]
@@ -127,14 +120,14 @@ class PulsarAdmin:
         return answer
 
     async def _read(self, address: str, request: _Read) -> Answer:
-        async with self._reading.take(address):
+        async with self.reading.take(address):
             began = time.monotonic()
             try:
                 answer = await asyncio.wait_for(self._follow(address, request), request.timeout_s)
             except asyncio.TimeoutError:
                 detail = f"no whole answer within {request.timeout_s:g} s"
                 answer = Answer(Outcome.TIMED_OUT, request.path, address, detail=detail)
-            self._reading.note(address, answer.outcome is Outcome.TIMED_OUT)
+            self.reading.note(address, answer.outcome is Outcome.TIMED_OUT)
         return replace(answer, took_ms=1000 * (time.monotonic() - began))
 
     async def _follow(self, address: str, request: _Read) -> Answer:
@@ -167,7 +160,7 @@ class PulsarAdmin:
         try:
             async with self.client(origin).stream("GET", url, params=params, headers=dict(headers)) as response:
                 location = response.headers.get("location")
-                if response.status_code in _REDIRECTS and location:
+                if response.status_code in REDIRECTS and location:
                     answer = Answer(Outcome.REDIRECTED, request.path, origin, response.status_code)
                     return answer, _absolute(url, location)
                 return await request.receive(response, origin), None
@@ -201,13 +194,10 @@ def _absolute(url: str, location: str) -> str:
 class _Read:
     """One read, however many requests it takes."""
 
-    def __init__(
-        self, path: str, params: dict[str, str], follow: bool, into: IO[bytes] | None, most_bytes: int,
-        timeout_s: float,
-    ) -> None:  # fmt: skip
+    def __init__(self, path: str, params: dict[str, str], follow: bool, most_bytes: int, timeout_s: float) -> None:
         self.path, self.params, self.follow = path, params, follow
         self.timeout_s, self.received = timeout_s, 0
-        self._into, self._most_bytes = into, most_bytes
+        self._most_bytes = most_bytes
 
     async def receive(self, response: httpx.Response, origin: str) -> Answer:
         """The answer in a response that is no redirect."""
@@ -215,9 +205,6 @@ class _Read:
         good = outcome is Outcome.OK
         most = self._most_bytes if good else MOST_WORDS_BYTES
         kept = bytearray()
-        if good and self._into is not None:
-            self._into.seek(0)
-            self._into.truncate()
         async for chunk in response.aiter_bytes():
             self.received += len(chunk)
             if self.received > most:
@@ -225,10 +212,7 @@ class _Read:
                     detail = f"more than {most} bytes"
                     return Answer(Outcome.TOO_LARGE, self.path, origin, status, detail=detail)
                 break
-            if good and self._into is not None:
-                self._into.write(chunk)
-            else:
-                kept += chunk
+            kept += chunk
         if good:
             return Answer(outcome, self.path, origin, status, bytes(kept))
         words = words_of(bytes(kept))

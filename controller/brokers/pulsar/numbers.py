@@ -1,10 +1,11 @@
-"""Numbers in Pulsar's answers. JSON allows anything where a number is expected; what is none counts as not told."""
+"""Values in Pulsar's answers. JSON allows anything where a number is expected; what is none counts as not told."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, TypeAlias
 
+NoObject: TypeAlias = list[Any] | str | int | float | bool | None  # what may stand where an object is expected
 LARGEST = 1e15
 UNKNOWN = {"usage": -1.0, "limit": -1.0}
 

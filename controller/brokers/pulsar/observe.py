@@ -8,14 +8,18 @@ where ranges overlap, the ring is read and decides.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fnmatch import translate
 from functools import lru_cache
 from itertools import groupby, pairwise
 from operator import attrgetter
+from typing import Any
 from urllib.parse import quote
 
+import msgspec
+
 from controller.brokers.pulsar.admin import PulsarAdmin
+from controller.brokers.pulsar.numbers import NoObject
 from controller.brokers.pulsar.outcomes import Answer, CallFailed, Outcome
 from controller.domain.errors import BadRecord
 from controller.domain.ids import RING_END, Bundle
@@ -47,13 +51,20 @@ def bundle_of(name: object, exclude: Exclude) -> Bundle | None:
     return None if exclude(bundle.namespace) else bundle
 
 
+class _Status(msgspec.Struct):
+    is_active: Any = None
+
+
+_OWNED = msgspec.json.Decoder(dict[str, _Status | NoObject])
+
+
 def parse_owned(answer: Answer, exclude: Exclude) -> dict[Bundle, bool]:
     """Bundle -> whether it serves now (it does not while it is unloaded). Raises CallFailed."""
     owned = {}
-    for name, status in answer.mapping().items():
+    for name, status in answer.decode(_OWNED).items():
         bundle = bundle_of(name, exclude)
         if bundle is not None:
-            owned[bundle] = not isinstance(status, Mapping) or status.get("is_active") is not False
+            owned[bundle] = not isinstance(status, _Status) or status.is_active is not False
     return owned
 
 

@@ -8,10 +8,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from controller.domain.errors import BallastError
 
+_T = TypeVar("_T")
 MOST_WORDS = 500  # characters of what Pulsar says that are kept
 
 
@@ -36,6 +39,7 @@ class Outcome(str, Enum):
     BAD_ANSWER = "bad_answer"  # not what this path answers
 
 
+_ANYTHING = msgspec.json.Decoder[Any]()
 BEFORE_ANSWER = frozenset({Outcome.UNREACHABLE, Outcome.TLS, Outcome.TIMED_OUT, Outcome.CUT_OFF})
 _BY_STATUS = {
     401: Outcome.UNAUTHENTICATED,
@@ -90,13 +94,17 @@ class Answer:
         said = detail or (f"HTTP {self.status}: {self.detail}".rstrip(": ") if self.status else self.detail)
         return CallFailed(outcome or self.outcome, f"{self.address}{self.path}", said)
 
-    def json(self) -> Any:
-        """The document of an OK answer. Raises CallFailed if it is not OK or no JSON."""
+    def decode(self, decoder: msgspec.json.Decoder[_T]) -> _T:
+        """The document of an OK answer, of the decoder's type. Raises CallFailed if it is not OK or no such thing."""
         self.require()
         try:
-            return json.loads(self.body)
-        except (ValueError, RecursionError) as error:
-            raise self.failure(Outcome.BAD_ANSWER, f"no JSON: {str(error)[:80]}") from None
+            return decoder.decode(self.body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise self.failure(Outcome.BAD_ANSWER, f"not the JSON that was expected: {str(error)[:80]}") from None
+
+    def json(self) -> Any:
+        """The document of an OK answer. Raises CallFailed if it is not OK or no JSON."""
+        return self.decode(_ANYTHING)
 
     def mapping(self) -> dict[str, Any]:
         """The JSON object of an OK answer. Raises CallFailed."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from controller.brokers.pulsar.addresses import Directory, Members, owned_path
@@ -82,6 +82,7 @@ class ClusterPoll:
         self._due_s: dict[str, float] = {}
         self._topics_of: dict[str, dict[str, Stats]] = {}  # broker -> what it said last
         self._newest: dict[str, tuple[float, Stats]] = {}  # bundle -> when its broker last said what
+        self._forget_at_s = 0.0
         self._topics_failed: dict[str, CallFailed] = {}
 
     async def start(self) -> None:
@@ -176,11 +177,13 @@ class ClusterPoll:
     async def _read_load(
         self, broker: str, address: str, owned: dict[Bundle, bool], process: ProcessFigures | None, at_ms: int
     ) -> tuple[Reported, Manager]:
-        topics = {name: self._newest[name][1] for name in map(str, owned) if name in self._newest}
+        topics = self._known_topics(owned)
         if self.manager is not Manager.EXTENSIBLE:
             answer = await self.admin.get(REPORT_PATH, address, follow=False)
             if not is_extensible(answer):
-                return add_topics(parse_load_report(answer, owned, self._exclude), topics), Manager.MODULAR
+                reported = parse_load_report(answer, owned, self._exclude)
+                add_topics(reported, topics)
+                return reported, Manager.MODULAR
         if broker in self._topics_failed and broker not in self._topics_of:
             raise self._topics_failed[broker]  # nothing else tells what its bundles carry
         answer = await self.admin.get(METRICS_PATH, address, follow=False)
@@ -212,10 +215,22 @@ class ClusterPoll:
             return
         self._topics_failed.pop(broker, None)
         now_s = time.monotonic()
-        kept_s = now_s - KEPT_PERIODS * self.configuration.stats_period_s
         self._topics_of[broker] = found
-        self._newest = {name: known for name, known in self._newest.items() if known[0] >= kept_s}
         self._newest |= {name: (now_s, stats) for name, stats in found.items()}
+        if now_s >= self._forget_at_s:
+            self._newest = {name: known for name, known in self._newest.items() if known[0] >= self._kept_since_s()}
+            self._forget_at_s = now_s + self.configuration.stats_period_s
+
+    def _known_topics(self, owned: Iterable[Bundle]) -> dict[str, Stats]:
+        """The statistics that count for these bundles, whoever told them."""
+        if not self._newest:
+            return {}
+        kept_s, newest = self._kept_since_s(), self._newest
+        known = ((name, newest[name]) for name in map(str, owned) if name in newest)
+        return {name: stats for name, (at_s, stats) in known if at_s >= kept_s}
+
+    def _kept_since_s(self) -> float:
+        return time.monotonic() - KEPT_PERIODS * self.configuration.stats_period_s
 
 
 def _since_ms(began_s: float) -> float:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from controller.brokers.pulsar.numbers import UNKNOWN, number
+import msgspec
+
+from controller.brokers.pulsar.numbers import UNKNOWN, NoObject, number
 from controller.brokers.pulsar.outcomes import Answer, Outcome
 
 MBEANS_PATH = "/admin/v2/broker-stats/mbeans"
@@ -24,21 +26,39 @@ class ProcessFigures(NamedTuple):
     started_ms: int
 
 
+class _Metrics(msgspec.Struct):
+    ProcessCpuTime: Any = None
+    AvailableProcessors: Any = None
+    StartTime: Any = None
+
+
+class _Dimensions(msgspec.Struct):
+    MBean: Any = None
+
+
+class _Bean(msgspec.Struct):
+    metrics: _Metrics | NoObject = None
+    dimensions: _Dimensions | NoObject = None
+
+
+_BEANS = msgspec.json.Decoder(list[_Bean | NoObject])
+
+
 def parse_mbeans(answer: Answer) -> ProcessFigures:
     """The figures in an answer. Raises CallFailed if they are not there."""
-    beans: dict[str, dict[str, Any]] = {}
-    for row in answer.listing():
-        if isinstance(row, dict) and isinstance(row.get("dimensions"), dict) and isinstance(row.get("metrics"), dict):
-            name = row["dimensions"].get("MBean")
+    known: dict[Any, _Metrics] = {}
+    for bean in answer.decode(_BEANS):
+        if isinstance(bean, _Bean) and isinstance(bean.metrics, _Metrics) and isinstance(bean.dimensions, _Dimensions):
+            name = bean.dimensions.MBean
             if name in (_SYSTEM, _RUNTIME):
-                beans[name] = row["metrics"]
-    system, runtime = beans.get(_SYSTEM, {}), beans.get(_RUNTIME, {})
-    cpu_ns, processors = system.get("ProcessCpuTime"), number(system.get("AvailableProcessors"))
+                known[name] = bean.metrics
+    system, runtime = known.get(_SYSTEM, _Metrics()), known.get(_RUNTIME, _Metrics())
+    cpu_ns, processors = system.ProcessCpuTime, number(system.AvailableProcessors)
     if isinstance(cpu_ns, bool) or not isinstance(cpu_ns, int) or not 0 <= cpu_ns < 2**63:
         raise answer.failure(Outcome.BAD_ANSWER, "no ProcessCpuTime of the operating system")
     if processors is None or processors < 1:
         raise answer.failure(Outcome.BAD_ANSWER, "no AvailableProcessors of the operating system")
-    return ProcessFigures(cpu_ns / NS_A_S, processors, int(number(runtime.get("StartTime")) or 0))
+    return ProcessFigures(cpu_ns / NS_A_S, processors, int(number(runtime.StartTime) or 0))
 
 
 class ProcessCpu:

@@ -103,13 +103,14 @@ def parse_metrics(
     return Reported(_with_bundles(report, listed), excluded)
 
 
-def add_topics(reported: Reported, topics: Mapping[str, Stats]) -> Reported:
-    """The modular manager's report with what only the statistics of topics tell of its bundles."""
-    stats = {
-        name: {**row, **{key: topics[name][key] for key in _FROM_TOPICS if key in topics.get(name, {})}}
-        for name, row in reported.report["lastStats"].items()
-    }
-    return Reported({**reported.report, "lastStats": stats}, reported.excluded)
+def add_topics(reported: Reported, topics: Mapping[str, Stats]) -> None:
+    """Add to the modular manager's report what only the statistics of topics tell of its bundles."""
+    rows = reported.report["lastStats"]
+    for name in rows.keys() & topics.keys():
+        row, found = rows[name], topics[name]
+        for key in _FROM_TOPICS:
+            if key in found:
+                row[key] = found[key]
 
 
 def _with_bundles(report: dict[str, Any], listed: Mapping[str, Mapping[str, Any] | None]) -> dict[str, Any]:

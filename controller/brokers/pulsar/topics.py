@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 import signal
 import tempfile
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 
 from controller.brokers.pulsar.admin import PulsarAdmin
+from controller.brokers.pulsar.download import download
 from controller.brokers.pulsar.outcomes import CallFailed, Outcome
-from controller.brokers.pulsar.topic_stats import NotTopicStats, Stats, parse_file
+from controller.brokers.pulsar.topic_rows import NotTopicStats
+from controller.brokers.pulsar.topic_stats import Stats, parse_file
 
 TOPICS_PATH = "/admin/v2/broker-stats/topics"
 GIVE_UP_S = 10.0
@@ -23,17 +25,19 @@ AT_ONCE = 4
 
 
 class TopicReader:
-    """Reads the topics of brokers; an async context manager, as it has a worker process."""
+    """Reads the topics of brokers; an async context manager, as it has threads and a worker process."""
 
     def __init__(self, admin: PulsarAdmin, give_up_s: float = GIVE_UP_S) -> None:
         self._admin, self._give_up_s = admin, give_up_s
         self._slots = asyncio.Semaphore(AT_ONCE)
+        self._threads = ThreadPoolExecutor(AT_ONCE, "topics")
         self._workers: ProcessPoolExecutor | None = None
 
     async def __aenter__(self) -> TopicReader:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self._threads.shutdown(wait=False)
         if self._workers is not None:
             self._workers.shutdown(wait=False, cancel_futures=True)
 
@@ -43,8 +47,8 @@ class TopicReader:
         async with self._slots:
             try:
                 with tempfile.NamedTemporaryFile(prefix="ballast-topics-") as spool:
-                    answer = await self._admin.get(
-                        TOPICS_PATH, address, follow=False, into=spool.file,
+                    answer = await download(
+                        self._admin, TOPICS_PATH, address, spool.file, self._threads,
                         most_bytes=self._admin.settings.topics_max_bytes, timeout_s=self._give_up_s,
                     )  # fmt: skip
                     answer.require()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -191,17 +190,6 @@ def test_redirects_to_nowhere_are_refused() -> None:
     places = ["http://[", "ftp://x/", "//", "http://u:p@127.0.0.1:1/", "http://x:99999/", "http://10.0.0.1:80/"]
     cases = {at: lambda broker, request, at=at: Response(status_code=307, headers={"Location": at}) for at in places}
     assert {answer.outcome for answer in answers_of(cases).values()} == {Outcome.REDIRECTED}
-
-
-def test_a_spooled_answer_is_written_whole() -> None:
-    async def scenario(cluster: StandIn) -> tuple[Answer, bytes]:
-        spool = io.BytesIO(b"left over from before")
-        cluster.brokers[0].answers[PATH] = say(b"[1]")
-        async with PulsarAdmin(cluster.settings()) as admin:
-            return await admin.get(PATH, into=spool), spool.getvalue()
-
-    answer, written = with_cluster(scenario)
-    assert (answer.outcome, answer.body, written) == (Outcome.OK, b"", b"[1]")
 
 
 def test_a_slow_trickle_is_given_up() -> None:

@@ -16,25 +16,26 @@ from controller.brokers.pulsar.facts import Manager
 from controller.brokers.pulsar.outcomes import CallFailed, Outcome
 from controller.brokers.pulsar.poll import ClusterPoll, Polled
 from controller.brokers.pulsar.recording.lines import line_of
-from controller.brokers.pulsar.topics import TopicReader
+from controller.brokers.pulsar.topics import GIVE_UP_S, TopicReader
 from controller.domain.ids import Session
 from controller.loads.recorded import Overrides, read_record, to_load_report
-from tests.unit.brokers.pulsar.stand_in import CLUSTER, Broker, StandIn, broken_off, hang, say, stand_in, status
+from tests.unit.brokers.pulsar.stand_in import CLUSTER, Broker, StandIn, broken_off, say, stand_in, status
 
 A, B, C = (f"t/n/0x{at:x}0000000_0x{at + 4:x}0000000" for at in (0, 4, 8))
 _T = TypeVar("_T")
 
 
 def played(
-    scenario: Callable[[StandIn, ClusterPoll], Awaitable[_T]], brokers: int = 3, extensible: bool = False, **values: Any
-) -> _T:
+    scenario: Callable[[StandIn, ClusterPoll], Awaitable[_T]], brokers: int = 3, extensible: bool = False,
+    topics_within_s: float = GIVE_UP_S, **values: Any,
+) -> _T:  # fmt: skip
     """Run a scenario on a stand-in and a poll that has not been started."""
 
     async def run() -> _T:
         async with (
             stand_in(brokers, extensible) as cluster,
             PulsarAdmin(cluster.settings(**values)) as admin,
-            TopicReader(admin) as topics,
+            TopicReader(admin, topics_within_s) as topics,
         ):
             for broker, bundle in zip(cluster.brokers, (A, B, C), strict=False):
                 broker.held = {bundle: 100.0}
@@ -96,36 +97,6 @@ def test_the_extensible_manager_says_by_topics_what_bundles_carry() -> None:
     report = to_load_report(read_record(line, 1), Session("b", 1, "n", 1), 1, Overrides(unknown_nic_gbps=1.0))
     assert report["resources"]["bandwidth_in"] == {"usage": 200_000.0, "limit": 125e6}
     assert report["totals"]["unacked"] == 12
-
-
-async def poll_until(poll: ClusterPoll, brokers: set[str]) -> dict[str, Polled]:
-    """Start a poll; return once these brokers are known, whatever the others do."""
-    found: dict[str, Polled] = {}
-    known = asyncio.Event()
-
-    def take(polled: Polled) -> None:
-        found[polled.broker] = polled
-        if brokers <= found.keys():
-            known.set()
-
-    polling = asyncio.create_task(poll.poll(60, take))
-    await asyncio.wait_for(known.wait(), 30)
-    polling.cancel()
-    return dict(found)
-
-
-def test_a_broker_that_hangs_delays_nobody_and_is_not_asked_again() -> None:
-    async def scenario(cluster: StandIn, poll: ClusterPoll) -> list[dict[str, Polled]]:
-        await poll.start()
-        cluster.brokers[1].answers["/ownedNamespaces"] = hang
-        others = {"broker-1:8080", "broker-3:8080"}
-        return [await poll_until(poll, others), await poll_until(poll, {*others, "broker-2:8080"})]
-
-    first, second = played(scenario, read_timeout_s=60.0)
-    assert set(first) == {"broker-1:8080", "broker-3:8080"}
-    assert second["broker-2:8080"].failure is not None
-    assert second["broker-2:8080"].failure.outcome is Outcome.TIMED_OUT
-    assert second["broker-1:8080"].reported is not None
 
 
 @pytest.mark.parametrize(
