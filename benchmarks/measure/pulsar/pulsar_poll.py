@@ -35,7 +35,7 @@ from controller.loads.recorded import Overrides, Recorded, to_load_report
 from controller.process.paths import ROOT
 
 SIZE, QUICK_SIZE = (300, 300, 20), (20, 50, 20)  # brokers, bundles of each, topics of a bundle
-POLLS, TOPIC_POLLS = 6, 4
+POLLS, TOPIC_POLLS = 3, 3
 STATS_PERIOD_S, POLL_S = 60.0, 5.0
 MIB = 1024 * 1024
 TIMEOUT_S = 500.0

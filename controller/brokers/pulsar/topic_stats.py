@@ -7,6 +7,7 @@ worker process; no name of a topic leaves it.
 
 from __future__ import annotations
 
+import gc
 import mmap
 from collections.abc import Mapping
 from itertools import chain
@@ -25,10 +26,14 @@ Stats = dict[str, float | int]
 
 def parse_file(path: str) -> dict[str, Stats]:
     """Bundle -> sums of its topics, from a spooled answer. Raises NotTopicStats."""
-    with Path(path).open("rb") as file:
-        if file.seek(0, 2) == 0:
-            raise NotTopicStats("an empty answer")
-        return parse(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))  # freed with the last row that refers to it
+    gc.disable()  # rows refer to nothing that refers back; looking for cycles among them takes an eighth of the time
+    try:
+        with Path(path).open("rb") as file:
+            if file.seek(0, 2) == 0:
+                raise NotTopicStats("an empty answer")
+            return parse(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))  # freed with the last row
+    finally:
+        gc.enable()
 
 
 def parse(text: bytes | mmap.mmap) -> dict[str, Stats]:
