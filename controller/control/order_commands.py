@@ -31,7 +31,8 @@ from controller.domain.state import JOURNAL, METADATA, Broker, is_foreign
 
 RELEASE = "release"
 _MOST_SETTING_CHARS = 200
-_WAIT = frozenset({Reason.BUDGET_SPENT, Reason.IN_FLIGHT})  # refusals that end by themselves
+# Refusals that end by themselves.
+_WAIT = frozenset({Reason.BUDGET_SPENT, Reason.IN_FLIGHT, Reason.RANGE_IN_USE})
 
 
 def _unload_bundle(ctx: Context, command: Command) -> Effect:

@@ -260,6 +260,19 @@ def test_a_namespace_is_unloaded_a_few_bundles_at_a_time() -> None:
     assert not driver.state.observed.orders
 
 
+def test_equal_ranges_of_two_unloaded_namespaces_take_turns() -> None:
+    driver = observed_driver()
+    driver.tell("a:1", "ring", namespace="t/other", boundaries=list(RING))
+    other = type(FIRST)("t/other", FIRST.lower, FIRST.upper)
+    driver.tell("b:1", "observed", added=[str(other)])
+    driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
+    driver.command("unload_namespace", namespace="t/other", to="c:1")
+    assert str(other) not in driver.state.observed.orders
+    driver.end_order(FIRST, "moved", owner="b:1")
+    driver.run()
+    assert driver.state.observed.orders[str(other)].target == "c:1"
+
+
 def test_namespaces_and_topics_are_pulsars() -> None:
     driver = observed_driver()
     driver.command("create_namespace", namespace="t/new", bundles=4)
