@@ -27,4 +27,9 @@ def list_troubles(watcher: Watcher, sessions: Sessions | None, now_ms: int) -> l
         )
     if watcher.state.seq < watcher.known_seq:
         troubles.append(f"behind: seq {watcher.state.seq} of {watcher.known_seq}")
+        if not watcher.state.seq and watcher.heard_journal_id:
+            troubles.append(
+                f"the tables hold no journal, and the controller of journal {watcher.heard_journal_id} speaks here: "
+                "check tables.root"
+            )
     return troubles

@@ -76,6 +76,7 @@ class Watcher:
         self._gap = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._table = ThreadPoolExecutor(1, thread_name_prefix="journal-table")
+        self.heard_journal_id = ""  # of the newest feed record that was not ignored
         self.stray: tuple[str, int] | None = None  # another journal whose controller sends here, and when last
         self.failing = ""  # why the table cannot be read, empty when it can
 
@@ -168,6 +169,7 @@ class Watcher:
     def _hear(self, feed: Feed) -> None:
         """Note the newest seq. The records of one controller arrive in order, and its entries stay: when it names a
         smaller seq than the one known, that one was forged."""
+        self.heard_journal_id = feed.journal_id or ""
         self.known_seq = max(self.known_seq, feed.seq)
         if self.ready and feed.instance == self.state.instance and feed.seq < self.known_seq:
             newest = max(feed.seq, self.state.seq)

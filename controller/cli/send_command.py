@@ -18,6 +18,7 @@ from controller.domain.errors import BallastError
 from controller.domain.state import is_foreign
 from controller.operations.operator import Operator, Outcome
 from controller.operations.reading import Reader
+from controller.service.topic_claim import is_at
 
 ANSWER_S = 30.0
 READ_MS = 10_000  # longest wait for the record that says whose topics these are
@@ -58,12 +59,14 @@ def refuse_if_foreign(settings: Settings, ours: str | None) -> None:
     kafka = settings.kafka
     topic = TopicNames(kafka.topic_prefix).owner
     owner = newest_owner(kafka.bootstrap_servers, topic, kafka.client, READ_MS)
-    if owner is not None and is_foreign(ours, owner.journal_id):
+    if owner is None or (ours is None and is_at(owner, settings.tables.root)):
+        return  # no controller has started yet, or the one of these very tables is starting
+    if ours is None or is_foreign(ours, owner.journal_id):
+        held = f"are journal {ours}" if ours else "hold no journal"
         raise ForeignTopics(
             f"nothing was sent: the topics{kafka.topic_prefix and f' {kafka.topic_prefix}*'} at "
-            f"{kafka.bootstrap_servers} are those of {owner.text}, the tables at {settings.tables.root} are journal "
-            f"{ours}: name the tables that are meant with --conf FILE or --set tables.root=PATH, or another "
-            "kafka.topic_prefix"
+            f"{kafka.bootstrap_servers} are those of {owner.text}, the tables at {settings.tables.root} {held}: name "
+            "the tables that are meant with --conf FILE or --set tables.root=PATH, or another kafka.topic_prefix"
         )
 
 

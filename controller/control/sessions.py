@@ -10,7 +10,7 @@ from __future__ import annotations
 from controller.control.context import Context
 from controller.control.handover import on_session_end
 from controller.control.orders import end_orders_of
-from controller.control.strays import MOST_ALARMS, is_stray
+from controller.control.strays import MOST_ALARMS, has_read_no_journal, is_stray
 from controller.domain.entries import Kind
 from controller.domain.events import UNLISTED, BrokerEvent, Heartbeat
 from controller.domain.ids import Session
@@ -27,7 +27,7 @@ def on_heartbeat(ctx: Context, beat: Heartbeat) -> None:
     if is_stray(ctx, beat):
         return
     if session not in ctx.state.sessions:
-        if _has_other_authority(ctx, beat):
+        if has_read_no_journal(ctx, beat) or _has_other_authority(ctx, beat):
             return
         if not _may_register(ctx, session):
             ctx.watch.refuse("heartbeat_of_unknown_session")

@@ -32,6 +32,22 @@ def is_stray(ctx: Context, beat: Heartbeat) -> bool:
     return True
 
 
+def has_read_no_journal(ctx: Context, beat: Heartbeat) -> bool:
+    """Whether the agent has read no journal at all, so that it is not registered yet.
+
+    An agent that starts before its controller soon has. One that has read nothing for a lease has other tables.
+    """
+    broker = beat.session.broker
+    if beat.journal_id != "":
+        ctx.watch.unread_since.pop(broker, None)
+        return False
+    ctx.watch.refuse("heartbeat_without_journal")
+    since_ms = ctx.watch.unread_since.setdefault(broker, ctx.read_ms)
+    if ctx.read_ms - since_ms > ctx.settings.lease_ms:
+        _raise_alarm(ctx, STRAY_AGENT, broker, broker, {"session": str(beat.session)}, journal_id="")
+    return True
+
+
 def is_meant_for_another(ctx: Context, command: Command) -> bool:
     """Whether the command is for another journal, so that it is not even rejected here."""
     if not is_foreign(ctx.state.journal_id, command.journal_id):
@@ -42,8 +58,12 @@ def is_meant_for_another(ctx: Context, command: Command) -> bool:
     return True
 
 
-def _raise_alarm(ctx: Context, reason: str, journal_id: str, broker: str | None, data: dict[str, str]) -> None:
-    key = (reason, journal_id)
+def _raise_alarm(
+    ctx: Context, reason: str, of: str, broker: str | None, data: dict[str, str], journal_id: str | None = None
+) -> None:
+    """`of`: what it is raised once for, the other journal unless `journal_id` names that."""
+    journal_id = of if journal_id is None else journal_id
+    key = (reason, of)
     if key not in ctx.watch.strays and len(ctx.watch.strays) < MOST_ALARMS:
         ctx.watch.strays.add(key)
         ctx.emit(Kind.ALARM, reason=reason, broker=broker, data={"journal_id": journal_id, **data})

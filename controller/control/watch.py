@@ -44,6 +44,7 @@ class Watch:
     placement: PlacementInForce = field(default_factory=PlacementInForce)
     marks: list[tuple[int, int]] = field(default_factory=list)  # (when, newest seq) of the last batches, oldest first
     strays: set[tuple[str, str]] = field(default_factory=set)  # (alarm, other journal) raised already
+    unread_since: dict[str, int] = field(default_factory=dict)  # broker -> since when its agent has read no journal
 
     @classmethod
     def fresh(cls, state: ClusterState, now_ms: int, settings: ControlSettings) -> Watch:

@@ -51,7 +51,7 @@ class Origin(NamedTuple):
 class Heartbeat:
     """A sign of life of a session; the first one registers it. `info`: addresses, runtime, capacity, process.
 
-    `journal_id`: the journal that the agent follows; None when it follows none yet, and from older versions.
+    `journal_id`: the journal that the agent follows; empty while it has read none, None from older versions.
     """
 
     session: Session
@@ -123,7 +123,8 @@ def parse_heartbeat(raw: bytes) -> Heartbeat | Tick:
     info = doc.get("info") or {}
     if not isinstance(info, dict):
         raise BadRecord("heartbeat_info", f"info is {type(info).__name__}, not an object")
-    return Heartbeat(_session(doc), _int(doc, "applied_seq"), info, _journal_id(doc))
+    journal_id = "" if doc.get("journal_id") == "" else _journal_id(doc)
+    return Heartbeat(_session(doc), _int(doc, "applied_seq"), info, journal_id)
 
 
 def parse_broker_event(raw: bytes) -> BrokerEvent:

@@ -226,8 +226,10 @@ def _strays(document: Mapping[str, Any]) -> list[str]:
     for alarm in document["alarms_last_hour"]:
         if alarm["reason"] in (STRAY_CONTROLLER, STRAY_AGENT):
             who = alarm["data"].get("instance") or alarm["data"].get("session")
+            other = alarm["data"]["journal_id"]
+            of = f"of journal {other}" if other else "whose tables hold no journal"
             found.append(
-                f"{alarm['reason'].replace('_', ' ')}: {who} of journal {alarm['data']['journal_id']} spoke on these "
+                f"{alarm['reason'].replace('_', ' ')}: {who} {of} spoke on these "
                 f"topics, which are this journal's, {document['journal_id']}: end it (docs/recovery.md)"
             )
         elif alarm["reason"] == STRAY_COMMAND:

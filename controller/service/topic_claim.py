@@ -61,7 +61,7 @@ def journal_of(
                 f"they belong to another journal{WAYS_OUT}"
             )
         return state.journal_id or new_id
-    ours, same_place = state.journal_id, _is_at(owner, tables)
+    ours, same_place = state.journal_id, is_at(owner, tables)
     if ours is None and same_place and names_these_topics(state, kafka):
         ours = owner.journal_id  # an older version, which does not keep the id, ran in between
     if ours != owner.journal_id:
@@ -79,12 +79,13 @@ def refuse_another(state: ClusterState, owner: TopicOwner, tables: str) -> None:
 
     It needs the owner record alone, so that a start which cannot succeed is refused before its JVM.
     """
-    forgotten = state.seq > 0 and state.journal_id is None and _is_at(owner, tables)  # perhaps by an older version
+    forgotten = state.seq > 0 and state.journal_id is None and is_at(owner, tables)  # perhaps by an older version
     if state.journal_id != owner.journal_id and not forgotten:
         raise _belongs_to(owner, state.journal_id, tables)
 
 
-def _is_at(owner: TopicOwner, tables: str) -> bool:
+def is_at(owner: TopicOwner, tables: str) -> bool:
+    """Whether the owner's tables are those at this location."""
     return resolve_location(without_login(owner.tables), Path("/")) == tables  # older versions wrote both
 
 

@@ -154,6 +154,11 @@ def test_a_command_from_the_folder_of_another_journal_is_not_sent(
         send_and_wait(settings, "mode", "", 1.0, {"mode": "paused"})
     assert "journal journal-of-other (tables /other/tables;" in str(caught.value)
     assert f"the tables at {root.root} are journal journal-of-me" in str(caught.value)
+    empty = TableRoot(str(tmp_path / "empty"))
+    empty.create_all()
+    tables = settings.tables.model_copy(update={"root": empty.root})
+    with pytest.raises(ForeignTopics, match="hold no journal"):
+        send_and_wait(settings.model_copy(update={"tables": tables}), "mode", "", 1.0, {"mode": "paused"})
     partition = TopicPartition(topics.commands, 0)
     consumer = KafkaConsumer(bootstrap_servers=kafka.bootstrap)
     assert consumer.end_offsets([partition])[partition] == 0

@@ -28,6 +28,7 @@ def reader(tmp_path: Path) -> Reader:
     alarms = [
         ("stray_controller", None, {"journal_id": "other", "instance": "c9"}),
         ("stray_agent", "b:1", {"journal_id": "third", "session": "b:1#1.n.1"}),
+        ("stray_agent", "d:1", {"journal_id": "", "session": "d:1#1.n.1"}),
         ("stray_command", None, {"journal_id": "fourth", "who": "ann@h", "kind": "mode", "command_id": "c0"}),
     ]
     entries = [Entry(1, Kind.CONTROLLER_STARTED, "c1", 0, NOW_MS - 9_000, data={"journal_id": "ours"})]
@@ -43,6 +44,7 @@ def test_strays_are_problems_and_the_journal_is_named(reader: Reader) -> None:
     assert [text.split(" spoke")[0] for text in found["problems"]] == [
         "stray controller: c9 of journal other",
         "stray agent: b:1#1.n.1 of journal third",
+        "stray agent: d:1#1.n.1 whose tables hold no journal",
         "stray command: ann@h sent mode for journal fourth to these topics, which are this journal's, ours: "
         "it was ignored (docs/recovery.md)",
     ]

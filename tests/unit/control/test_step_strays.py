@@ -51,6 +51,25 @@ def test_one_that_follows_this_journal_or_names_none_is_registered(driver: StepD
     assert alarms(driver) == []
 
 
+def test_an_agent_that_has_read_no_journal_waits_and_is_told_of_after_a_lease(driver: StepDriver) -> None:
+    beat = parse_heartbeat(
+        json.dumps(
+            {"v": 1, "broker": "b:1", "incarnation": 1, "nonce": "n1", "session": 1, "applied_seq": 0, "sent_ms": 0,
+             "info": {"runtime": "reference"}, "journal_id": ""}
+        ).encode()
+    )  # fmt: skip
+    assert isinstance(beat, Heartbeat)
+    driver.run(beat)
+    assert driver.state.brokers == {}
+    assert alarms(driver) == []
+    for _ in range(9):
+        driver.now_ms += 1_000
+        driver.run(beat)
+    assert alarms(driver) == [("stray_agent", "b:1", "")]
+    driver.run(Heartbeat(B, 1, {"runtime": "reference"}, "ours"))
+    assert B in driver.state.sessions
+
+
 def test_a_heartbeat_that_names_another_journal_renews_no_lease(driver: StepDriver) -> None:
     driver.run(Heartbeat(B, 0, {"runtime": "reference"}, "ours"))
     for _ in range(9):
@@ -86,11 +105,11 @@ def test_a_journal_without_an_id_knows_no_strays() -> None:
 def test_records_with_and_without_a_journal_are_read() -> None:
     beat = {"v": 1, "broker": "b:1", "incarnation": 1, "nonce": "n1", "session": 1, "applied_seq": 0}
     tick = {"v": 1, "kind": "tick", "instance": "i", "seq": 1}
-    for record in (beat, tick):
+    for record, empty in ((beat, ""), (tick, None)):
         assert [
             parse_heartbeat(json.dumps(record | more).encode()).journal_id
             for more in ({}, {"journal_id": ""}, {"journal_id": None}, {"journal_id": "ours"})
-        ] == [None, None, None, "ours"]
+        ] == [None, empty, None, "ours"]
         for bad in (7, "x" * 65, ["ours"], "a\nb"):
             with pytest.raises(BadRecord, match="journal_id"):
                 parse_heartbeat(json.dumps(record | {"journal_id": bad}).encode())
