@@ -44,15 +44,17 @@ def calibrate(stage: Stage, warm_up_s: float) -> dict[str, Any]:
             total_per_s = step * GUESS.even_per_s
             usage = _measure(stage, watch, stage.layout.even_rates(total_per_s))
             steps.append(Step(total_per_s, sum(usage.values()) / len(usage)))
-        volume = find_volume(steps)
-        even = _measure(stage, watch, stage.layout.even_rates(volume.even_per_s))
-        hot = _measure(stage, watch, _hot_rates(stage.layout, volume))
+        first = find_volume(steps)
+        even = _measure(stage, watch, stage.layout.even_rates(first.even_per_s))
+        hot = _measure(stage, watch, _hot_rates(stage.layout, first))
+        volume = correct(first, even, hot)
+        final = _measure(stage, watch, _hot_rates(stage.layout, volume))
     return {
         "steps": [step._asdict() for step in steps],
         "volume": asdict(volume),
         "wanted_pct": {"even": EVEN_PCT, "hot": HOT_PCT},
-        "even_usage_pct": even,
-        "hot_usage_pct": hot,
+        "first": {**asdict(first), "even_usage_pct": even, "hot_usage_pct": hot},
+        "hot_usage_pct": final,
     }
 
 
@@ -62,6 +64,13 @@ def find_volume(steps: Sequence[Step]) -> Volume:
     if slope <= 0 or base >= EVEN_PCT:
         raise PulsarFailed(f"usage does not grow with the rate ({list(steps)}): is the machine busy with other things?")
     return Volume(_rounded(BROKERS * (EVEN_PCT - base) / slope), _rounded((HOT_PCT - EVEN_PCT) / slope))
+
+
+def correct(volume: Volume, even_pct: Mapping[str, float], hot_pct: Mapping[str, float]) -> Volume:
+    """The volume after it was tried: a message more costs less where there are many, so the line is not straight."""
+    even, hot = sum(even_pct.values()) / len(even_pct), max(hot_pct.values())
+    share = min(2.0, max(0.5, (HOT_PCT - EVEN_PCT) / max(1.0, hot - even)))
+    return Volume(_rounded(volume.even_per_s * min(1.5, EVEN_PCT / even)), _rounded(volume.hot_per_s * share))
 
 
 def _measure(stage: Stage, watch: Watch, rates: Mapping[str, float]) -> dict[str, float]:

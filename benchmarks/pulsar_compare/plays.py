@@ -43,6 +43,7 @@ BALLAST = (
     f"rounds.round_interval_s={60 * INTERVAL_MINUTES}",
     f"shedding.grace_period_minutes={GRACE_MINUTES}",
     "pulsar_cluster.host_cpu=true",
+    "loads.trigger_ms=5000",  # rounds are a minute apart, and the brokers want the CPU, too
 )
 # `steady` waits four rounds for a deviation that came suddenly, so at Pulsar's interval for longer than a phase lasts.
 HEADROOM = ("rounds.strategy=headroom", "shedding.consecutive_rounds=1")

@@ -49,7 +49,7 @@ def balance(played: PhasesPlay, report: TrafficReport) -> dict[str, Any]:
     reliefs = {}
     for skew in played.skews:
         found = relief_s(watch.cpu, skew)
-        length_s = round(skew.until_s - skew.from_s, 1)
+        length_s = round(max(0.0, skew.until_s - skew.from_s), 1)  # a broker may return late
         reliefs[skew.name] = {
             "relief_s": found,
             "length_s": length_s,

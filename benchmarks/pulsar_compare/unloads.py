@@ -5,10 +5,12 @@ Both disconnect the clients of a bundle once. A plain unload names no target: Pu
 
 from __future__ import annotations
 
+import json
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TextIO
 
 from benchmarks.measure.figures import summary
 from benchmarks.pulsar_compare.play import Stage
@@ -21,8 +23,9 @@ from controller.testbed.pulsar.traffic.report import Gap, TrafficReport, gaps_be
 UNLOADS = 60
 BUNDLES = 6
 ORDER, PLAIN = "orders", "plain unloads"
-APART_S = 8.0  # so that clients of one have settled before the next
-ORDER_TIMEOUT_S = 180.0
+APART_S = 3.0  # so that the clients of one have settled before the next
+LOGGED_MS = 500  # until what was acknowledged before is in the log
+ORDER_TIMEOUT_S, CLIENTS_TIMEOUT_S = 180.0, 60.0
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class Unloads:
             since_ms = wall_ms()
             outcome = self._order(bundle) if kind == ORDER else self._plain(bundle)
             self.stage.tell(f"unload {number + 1} of {self.count}, {kind}: {outcome}")
-            time.sleep(APART_S)
+            self._wait_for_clients(bundle)
             self.done.append(Unload(kind, bundle, since_ms, wall_ms(), outcome))
         return self.stage.traffic.stop()
 
@@ -101,8 +104,32 @@ class Unloads:
         self.ballast.wait_until(ended, ORDER_TIMEOUT_S, "the end of the order")
         return found[0]
 
+    def _wait_for_clients(self, bundle: str) -> None:
+        """Wait until acknowledgements of all topics of the bundle come again, and a while more."""
+        since_ms = wall_ms() + LOGGED_MS
+        waiting = {topic for topic, inside in self.stage.layout.bundle_of.items() if inside == bundle}
+        deadline = time.monotonic() + CLIENTS_TIMEOUT_S
+        with self.stage.traffic.producer_log.open(encoding="utf-8") as log:
+            log.seek(0, os.SEEK_END)
+            log.readline()  # may be cut
+            while waiting and time.monotonic() < deadline:
+                entries = [json.loads(line) for line in _whole_lines(log)]
+                waiting -= {entry["topic"] for entry in entries if entry["t"] == "topic" and entry["at_ms"] > since_ms}
+                time.sleep(0.5)
+        time.sleep(APART_S)
+
     def _plain(self, bundle: str) -> str:
         return f"{self.stage.unload(bundle, self._owner(bundle), None)}"
 
     def _owner(self, bundle: str) -> str:
         return next(str(place.broker) for place in self.stage.places().values() if place.bundle == bundle)
+
+
+def _whole_lines(log: TextIO) -> Iterator[str]:
+    """The lines since the last call, without one that is being written."""
+    while True:
+        before, line = log.tell(), log.readline()
+        if not line.endswith("\n"):
+            log.seek(before)
+            return
+        yield line

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.pages import pulsar_compare as page
 from benchmarks.pulsar_compare import program, result
-from benchmarks.pulsar_compare.calibration import Step, find_volume
+from benchmarks.pulsar_compare.calibration import Step, correct, find_volume
 from benchmarks.pulsar_compare.figures import (
     Change,
     Span,
@@ -204,6 +204,10 @@ class TestCalibration:
     def test_the_volume_makes_brokers_as_busy_as_wanted(self) -> None:
         steps = [Step(total, 5 + total / 3 * 0.04) for total in (1_000.0, 2_000.0, 3_000.0)]
         assert find_volume(steps) == Volume(3_000.0, 1_000.0)
+
+    def test_what_was_tried_corrects_the_volume(self) -> None:
+        even, hot = {"broker1": 45.0, "broker2": 45.0}, {"broker1": 65.0, "broker2": 45.0}
+        assert correct(Volume(3_000, 1_000), even, hot) == Volume(3_000, 2_000)
 
     def test_usage_that_does_not_grow_is_no_measurement(self) -> None:
         with pytest.raises(PulsarFailed, match="busy"):
