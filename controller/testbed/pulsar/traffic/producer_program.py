@@ -59,7 +59,7 @@ class TopicSender:
             stamp = Stamp(self.sends.next_sequence, boot_ms())
             self.sends.next_sequence += 1
             producer.send_async(encode(stamp, self.size_bytes), partial(self._on_answer, stamp))
-        self._due = min(self._due, self.rate_per_s)
+        self._due = min(self._due, max(1.0, self.rate_per_s))  # rates below 1/s add up to a message, too
 
     def log_progress(self, topic: str, log: ClientLog) -> None:
         """Write the acknowledgements since the last call."""
