@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Protocol
 
@@ -28,6 +29,10 @@ class Screen(Protocol):
 
     def doing(self, text: str) -> None:
         """Announce what is being started or waited for; empty: nothing in particular."""
+        ...
+
+    def say(self, lines: Sequence[str]) -> None:
+        """Show these lines among the events."""
         ...
 
     def watch(self, cluster: LocalCluster) -> None:
@@ -74,6 +79,10 @@ class Watching:
     def doing(self, text: str) -> None:
         """See Screen."""
         self.doing_text, self.doing_since_s = text, time.monotonic()
+
+    def say(self, lines: Sequence[str]) -> None:
+        """See Screen."""
+        self.lines += lines
 
     def watch(self, cluster: LocalCluster) -> None:
         """See Screen."""

@@ -46,6 +46,8 @@ class Events:
     def _line(self, entry: Entry) -> str | None:
         if entry.kind is Kind.OWNERSHIP:
             return self._ownership(entry)
+        if entry.kind in (Kind.ORDER, Kind.ORDER_ENDED):
+            return order_line(entry)
         if entry.kind is Kind.SPLIT:
             self._owners |= dict.fromkeys(entry.data.get("children", {}), broker_of(entry.by))
         if entry.kind is Kind.SESSION_ENDED:
@@ -82,6 +84,17 @@ class Events:
         if not round_id or decision_id is None:
             return None
         return self._swaps(round_id).get(decision_id)
+
+
+def order_line(entry: Entry) -> str:
+    """An order to a Pulsar cluster, or how it ended."""
+    bundle, data = short(entry.bundle), entry.data
+    if entry.kind is Kind.ORDER_ENDED:
+        took = f" after {data['took_ms']} ms" if data.get("took_ms") is not None else ""
+        return f"  {data['outcome']}{took}: {bundle}"
+    if data["kind"] == "split":
+        return f"split {bundle} on {data['source']}: {words_of(entry.reason)}"
+    return f"move {bundle}: {data['source']} → {data.get('target') or 'anywhere'}, {words_of(entry.reason)}"
 
 
 def swaps_in(reader: Callable[[], Reader]) -> Swaps:

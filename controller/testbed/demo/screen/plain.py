@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from rich.console import Console
 
@@ -30,6 +31,12 @@ class PlainLines(Watching):
         self._repeat_s = SIGN_OF_LIFE_S
         if text:
             self._print(f"    {text}")
+
+    def say(self, lines: Sequence[str]) -> None:
+        """See Screen."""
+        super().say(lines)
+        for line in lines:
+            self._print(f"    {line}")
 
     def look(self) -> None:
         """Print new journal entries, and now and then a sign of life."""

@@ -89,6 +89,7 @@ class LiveView(Watching):
 def broker_lines(state: ClusterState, view: RoundView | None, width: int, most: int) -> list[Text]:
     """A line per broker: bundles, load in the newest round, a bar. If not all fit, the busiest."""
     owned = Counter(r.by.broker for r in state.bundles.values() if r.by)
+    owned.update(seen.broker for seen in state.observed.bundles.values() if seen.broker)
     scores = view.scores if view else {}
     names = sorted(state.brokers)
     if not names:
