@@ -69,7 +69,7 @@ class BallastOnPulsar:
         self.cluster.wait_for_job()
         brokers = {self.pulsar.spec.broker_id(name) for name in self.pulsar.servers.running_brokers()}
         self.wait_until(
-            lambda state: brokers <= {broker.id for broker in state.live_brokers()} and bool(state.observed.bundles),
+            lambda state: brokers <= {broker.id for broker in state.live_brokers()},
             REGISTRATION_TIMEOUT_S,
             f"the observation of {len(brokers)} brokers",
             needs=AGENT,
