@@ -34,16 +34,10 @@ def make_reported_cpu(cluster: PulsarCluster) -> Iterator[ReportedCpu]:
     if cluster.spec.manager == "modular":
         yield _LoadReports(cluster)
         return
-    published = _Published(cluster)
-    client = import_pulsar().Client(cluster.client_url)
+    pulsar, published = import_pulsar(), _Published(cluster)
+    client = pulsar.Client(cluster.client_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Warn))
     try:
-        pulsar = import_pulsar()
-        client.create_reader(
-            LOAD_TOPIC,
-            pulsar.MessageId.latest,
-            reader_listener=published.on_message,
-            reader_name="compare",
-        )
+        client.create_reader(LOAD_TOPIC, pulsar.MessageId.latest, reader_listener=published.on_message)
         yield published
     finally:
         client.close()
