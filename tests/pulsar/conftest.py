@@ -42,10 +42,10 @@ def cluster(
 
 def new_cluster(folder: Path, **choices: object) -> PulsarCluster:
     """A cluster on ports that are free now; its steps are in the test's output."""
-    return PulsarCluster(folder, _spec_on_free_ports(**choices), tell=print)
+    return PulsarCluster(folder, spec_on_free_ports(**choices), tell=print)
 
 
-def _spec_on_free_ports(**choices: object) -> ClusterSpec:
+def spec_on_free_ports(**choices: object) -> ClusterSpec:
     for base_port in BASE_PORTS:
         spec = make_spec(pulsar=pulsar_version(), base_port=base_port, **choices)
         try:

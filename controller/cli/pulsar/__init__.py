@@ -7,6 +7,7 @@ from controller.cli.pulsar import dev
 from controller.cli.pulsar.adopt import adopt
 from controller.cli.pulsar.advise import advise
 from controller.cli.pulsar.check import check
+from controller.cli.pulsar.demo import demo
 from controller.cli.pulsar.record import record
 from controller.cli.pulsar.release import release
 
@@ -16,4 +17,5 @@ app.command()(advise)
 app.command()(check)
 app.command()(adopt)
 app.command()(release)
+app.command()(demo)
 app.add_typer(dev.app, name="dev")
