@@ -27,8 +27,9 @@ from controller.domain.state import LIVE
 from controller.testbed.pulsar.ballast import BallastOnPulsar
 from controller.testbed.pulsar.cluster import PulsarCluster
 from controller.testbed.pulsar.distribution import pulsar_version
-from controller.testbed.pulsar.spec import PulsarFailed, make_spec
-from controller.testbed.pulsar.traffic.owners import Served, locate_topics, read_ring
+from controller.testbed.pulsar.spec import make_spec
+from controller.testbed.pulsar.traffic.owners import Served, read_ring
+from controller.testbed.pulsar.traffic.placing import put_in_place, wait_for_owners
 from controller.testbed.pulsar.traffic.report import TrafficReport
 from controller.testbed.pulsar.traffic.traffic import Traffic
 
@@ -36,7 +37,6 @@ BASE_PORT = 19_000
 WARM_UP_S = 240.0
 GENTLE_PER_S = 480.0  # while brokers load topics for the first time
 SERVED_TIMEOUT_S = 300.0
-UNLOAD_TIMEOUT_S = 90.0
 SESSION_S = 12.0  # after which Pulsar has noticed that a broker was killed
 Tell = Callable[[str], None]
 
@@ -95,32 +95,12 @@ class Stage:
         """Unload each bundle to the broker where the layout wants it; the same for every play."""
         self.tell("bundles are put where the play begins")
         names = self.pulsar.spec.broker_names
-        deadline, answers = time.monotonic() + SERVED_TIMEOUT_S, dict[str, int]()
-        while True:
-            places = {place.bundle: place.broker for place in self.places().values()}
-            wrong = {bundle: names[at] for bundle, at in self.layout.start.items() if places[bundle] != names[at]}
-            if not wrong:
-                return
-            if time.monotonic() > deadline:
-                raise PulsarFailed(f"bundles do not get where the play begins; the last answers are {answers}")
-            answers = {bundle: self.unload(bundle, str(places[bundle]), target) for bundle, target in wrong.items()}
-
-    def unload(self, bundle: str, owner: str, target: str | None) -> int:
-        """Pulsar's unload, to a broker or where Pulsar likes; returns the status."""
-        destination = "" if target is None else f"?destinationBroker={self.pulsar.spec.broker_id(target)}"
-        path = f"/admin/v2/namespaces/{bundle}/unload{destination}"
-        return self.pulsar.admin.request("PUT", owner, path, timeout_s=UNLOAD_TIMEOUT_S).status_code
+        wanted = {bundle: names[at] for bundle, at in self.layout.start.items()}
+        put_in_place(self.pulsar, NAMESPACE, self.layout.topics, wanted, SERVED_TIMEOUT_S)
 
     def places(self) -> Mapping[str, Served]:
         """Where each topic is, once all of them are somewhere."""
-        deadline = time.monotonic() + SERVED_TIMEOUT_S
-        while True:
-            found = locate_topics(self.pulsar, NAMESPACE, self.layout.topics)
-            if all(place.broker for place in found.values()):
-                return found
-            if time.monotonic() > deadline:
-                raise PulsarFailed(f"topics of {NAMESPACE} are served by nobody for {SERVED_TIMEOUT_S:g} s")
-            time.sleep(1)
+        return wait_for_owners(self.pulsar, NAMESPACE, self.layout.topics, SERVED_TIMEOUT_S)
 
 
 class PhasesPlay:

@@ -18,6 +18,7 @@ from controller.domain.entries import Kind
 from controller.process.children import ProcessFailed
 from controller.process.clock import wall_ms
 from controller.testbed.pulsar.ballast import BallastOnPulsar
+from controller.testbed.pulsar.traffic.placing import unload
 from controller.testbed.pulsar.traffic.report import Gap, TrafficReport, gaps_between
 
 UNLOADS = 60
@@ -119,7 +120,7 @@ class Unloads:
         time.sleep(APART_S)
 
     def _plain(self, bundle: str) -> str:
-        return f"{self.stage.unload(bundle, self._owner(bundle), None)}"
+        return f"{unload(self.stage.pulsar, bundle, self._owner(bundle), None)}"
 
     def _owner(self, bundle: str) -> str:
         return next(str(place.broker) for place in self.stage.places().values() if place.bundle == bundle)

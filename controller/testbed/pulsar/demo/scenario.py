@@ -22,6 +22,7 @@ from controller.testbed.pulsar.ballast import BallastOnPulsar
 from controller.testbed.pulsar.cluster import PulsarCluster
 from controller.testbed.pulsar.demo.figures import PulsarDemoFigures, moves_of, spread_of
 from controller.testbed.pulsar.traffic.owners import locate_topics
+from controller.testbed.pulsar.traffic.placing import put_in_place, wait_for_owners
 from controller.testbed.pulsar.traffic.rates import even_rates, heat, topics_of
 from controller.testbed.pulsar.traffic.report import gaps_between
 from controller.testbed.pulsar.traffic.traffic import Traffic
@@ -42,7 +43,7 @@ OVERRIDES = (
     f"pulsar_cluster.nic_gbps={NIC_GBPS}",
 )
 EVEN = 1.25  # spread
-SHADOW_S, FIRST_MOVE_S, RELIEF_S, KILL_S, DRAIN_S = 60.0, 180.0, 90.0, 90.0, 60.0
+SHADOW_S, FIRST_MOVE_S, RELIEF_S, KILL_S, DRAIN_S, OWNERS_S = 60.0, 180.0, 90.0, 90.0, 60.0, 120.0
 AFTER_KILL_MS = 120_000
 ACTS = 9
 
@@ -76,11 +77,22 @@ class PulsarDemo:
     # ------------------------------------------------------------ acts
 
     def _settle(self) -> None:
-        """Even traffic until every topic flows and the journal knows where its bundle is."""
+        """Even traffic to every broker, which the journal knows about. Pulsar alone would leave all of it on one."""
         self.traffic.set_rates(even_rates(self.topics, EVEN_PER_S))
         self.traffic.wait_until_flowing()
-        bundles = {place.bundle for place in locate_topics(self.pulsar, NAMESPACE, self.topics).values()}
-        self._wait("the observation of all bundles", lambda state: bundles <= state.observed.bundles.keys(), SHADOW_S)
+        names = self.pulsar.spec.broker_names
+        places = wait_for_owners(self.pulsar, NAMESPACE, self.topics, OWNERS_S)
+        bundles = sorted({place.bundle for place in places.values()})
+        self.screen.doing("bundles are spread over the brokers")
+        wanted = {bundle: names[at % len(names)] for at, bundle in enumerate(bundles)}
+        put_in_place(self.pulsar, NAMESPACE, self.topics, wanted, OWNERS_S)
+        ids = {bundle: self.pulsar.spec.broker_id(name) for bundle, name in wanted.items()}
+
+        def seen(state: ClusterState) -> bool:
+            found = state.observed.bundles
+            return all(bundle in found and found[bundle].broker == broker for bundle, broker in ids.items())
+
+        self._wait("the observation of all bundles", seen, SHADOW_S)
 
     def _skew(self) -> tuple[str, int]:
         counts = self._topics_by_broker()
