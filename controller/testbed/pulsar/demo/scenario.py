@@ -7,6 +7,7 @@ Only messages that clients lost or got out of order make it fail.
 from __future__ import annotations
 
 import subprocess
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -43,7 +44,9 @@ OVERRIDES = (
     f"pulsar_cluster.nic_gbps={NIC_GBPS}",
 )
 EVEN = 1.25  # spread
-SHADOW_S, FIRST_MOVE_S, RELIEF_S, KILL_S, DRAIN_S, OWNERS_S = 60.0, 180.0, 90.0, 90.0, 60.0, 120.0
+SHADOW_S, FIRST_MOVE_S, RELIEF_S, KILL_S, DRAIN_S, OWNERS_S = 60.0, 180.0, 150.0, 90.0, 60.0, 120.0
+# Of all waits together, and what is left to each when that is spent: the demo ends within twelve minutes.
+BUDGET_S, LEAST_S = 480.0, 15.0
 AFTER_KILL_MS = 120_000
 ACTS = 9
 
@@ -57,6 +60,7 @@ class PulsarDemo:
         self.topics = topics_of(NAMESPACE, TOPICS)
         self.traffic = Traffic(pulsar, folder / "clients", self.topics, SIZE_BYTES)
         self._acts = 0
+        self._deadline_s = time.monotonic() + BUDGET_S
         self._killed_ms: int | None = None
 
     def run(self, short: bool = False) -> PulsarDemoFigures:
@@ -212,8 +216,9 @@ class PulsarDemo:
         return self._wait(f"a round in which no broker is {EVEN - 1:.0%} above the mean", relieved, RELIEF_S)
 
     def _wait(self, what: str, holds: Callable[[ClusterState], bool], timeout_s: float) -> bool:
+        left_s = max(LEAST_S, self._deadline_s - time.monotonic())
         try:
-            self.ballast.wait_until(holds, timeout_s, what)
+            self.ballast.wait_until(holds, min(timeout_s, left_s), what)
         except ProcessFailed as error:
             if not self.ballast.cluster.children["job"].alive:
                 raise
