@@ -14,15 +14,16 @@ from urllib.parse import quote
 
 from controller.agent.cluster import orders as ask
 from controller.agent.cluster.observer import Observer
+from controller.agent.cluster.placing import Placing
 from controller.brokers.pulsar.addresses import owned_path
 from controller.brokers.pulsar.admin import PulsarAdmin
 from controller.brokers.pulsar.changes import PulsarChanges, Sent
 from controller.brokers.pulsar.observe import Exclude, parse_owned, parse_ring
 from controller.brokers.pulsar.outcomes import CallFailed, Outcome
+from controller.brokers.pulsar.slots import Slots
 from controller.domain.ids import Bundle, topic_hash
 
 LEADER_PATH = "/admin/v2/brokers/leaderBroker"
-MOST_LOOKED_UP = 1  # one lookup places the bundle
 OF_ANOTHER_CLUSTER = frozenset({Outcome.PRECONDITION, Outcome.REDIRECTED})  # 412, or redirected to brokers not listed
 ELSEWHERE_FOR_S = 300.0
 
@@ -47,6 +48,8 @@ class PulsarCalls:
         self._observer, self._exclude = observer, exclude
         self._cluster, self._addresses = cluster, addresses
         self._timeout_s, self._modular, self._on_denied = timeout_s, modular, on_denied
+        self._lookups = Slots()  # lookups wait for no reading
+        self._placings: dict[str, Placing] = {}  # of bundles that are being unloaded
         self._elsewhere_until_s: dict[str, float] = {}  # namespace of another cluster -> when it is looked at again
 
     async def answer(self, call: ask.Call) -> Any:
@@ -63,7 +66,7 @@ class PulsarCalls:
         if isinstance(call, ask.CountNonPersistent):
             return await self.count_non_persistent(call.bundle, call.owner)
         if isinstance(call, ask.LookUp):
-            return await self._look_up(call.bundle)
+            return await self._finish_placing(call.bundle)
         if isinstance(call, ask.FindOwner):
             return self._observer.sole_owner_of(str(call.bundle))
         return await self._change(call)
@@ -127,14 +130,19 @@ class PulsarCalls:
             return None
         return [topic for topic in topics if bundle.contains(topic_hash(topic))]
 
-    async def _look_up(self, bundle: Bundle) -> None:
-        """Place the bundle now, at the leader, whose destination the lookup uses up."""
-        topics = await self._list_topics(bundle)
-        leader = await self.find_leader()
-        address = self._addresses().get(leader or "")
-        for topic in (topics or [])[:MOST_LOOKED_UP]:
-            path = quote(topic.replace("://", "/", 1), safe="/")
-            await self._admin.get(f"/lookup/v2/topic/{path}", address)
+    async def _begin_placing(self, call: ask.Unload, leader: str) -> None:
+        """Look the bundle up from now on, so that it is placed the moment that its owner gives it up."""
+        addresses, topics = self._addresses(), await self._list_topics(call.bundle)
+        target = addresses.get(call.target or "")
+        if topics and (call.target is None or target is not None):
+            self._placings[str(call.bundle)] = Placing(
+                self._admin, self._lookups, topics[0], addresses[call.source], target, addresses[leader]
+            )
+
+    async def _finish_placing(self, bundle: Bundle) -> None:
+        placing = self._placings.pop(str(bundle), None)
+        if placing is not None:
+            await placing.finish()
 
     async def _change(self, call: ask.Unload | ask.Split) -> ask.Reply:
         addresses = self._addresses()
@@ -145,19 +153,30 @@ class PulsarCalls:
         timeout_s = self._timeout_s(call.source)
         if isinstance(call, ask.Split):
             params = {"unload": "false", "splitAlgorithmName": "specified_positions_divide"}
-            sent = await self._changes.send(
+            split = await self._changes.send(
                 "PUT", f"{path}/split", owner, params=params, body=[call.boundary], timeout_s=timeout_s
             )
-            return self._reply(sent, owner)
+            return self._reply(split, owner)
         params = {} if call.target is None else {"destinationBroker": call.target}
         first = owner
-        if self._modular() and call.target is not None:
+        if self._modular():
             leader = await self.find_leader()
             if leader is None or leader not in addresses:
                 return ask.Reply(0, reached=False, detail="the leader is not known")
-            first = addresses[leader]
-        sent = await self._changes.send("PUT", f"{path}/unload", first, params=params, timeout_s=timeout_s)
+            first = addresses[leader] if call.target is not None else owner
+            await self._begin_placing(call, leader)
+        sent: Sent | None = None
+        try:
+            sent = await self._changes.send("PUT", f"{path}/unload", first, params=params, timeout_s=timeout_s)
+        finally:
+            if sent is None or not 200 <= sent.status < 300:
+                self._stop_placing(call.bundle)
         return self._reply(sent, owner)
+
+    def _stop_placing(self, bundle: Bundle) -> None:
+        placing = self._placings.pop(str(bundle), None)
+        if placing is not None:
+            placing.cancel()
 
     def _reply(self, sent: Sent, owner: str) -> ask.Reply:
         if sent.status in (401, 403):

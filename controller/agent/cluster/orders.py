@@ -72,7 +72,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class LookUp:
-    """Look up a known topic of the bundle at the leader, so that it is placed; not answered by anything of use."""
+    """Look up a known topic of the bundle, so that it is placed (`placing.py`); not answered by anything of use."""
 
     bundle: Bundle
 
