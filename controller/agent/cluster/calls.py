@@ -17,10 +17,10 @@ from controller.agent.cluster.observer import Observer
 from controller.agent.cluster.placing import Placing
 from controller.brokers.pulsar.addresses import owned_path
 from controller.brokers.pulsar.admin import PulsarAdmin
+from controller.brokers.pulsar.auth import CredentialsMissing
 from controller.brokers.pulsar.changes import PulsarChanges, Sent
 from controller.brokers.pulsar.observe import Exclude, parse_owned, parse_ring
 from controller.brokers.pulsar.outcomes import CallFailed, Outcome
-from controller.brokers.pulsar.slots import Slots
 from controller.domain.ids import Bundle, topic_hash
 
 LEADER_PATH = "/admin/v2/brokers/leaderBroker"
@@ -48,7 +48,6 @@ class PulsarCalls:
         self._observer, self._exclude = observer, exclude
         self._cluster, self._addresses = cluster, addresses
         self._timeout_s, self._modular, self._on_denied = timeout_s, modular, on_denied
-        self._lookups = Slots()  # lookups wait for no reading
         self._placings: dict[str, Placing] = {}  # of bundles that are being unloaded
         self._elsewhere_until_s: dict[str, float] = {}  # namespace of another cluster -> when it is looked at again
 
@@ -135,8 +134,9 @@ class PulsarCalls:
         addresses, topics = self._addresses(), await self._list_topics(call.bundle)
         target = addresses.get(call.target or "")
         if topics and (call.target is None or target is not None):
+            headers = await self._admin.credentials.headers()
             self._placings[str(call.bundle)] = Placing(
-                self._admin, self._lookups, topics[0], addresses[call.source], target, addresses[leader]
+                topics[0], addresses[call.source], target, addresses[leader], headers, self._admin.tls
             )
 
     async def _finish_placing(self, bundle: Bundle) -> None:
@@ -164,7 +164,10 @@ class PulsarCalls:
             if leader is None or leader not in addresses:
                 return ask.Reply(0, reached=False, detail="the leader is not known")
             first = addresses[leader] if call.target is not None else owner
-            await self._begin_placing(call, leader)
+            try:
+                await self._begin_placing(call, leader)
+            except CredentialsMissing as error:
+                return ask.Reply(0, reached=False, detail=str(error))
         sent: Sent | None = None
         try:
             sent = await self._changes.send("PUT", f"{path}/unload", first, params=params, timeout_s=timeout_s)

@@ -74,16 +74,14 @@ class PulsarAdmin:
 
     async def get(
         self, path: str, at: str | None = None, *, params: Mapping[str, str] | None = None, follow: bool = True,
-        most_bytes: int = MOST_BYTES, timeout_s: float | None = None, slots: Slots | None = None,
+        most_bytes: int = MOST_BYTES, timeout_s: float | None = None,
     ) -> Answer:  # fmt: skip
         """GET a path of the admin API. `at`: a broker's address; None: the service URLs in turn.
 
         `follow`: off, a redirect is the answer, with its address in `redirects`. `timeout_s`: of the whole call,
-        without the wait for a slot. `slots`: those of another kind of call than reading.
+        without the wait for a slot.
         """
-        request = _Read(
-            path, dict(params or {}), follow, most_bytes, timeout_s or self._whole_timeout_s, slots or self.reading
-        )
+        request = _Read(path, dict(params or {}), follow, most_bytes, timeout_s or self._whole_timeout_s)
         if at is not None:
             return await self._retry(at, request)
         brokers = sorted(self._trusted - set(self._urls))[:MOST_OTHERS]  # they know the cluster as well
@@ -122,14 +120,14 @@ class PulsarAdmin:
         return answer
 
     async def _read(self, address: str, request: _Read) -> Answer:
-        async with request.slots.take(address):
+        async with self.reading.take(address):
             began = time.monotonic()
             try:
                 answer = await asyncio.wait_for(self._follow(address, request), request.timeout_s)
             except asyncio.TimeoutError:
                 detail = f"no whole answer within {request.timeout_s:g} s"
                 answer = Answer(Outcome.TIMED_OUT, request.path, address, detail=detail)
-            request.slots.note(address, answer.outcome is Outcome.TIMED_OUT)
+            self.reading.note(address, answer.outcome is Outcome.TIMED_OUT)
         return replace(answer, took_ms=1000 * (time.monotonic() - began))
 
     async def _follow(self, address: str, request: _Read) -> Answer:
@@ -196,11 +194,9 @@ def _absolute(url: str, location: str) -> str:
 class _Read:
     """One read, however many requests it takes."""
 
-    def __init__(
-        self, path: str, params: dict[str, str], follow: bool, most_bytes: int, timeout_s: float, slots: Slots
-    ) -> None:
+    def __init__(self, path: str, params: dict[str, str], follow: bool, most_bytes: int, timeout_s: float) -> None:
         self.path, self.params, self.follow = path, params, follow
-        self.timeout_s, self.slots, self.received = timeout_s, slots, 0
+        self.timeout_s, self.received = timeout_s, 0
         self._most_bytes = most_bytes
 
     async def receive(self, response: httpx.Response, origin: str) -> Answer:
