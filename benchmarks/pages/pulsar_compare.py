@@ -34,6 +34,7 @@ BALANCING = [play for play in PLAYS.values() if not play.unloads]
 OURS = [play for play in BALANCING if play.overrides is not None]
 RESPONSIVE = [play for play in BALANCING if play.overrides is None and play.settings]
 UNLOADING = [play for play in PLAYS.values() if play.unloads]
+LEAST_SENT = 0.95  # of the load: with less, the machine was too busy for the play
 RELIEF_SHARE, GAP_SHARE = 0.5, 1.2  # of the rival's figure, at most
 
 
@@ -128,6 +129,8 @@ def _row(play: Play, results: Results, phases: Sequence[str]) -> list[str]:
 def _remarks(figures: Mapping[str, Any]) -> Iterator[str]:
     if not figures["reported_cpu"]["counts"]:
         yield "**does not count: brokers did not report CPU of their own**"
+    if figures["sent_share"] < LEAST_SENT:
+        yield f"**clients sent only {figures['sent_share']:.0%} of the load**"
     if not figures["unloads"]:
         yield NEVER_ACTED
     if figures["clients"]["reordered"]:

@@ -24,6 +24,7 @@ EVEN_PCT, HOT_PCT = 45.0, 85.0  # of the quota: of every broker at even load, an
 STEPS = (0.5, 1.0, 1.5)  # of the guess
 SETTLE_S, MEASURE_S = 10.0, 40.0
 ROUND_TO_PER_S = 50
+TOLERANCE_PCT = 12.0
 
 
 class Step(NamedTuple):
@@ -49,6 +50,7 @@ def calibrate(stage: Stage, warm_up_s: float) -> dict[str, Any]:
         hot = _measure(stage, watch, _hot_rates(stage.layout, first))
         volume = correct(first, even, hot)
         final = _measure(stage, watch, _hot_rates(stage.layout, volume))
+    check_reached(final)
     return {
         "steps": [step._asdict() for step in steps],
         "volume": asdict(volume),
@@ -71,6 +73,16 @@ def correct(volume: Volume, even_pct: Mapping[str, float], hot_pct: Mapping[str,
     even, hot = sum(even_pct.values()) / len(even_pct), max(hot_pct.values())
     share = min(2.0, max(0.5, (HOT_PCT - EVEN_PCT) / max(1.0, hot - even)))
     return Volume(_rounded(volume.even_per_s * min(1.5, EVEN_PCT / even)), _rounded(volume.hot_per_s * share))
+
+
+def check_reached(usage_pct: Mapping[str, float]) -> None:
+    """Raise PulsarFailed unless the hot broker and the others are about as busy as the plays want them."""
+    *others, hot = sorted(usage_pct.values())
+    if abs(hot - HOT_PCT) > TOLERANCE_PCT or abs(sum(others) / len(others) - EVEN_PCT) > TOLERANCE_PCT:
+        raise PulsarFailed(
+            f"wanted were {EVEN_PCT:g} % and {HOT_PCT:g} % of the quota, found were {dict(usage_pct)}: is the machine"
+            " busy with other things? Start it again when it is not"
+        )
 
 
 def _measure(stage: Stage, watch: Watch, rates: Mapping[str, float]) -> dict[str, float]:

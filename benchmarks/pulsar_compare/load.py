@@ -29,7 +29,7 @@ class Volume:
     hot_per_s: float
 
 
-GUESS = Volume(2_000, 800)  # until it was measured (`calibration`)
+GUESS = Volume(900, 700)  # until it was measured (`calibration`)
 
 
 @dataclass(frozen=True)

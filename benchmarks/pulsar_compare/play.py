@@ -114,15 +114,19 @@ class PhasesPlay:
         self.away: list[Span] = []
         self.chosen: dict[str, str] = {}
         self.topics_chosen: dict[str, int] = {}
+        self.asked = 0.0  # messages, in all phases
+        self.sent_share = 0.0  # of them
         self.watch = Watch(stage.pulsar)
 
     def run(self, warm_up_s: float) -> TrafficReport:
         """Warm up, play, and stop the clients."""
         with self.watch.running():
             self.stage.warm_up(warm_up_s)
+            before = self.stage.traffic.count_acknowledged()
             self.watch.begin()
             for number, phase in enumerate(PHASES):
                 self._play(phase, until_s=(number + 1) * self.phase_s)
+        self.sent_share = (self.stage.traffic.count_acknowledged() - before) / self.asked
         self.stage.tell("clients stop")
         return self.stage.traffic.stop(SERVED_TIMEOUT_S)
 
@@ -137,6 +141,7 @@ class PhasesPlay:
         if phase is not PHASES[0]:
             self.skews.append(Span(phase.name, skew_s, until_s))
         time.sleep(max(0.0, until_s - self.watch.now_s))
+        self.asked += sum(self.stage.traffic.rates.values()) * (self.watch.now_s - from_s)
         self.phases.append(Span(phase.name, from_s, until_s))
 
     def _set_rates(self, phase: Phase) -> None:

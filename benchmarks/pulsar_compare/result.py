@@ -65,6 +65,7 @@ def balance(played: PhasesPlay, report: TrafficReport) -> dict[str, Any]:
         "unloads": len(changes),
         "reliefs": reliefs,
         "clients": report.document(),
+        "sent_share": round(played.sent_share, 3),
         "reported_cpu": check_reported(watch.reported, BROKER_CORES),
         "chosen": {
             name: {"broker": broker, "topics": played.topics_chosen.get(name)} for name, broker in played.chosen.items()

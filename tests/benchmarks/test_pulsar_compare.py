@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.pages import pulsar_compare as page
 from benchmarks.pulsar_compare import program, result
-from benchmarks.pulsar_compare.calibration import Step, correct, find_volume
+from benchmarks.pulsar_compare.calibration import Step, check_reached, correct, find_volume
 from benchmarks.pulsar_compare.figures import (
     Change,
     Span,
@@ -142,6 +142,7 @@ FIGURES: dict[str, Any] = {
     "reliefs": {phase.name: {"relief_s": 80.0, "length_s": 240.0, "counted_s": 80.0} for phase in PHASES[1:]},
     "clients": {"lost": 0, "reordered": 0},
     "reported_cpu": {"counts": True},
+    "sent_share": 0.99,
 }
 MACHINE = {"threads": 2, "cpu": "some", "memory_gib": 24.0}
 
@@ -184,6 +185,9 @@ class TestPage:
         assert "does not count" in page.comparison(played)
         assert "nothing to compare" in page.verdicts(played)
 
+    def test_a_play_on_a_machine_that_was_too_busy_says_so(self) -> None:
+        assert "only 80% of the load" in page.comparison(results(average={"sent_share": 0.8}))
+
     def test_gaps_of_orders_are_set_beside_those_of_plain_unloads(self) -> None:
         def gaps(p50: int) -> dict[str, Any]:
             return {
@@ -212,6 +216,12 @@ class TestCalibration:
     def test_usage_that_does_not_grow_is_no_measurement(self) -> None:
         with pytest.raises(PulsarFailed, match="busy"):
             find_volume([Step(1_000.0, 40.0), Step(2_000.0, 39.0)])
+
+    def test_a_load_that_was_not_reached_is_no_result(self) -> None:
+        check_reached({"broker1": 88.0, "broker2": 44.0, "broker3": 49.0})
+        for usage in ({"broker1": 35.0, "broker2": 34.0}, {"broker1": 99.0, "broker2": 45.0}):
+            with pytest.raises(PulsarFailed, match="busy"):
+                check_reached(usage)
 
 
 class TestProgram:

@@ -87,6 +87,10 @@ class Traffic:
                 )
             time.sleep(0.5)
 
+    def count_acknowledged(self) -> int:
+        """How many messages have been acknowledged so far, those after a gap left out."""
+        return sum(_last_highs(self.producer_log).values())
+
     def stop(self, drain_s: float = DRAIN_S) -> TrafficReport:
         """Stop sending, wait for the last acknowledgements and deliveries, and return what both sides saw."""
         if self._producer is None or self._consumer is None:
