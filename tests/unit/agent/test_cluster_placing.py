@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from controller.agent.cluster import orders as ask
 from controller.agent.cluster.calls import PulsarCalls
 from tests.unit.agent.test_cluster_calls import BUNDLE, Cluster, on_cluster, unload
-from tests.unit.brokers.pulsar.stand_in import Broker
+from tests.unit.brokers.pulsar.stand_in import Broker, stand_in
 
 
 class Ownership:
@@ -83,6 +83,19 @@ def test_without_a_target_the_leaders_choice_takes_it() -> None:
         return ownership
 
     assert on_cluster(scenario).owner.id == "broker-2:8080"
+
+
+def test_a_broker_that_is_not_listed_is_not_asked() -> None:
+    async def scenario(cluster: Cluster, calls: PulsarCalls) -> Ownership:
+        ownership = Ownership(cluster, 0)
+        async with stand_in(1) as strangers:
+            ownership.destination = strangers.brokers[0]
+            await calls.answer(unload(None))
+            await calls.answer(ask.LookUp(BUNDLE))
+            assert strangers.brokers[0].asked == [], "it would see the credentials"
+        return ownership
+
+    assert on_cluster(scenario).owner is None
 
 
 def test_a_refused_unload_is_looked_up_no_more() -> None:
