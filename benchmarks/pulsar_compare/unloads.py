@@ -112,10 +112,13 @@ class Unloads:
         deadline = time.monotonic() + CLIENTS_TIMEOUT_S
         with self.stage.traffic.producer_log.open(encoding="utf-8") as log:
             log.seek(0, os.SEEK_END)
-            log.readline()  # may be cut
+            follower = LogFollower(log)
             while waiting and time.monotonic() < deadline:
-                entries = [json.loads(line) for line in _whole_lines(log)]
-                waiting -= {entry["topic"] for entry in entries if entry["t"] == "topic" and entry["at_ms"] > since_ms}
+                waiting -= {
+                    entry["topic"]
+                    for entry in follower.read_new()
+                    if entry["t"] == "topic" and entry["at_ms"] > since_ms
+                }
                 time.sleep(0.5)
         time.sleep(APART_S)
 
@@ -126,11 +129,20 @@ class Unloads:
         return next(str(place.broker) for place in self.stage.places().values() if place.bundle == bundle)
 
 
-def _whole_lines(log: TextIO) -> Iterator[str]:
-    """The lines since the last call, without one that is being written."""
-    while True:
-        before, line = log.tell(), log.readline()
-        if not line.endswith("\n"):
-            log.seek(before)
-            return
-        yield line
+class LogFollower:
+    """Reads what is appended to a log of JSON lines from where it stands, which may be within a line."""
+
+    def __init__(self, log: TextIO) -> None:
+        self._log = log
+        self._within = True
+
+    def read_new(self) -> Iterator[dict[str, Any]]:
+        """The lines that were completed since the last call, but the first, which may be a part of one."""
+        while True:
+            before, line = self._log.tell(), self._log.readline()
+            if not line.endswith("\n"):
+                self._log.seek(before)
+                return
+            if not self._within:
+                yield json.loads(line)
+            self._within = False

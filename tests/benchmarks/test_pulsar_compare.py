@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from benchmarks.pulsar_compare.load import (
 )
 from benchmarks.pulsar_compare.plays import PLAYS
 from benchmarks.pulsar_compare.samples import Cpu, CpuSample, Owners, Reported
+from benchmarks.pulsar_compare.unloads import LogFollower
 from controller.domain.ids import RING_END, Bundle
 from controller.testbed.pulsar.spec import PulsarFailed
 
@@ -202,6 +204,22 @@ class TestPage:
         )
         assert "modular: the median gap of an order is 200 ms, at most a fifth longer" in made
         assert "extensible: the median gap of an order is 300 ms, **more than a fifth longer**" in made
+
+
+def test_a_log_is_followed_from_within_a_line(tmp_path: Path) -> None:
+    file = tmp_path / "log"
+    with file.open("w") as writer, file.open() as reader:
+        writer.write('{"n": 1}\n{"n"')
+        writer.flush()
+        reader.seek(0, os.SEEK_END)
+        follower = LogFollower(reader)
+        assert list(follower.read_new()) == []
+        writer.write(': 2}\n{"n": 3}\n{"n": ')
+        writer.flush()
+        assert list(follower.read_new()) == [{"n": 3}]
+        writer.write("4}\n")
+        writer.flush()
+        assert list(follower.read_new()) == [{"n": 4}]
 
 
 class TestCalibration:
