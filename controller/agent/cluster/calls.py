@@ -142,7 +142,7 @@ class PulsarCalls:
     async def _finish_placing(self, bundle: Bundle) -> None:
         placing = self._placings.pop(str(bundle), None)
         if placing is not None:
-            await placing.finish()
+            await placing.wait()
 
     async def _change(self, call: ask.Unload | ask.Split) -> ask.Reply:
         addresses = self._addresses()
@@ -172,14 +172,17 @@ class PulsarCalls:
         try:
             sent = await self._changes.send("PUT", f"{path}/unload", first, params=params, timeout_s=timeout_s)
         finally:
-            if sent is None or not 200 <= sent.status < 300:
-                self._stop_placing(call.bundle)
+            self._note_sent(call.bundle, unloaded=sent is not None and 200 <= sent.status < 300)
         return self._reply(sent, owner)
 
-    def _stop_placing(self, bundle: Bundle) -> None:
-        placing = self._placings.pop(str(bundle), None)
-        if placing is not None:
+    def _note_sent(self, bundle: Bundle, unloaded: bool) -> None:
+        """Bounds the lookups, whatever the order does next."""
+        placing = self._placings.get(str(bundle))
+        if placing is not None and unloaded:
+            placing.note_unloaded()
+        elif placing is not None:
             placing.cancel()
+            del self._placings[str(bundle)]
 
     def _reply(self, sent: Sent, owner: str) -> ask.Reply:
         if sent.status in (401, 403):

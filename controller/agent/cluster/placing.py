@@ -36,7 +36,7 @@ class Placing:
     def __init__(
         self, topic: str, source: str, target: str | None, leader: str, admin: PulsarAdmin, headers: Mapping[str, str]
     ) -> None:
-        """Begins at once, and ends when the bundle was placed, or soon after `finish` or `cancel`.
+        """Begins at once, and ends when the bundle was placed, or soon after `note_unloaded` or `cancel`.
 
         `headers`: the credentials, which go to brokers that `admin` trusts.
         """
@@ -48,14 +48,17 @@ class Placing:
         self._thread = threading.Thread(target=self._run, name="placing", daemon=True)
         self._thread.start()
 
-    async def finish(self) -> None:
-        """The unload was answered: look until the bundle was placed, but not for long."""
+    def note_unloaded(self) -> None:
+        """The unload was done: look until the bundle was placed, but not for long."""
         self._unloaded.set()
-        await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
 
     def cancel(self) -> None:
-        """The unload was refused: stop looking."""
+        """The unload was refused: look no more."""
         self._cancelled.set()
+
+    async def wait(self) -> None:
+        """Until it has ended, after either."""
+        await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
 
     def _run(self) -> None:
         began_s, looks_left = time.monotonic(), LOOKS_AFTER
@@ -80,7 +83,7 @@ class Placing:
 
     def _ask(self, address: str, query: str = "") -> bool:
         """Send a lookup; whether an answer can be waited for."""
-        if not self._admin.trusts(address):
+        if self._cancelled.is_set() or not self._admin.trusts(address):
             return False
         connection = self._connections.get(address) or self._connect(address)
         try:
