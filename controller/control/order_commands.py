@@ -25,11 +25,18 @@ from controller.domain.errors import BadRecord
 from controller.domain.events import Command
 from controller.domain.facts import MUST_BE_OFF
 from controller.domain.ids import Bundle, Session
-from controller.domain.observed import AdoptionPhase, Observation, OrderKind, OrderOutcome, bundles_of_ring
+from controller.domain.observed import (
+    END_RELEASE,
+    RELEASE,
+    AdoptionPhase,
+    Observation,
+    OrderKind,
+    OrderOutcome,
+    bundles_of_ring,
+)
 from controller.domain.ownership import Ownership, State
 from controller.domain.state import JOURNAL, METADATA, Broker, is_foreign
 
-RELEASE = "release"
 _MOST_SETTING_CHARS = 200
 # Refusals that end by themselves.
 _WAIT = frozenset({Reason.BUDGET_SPENT, Reason.IN_FLIGHT, Reason.RANGE_IN_USE})
@@ -128,7 +135,7 @@ def _end_release(ctx: Context, command: Command) -> Effect:
     adoption = ctx.state.observed.adoption
     if adoption is None or adoption.phase is AdoptionPhase.ADOPTED:
         why = "nobody is releasing it" if adoption is None else f"{adoption.who or 'somebody'} has adopted it since"
-        raise BadRecord("end_release", f"the cluster is not being released: {why}")
+        raise BadRecord(END_RELEASE, f"the cluster is not being released: {why}")
 
     def effect() -> None:
         if adoption.phase is AdoptionPhase.RELEASING:
@@ -152,7 +159,7 @@ def _check_decides_itself(ctx: Context) -> None:
 ADOPTION_HANDLERS: dict[str, Callable[[Context, Command], Effect]] = {
     "adopt": _adopt,
     RELEASE: _release,
-    "end_release": _end_release,
+    END_RELEASE: _end_release,
 }
 
 

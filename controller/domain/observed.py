@@ -101,6 +101,9 @@ class Block:
     failures: int = 0
 
 
+RELEASE, END_RELEASE = "release", "end_release"  # commands
+
+
 class AdoptionPhase(str, Enum):
     """Whose the cluster is. Only ADOPTED lets orders go."""
 

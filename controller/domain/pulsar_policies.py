@@ -55,13 +55,13 @@ def placement_of(facts: Facts, configured: PlacementSettings) -> PlacementSettin
     return replace(configured, **found)
 
 
-def find_placement(facts: Facts, configured: PlacementSettings) -> PlacementSettings:
-    """The settings with Pulsar's policies, or those given where the policies cannot be applied: no order is sent then
-    (`controller.control.orders`)."""
+def find_placement(facts: Facts, configured: PlacementSettings) -> tuple[PlacementSettings, str | None]:
+    """The settings with Pulsar's policies and None, or those given and why the policies cannot be applied: no order is
+    sent then (`controller.control.orders`)."""
     try:
-        return placement_of(facts, configured)
-    except ConfigError:
-        return configured
+        return placement_of(facts, configured), None
+    except ConfigError as error:
+        return configured, str(error)
 
 
 @dataclass(slots=True)
@@ -87,10 +87,7 @@ class PlacementInForce:
         if self._policy_seq == state.policy_seq and self._configured is configured:
             return
         self._policy_seq, self._configured = state.policy_seq, configured
-        try:
-            self._settings, self._problem = placement_of(state.observed.facts, configured), None
-        except ConfigError as error:
-            self._settings, self._problem = configured, str(error)
+        self._settings, self._problem = find_placement(state.observed.facts, configured)
 
 
 def _named(facts: Facts, prefix: str) -> list[tuple[str, Mapping[str, Any]]]:

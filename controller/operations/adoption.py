@@ -18,13 +18,12 @@ from controller.config.settings import Settings
 from controller.domain.entries import Kind
 from controller.domain.errors import BallastError
 from controller.domain.facts import order_allowance_ms
-from controller.domain.observed import Adoption
+from controller.domain.observed import END_RELEASE, RELEASE, Adoption
 from controller.operations.liveness import SILENT_AFTER_MS, last_word
 from controller.operations.operator import POLL_S, NoAnswer, Operator
 from controller.operations.reading import Reader
 from controller.process.clock import wall_ms
 
-RELEASE, END_RELEASE = "release", "end_release"
 AFTER_DEADLINE_S = 10.0  # for the controller to end an order whose deadline has passed
 
 

@@ -94,7 +94,7 @@ def as_commanded(settings: PolicySettings, state: ClusterState) -> PolicySetting
     A chosen strategy that is not there (an older version was started, a package is gone or broken) counts as not
     chosen: rounds go on with the configured strategy, and carry its name.
     """
-    placement = find_placement(state.observed.facts, settings.placement)
+    placement, _ = find_placement(state.observed.facts, settings.placement)
     if placement is not settings.placement:
         settings = replace(settings, placement=placement)
     if not state.strategy and state.challengers is None:

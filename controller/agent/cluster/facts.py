@@ -26,6 +26,7 @@ from controller.domain.facts import (
     FAILURE_DOMAIN,
     ISOLATION,
     LEADER,
+    MUST_BE_OFF,
     NON_PERSISTENT,
 )
 from controller.domain.ids import Bundle
@@ -108,9 +109,9 @@ class FactReader:
 
     async def _count_non_persistent(self, bundle: Bundle) -> int | None:
         seen = self._speaker.state().observed.bundles.get(str(bundle))
-        return (
-            None if seen is None or seen.broker is None else await self._calls.count_non_persistent(bundle, seen.broker)
-        )
+        if seen is None or seen.broker is None:
+            return None
+        return await self._calls.count_non_persistent(bundle, seen.broker)
 
     def _tell(self) -> None:
         """Tell the facts that the journal lacks, and take back those that no longer hold."""
@@ -165,8 +166,7 @@ def describe_broker(configuration: RuntimeConfiguration, version: str) -> dict[s
     }
     switches = {
         "load_balancer": "loadBalancerEnabled",
-        "shedding": "loadBalancerSheddingEnabled",
-        "auto_split": "loadBalancerAutoBundleSplitEnabled",
+        **MUST_BE_OFF,
         "failure_domains": "failureDomainsEnabled",
     }
     fact |= {name: values[key].lower() == "true" for name, key in switches.items() if key in values}

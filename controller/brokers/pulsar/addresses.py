@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from urllib.parse import quote, urlsplit
 
 from controller.brokers.pulsar.admin import PulsarAdmin
+from controller.brokers.pulsar.facts import read_cluster_name, read_runtime_configuration
 from controller.brokers.pulsar.outcomes import Answer, CallFailed, Outcome
 from controller.domain.errors import BadRecord
 from controller.domain.ids import check_broker_id
@@ -112,3 +113,8 @@ class Directory:
                 return
         self._addresses[broker] = address
         self._admin.trust(self._addresses.values())
+
+
+async def open_directory(admin: PulsarAdmin) -> Directory:
+    """Of the cluster that answers at the service URLs. Raises CallFailed."""
+    return Directory(admin, await read_cluster_name(admin, await read_runtime_configuration(admin)))

@@ -12,6 +12,7 @@ from enum import Enum
 
 from controller.brokers.pulsar.admin import PulsarAdmin
 from controller.brokers.pulsar.outcomes import Answer, Outcome
+from controller.domain.facts import MUST_BE_OFF
 
 RUNTIME_PATH = "/admin/v2/brokers/configuration/runtime"
 CLUSTERS_PATH = "/admin/v2/clusters"
@@ -20,8 +21,7 @@ KEPT = frozenset(
         "clusterName",
         "loadManagerClassName",
         "loadBalancerEnabled",
-        "loadBalancerSheddingEnabled",
-        "loadBalancerAutoBundleSplitEnabled",
+        *MUST_BE_OFF.values(),
         "statsUpdateFrequencyInSecs",
         "namespaceBundleUnloadingTimeoutMs",
         "loadBalancerServiceUnitTableViewSyncer",
@@ -84,8 +84,7 @@ class RuntimeConfiguration:
         """What Pulsar does by itself: the switches that are on."""
         if self.values.get("loadBalancerEnabled", "").lower() == "false":
             return ()
-        switches = ("loadBalancerSheddingEnabled", "loadBalancerAutoBundleSplitEnabled")
-        return tuple(name for name in switches if self.values.get(name, "").lower() == "true")
+        return tuple(name for name in MUST_BE_OFF.values() if self.values.get(name, "").lower() == "true")
 
 
 def parse_runtime_configuration(answer: Answer) -> RuntimeConfiguration:

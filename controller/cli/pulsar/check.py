@@ -13,9 +13,8 @@ from typing import Any
 import typer
 
 from controller.agent.cluster.facts import read_broker_facts, uses_failure_domains
-from controller.brokers.pulsar.addresses import Directory, Members
+from controller.brokers.pulsar.addresses import Members, open_directory
 from controller.brokers.pulsar.admin import PulsarAdmin
-from controller.brokers.pulsar.facts import read_cluster_name, read_runtime_configuration
 from controller.brokers.pulsar.outcomes import CallFailed
 from controller.brokers.pulsar.policies import Policies, read_policies
 from controller.cli.adoption_text import adoption_text
@@ -72,13 +71,12 @@ async def _read(admin: PulsarAdmin, configured: PlacementSettings) -> list[Requi
 
 async def read_requirements(admin: PulsarAdmin, configured: PlacementSettings) -> tuple[Members, list[Requirement]]:
     """The brokers, and what Ballast requires of them, judged. Raises CallFailed if no broker answers."""
-    configuration = await read_runtime_configuration(admin)
-    cluster = await read_cluster_name(admin, configuration)
-    members = await Directory(admin, cluster).refresh()
+    directory = await open_directory(admin)
+    members = await directory.refresh()
     facts = await read_broker_facts(admin, dict(members.addresses))
     policies: Policies | str
     try:
-        policies = await read_policies(admin, cluster, members.addresses, uses_failure_domains(facts))
+        policies = await read_policies(admin, directory.cluster, members.addresses, uses_failure_domains(facts))
     except CallFailed as error:
         policies = str(error)
     return members, list(_judge(members, facts, policies, configured))
@@ -111,7 +109,7 @@ def _judge(
 
 
 def _judge_broker(broker: str, fact: Mapping[str, Any]) -> Iterator[Requirement]:
-    settled = {"shedding": False, "auto_split": False}
+    settled = dict.fromkeys(MUST_BE_OFF, False)
     manager, version = str(fact.get("manager")), str(fact.get("version") or "unknown")
     alone = find_other_balancer({f"{BROKER}{broker}": {**fact, **settled}}, [broker])
     remedy = "" if alone is None else f"{alone.partition(': ')[2]}; change it and restart the broker"

@@ -54,7 +54,7 @@ def demo(
     else:
         lines = [*_summary(figures), "", f"tables, logs and configuration: {where}"]
         console.print("\n" + "\n".join(lines), highlight=False, markup=False, soft_wrap=True)
-    raise typer.Exit(PROBLEM if figures.failed else 0)
+    raise typer.Exit(0 if figures.clean else PROBLEM)
 
 
 def _summary(figures: PulsarDemoFigures) -> Iterator[str]:

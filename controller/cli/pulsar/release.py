@@ -13,9 +13,8 @@ from typing import Any
 
 import typer
 
-from controller.brokers.pulsar.addresses import Directory
+from controller.brokers.pulsar.addresses import open_directory
 from controller.brokers.pulsar.admin import PulsarAdmin
-from controller.brokers.pulsar.facts import read_cluster_name, read_runtime_configuration
 from controller.brokers.pulsar.switches import NotWritten, Switch, Switchboard
 from controller.bus.cluster import check_reachable
 from controller.cli.adoption_text import adoption_text
@@ -124,8 +123,7 @@ async def _read(settings: Settings) -> list[Switch]:
 
 
 async def _open_switchboard(admin: PulsarAdmin) -> Switchboard:
-    cluster = await read_cluster_name(admin, await read_runtime_configuration(admin))
-    return Switchboard(admin, (await Directory(admin, cluster).refresh()).addresses)
+    return Switchboard(admin, (await (await open_directory(admin)).refresh()).addresses)
 
 
 async def _put_back(settings: Settings, plan: Plan) -> list[Switch]:

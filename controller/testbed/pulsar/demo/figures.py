@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from controller.domain.entries import Entry, Kind
@@ -11,14 +11,13 @@ from controller.domain.ids import Bundle, topic_hash
 from controller.domain.observed import OrderOutcome
 from controller.testbed.demo.figures import RoundView
 from controller.testbed.pulsar.ballast import outcomes_of_orders
-from controller.testbed.pulsar.traffic.report import TrafficReport, gaps_between, quantiles
+from controller.testbed.pulsar.traffic.report import ClientCounts, TrafficReport, gaps_between, quantiles
 
-COUNTS = ("sent", "acknowledged", "received", "lost", "unconfirmed", "duplicated", "redelivered", "reordered")
 SETTLED_MS = 5_000  # after the end of an order, within which the last of its clients is back
 
 
 @dataclass
-class PulsarDemoFigures:
+class PulsarDemoFigures(ClientCounts):
     """The last line of `ballast pulsar demo --json`. Spread: the highest load of a broker over the mean."""
 
     round_interval_s: int = 0
@@ -32,20 +31,7 @@ class PulsarDemoFigures:
     order_took_ms: dict[str, int] = field(default_factory=dict)
     move_gap_ms: dict[str, int] = field(default_factory=dict)  # of publishers to the moved bundles
     kill_gap_ms: int | None = None  # of publishers, the longest
-    sent: int = 0
-    acknowledged: int = 0
-    received: int = 0
-    lost: int = 0
-    unconfirmed: int = 0
-    duplicated: int = 0
-    redelivered: int = 0
-    reordered: int = 0
     not_seen: list[str] = field(default_factory=list)  # effects that did not come in time
-
-    @property
-    def failed(self) -> bool:
-        """Whether clients lost messages or got them out of order. Pulsar stores some twice without deduplication."""
-        return bool(self.lost or self.reordered)
 
     def to_json(self) -> dict[str, Any]:
         """All fields."""
@@ -59,8 +45,8 @@ class PulsarDemoFigures:
 
     def take_clients(self, report: TrafficReport, topics: Sequence[str], moves: Sequence[Move]) -> None:
         """Take over what the clients saw."""
-        for name in COUNTS:
-            setattr(self, name, getattr(report, name))
+        for count in fields(ClientCounts):
+            setattr(self, count.name, getattr(report, count.name))
         gaps = [
             gaps_between(
                 report.publish_gaps, [t for t in topics if t in move], move.since_ms, move.ended_ms + SETTLED_MS

@@ -29,8 +29,8 @@ class Gap:
 
 
 @dataclass
-class TrafficReport:
-    """Counts over all topics; gaps as the longest of every quarter of a second and topic."""
+class ClientCounts:
+    """Messages as clients saw them, over all topics."""
 
     sent: int = 0
     acknowledged: int = 0
@@ -40,14 +40,20 @@ class TrafficReport:
     duplicated: int = 0
     redelivered: int = 0
     reordered: int = 0
-    publish_gaps: list[Gap] = field(default_factory=list)
-    consume_gaps: list[Gap] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
 
     @property
     def clean(self) -> bool:
         """Nothing was lost, and first deliveries were in order. Repetitions are normal without deduplication."""
         return not (self.lost or self.reordered)
+
+
+@dataclass
+class TrafficReport(ClientCounts):
+    """The counts, and gaps as the longest of every quarter of a second and topic."""
+
+    publish_gaps: list[Gap] = field(default_factory=list)
+    consume_gaps: list[Gap] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
 
     def document(self) -> dict[str, Any]:
         """The figures as one JSON document: of the gaps their quantiles."""

@@ -43,7 +43,7 @@ def test_the_gap_of_a_move_is_that_of_its_topics_and_its_time() -> None:
     figures.take_clients(TrafficReport(sent=7, lost=1, publish_gaps=gaps), [TOPIC], moves)
     assert len(moves) == 1
     assert figures.move_gap_ms == {"p50": 300, "p99": 300, "max": 300}
-    assert (figures.sent, figures.lost, figures.failed) == (7, 1, True)
+    assert (figures.sent, figures.lost, figures.clean) == (7, 1, False)
 
 
 def test_spread_is_the_highest_over_the_mean() -> None:
