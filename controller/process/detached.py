@@ -16,6 +16,8 @@ from pathlib import Path
 
 import psutil
 
+from controller.process.interrupts import delay_interrupts
+
 RUNNING, PAUSED, ENDED, STOPPED = "running", "paused", "ended", "stopped"
 
 
@@ -55,7 +57,7 @@ class DetachedProcess:
         """Start the process in a session of its own; it appends to the log."""
         self.pid_file.parent.mkdir(parents=True, exist_ok=True)
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        with self.log.open("ab") as output:
+        with self.log.open("ab") as output, delay_interrupts():
             self._child = subprocess.Popen(
                 list(argv),
                 stdin=subprocess.DEVNULL,
@@ -65,7 +67,7 @@ class DetachedProcess:
                 env={**os.environ, **(env or {})},
                 start_new_session=True,
             )
-        self.pid_file.write_text(f"{self._child.pid} {_start_ticks(self._child.pid)}\n")
+            self.pid_file.write_text(f"{self._child.pid} {_start_ticks(self._child.pid)}\n")
 
     def signal(self, number: signal.Signals) -> bool:
         """Send the process a signal; False if it does not live."""

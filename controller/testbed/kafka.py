@@ -21,6 +21,7 @@ import psutil
 
 from controller.bus.cluster import cluster_id
 from controller.domain.errors import BallastError
+from controller.process.interrupts import delay_interrupts
 from controller.process.paths import jars_of
 from controller.process.setup_java import Java, find_java
 from controller.testbed.kafka_settings import Door, log4j_properties, server_properties
@@ -97,7 +98,7 @@ class EmbeddedKafka:
         if not (self.data / "meta.properties").exists():
             self._format()
         deadline = time.monotonic() + timeout_s
-        with self.output_file.open("ab") as output:
+        with self.output_file.open("ab") as output, delay_interrupts():
             self._child = subprocess.Popen(
                 self._command(SERVER_HEAP, "kafka.Kafka", str(self._properties)),
                 stdin=subprocess.DEVNULL,
@@ -107,8 +108,8 @@ class EmbeddedKafka:
                 cwd=self.folder,
                 env={**os.environ, **self._env},
             )
-        started = psutil.Process(self._child.pid).create_time()
-        self.pid_file.write_text(f"{self._child.pid} {started}\n")
+            started = psutil.Process(self._child.pid).create_time()
+            self.pid_file.write_text(f"{self._child.pid} {started}\n")
         self._wait_until_it_answers(deadline)
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> bool:

@@ -26,6 +26,7 @@ from controller.domain.state import ClusterState
 from controller.ledger.tables import TableRoot
 from controller.operations.operator import Operator, Outcome
 from controller.process.children import Child, ProcessFailed
+from controller.process.interrupts import delay_interrupts
 from controller.testbed.kafka import EmbeddedKafka
 
 BALLAST = (sys.executable, "-m", "controller.cli.main")
@@ -179,8 +180,10 @@ class LocalCluster:
         for key, value in settings.items():
             more = (*more, "--set", f"{key.replace('__', '.')}={value}")
         argv = [*BALLAST, "agent", "--conf", str(self.config_file), "--broker-id", broker, *self._sets(), *more]
-        self.agents.add(name or broker)
-        return self.start(name or broker, argv, env=env)
+        with delay_interrupts():
+            agent = self.start(name or broker, argv, env=env)
+            self.agents.add(name or broker)
+        return agent
 
     def start(self, name: str, argv: Sequence[str], stdin: bool = False, env: Mapping[str, str] | None = None) -> Child:
         """Start a process of the cluster that logs to `logs/NAME.log`, appending after a restart."""
@@ -188,8 +191,8 @@ class LocalCluster:
         if old is not None and old.alive:
             raise ProcessFailed(f"{name} runs already with pid {old.pid}")
         safe = name.replace(":", "_").replace("/", "_")
-        child = Child(name, argv, self.folder / "logs" / f"{safe}.log", env=env, stdin=stdin)
-        self.children[name] = child
+        with delay_interrupts():
+            child = self.children[name] = Child(name, argv, self.folder / "logs" / f"{safe}.log", env=env, stdin=stdin)
         return child
 
     # ------------------------------------------------------------ use

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 
 from controller.process.children import Child, ProcessFailed
+from controller.process.interrupts import delay_interrupts
 from controller.testbed.pulsar.cluster import PulsarCluster
 from controller.testbed.pulsar.credentials import ADMIN
 from controller.testbed.pulsar.spec import PulsarFailed
@@ -59,9 +60,11 @@ class Traffic:
         if self.consumer_log.exists():
             raise PulsarFailed(f"{self.folder} holds the logs of another run: give this one another folder")
         words = [word for topic in self.topics for word in ("--topic", topic)]
-        self._consumer = self._client("consumer", self.consumer_log, words)
+        with delay_interrupts():
+            self._consumer = self._client("consumer", self.consumer_log, words)
         self._consumer.wait_for_line("ready", START_TIMEOUT_S)
-        self._producer = self._client("producer", self.producer_log, ["--size", str(self.size_bytes)])
+        with delay_interrupts():
+            self._producer = self._client("producer", self.producer_log, ["--size", str(self.size_bytes)])
         self._producer.wait_for_line("ready", START_TIMEOUT_S)
 
     def set_rates(self, rates: Mapping[str, float]) -> None:
