@@ -136,7 +136,7 @@ class PulsarCalls:
         if topics and (call.target is None or target is not None):
             headers = await self._admin.credentials.headers()
             self._placings[str(call.bundle)] = Placing(
-                topics[0], addresses[call.source], target, addresses[leader], self._admin, headers
+                topics, addresses[call.source], target, addresses[leader], self._admin, headers
             )
 
     async def _finish_placing(self, bundle: Bundle) -> None:

@@ -4,10 +4,15 @@ Under the modular load manager the first lookup at the leader after an unload us
 its client there; until the target has taken the bundle, the second lookup gets any broker, and the faster of the two
 takes it (`ModularLoadManagerWrapper.getLeastLoaded`, `NamespaceService.searchForCandidateBroker`). With two hundred
 clients the second one is milliseconds away. So lookups begin before the unload ends: again and again the leader is
-asked, and right after it the target, as if the leader had sent a client. The moment that the bundle is free, the leader
-uses the destination up, and the target takes the bundle. A lookup changes nothing while the bundle has an owner.
+asked, and the moment that it has used the destination up, the target, as if the leader had sent a client. A lookup
+changes nothing while the bundle has an owner.
 
-A thread with connections of its own does it: milliseconds count, and the agent's loop may be busy with a poll.
+Clients wait a tenth of a second before they look up. Of a bundle with many topics the first ones look up while the last
+ones are closed: there the target is asked all the time as well, so that it takes the bundle the moment that it is free.
+Elsewhere it is not: a destination that nobody used would decide a later placement.
+
+Threads with connections of their own do it, one for each broker: milliseconds count, the agent's loop may be busy with
+a poll, and a leader that closes the bundle's topics itself answers slowly.
 """
 
 from __future__ import annotations
@@ -17,36 +22,48 @@ import http.client
 import json
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
 from controller.brokers.pulsar.admin import HEADERS, MOST_WORDS_BYTES, REDIRECTS, PulsarAdmin
 from controller.domain.pulsar_address import origin_of
 
 PAUSE_S, LATER_PAUSE_S = 0.005, 0.1
-OFTEN_FOR_S = 5.0  # an unload that takes longer closes thousands of topics: lookups are rarer then
+OFTEN_FOR_S = 15.0  # an unload that takes longer closes thousands of topics: lookups are rarer then
+MANY_TOPICS = 10
 LOOKS_AFTER = 20  # once the unload was answered; its owner may need a moment to give up the lock
 LOOKUP_TIMEOUT_S = 2.0
 TAKE_IT = "?authoritative=true"  # as a client asks that the leader has sent
 
 
+class Answer(NamedTuple):
+    """Of one lookup, not followed, as addresses: who gets the unowned bundle, or who owns it."""
+
+    given_to: str | None = None
+    owner: str | None = None
+
+
 class Placing:
-    """Of one topic's bundle. `source`, `target`, `leader`: addresses; without a target, the leader chooses."""
+    """Of one bundle. `source`, `target`, `leader`: addresses; without a target, the leader chooses."""
 
     def __init__(
-        self, topic: str, source: str, target: str | None, leader: str, admin: PulsarAdmin, headers: Mapping[str, str]
-    ) -> None:
+        self, topics: Sequence[str], source: str, target: str | None, leader: str,
+        admin: PulsarAdmin, headers: Mapping[str, str],
+    ) -> None:  # fmt: skip
         """Begins at once, and ends when the bundle was placed, or soon after `note_unloaded` or `cancel`.
 
-        `headers`: the credentials, which go to brokers that `admin` trusts.
+        `topics`: the bundle's, at least one. `headers`: the credentials, which go to brokers that `admin` trusts.
         """
-        self._path = f"/lookup/v2/topic/{quote(topic.replace('://', '/', 1), safe='/')}"
+        self._path = f"/lookup/v2/topic/{quote(topics[0].replace('://', '/', 1), safe='/')}"
         self._source, self._target, self._leader = source, target, leader
         self._admin, self._headers = admin, {**HEADERS, **headers}
-        self._connections: dict[str, http.client.HTTPConnection] = {}
         self._unloaded, self._cancelled = threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._run, name="placing", daemon=True)
-        self._thread.start()
+        self._leader_asked = threading.Event()  # the leader has a lookup to answer, or gets no more
+        self._threads = [self._start(self._ask_leader)]
+        if len(topics) >= MANY_TOPICS and target is not None and target != leader:
+            self._threads.append(self._start(self._ask_target, target))
 
     def note_unloaded(self) -> None:
         """The unload was done: look until the bundle was placed, but not for long."""
@@ -58,66 +75,71 @@ class Placing:
 
     async def wait(self) -> None:
         """Until it has ended, after either."""
-        await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
+        for thread in self._threads:
+            await asyncio.get_running_loop().run_in_executor(None, thread.join)
 
-    def _run(self) -> None:
+    def _start(self, ask: Callable[..., None], *of: str) -> threading.Thread:
+        thread = threading.Thread(target=ask, args=of, name="placing", daemon=True)
+        thread.start()
+        return thread
+
+    def _ask_leader(self) -> None:
+        """Until the leader has used the destination up; then the target, or the leader's choice, takes the bundle."""
+        answer = Answer()
+        with closing(self._connect(self._leader)) as connection:
+            for _ in self._turns():
+                answer = self._look_up(connection, on_sent=self._leader_asked.set)
+                if answer.given_to or answer.owner not in (None, self._source):
+                    break
+                self._leader_asked.clear()
+        self._leader_asked.set()
+        taker = self._target or answer.given_to
+        if answer.given_to and taker and self._admin.trusts(taker):
+            with closing(self._connect(taker)) as connection:
+                self._look_up(connection, TAKE_IT)
+
+    def _ask_target(self, target: str) -> None:
+        """Until somebody else than the source owns the bundle."""
+        with closing(self._connect(target)) as connection:
+            for _ in self._turns():
+                self._leader_asked.wait(LOOKUP_TIMEOUT_S)
+                if self._look_up(connection, TAKE_IT).owner not in (None, self._source):
+                    break
+
+    def _turns(self) -> Iterator[None]:
+        """One for each lookup, for as long as they are of use."""
         began_s, looks_left = time.monotonic(), LOOKS_AFTER
         while looks_left and not self._cancelled.is_set():
             looks_left -= self._unloaded.is_set()
-            if self._try_once():
-                break
+            yield
             self._cancelled.wait(PAUSE_S if time.monotonic() - began_s < OFTEN_FOR_S else LATER_PAUSE_S)
-        for connection in self._connections.values():
-            connection.close()
 
-    def _try_once(self) -> bool:
-        """Ask the leader and right after it the target, without waiting for the leader's answer; whether it is over."""
-        leader_asked = self._ask(self._leader)
-        target_asked = self._target is not None and self._target != self._leader and self._ask(self._target, TAKE_IT)
-        given_to, owner = self._receive(self._leader) if leader_asked else (None, None)
-        taken_by = self._receive(str(self._target))[1] if target_asked else None
-        taker = self._target or given_to
-        if given_to and taker and taken_by != taker and self._ask(taker, TAKE_IT):
-            self._receive(taker)
-        return given_to is not None or {owner, taken_by} - {None, self._source} != set()
-
-    def _ask(self, address: str, query: str = "") -> bool:
-        """Send a lookup; whether an answer can be waited for."""
-        if self._cancelled.is_set() or not self._admin.trusts(address):
-            return False
-        connection = self._connections.get(address) or self._connect(address)
+    def _look_up(
+        self, connection: http.client.HTTPConnection, query: str = "", on_sent: Callable[[], None] = lambda: None
+    ) -> Answer:
         try:
             connection.request("GET", self._path + query, headers=self._headers)
-        except (OSError, http.client.HTTPException):
-            connection.close()  # the next request connects again
-            return False
-        return True
-
-    def _receive(self, address: str) -> tuple[str | None, str | None]:
-        """The answer, not followed: the broker that gets the unowned bundle, and the bundle's owner, as addresses."""
-        connection = self._connections[address]
-        try:
-            with connection.getresponse() as response:
-                body = response.read(MOST_WORDS_BYTES)
-                location = response.headers.get("Location")
-                if response.status in REDIRECTS and location:
-                    return origin_of(location), None
-                return None, self._owner_in(body) if response.status == http.client.OK else None
+            on_sent()
+            return self._receive(connection)
         except (OSError, ValueError, http.client.HTTPException):
-            connection.close()
-            return None, None
+            connection.close()  # the next request connects again
+            return Answer()
+
+    def _receive(self, connection: http.client.HTTPConnection) -> Answer:
+        with connection.getresponse() as response:
+            body = response.read(MOST_WORDS_BYTES)
+            location = response.headers.get("Location")
+            if response.status in REDIRECTS and location:
+                return Answer(given_to=origin_of(location))
+            return Answer(owner=self._owner_in(body) if response.status == http.client.OK else None)
 
     def _connect(self, address: str) -> http.client.HTTPConnection:
+        """A connection that is opened by its first request. The address is one that may see the credentials."""
         parts = urlsplit(address)
         host, port = parts.hostname or "", parts.port
         if parts.scheme == "https":
-            made: http.client.HTTPConnection = http.client.HTTPSConnection(
-                host, port, timeout=LOOKUP_TIMEOUT_S, context=self._admin.tls
-            )
-        else:
-            made = http.client.HTTPConnection(host, port, timeout=LOOKUP_TIMEOUT_S)
-        self._connections[address] = made
-        return made
+            return http.client.HTTPSConnection(host, port, timeout=LOOKUP_TIMEOUT_S, context=self._admin.tls)
+        return http.client.HTTPConnection(host, port, timeout=LOOKUP_TIMEOUT_S)
 
     def _owner_in(self, body: bytes) -> str | None:
         """The web address of the owner that a lookup was answered with, in the scheme in use."""

@@ -26,6 +26,9 @@ class Ownership:
         self.looked_up: list[tuple[str, str]] = []
         for broker in cluster.brokers.brokers:
             broker.answers |= {f"/t1/ns1/{number}": self.look_up for number in range(9)}
+            broker.answers["/persistent/t1/ns1"] = lambda broker, request: [
+                f"persistent://t1/ns1/{number % 9}" for number in range(max(9, crowd))
+            ]
             broker.answers["/unload"] = self.unload
 
     async def unload(self, broker: Broker, request: Request) -> Response:
