@@ -51,6 +51,34 @@ def test_the_start_costs_as_much_cpu_as_the_scenario_says(skew: str) -> None:
     assert (cost.max() > 1.01 * cost.min()) == (skew != "equal")
 
 
+def test_bundles_may_cost_different_amounts_of_cpu_for_the_same_traffic() -> None:
+    dear = CostModel(spread=0.5)
+    spec = LoadSpec(bundles=300, tenants=3, sessions=0, utilisation=0.5)
+    load, again, even = (Workload(spec, (), costs, 16.0, HOUR_MS, 1) for costs in (dear, dear, COSTS))
+    moment = carried(load, [0] * 300, cores=32.0)
+    used, traffic = moment.cost[:, CPU], moment.fields[:, FIELD["msg_rate_in"]]
+    expected = COSTS.usage(moment.fields, np.ones(300))[:, CPU]
+    factors = used / expected
+    assert np.log(factors).std() == pytest.approx(0.5, rel=0.15)
+    assert used.sum() == pytest.approx(0.5 * 1600)  # the spread changes traffic, not work
+    assert used == pytest.approx(carried(even, [0] * 300, cores=32.0).cost[:, CPU])
+    assert traffic == pytest.approx(carried(even, [0] * 300, cores=32.0).fields[:, FIELD["msg_rate_in"]] / factors)
+    assert np.array_equal(load.topics.cost_factor, again.topics.cost_factor)
+    assert moment.topic_work.sum() == pytest.approx(used.sum())
+
+
+def test_both_halves_of_a_split_bundle_cost_what_the_whole_did() -> None:
+    load = Workload(LoadSpec(bundles=6, tenants=1, topics=40), (), CostModel(spread=0.5), 16.0, HOUR_MS, 1)
+    (name,) = load.topics.namespaces
+    whole = rings(load)[name]
+    middle = (whole[2].lower + whole[2].upper) // 2
+    halves = (Bundle(name, whole[2].lower, middle), Bundle(name, middle, whole[2].upper))
+    before = TopicMap(load.topics, {name: whole})
+    after = TopicMap(load.topics, {name: (*whole[:2], *halves, *whole[3:])})
+    assert len(set(before.cost_factor.tolist())) == 6
+    assert after.cost_factor.tolist() == [*before.cost_factor[:3], before.cost_factor[2], *before.cost_factor[3:]]
+
+
 def test_topics_lie_in_the_bundles_they_belong_to() -> None:
     load = workload()
     found = rings(load)

@@ -2,8 +2,8 @@
 
 A workload is a base (how load is spread over bundles and topics) times any number of shapes (`shapes.py`: how it
 changes over time). The initial bundles are called groups: a topic belongs to one group for ever, whatever is split
-later. Load is generated as CPU work and converted to messages by the cost model, so that `utilisation` is exact. Random
-numbers are rounded to nine digits, so that a libm that differs in the last bit changes nothing.
+later. Load is generated as CPU work and converted to messages by the cost model, so that `utilisation` is exact,
+however much costs differ between groups. Random numbers are rounded to `DIGITS`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from numpy.typing import NDArray
 from controller.domain.errors import ConfigError
 from controller.domain.ids import Bundle
 from controller.domain.ring import initial_bundles, locate
-from controller.sim.load.cost_model import CostModel
+from controller.sim.load.cost_model import DIGITS, CostModel
 from controller.sim.load.shapes import Shape, World
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 SKEWS = ("equal", "uniform", "linear", "lognormal", "pareto")
-DIGITS = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +67,7 @@ class Topics:
     hash: Ints
     work: Floats
     message_bytes: Floats
+    cost_factor: Floats  # times what the cost model says of a message and a KiB; of the topic's group
     sessions: Ints
 
 
@@ -88,13 +88,14 @@ class Workload:
         self, spec: LoadSpec, shapes: Sequence[Shape], costs: CostModel, cores: float, duration_ms: int, seed: int
     ) -> None:
         self.spec = spec
-        self.topics = _topics(spec, cores, np.random.default_rng([seed, 1]))
+        factors = costs.draw_factors(spec.bundles, np.random.default_rng([seed, 5]))
+        self.topics = _topics(spec, cores, factors, np.random.default_rng([seed, 1]))
         world = World(len(self.topics.groups), self.topics.tenant_of_group, duration_ms)
         self._series = [
             shape.series(world, np.random.default_rng([seed, 2, number])) for number, shape in enumerate(shapes)
         ]
         topics = self.topics
-        each_us = costs.message_us(topics.message_bytes)
+        each_us = costs.message_us(topics.message_bytes) * topics.cost_factor
         # one message in and `fanout` messages out make a topic's work
         self._messages_a_unit = topics.work / (each_us * (1.0 + spec.fanout))
 
@@ -123,6 +124,8 @@ class TopicMap:
             chosen = topics.namespace == number
             lowers = np.array([bundle.lower for bundle in ring])
             self.bundle[chosen] = first[number] + np.searchsorted(lowers, topics.hash[chosen], side="right") - 1
+        self.cost_factor = np.ones(len(self.bundles))  # [N] the topics of a bundle share one, as they do a group
+        self.cost_factor[self.bundle] = topics.cost_factor
 
     def still_holds(self, rings: Mapping[str, tuple[Bundle, ...]]) -> bool:
         """Whether no ring has changed since."""
@@ -140,7 +143,7 @@ def namespaces_of(spec: LoadSpec) -> dict[str, int]:
     return {f"t{number}/load": int(count) for number, count in enumerate(shares.tolist())}
 
 
-def _topics(spec: LoadSpec, cores: float, dice: np.random.Generator) -> Topics:
+def _topics(spec: LoadSpec, cores: float, factors: Floats, dice: np.random.Generator) -> Topics:
     spaces = namespaces_of(spec)
     rings = [tuple(initial_bundles(name, count)) for name, count in spaces.items()]
     groups = tuple(bundle for ring in rings for bundle in ring)
@@ -162,6 +165,7 @@ def _topics(spec: LoadSpec, cores: float, dice: np.random.Generator) -> Topics:
         hash=dice.integers(lower, upper),
         work=work_us,
         message_bytes=np.maximum(np.rint(sizes), 1.0)[group],
+        cost_factor=factors[group],
         sessions=np.full(len(group), spec.sessions),
     )
     _check_hashes(topics)

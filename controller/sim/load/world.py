@@ -72,7 +72,7 @@ class LoadWorld:
     def carry(self, offered: Rates, ring: TopicMap, owner: Ints, extra_cpu_pct: Floats) -> Moment:
         """Let the owners ([N] indices) serve the offered load. `extra_cpu_pct` [B]: for reconnecting clients."""
         asked = self._fields(offered, ring)
-        cost = self.costs.usage(asked)
+        cost = self.costs.usage(asked, ring.cost_factor)
         served = owner != NOBODY
         idle = self._idle_usage()
         demand = idle.copy()
@@ -126,5 +126,5 @@ class LoadWorld:
         return usage
 
     def _work_pct(self, offered: Rates) -> Floats:
-        each_us = self.costs.message_us(self.topics.message_bytes)
+        each_us = self.costs.message_us(self.topics.message_bytes) * self.topics.cost_factor
         return np.asarray((offered.msg_in + offered.msg_out) * each_us / 1e4)
