@@ -1,6 +1,7 @@
 """`python -m benchmarks [NAME…]`: runs all or the named benchmarks, prints their figures, writes benchmarks/results/.
 
-`python -m benchmarks pulsar_compare` takes hours and has options of its own; it only runs when it is named.
+`python -m benchmarks strategy_field` has options of its own if it is the only one named. So has `pulsar_compare`, which
+takes hours and only runs when it is named.
 
 Exit code 1 if a run broke an invariant or failed; with `--strict` also if it missed a target. `--quick` runs a small
 version to check that everything works; it prints its figures but does not store them.
@@ -58,12 +59,15 @@ BENCHMARKS: dict[str, Callable[[Path, bool], Result]] = {
 }
 
 
-PROGRAMS: dict[str, Callable[[Sequence[str]], int]] = {"pulsar_compare": pulsar_compare.main}
+PROGRAMS: dict[str, Callable[[Sequence[str]], int]] = {
+    "pulsar_compare": pulsar_compare.main,
+    "strategy_field": strategy_field.main,
+}
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the benchmarks one after another; return the exit code."""
-    if argv and argv[0] in PROGRAMS:
+    if argv and argv[0] in PROGRAMS and not set(argv[1:]) & set(BENCHMARKS):
         return PROGRAMS[argv[0]](argv[1:])
     given = _arguments(argv)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # unwinding stops the cluster's processes
@@ -98,7 +102,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
         "names",
         nargs="*",
         metavar="NAME",
-        help=f"any of {', '.join(BENCHMARKS)}; default: all these. Alone: {', '.join(PROGRAMS)}",
+        help=f"any of {', '.join(BENCHMARKS)}; default: all. With options of its own, alone: {', '.join(PROGRAMS)}",
     )
     parser.add_argument("--quick", action="store_true", help="small sanity runs; figures are not stored")
     parser.add_argument("--strict", action="store_true", help="exit code 1 if a target is missed")

@@ -1,4 +1,4 @@
-"""Figures for docs/performance.md, drawn from benchmarks/results/. `python -m benchmarks.pages.plots`
+"""Figures for documents, drawn from benchmarks/results/. `python -m benchmarks.pages.plots`
 
 The stacked bars show means, because only means add up: those of all events and of the slowest twentieth.
 """
@@ -70,7 +70,41 @@ def decide_growth(figures: Mapping[str, Any], file: Path) -> None:
     plt.close(plot)
 
 
-DRAWINGS = {"control_stages": ("control_path", control_path), "decide_speed": ("decide_growth", decide_growth)}
+def field_players(figures: Mapping[str, Any], file: Path) -> None:
+    """Draw every player's balance against its moves over the seven scenarios; the oracle's by tolerance is a line."""
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    from matplotlib.ticker import NullFormatter
+
+    plot, axes = plt.subplots(figsize=(8, 4.5))
+    axes.set(xscale="log", yscale="log", xlabel="moves in the seven scenarios together")
+    axes.set_ylabel("worst broker above the best achievable, mean, %")
+    line = [_point(found) for found in figures["frontier"].values()]
+    axes.plot(*zip(*line, strict=True), color=COLOURS[7], marker=".", label="oracle, tolerances 2 to 10 %", zorder=1)
+    players: dict[tuple[float, float], list[str]] = {}
+    for player, found in figures["seven"].items():
+        players.setdefault(_point(found), []).append(player)
+    for point, names in players.items():
+        axes.scatter(*point, color=COLOURS[{"steady": 4, "greedy": 2, "oracle": 7}.get(names[0], 0)], zorder=2)
+        axes.annotate(", ".join(names), point, xytext=(5, 4), textcoords="offset points", size="small")
+    for axis, ticks in ((axes.xaxis, (200, 300, 500, 1000, 2000)), (axes.yaxis, (10, 15, 20, 30, 50, 80))):
+        axis.set_ticks(ticks, [str(tick) for tick in ticks])
+        axis.set_minor_formatter(NullFormatter())
+    axes.legend(frameon=False, fontsize="small")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    plot.savefig(file, bbox_inches="tight", dpi=130)
+    plt.close(plot)
+
+
+def _point(found: Mapping[str, float]) -> tuple[float, float]:
+    return found["moves"], round(100 * (found["mean"] - 1), 1)
+
+
+DRAWINGS = {
+    "control_stages": ("control_path", control_path),
+    "decide_speed": ("decide_growth", decide_growth),
+    "strategy_field": ("strategy_field", field_players),
+}
 
 
 def main() -> int:

@@ -1,17 +1,16 @@
 """The generated parts of docs/strategies.md. `python -m benchmarks.pages.strategies [--write]`
 
-The command plays every strategy on the published cases V01–V33, which takes some seconds. The figures of the field come
-from benchmarks/results/strategy_field.json. Without `--write` it only checks whether the page is up to date.
+The command plays every strategy on the published cases V01–V33, which takes some seconds. The parts about the field
+come from benchmarks/results/strategy_field.json. Without `--write` it only checks whether the page is up to date.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Sequence
 
-from benchmarks.measure.figures import RESULTS
 from benchmarks.pages.generated import table, with_parts, write_or_check
+from benchmarks.pages.strategy_field import PARTS as FIELD_PARTS
 from benchmarks.published.case import Case, play
 from benchmarks.published.cases import CASES
 from controller.policy.strategies import STRATEGIES
@@ -33,18 +32,6 @@ def published() -> str:
     return table(["case", *(f"`{name}`" for name in STRATEGIES)], rows)
 
 
-def field() -> str:
-    """Mean and end of max/best-achievable, and moves, by scenario and strategy."""
-    figures = json.loads((RESULTS / "strategy_field.json").read_text())["figures"]
-    found = {name: row for name, row in figures.items() if isinstance(row, dict) and "steady" in row}
-    names = [name for name in (*STRATEGIES, "greedy") if any(name in row for row in found.values())]
-    rows = [
-        [scenario, *(f"{r['mean']:.2f}→{r['end']:.2f}, {r['moves']:.0f}" for name in names if (r := row[name]))]
-        for scenario, row in found.items()
-    ]
-    return table(["scenario", *(f"`{name}`" for name in names)], rows)
-
-
 def _cell(case: Case, strategy: str) -> str:
     played = play(case, strategy)
     counts = ((len(played.moves), "move"), (len(played.splits), "split"))
@@ -53,7 +40,7 @@ def _cell(case: Case, strategy: str) -> str:
     return f"good: {did}" if complaint is None else f"{did}; {complaint}"
 
 
-PARTS: dict[str, Callable[[], str]] = {"published": published, "field": field}
+PARTS: dict[str, Callable[[], str]] = {"published": published, **FIELD_PARTS}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from controller.backtest.recording.recording import Recording
 from controller.domain.load import BUNDLE_FIELDS, RESOURCES
-from controller.sim.field.field import broker_name, bundle_names
+from controller.sim.field.names import broker_name, bundle_names
 
 Floats = NDArray[np.float64]
 STEP_MS = 30_000

@@ -1,135 +1,150 @@
-"""The scenarios of the field: eight clusters that are or become unbalanced, and a calm one.
+"""The scenarios of the field: seven clusters that are or become unbalanced, two that need nothing, and a big one.
 
-They have 12-20 brokers, 240-400 bundles, lognormal loads and a mean utilisation of 45-55 %, drawn from the seed.
+A scenario draws a cluster and what happens to it, round by round. The first line of its docstring is its purpose, which
+docs/strategies.md shows. No scenario looks at what a player does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from controller.domain.load import RESOURCES
-from controller.policy.view.frame import Ints
-from controller.sim.field.field import BASE_CORES, CORE_PCT, EVENT_MINUTE, MINUTES, Floats, Random, World, costs_of
+from controller.sim.field.cluster import TENANTS, Cluster, Random, draw_cluster
 
-SIGMA = 0.7  # of the logarithm of a bundle's load
-HOT_BUNDLES, HOT_FACTOR = 3, 8.0
-PERIOD_MINUTES, BUSY_MINUTES, BUSY_FACTOR = 12, 3, 2.2
-DIURNAL_PERIOD_MINUTES, DIURNAL_SWING, DIURNAL_GROUPS = 60, 0.5, 8
-DRIFT_A_MINUTE = 0.04
+ROUNDS = 60
+EVENT, EVENT_ENDS = 15, 40  # rounds
+HOT_BUNDLES, HOT_FACTOR, HOT_BROKERS = 3, 8.0, 0.45
+DIURNAL_SWING = 0.6
+DRIFT = 0.06  # standard deviation of the logarithm of a bundle's traffic, a round
+DRIFT_FACTORS = (0.2, 5.0)
+JOB_EVERY, JOB_TAKES, JOB_FACTOR, JOB_BUNDLES = 12, 3, 2.2, 1 / 6  # in rounds; the part of the bundles
 CALM_SWING = 0.05
 
 
-def _steady_factor(count: int) -> Callable[[int], Floats]:
-    ones = np.ones(count)
-    return lambda minute: ones
+@dataclass(frozen=True, eq=False)
+class Story:
+    """A cluster, and what happens before round `number`: true if brokers joined or left."""
+
+    cluster: Cluster
+    happen: Callable[[int], bool]
 
 
-def base(rng: Random, cores: Floats | None = None, mean: tuple[float, float] = (0.45, 0.55)) -> World:
-    """Brokers and bundles before placement: the first broker owns everything."""
-    brokers, bundles = int(rng.integers(12, 21)), int(rng.integers(240, 401))
-    if cores is None:
-        cores = np.full(brokers, float(BASE_CORES))
-    load = rng.lognormal(0.0, SIGMA, bundles)
-    load *= rng.uniform(*mean) * cores.sum() * CORE_PCT / load.sum()
-    share = rng.lognormal(0.0, 0.25, bundles)
-    return World(
-        cores=cores,
-        load=load,
-        bytes_share=share / share.mean(),
-        inward=rng.uniform(0.35, 0.65, bundles),
-        sessions=np.rint(rng.lognormal(3.0, 1.0, bundles)),
-        owner=np.zeros(bundles, np.int64),
-        factor=_steady_factor(bundles),
-    )
+Scenario = Callable[[Random], Story]
 
 
-def at_random(rng: Random, world: World, brokers: Ints | None = None, spread: float = 0.25) -> World:
-    """Place each bundle on a random broker; some brokers are more likely than others."""
-    chosen = np.arange(len(world.cores)) if brokers is None else brokers
-    weight = rng.lognormal(0.0, spread, len(chosen))
-    return replace(world, owner=rng.choice(chosen, len(world.load), p=weight / weight.sum()))
+def nothing(number: int) -> bool:
+    """Nothing happens."""
+    return False
 
 
-def place_evenly(world: World) -> World:
-    """Place the heaviest bundle first, each on the broker with the lowest utilisation including it."""
-    cost = costs_of(world.fields(0))[:, RESOURCES.index("cpu")]
-    owner, used = np.zeros(len(cost), np.int64), np.zeros(len(world.cores))
-    for at in np.argsort(-cost, kind="stable").tolist():
-        owner[at] = int(np.argmin((used + cost[at]) / world.cores))
-        used[owner[at]] += cost[at]
-    return replace(world, owner=owner)
+def drifting(cluster: Cluster, rng: Random, step: float = DRIFT) -> Story:
+    """Every bundle's traffic walks on its own."""
+
+    def happen(number: int) -> bool:
+        walked = cluster.factor * np.exp(rng.normal(0.0, step, len(cluster.factor)))
+        cluster.factor = np.clip(walked, *DRIFT_FACTORS)
+        return False
+
+    return Story(cluster, happen)
 
 
-def skew(rng: Random) -> World:
-    """Some brokers have more load than others."""
-    return at_random(rng, base(rng), spread=0.4)
+def skew(rng: Random) -> Story:
+    """Some brokers begin with several times the load of others."""
+    return Story(draw_cluster(rng, 20, 400), nothing)
 
 
-def hot(rng: Random) -> World:
-    """Three bundles carry eight times their load from the tenth minute on."""
-    world = at_random(rng, base(rng))
-    after = np.ones(len(world.load))
-    after[rng.choice(len(after), HOT_BUNDLES, replace=False)] = HOT_FACTOR
-    before = np.ones(len(after))
-    return replace(world, factor=lambda minute: after if minute >= EVENT_MINUTE else before)
+def hot(rng: Random) -> Story:
+    """Three bundles grow up to eightfold, to almost half a broker each, and shrink again after 25 minutes."""
+    cluster = draw_cluster(rng, 20, 400, utilisation=0.45)
+    chosen = rng.choice(400, HOT_BUNDLES, replace=False)
+    grown = np.minimum(HOT_FACTOR, HOT_BROKERS * cluster.cores.mean() / cluster.load()[chosen, 0])
+
+    def happen(number: int) -> bool:
+        cluster.factor[chosen] = grown if EVENT <= number < EVENT_ENDS else 1.0
+        return False
+
+    return Story(cluster, happen)
 
 
-def join(rng: Random) -> World:
-    """A third of the brokers are new and empty."""
-    world = base(rng)
-    count = len(world.cores)
-    return at_random(rng, world, rng.permutation(count)[: count - count // 3])
+def join(rng: Random) -> Story:
+    """Five empty brokers join ten."""
+    cluster = draw_cluster(rng, 15, 300, utilisation=0.45)
+    cluster.alive[10:] = False
+    cluster.place_orphans(rng)
+
+    def happen(number: int) -> bool:
+        cluster.alive[:] = number >= EVENT or cluster.alive
+        return number == EVENT
+
+    return Story(cluster, happen)
 
 
-def leave(rng: Random) -> World:
-    """One broker dies in the tenth minute; assignment places its bundles."""
-    return replace(at_random(rng, base(rng)), dies_at=EVENT_MINUTE)
+def leave(rng: Random) -> Story:
+    """One of twelve brokers dies; its bundles come up on others at random."""
+    cluster = draw_cluster(rng, 12, 240)
+
+    def happen(number: int) -> bool:
+        if number == EVENT:
+            cluster.alive[0] = False
+            cluster.place_orphans(rng)
+        return number == EVENT
+
+    return Story(cluster, happen)
 
 
-def diurnal(rng: Random) -> World:
-    """Eight groups of tenants, each with its own peak in the hour."""
-    world = at_random(rng, base(rng))
-    group = rng.integers(0, DIURNAL_GROUPS, len(world.load))
-    phase = rng.uniform(0, 1, DIURNAL_GROUPS)[group]
-    return replace(
-        world,
-        factor=lambda minute: 1 + DIURNAL_SWING * np.sin(2 * np.pi * (minute / DIURNAL_PERIOD_MINUTES + phase)),
-    )
+def diurnal(rng: Random) -> Story:
+    """Eight tenants, each of which has its own peak within the hour."""
+    cluster = draw_cluster(rng, 20, 400)
+
+    def happen(number: int) -> bool:
+        cluster.factor = 1 + DIURNAL_SWING * np.sin(2 * np.pi * (number / ROUNDS + cluster.tenant / TENANTS))
+        return False
+
+    return Story(cluster, happen)
 
 
-def drift(rng: Random) -> World:
-    """The load of every bundle drifts independently."""
-    world = at_random(rng, base(rng))
-    walk = np.exp(np.cumsum(rng.normal(0.0, DRIFT_A_MINUTE, (MINUTES, len(world.load))), axis=0))
-    return replace(world, factor=lambda minute: walk[minute])
+def drift(rng: Random) -> Story:
+    """The traffic of every bundle walks on its own."""
+    return drifting(draw_cluster(rng, 20, 400), rng)
 
 
-def hetero(rng: Random) -> World:
-    """Brokers of 8, 16 and 32 cores with about as many bundles each."""
-    count = int(rng.integers(12, 21))
-    cores = rng.permutation(np.resize([8.0, 16.0, 32.0], count))
-    return at_random(rng, base(rng, cores, (0.25, 0.35)))
+def hetero(rng: Random) -> Story:
+    """Brokers of 8, 16 and 32 cores begin with about as many bundles each."""
+    return Story(draw_cluster(rng, 20, 400, cores=np.repeat([8.0, 16.0, 32.0], [10, 6, 4])), nothing)
 
 
-def periodic(rng: Random) -> World:
-    """Balanced except for a job: a sixth of the bundles carries 2.2 times its load for 3 of every 12 minutes."""
-    world = place_evenly(base(rng))
-    busy = np.ones(len(world.load))
-    busy[rng.choice(len(busy), len(busy) // 6, replace=False)] = BUSY_FACTOR
-    idle, phase = np.ones(len(busy)), int(rng.integers(0, PERIOD_MINUTES))
-    return replace(world, factor=lambda minute: busy if (minute + phase) % PERIOD_MINUTES < BUSY_MINUTES else idle)
+def periodic(rng: Random) -> Story:
+    """Balanced, but for a job on a sixth of the bundles in 3 of every 12 minutes: a move gains little."""
+    cluster = draw_cluster(rng, 20, 400, utilisation=0.4)
+    cluster.pack()
+    jobs = rng.choice(400, round(400 * JOB_BUNDLES), replace=False)
+
+    def happen(number: int) -> bool:
+        cluster.factor[jobs] = JOB_FACTOR if number % JOB_EVERY < JOB_TAKES else 1.0
+        return False
+
+    return Story(cluster, happen)
 
 
-def calm(rng: Random) -> World:
-    """Balanced; the load of every bundle varies by up to 5 % from minute to minute."""
-    world = place_evenly(base(rng))
-    swing = 1 + rng.uniform(-CALM_SWING, CALM_SWING, (MINUTES, len(world.load)))
-    return replace(world, factor=lambda minute: swing[minute])
+def calm(rng: Random) -> Story:
+    """Balanced; every bundle stays within 5 % of its load: every move is wasted."""
+    cluster = draw_cluster(rng, 20, 2_000, sigma=0.5)
+    cluster.pack()
+
+    def happen(number: int) -> bool:
+        cluster.factor = 1 + rng.uniform(-CALM_SWING, CALM_SWING, len(cluster.factor))
+        return False
+
+    return Story(cluster, happen)
 
 
-SCENARIOS: dict[str, Callable[[Random], World]] = {
-    made.__name__: made for made in (skew, hot, join, leave, diurnal, drift, hetero, periodic, calm)
-}
+def big(rng: Random) -> Story:
+    """Two hundred brokers with 20,000 bundles begin unbalanced, and drift."""
+    return drifting(draw_cluster(rng, 200, 20_000), rng)
+
+
+SEVEN: dict[str, Scenario] = {made.__name__: made for made in (skew, hot, join, leave, diurnal, drift, hetero)}
+QUIET: dict[str, Scenario] = {made.__name__: made for made in (periodic, calm)}
+BIG: dict[str, Scenario] = {big.__name__: big}

@@ -1,0 +1,137 @@
+"""Further scenarios: what a strategy that was built on the first ones may not expect.
+
+They vary what a simulator tends to hold constant: number of brokers and bundles, utilisation, noise, the time between
+rounds, how fast a broker is, what it does besides serving bundles, and what a byte costs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from controller.sim.field.cluster import BYTES_A_CORE, MESSAGE_BYTES, MINUTE_MS, TENANTS, Random, draw_cluster
+from controller.sim.field.scenarios import EVENT, EVENT_ENDS, Scenario, Story, drifting, nothing
+
+COST_CHANGES, COST_BUNDLES = (20, 40), 1 / 4  # rounds; the part of the bundles
+SLOW_FACTOR = 2.0
+SURGE_FACTOR = 3.0
+RESTART_EVERY, RESTART_TAKES = 4, 2  # rounds
+MESSAGE_SIGMA, MESSAGE_COST = 1.0, (0.8, 1.2)
+BASE_CPU = (0.0, 0.25)
+FOREIGN_CPU = 0.35
+SPARSE_MS, SPARSE_DRIFT = 3 * MINUTE_MS, 0.1
+
+
+def costs(rng: Random) -> Story:
+    """A quarter of the bundles costs more or less CPU for the same traffic from one minute to the next, twice."""
+    cluster = draw_cluster(rng, 20, 400, utilisation=0.45)
+
+    def happen(number: int) -> bool:
+        if number in COST_CHANGES:
+            chosen = rng.choice(400, round(400 * COST_BUNDLES), replace=False)
+            cluster.cost[chosen] = 1 / rng.uniform(*BYTES_A_CORE, len(chosen))
+        return False
+
+    return Story(cluster, happen)
+
+
+def slowdown(rng: Random) -> Story:
+    """One broker of a balanced cluster becomes half as fast, for good, and reports the same limits."""
+    cluster = draw_cluster(rng, 16, 320, utilisation=0.45)
+    cluster.pack()
+
+    def happen(number: int) -> bool:
+        cluster.slow[3] = SLOW_FACTOR if number >= EVENT else 1.0
+        return False
+
+    return Story(cluster, happen)
+
+
+def surge(rng: Random) -> Story:
+    """One tenant's traffic triples at once in a balanced cluster, for 25 minutes."""
+    cluster = draw_cluster(rng, 24, 480, utilisation=0.4, largest=0.25)
+    cluster.pack()
+    mine = cluster.tenant == rng.integers(TENANTS)
+
+    def happen(number: int) -> bool:
+        cluster.factor[mine] = SURGE_FACTOR if EVENT <= number < EVENT_ENDS else 1.0
+        return False
+
+    return Story(cluster, happen)
+
+
+def restarts(rng: Random) -> Story:
+    """Each of twelve balanced brokers in turn is gone for two minutes and comes back empty."""
+    cluster = draw_cluster(rng, 12, 240, utilisation=0.4)
+    cluster.pack()
+
+    def happen(number: int) -> bool:
+        turn, since = divmod(number - RESTART_EVERY, RESTART_EVERY)
+        if not 0 <= turn < len(cluster.cores) or since not in (0, RESTART_TAKES):
+            return False
+        cluster.alive[turn] = since == RESTART_TAKES
+        cluster.place_orphans(rng)
+        return True
+
+    return Story(cluster, happen)
+
+
+def huge(rng: Random) -> Story:
+    """Sixty bundles on twenty brokers: the largest need more than half of what an average broker carries."""
+    return Story(draw_cluster(rng, 20, 60, sigma=0.8, largest=0.6), nothing)
+
+
+def bandwidth(rng: Random) -> Story:
+    """Network cards fill up long before the CPU does, and traffic drifts."""
+    return drifting(draw_cluster(rng, 24, 480, utilisation=0.3, nic=0.75e9), rng)
+
+
+def messages(rng: Random) -> Story:
+    """A message costs about the same CPU however large it is, and sizes differ widely between bundles."""
+    cluster = draw_cluster(rng, 18, 360, nic=3e9)
+    size = MESSAGE_BYTES * rng.lognormal(-(MESSAGE_SIGMA**2) / 2, MESSAGE_SIGMA, 360)  # the mean is MESSAGE_BYTES
+    cost = rng.uniform(*MESSAGE_COST, 360) / np.mean(BYTES_A_CORE) * MESSAGE_BYTES / size
+    cluster.traffic *= cluster.cost / cost
+    cluster.cost, cluster.message_bytes = cost, size
+    return Story(cluster, nothing)
+
+
+def base(rng: Random) -> Story:
+    """Every broker uses up to a quarter of its CPU without any bundle, each another part."""
+    cluster = draw_cluster(rng, 18, 360, utilisation=0.4)
+    cluster.other_cpu = rng.uniform(*BASE_CPU, 18)
+    return Story(cluster, nothing)
+
+
+def foreign(rng: Random) -> Story:
+    """A process that is none of ours takes a third of one broker's CPU in a balanced cluster, for 25 minutes."""
+    cluster = draw_cluster(rng, 16, 320, utilisation=0.45)
+    cluster.pack()
+
+    def happen(number: int) -> bool:
+        cluster.other_cpu[5] = FOREIGN_CPU if EVENT <= number < EVENT_ENDS else 0.0
+        return False
+
+    return Story(cluster, happen)
+
+
+def precise(rng: Random) -> Story:
+    """Eight well filled brokers whose readings are within 1 %."""
+    return Story(draw_cluster(rng, 8, 120, utilisation=0.6, noise=0.01), nothing)
+
+
+def noisy(rng: Random) -> Story:
+    """Thirty brokers whose readings err by 8 %, while traffic drifts."""
+    return drifting(draw_cluster(rng, 30, 900, noise=0.08), rng)
+
+
+def sparse(rng: Random) -> Story:
+    """A round only every three minutes, while traffic drifts faster than from round to round elsewhere."""
+    return drifting(draw_cluster(rng, 20, 400, interval_ms=SPARSE_MS), rng, SPARSE_DRIFT)
+
+
+SURPRISES: dict[str, Scenario] = {
+    made.__name__: made
+    for made in (
+        costs, slowdown, surge, restarts, huge, bandwidth, messages, base, foreign, precise, noisy, sparse,
+    )
+}  # fmt: skip
