@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from controller.domain.errors import ConfigError
 from controller.domain.ids import Bundle
 from controller.domain.ring import initial_bundles, locate
 from controller.sim.load.cost_model import FIELD, RESOURCE, CostModel
@@ -65,6 +66,11 @@ def test_bundles_may_cost_different_amounts_of_cpu_for_the_same_traffic() -> Non
     assert traffic == pytest.approx(carried(even, [0] * 300, cores=32.0).fields[:, FIELD["msg_rate_in"]] / factors)
     assert np.array_equal(load.topics.cost_factor, again.topics.cost_factor)
     assert moment.topic_work.sum() == pytest.approx(used.sum())
+
+
+def test_a_negative_spread_of_costs_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"spread=-0.1 of costs"):
+        CostModel(spread=-0.1)
 
 
 def test_both_halves_of_a_split_bundle_cost_what_the_whole_did() -> None:

@@ -178,6 +178,7 @@ def main(argv: Sequence[str]) -> int:
     if given.store or not (narrowed or tuple(seeds) != SEEDS):
         _say(f"written to {write(NAME, result.document())}")
         page.refresh()
+        _say("docs/strategies.md shows them after `python -m benchmarks.pages.strategies --write`, and after `….plots`")
     return 1 if given.strict and not result.reached else 0
 
 
