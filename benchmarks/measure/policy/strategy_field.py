@@ -175,6 +175,9 @@ def main(argv: Sequence[str]) -> int:
         for player, figures in totals(found, names).items() if set(names) <= set(found) else ():
             _say(line_of(f"{group}:", player, figures))
     result = result_of(found, seeds)
+    for line in result.lines():
+        if line.endswith(("MISSED", "reached")):
+            _say(line)
     if given.store or not (narrowed or tuple(seeds) != SEEDS):
         _say(f"written to {write(NAME, result.document())}")
         page.refresh()
