@@ -41,6 +41,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class ByPlace(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             place = nodeid.partition("::")[0].removeprefix("tests/")
+            if place.startswith("pulsar/") and nodeid.endswith("]"):
+                return nodeid.rpartition("[")[2]  # one cluster for all tests of a load manager
             return next((folder for folder in TOGETHER if place.startswith(f"{folder}/")), place)
 
     return ByPlace(config, log)

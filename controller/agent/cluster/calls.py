@@ -139,10 +139,9 @@ class PulsarCalls:
                 topics, addresses[call.source], target, addresses[leader], self._admin, headers
             )
 
-    async def _finish_placing(self, bundle: Bundle) -> None:
+    async def _finish_placing(self, bundle: Bundle) -> bool:
         placing = self._placings.pop(str(bundle), None)
-        if placing is not None:
-            await placing.wait()
+        return await placing.wait() if placing is not None else False
 
     async def _change(self, call: ask.Unload | ask.Split) -> ask.Reply:
         addresses = self._addresses()

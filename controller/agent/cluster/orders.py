@@ -72,7 +72,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class LookUp:
-    """Look up a known topic of the bundle, so that it is placed (`placing.py`); not answered by anything of use."""
+    """Look up a known topic of the bundle, so that it is placed (`placing.py`). Answered by whether that was seen."""
 
     bundle: Bundle
 
@@ -164,11 +164,12 @@ def _move(order: Order, modular: bool) -> Run:
     detail = _describe(reply)
     if not reply.reached:
         return Ended(OrderOutcome.FAILED, sent=sent, detail=detail)
+    placed = False
     if modular and 200 <= reply.status < 300:
-        yield LookUp(order.bundle)
+        placed = bool((yield LookUp(order.bundle)))
     if 400 <= reply.status < 500:
         return (yield from _judge_refusal(order, detail, sent))
-    return (yield from _await_move(order, detail))
+    return (yield from _await_move(order, detail, placed))
 
 
 def _send(request: Unload | Split) -> Generator[Call, Any, tuple[Reply, bool]]:
@@ -192,8 +193,11 @@ def _judge_refusal(order: Order, detail: str, sent: bool) -> Run:
     return Ended(outcome, None if gone else order.source, sent, detail)
 
 
-def _await_move(order: Order, detail: str) -> Run:
-    """Look at the lists of target and source until one of them, or another broker, has the bundle."""
+def _await_move(order: Order, detail: str, placed: bool) -> Run:
+    """Look at the lists of target and source until one of them, or another broker, has the bundle.
+
+    `placed`: it was seen to be placed since, which uses the destination up; so it is where another broker has it.
+    """
     name, pause_ms, waited_ms, stayed = str(order.bundle), FIRST_CHECK_MS, 0, 0
     while True:
         there = (yield ListOwned(order.target)) if order.target is not None else None
@@ -202,11 +206,11 @@ def _await_move(order: Order, detail: str) -> Run:
         here = yield ListOwned(order.source)
         stayed = stayed + 1 if here is not None and name in here else 0
         if stayed >= STAYED_CHECKS:
-            return Ended(OrderOutcome.STAYED, order.source, True, detail)
+            return Ended(OrderOutcome.STAYED, order.source, not placed, detail)
         owner = yield FindOwner(order.bundle)
         if not stayed and owner is not None and owner not in (order.source, order.target):
             outcome = OrderOutcome.MOVED if order.target is None else OrderOutcome.ELSEWHERE
-            return Ended(outcome, owner, True, detail)
+            return Ended(outcome, owner, False, detail)
         if waited_ms >= GIVE_UP_MS and here is not None and not stayed:
             return Ended(OrderOutcome.ELSEWHERE, None, True, detail or "nobody lists it yet")
         yield Pause(pause_ms)

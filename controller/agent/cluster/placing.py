@@ -35,14 +35,17 @@ OFTEN_FOR_S = 15.0  # an unload that takes longer closes thousands of topics: lo
 MANY_TOPICS = 10
 LOOKS_AFTER = 20  # once the unload was answered; its owner may need a moment to give up the lock
 LOOKUP_TIMEOUT_S = 2.0
+UNLOADING = b"is being unloaded"  # `NamespaceService.getBrokerServiceUrlAsync`, in a stack trace
 TAKE_IT = "?authoritative=true"  # as a client asks that the leader has sent
 
 
 class Answer(NamedTuple):
-    """Of one lookup, not followed, as addresses: who gets the unowned bundle, or who owns it."""
+    """Of one lookup, not followed, as addresses: who gets the unowned bundle, or who owns it. `unloading`: nobody may
+    have it just now."""
 
     given_to: str | None = None
     owner: str | None = None
+    unloading: bool = False
 
 
 class Placing:
@@ -60,6 +63,7 @@ class Placing:
         self._source, self._target, self._leader = source, target, leader
         self._admin, self._headers = admin, {**HEADERS, **headers}
         self._unloaded, self._cancelled = threading.Event(), threading.Event()
+        self._seen_unloading, self._placed_since = threading.Event(), threading.Event()
         self._leader_asked = threading.Event()  # the leader has a lookup to answer, or gets no more
         self._threads = [self._start(self._ask_leader)]
         if len(topics) >= MANY_TOPICS and target is not None and target != leader:
@@ -73,10 +77,12 @@ class Placing:
         """The unload was refused: look no more."""
         self._cancelled.set()
 
-    async def wait(self) -> None:
-        """Until it has ended, after either."""
+    async def wait(self) -> bool:
+        """Until it has ended, after either; whether the bundle was seen to be given up and placed again, which uses the
+        destination up."""
         for thread in self._threads:
             await asyncio.get_running_loop().run_in_executor(None, thread.join)
+        return self._placed_since.is_set()
 
     def _start(self, ask: Callable[..., None], *of: str) -> threading.Thread:
         thread = threading.Thread(target=ask, args=of, name="placing", daemon=True)
@@ -120,10 +126,15 @@ class Placing:
         try:
             connection.request("GET", self._path + query, headers=self._headers)
             on_sent()
-            return self._receive(connection)
+            answer = self._receive(connection)
         except (OSError, ValueError, http.client.HTTPException):
             connection.close()  # the next request connects again
             return Answer()
+        if answer.unloading:
+            self._seen_unloading.set()
+        if answer.given_to or (answer.owner and self._seen_unloading.is_set()):
+            self._placed_since.set()
+        return answer
 
     def _receive(self, connection: http.client.HTTPConnection) -> Answer:
         with connection.getresponse() as response:
@@ -131,7 +142,9 @@ class Placing:
             location = response.headers.get("Location")
             if response.status in REDIRECTS and location:
                 return Answer(given_to=origin_of(location))
-            return Answer(owner=self._owner_in(body) if response.status == http.client.OK else None)
+            if response.status == http.client.OK:
+                return Answer(owner=self._owner_in(body))
+            return Answer(unloading=UNLOADING in body)
 
     def _connect(self, address: str) -> http.client.HTTPConnection:
         """A connection that is opened by its first request. The address is one that may see the credentials."""

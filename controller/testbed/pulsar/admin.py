@@ -53,7 +53,7 @@ class LocalAdmin:
             if answer.status_code not in _REDIRECTS:
                 return answer
             url = httpx.URL(answer.headers["Location"])
-            if url.host != "127.0.0.1":
+            if not url.host.startswith("127.0.0."):
                 raise PulsarFailed(f"{broker} redirects to {url.host}, which is no broker of this cluster")
         return answer
 

@@ -82,7 +82,7 @@ class Servers:
     def serves(self, name: str, admin: LocalAdmin) -> bool:
         """Whether the server answers; a broker must say that it is ready, and be listed among the brokers."""
         if name not in self.spec.broker_names:
-            return answers(self.spec.ports(name).client)
+            return answers(self.spec.host(name), self.spec.ports(name).client)
         return admin.is_ready(name) and self.spec.broker_id(name) in admin.listed_brokers(name)
 
     def check_alive(self, name: str) -> None:

@@ -23,6 +23,7 @@ LOAD_MANAGERS = {
     "extensible": "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl",
 }
 ZOOKEEPER, BOOKIE = "zookeeper", "bookie"
+LOOPBACK = "127.0.0.1"
 
 
 class PulsarFailed(BallastError):
@@ -30,7 +31,7 @@ class PulsarFailed(BallastError):
 
 
 class Ports(NamedTuple):
-    """The ports of one server on 127.0.0.1; only brokers have a web port."""
+    """The ports of one server on its host; only brokers have a web port."""
 
     client: int
     web: int | None = None
@@ -49,6 +50,7 @@ class ClusterSpec(BaseModel):
     auth: Literal["none", "token", "tls"] = "none"
     tls: bool = False
     broker_cores: float | None = Field(None, gt=0, description="CPU quota of each broker, in cores")
+    own_hosts: bool = Field(False, description="each broker on 127.0.0.N, as isolation policies match hosts (Linux)")
 
     @field_validator("brokers")
     @classmethod
@@ -61,6 +63,8 @@ class ClusterSpec(BaseModel):
     def _certificates_need_tls(self) -> ClusterSpec:
         if self.auth == "tls" and not self.tls:
             raise ValueError("authentication by certificates needs TLS: add --tls")
+        if self.own_hosts and self.tls:
+            raise ValueError("certificates are for 127.0.0.1: choose TLS or hosts of their own")
         return self
 
     @property
@@ -86,6 +90,10 @@ class ClusterSpec(BaseModel):
         number = self.number(name)
         return Ports(client=self.base_port + 50 + number, web=self.base_port + 80 + number)
 
+    def host(self, name: str) -> str:
+        """The loopback address of a server."""
+        return f"127.0.0.{self.number(name)}" if self.own_hosts and name in self.broker_names else LOOPBACK
+
     def number(self, name: str) -> int:
         """The number of a broker by its name. Raises ConfigError for a name that the cluster does not have."""
         if name not in self.broker_names:
@@ -94,15 +102,15 @@ class ClusterSpec(BaseModel):
 
     def web_url(self, name: str) -> str:
         """Where the broker's admin API answers."""
-        return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.ports(name).web}"
+        return f"{'https' if self.tls else 'http'}://{self.host(name)}:{self.ports(name).web}"
 
     def client_url(self, name: str) -> str:
         """Where clients connect to the broker."""
-        return f"{'pulsar+ssl' if self.tls else 'pulsar'}://127.0.0.1:{self.ports(name).client}"
+        return f"{'pulsar+ssl' if self.tls else 'pulsar'}://{self.host(name)}:{self.ports(name).client}"
 
     def broker_id(self, name: str) -> str:
         """The id that Pulsar gives the broker: its host and web port."""
-        return f"127.0.0.1:{self.ports(name).web}"
+        return f"{self.host(name)}:{self.ports(name).web}"
 
 
 def make_spec(**choices: Any) -> ClusterSpec:

@@ -60,7 +60,7 @@ def _status_of(cluster: PulsarCluster, name: str) -> ServerStatus:
     state = process.state
     serving, listed, bundles = False, None, None
     if state == RUNNING and ports.web is None:
-        serving = answers(ports.client)
+        serving = answers(cluster.spec.host(name), ports.client)
     elif state == RUNNING:
         serving = cluster.admin.is_ready(name, ASK_TIMEOUT_S)
         if serving:

@@ -67,8 +67,14 @@ def test_only_the_modular_manager_needs_a_lookup() -> None:
 
 def test_a_204_that_did_nothing_stayed() -> None:
     script = Script(Unload=GOOD, ListOwned_a=HERE, ListOwned_b=NOWHERE)
-    assert run(script).outcome is OrderOutcome.STAYED
+    ended = run(script)
+    assert (ended.outcome, ended.sent) == (OrderOutcome.STAYED, True), "the leader keeps the destination"
     assert script.count(ask.Unload) == 1
+
+
+def test_a_bundle_that_was_given_up_and_came_back_used_the_destination_up() -> None:
+    ended = run(Script(Unload=GOOD, LookUp=True, ListOwned_a=HERE, ListOwned_b=NOWHERE))
+    assert (ended.outcome, ended.sent) == (OrderOutcome.STAYED, False)
 
 
 def test_a_lost_answer_is_found_out_and_never_repeated() -> None:
@@ -112,7 +118,7 @@ def test_nothing_is_sent_for_a_bundle_that_is_elsewhere_or_gone() -> None:
 def test_another_owner_is_named() -> None:
     script = Script(Unload=GOOD, ListOwned_a=[HERE, NOWHERE], ListOwned_b=NOWHERE, FindOwner=[None, "c:1"])
     ended = run(script)
-    assert (ended.outcome, ended.owner) == (OrderOutcome.ELSEWHERE, "c:1")
+    assert (ended.outcome, ended.owner, ended.sent) == (OrderOutcome.ELSEWHERE, "c:1", False), "it was used up"
     ended = run(Script(Unload=GOOD, ListOwned_a=[HERE, NOWHERE], FindOwner="c:1"), OrderKind.UNLOAD)
     assert (ended.outcome, ended.owner) == (OrderOutcome.MOVED, "c:1")
 

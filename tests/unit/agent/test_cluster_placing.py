@@ -68,7 +68,7 @@ def test_the_target_takes_the_bundle_however_many_clients_look_it_up(crowd: int)
     async def scenario(cluster: Cluster, calls: PulsarCalls) -> Ownership:
         ownership = Ownership(cluster, crowd)
         assert (await calls.answer(unload())).status == 204
-        await calls.answer(ask.LookUp(BUNDLE))
+        assert await calls.answer(ask.LookUp(BUNDLE)) is True, "it was seen to be placed"
         return ownership
 
     ownership = on_cluster(scenario)
@@ -115,9 +115,11 @@ def test_a_refused_unload_is_looked_up_no_more() -> None:
 
 def test_lookups_end_although_the_order_never_waits_for_them() -> None:
     async def scenario(cluster: Cluster, calls: PulsarCalls) -> None:
+        Ownership(cluster, 0)
         cluster.owner.answers["/unload"] = lambda broker, request: Response(status_code=204)
         assert (await calls.answer(unload())).status == 204
         await wait_until_no_lookups()
+        assert await calls.answer(ask.LookUp(BUNDLE)) is False, "nobody gave it up"
 
     on_cluster(scenario)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from controller.testbed.pulsar.ports import answers, check_free
-from controller.testbed.pulsar.spec import PulsarFailed, make_spec
+from controller.testbed.pulsar.spec import LOOPBACK, PulsarFailed, make_spec
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def test_every_busy_port_is_named_with_its_server(listener: socket.socket) -> No
     spec = make_spec(pulsar="4.0.8", base_port=port - 81, brokers=(1, 2))
     with pytest.raises(PulsarFailed, match=rf"in use by another program: {port} \(broker1\)\. .*--base-port"):
         check_free(spec, ["broker1"], patience_s=0)
-    assert answers(port)
+    assert answers(LOOPBACK, port)
 
 
 def test_a_port_is_free_again_after_its_listener(listener: socket.socket) -> None:
@@ -32,4 +32,4 @@ def test_a_port_is_free_again_after_its_listener(listener: socket.socket) -> Non
     spec = make_spec(pulsar="4.0.8", base_port=min(port, 65_400))
     listener.close()
     check_free(spec, ["zookeeper"])
-    assert not answers(port)
+    assert not answers(LOOPBACK, port)
