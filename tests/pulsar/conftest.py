@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,9 @@ from controller.testbed.pulsar.ports import check_free
 from controller.testbed.pulsar.spec import ClusterSpec, PulsarFailed, make_spec
 
 MANAGERS = ("modular", "extensible")
-BASE_PORTS = range(21_000, 30_000, 100)
+PORTS_OF_WORKER = 4_500  # two workers look for free ports at the same time
+FIRST_PORT = 21_000 + PORTS_OF_WORKER * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+BASE_PORTS = range(FIRST_PORT, FIRST_PORT + PORTS_OF_WORKER, 100)
 
 
 @pytest.fixture(scope="session")
@@ -35,7 +38,7 @@ def cluster(
 ) -> Iterator[PulsarCluster]:
     """Three brokers as `ballast pulsar dev up` starts them."""
     folder = tmp_path_factory.mktemp(request.param)
-    with new_cluster(folder, manager=request.param) as running:
+    with new_cluster(folder, manager=request.param, own_hosts=True) as running:
         running.up()
         yield running
 

@@ -54,7 +54,7 @@ def test_every_server_serves_on_loopback_alone(cluster: PulsarCluster) -> None:
         assert (row.state, row.serving) == (RUNNING, True), row
         assert row.pid is not None
         listening = {c.laddr for c in psutil.Process(row.pid).net_connections("tcp") if c.status == psutil.CONN_LISTEN}
-        assert {address.ip.removeprefix("::ffff:") for address in listening} == {"127.0.0.1"}, row
+        assert {address.ip.removeprefix("::ffff:") for address in listening} == {cluster.spec.host(row.server)}, row
         assert {address.port for address in listening} == {row.client_port, row.web_port} - {None}, row
 
 
