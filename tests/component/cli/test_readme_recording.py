@@ -30,7 +30,7 @@ def test_the_readmes_backtest_finds_the_readmes_figures(
     ]
     said = re.search(
         r"`headroom` comes to ([\d.]+) times the best achievable load with (\d+) moves for balance and (\d+) splits, "
-        r"`steady` to ([\d.]+) with (\d+) and (\d+), and `headroom` is what the backtest recommends",
+        r"`steady` to ([\d.]+) with (\d+) and (\d+)\. The backtest recommends `headroom`",
         " ".join(README.split()),
     )
     assert said is not None
