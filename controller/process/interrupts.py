@@ -16,8 +16,10 @@ DELAYED = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def delay_interrupts() -> Iterator[None]:
-    """Deliver SIGINT and SIGTERM at the end of the block. Python runs handlers in the main thread: elsewhere this does
-    nothing."""
+    """Deliver SIGINT and SIGTERM at the end of the block.
+
+    Python runs signal handlers in the main thread: in any other thread this does nothing.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return

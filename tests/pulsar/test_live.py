@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -266,29 +267,27 @@ def test_a_stopped_broker_blocks_nobody_else(stage: Stage) -> None:
     stage.wait_until(lambda s: back not in s.observed.facts and s.session_of(third) is not None, "its return", LATER_S)
 
 
-def open_order(stage: Stage, bundle: str) -> tuple[str, str]:
-    """An order that stays open as long as its source is stopped: the command's id, and the source.
+@contextmanager
+def open_order(stage: Stage, bundle: str) -> Iterator[str]:
+    """An order that stays open within the block, as its source is stopped; the command's id.
 
-    Its session with the metadata store lasts 10 s, so that is for seconds only.
+    The source's session with the metadata store lasts 10 s, so that is for seconds only.
     """
     source = stage.settled(bundle)
     target = stage.other(source)
     stage.signal(source, signal.SIGSTOP)
     try:
-        return stage.order(bundle, target), source
-    except BaseException:
+        command_id = stage.order(bundle, target)
+        assert not stage.ends_of(command_id)
+        yield command_id
+    finally:
         stage.signal(source, signal.SIGCONT)
-        raise
 
 
 def test_a_controller_that_dies_in_mid_order_learns_its_outcome(stage: Stage) -> None:
     bundle = stage.bundles(OTHER)[1]
-    command_id, source = open_order(stage, bundle)
-    try:
-        assert not stage.ends_of(command_id)
+    with open_order(stage, bundle) as command_id:
         stage.ballast.cluster.children[JOB].kill()
-    finally:
-        stage.signal(source, signal.SIGCONT)
     stage.ballast.cluster.start_job()
     end = stage.end_of(command_id)
     assert OrderOutcome(end.data["outcome"]) in {OrderOutcome.MOVED, OrderOutcome.ELSEWHERE, *IN_DOUBT}, end
@@ -298,12 +297,8 @@ def test_a_controller_that_dies_in_mid_order_learns_its_outcome(stage: Stage) ->
 
 def test_an_agent_that_dies_in_mid_order_leaves_doubt_that_ends(stage: Stage) -> None:
     bundle = stage.bundles(OTHER)[2]
-    command_id, source = open_order(stage, bundle)
-    try:
-        assert not stage.ends_of(command_id)
+    with open_order(stage, bundle) as command_id:
         stage.ballast.cluster.children[AGENT].kill()
-    finally:
-        stage.signal(source, signal.SIGCONT)
     stage.ballast.start_agent()
     end = stage.end_of(command_id)
     assert end.data["outcome"] in ("executor_gone", "expired"), end

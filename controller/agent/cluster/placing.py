@@ -7,9 +7,9 @@ clients the second one is milliseconds away. So lookups begin before the unload 
 asked, and the moment that it has used the destination up, the target, as if the leader had sent a client. A lookup
 changes nothing while the bundle has an owner.
 
-Clients wait a tenth of a second before they look up. Of a bundle with many topics the first ones look up while the last
-ones are closed: there the target is asked all the time as well, so that it takes the bundle the moment that it is free.
-Elsewhere it is not: a destination that nobody used would decide a later placement.
+A client waits about 100 ms before it looks up. Many topics take longer than that to close, so the first clients look
+up while the last topics are closed: there the target is asked all the time as well, and takes the bundle the moment
+that it is free. Elsewhere it is not: an unused destination would decide a later placement.
 
 Threads with connections of their own do it, one for each broker: milliseconds count, the agent's loop may be busy with
 a poll, and a leader that closes the bundle's topics itself answers slowly.
@@ -32,7 +32,7 @@ from controller.domain.pulsar_address import origin_of
 
 PAUSE_S, LATER_PAUSE_S = 0.005, 0.1
 OFTEN_FOR_S = 15.0  # an unload that takes longer closes thousands of topics: lookups are rarer then
-MANY_TOPICS = 10
+MANY_TOPICS = 10  # a bundle with as many is not closed before its first clients look up
 LOOKS_AFTER = 20  # once the unload was answered; its owner may need a moment to give up the lock
 LOOKUP_TIMEOUT_S = 2.0
 UNLOADING = b"is being unloaded"  # `NamespaceService.getBrokerServiceUrlAsync`, in a stack trace
