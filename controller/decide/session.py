@@ -3,6 +3,7 @@
 A line is a moment of the whole cluster as its brokers report it. It becomes the same `Frame` that a round of the job
 reads from its tables, though without a journal, and the same plan is made of it. Kept between lines:
 
+- what was learned of brokers and bundles (`policy/usage`)
 - the strategy's own memory (rolling averages, hits, plans), as the journal would keep it
 - moves decided and not seen yet; a move counts as carried out, at the time of its decision, once a line shows it
 - when bundles moved, for their grace period
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +30,8 @@ from controller.policy.placement.constraints import MIN_REPORTS
 from controller.policy.plan import make_plan
 from controller.policy.strategies import get
 from controller.policy.strategies.weighted.target_choice import PARTITION
+from controller.policy.usage.model import UsageModel
+from controller.policy.usage.observe import observe
 from controller.policy.view.frame import OWNED, Frame, Ints, namespace_of_bundle
 from controller.policy.view.snapshot import Snapshot, from_frame
 
@@ -75,6 +78,7 @@ class DecideSession:
         self._strategy = get(strategy).name
         self._settings = settings
         self._memory: Mapping[str, Any] = {}
+        self._usage = UsageModel()
         self._now_ms = -1
         self._incarnations: dict[str, int] = {}
         self._held: dict[str, int] = {}  # of the line before
@@ -93,7 +97,8 @@ class DecideSession:
             )
         frame = self._frame(line)
         self._now_ms = line.now_ms
-        return from_frame(frame, self._settings)
+        self._usage, estimates = observe(self._usage, frame)
+        return from_frame(replace(frame, estimates=estimates), self._settings)
 
     def decide(self, snapshot: Snapshot) -> tuple[Decision, ...]:
         """The round on this line; its moves are expected to show in later lines."""
@@ -174,10 +179,9 @@ class DecideSession:
         for name, move in list(self._underway.items()):
             at = self._names.index.get(name)
             here = brokers[owner[at]] if at is not None else None
-            arrived = here is not None and (here == move.target or (move.target is None and here != move.source))
-            if arrived:
+            if here is not None and here != move.source:  # at its target, or elsewhere since that died
                 self._moved_at_ms[name] = max(1, move.at_ms)
-            if arrived or here is None or here != move.source or now_ms - move.at_ms >= grace_ms:
+            if here is None or here != move.source or now_ms - move.at_ms >= grace_ms:
                 del self._underway[name]
         self._moved_at_ms = {
             name: moved_at_ms

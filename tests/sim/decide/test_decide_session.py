@@ -113,6 +113,17 @@ def test_a_move_seen_only_two_lines_later_counts_all_the_same() -> None:
     assert (seen(of, lines).moved_at_ms == 1_000_000 + MINUTE_MS).sum() == len(found["decisions"])
 
 
+def test_a_move_whose_target_died_before_the_next_line_counts_all_the_same() -> None:
+    of, lines = session(), skewed()
+    found = answered(of, lines)
+    assert lines.carry_out(found) > 0
+    name, target = found["decisions"][0]["bundle"], found["decisions"][0]["to"]
+    other = next(broker for broker in lines.brokers if broker not in (target, found["decisions"][0]["from"]))
+    lines.brokers[other].update(lines.brokers.pop(target))
+    snapshot = seen(of, lines)
+    assert snapshot.moved_at_ms[snapshot.bundles.index(name)] == 1_000_000
+
+
 def test_a_bundle_that_two_brokers_tell_of_belongs_to_the_one_it_was_sent_to() -> None:
     of, lines = session(), skewed()
     found = answered(of, lines)
