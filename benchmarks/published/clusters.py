@@ -20,7 +20,8 @@ from controller.domain.load import BUNDLE_FIELDS, RESOURCES
 from controller.domain.ownership import Ownership, State
 from controller.domain.settings.policy import PolicySettings
 from controller.domain.state import LIVE, Broker, ClusterState
-from controller.policy.round import RoundInputs, run_round
+from controller.policy.round import RoundInputs, learn_and_decide
+from controller.policy.usage.model import UsageModel
 from controller.policy.view.snapshot import Snapshot, build
 
 NOW_MS = 1_000_000_000
@@ -38,6 +39,7 @@ class ClusterBuilder:
     bundles: list[dict[str, Any]] = field(default_factory=list)
     lagging: set[str] = field(default_factory=set)
     rounds: int = 0
+    usage: UsageModel = field(default_factory=UsageModel)
 
     def broker(
         self, name: str, cpu: float = 0.0, *, cores: float = 1.0, incarnation: int = 1, alive: bool = True,
@@ -105,12 +107,12 @@ class ClusterBuilder:
         brokers, bundles = self.columns()
         return RoundInputs(
             f"r{self.rounds:04d}", self.at_ms, self.state, brokers, bundles, self.settings, "conf-1", "code-1",
-            frozenset(self.lagging),
+            frozenset(self.lagging), self.usage,
         )  # fmt: skip
 
     def round(self) -> RoundResult:
         """Run one round. Its memory is kept as the journal would keep it; its decisions are not carried out."""
-        result = run_round(self.inputs())
+        (result, *_), self.usage = learn_and_decide(self.inputs())
         self.state.round_memory, self.state.round_at_ms = dict(result.memory), self.at_ms
         self.rounds += 1
         return result

@@ -36,6 +36,8 @@ from controller.policy.placement.rules import mark_violations
 from controller.policy.plan import PACING, make_plan
 from controller.policy.split import find_exceeded_limits
 from controller.policy.strategies import get, has
+from controller.policy.usage.model import UsageModel
+from controller.policy.usage.observe import observe
 from controller.policy.view.frame import Frame
 from controller.policy.view.reason_codes import ALLOWED
 from controller.policy.view.snapshot import Snapshot, from_frame
@@ -53,7 +55,8 @@ class RoundInputs:
     """All that a round reads. `brokers` and `bundles`: the window's panes as averages, at pinned table versions
     (`ledger.loads.Panes`).
 
-    `at_ms` is the round's time on the load reports' axis. `lagging`: brokers that must be granted nothing.
+    `at_ms` is the round's time on the load reports' axis. `lagging`: brokers that must be granted nothing. `usage`:
+    what earlier rounds taught of brokers and bundles.
     """
 
     round_id: str
@@ -65,23 +68,32 @@ class RoundInputs:
     config_version: str = ""
     code_version: str = ""
     lagging: frozenset[str] = frozenset()
+    usage: UsageModel = field(default_factory=UsageModel)
 
 
 def run_round(inputs: RoundInputs) -> RoundResult:
-    """Decide one round with the configured strategy."""
-    inputs = replace(inputs, settings=as_commanded(inputs.settings, inputs.state))
-    frame = _frame(inputs)
-    return _result(inputs, frame, inputs.settings.strategy, challenger=False)
+    """Decide one round with the configured strategy alone."""
+    inputs = replace(inputs, settings=replace(as_commanded(inputs.settings, inputs.state), challengers=()))
+    return _decide(inputs, _frame(inputs)[0])[0]
 
 
 def run_with_challengers(inputs: RoundInputs) -> tuple[RoundResult, ...]:
-    """The configured strategy's result first, then the challengers', all on one frame.
+    """The configured strategy's result first, then the challengers', all on one frame."""
+    return learn_and_decide(inputs)[0]
+
+
+def learn_and_decide(inputs: RoundInputs) -> tuple[tuple[RoundResult, ...], UsageModel]:
+    """The results, and the usage model after this round. What it learns depends on no strategy, and on no mode.
 
     Each strategy keeps its memory under its own name, and every result carries the memory of all of them, so that it
     does not matter which one's entry the journal's fold sees last.
     """
     inputs = replace(inputs, settings=as_commanded(inputs.settings, inputs.state))
-    frame = _frame(inputs)
+    frame, usage = _frame(inputs)
+    return _decide(inputs, frame), usage
+
+
+def _decide(inputs: RoundInputs, frame: Frame) -> tuple[RoundResult, ...]:
     others = [_result(inputs, frame, name, challenger=True) for name in inputs.settings.challengers]
     first = _result(inputs, frame, inputs.settings.strategy, challenger=False)
     memory = {name: kept for result in (*others, first) for name, kept in result.memory.items()}
@@ -142,10 +154,12 @@ def unpack_memory(stored: Mapping[str, Any]) -> dict[str, Any]:
     return memory
 
 
-def _frame(inputs: RoundInputs) -> Frame:
+def _frame(inputs: RoundInputs) -> tuple[Frame, UsageModel]:
     frame = tabulate(inputs.state, inputs.brokers, inputs.bundles, inputs.at_ms, inputs.lagging)
     frame = add_unreported_violations(inputs.state, frame, inputs.settings)
-    return replace(frame, rule_facts=count_rule_facts(inputs.state, frame, inputs.settings))
+    usage, estimates = observe(inputs.usage, frame)
+    facts = count_rule_facts(inputs.state, frame, inputs.settings)
+    return replace(frame, rule_facts=facts, estimates=estimates), usage
 
 
 def _result(inputs: RoundInputs, frame: Frame, strategy: str, challenger: bool) -> RoundResult:

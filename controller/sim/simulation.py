@@ -19,8 +19,10 @@ from controller.domain.events import RoundFinished
 from controller.domain.ids import Bundle
 from controller.domain.settings.policy import ControlSettings, PolicySettings
 from controller.domain.state import LIVE
-from controller.policy.round import RoundInputs, run_with_challengers
+from controller.policy.round import RoundInputs, learn_and_decide
 from controller.policy.strategies import get
+from controller.policy.strategies.steady.planner import MIN_BUDGET, MORE_IF_URGENT
+from controller.policy.usage.model import UsageModel
 from controller.sim.fault_injection import FaultInjector
 from controller.sim.figures import Figures, Track, figures_of
 from controller.sim.load.move_cost import Arrival, ReconnectStorms
@@ -80,6 +82,7 @@ class Simulation:
         self.track = Track(self.tick_ms)
         self.time_ms = 0
         self.rounds = 0
+        self._usage = UsageModel()
         self.faults = FaultInjector(scenario, self.cluster, self.world)
         self._orders = sorted(scenario.orders, key=lambda order: order.at_ms)
         self._ring: TopicMap | None = None
@@ -207,9 +210,11 @@ class Simulation:
         brokers, bundles = self.reports.rolling(at_ms, self.world.brokers)
         settings = self.scenario.policy
         inputs = RoundInputs(
-            str(at_ms), at_ms, state, brokers, bundles, settings, "simulated", "simulated", self.cluster.lagging()
-        )
-        for result in run_with_challengers(inputs):
+            str(at_ms), at_ms, state, brokers, bundles, settings, "simulated", "simulated", self.cluster.lagging(),
+            self._usage,
+        )  # fmt: skip
+        results, self._usage = learn_and_decide(inputs)
+        for result in results:
             check_round(result, state, _most_moves(settings, len(result.scores)))
             check_placement(result, state, settings)
             if any(d.target for d in result.decisions) or self.rounds % REPLAYED_EVERY == 0:
@@ -241,4 +246,5 @@ class Simulation:
 
 def _most_moves(settings: PolicySettings, brokers: int) -> int:
     """The largest budget that any strategy gives a round."""
-    return max(settings.shed.max_moves_per_round, math.ceil(settings.steady.budget * brokers))
+    steady = max(MIN_BUDGET, math.ceil(settings.steady.budget * brokers)) + MORE_IF_URGENT * brokers
+    return max(settings.shed.max_moves_per_round, steady)

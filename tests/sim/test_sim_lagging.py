@@ -6,7 +6,8 @@ import pytest
 
 from controller.domain.decision import Reason, RoundResult
 from controller.domain.settings.policy import PolicySettings
-from controller.policy.round import RoundInputs, run_with_challengers
+from controller.policy.round import RoundInputs, learn_and_decide
+from controller.policy.usage.model import UsageModel
 from controller.sim.load.workloads import LoadSpec
 from controller.sim.scenario.faults import Fault
 from controller.sim.scenario.scenario import ClusterSpec, Scenario
@@ -20,12 +21,12 @@ def test_a_round_says_that_a_broker_lags_and_leaves_it_alone_until_it_reads_agai
 ) -> None:
     rounds: dict[int, RoundResult] = {}
 
-    def noted(inputs: RoundInputs) -> tuple[RoundResult, ...]:
-        results = run_with_challengers(inputs)
+    def noted(inputs: RoundInputs) -> tuple[tuple[RoundResult, ...], UsageModel]:
+        results, usage = learn_and_decide(inputs)
         rounds[len(rounds) + 1] = results[0]
-        return results
+        return results, usage
 
-    monkeypatch.setattr("controller.sim.simulation.run_with_challengers", noted)
+    monkeypatch.setattr("controller.sim.simulation.learn_and_decide", noted)
     scenario = Scenario(
         cluster=ClusterSpec(brokers=3),
         load=LoadSpec(bundles=60, tenants=3, sigma=0.5),

@@ -10,7 +10,8 @@ from controller.backtest.recording.prepared import round_ends
 from controller.backtest.recording.recording import Recording
 from controller.domain.decision import DecisionKind, RoundResult
 from controller.domain.settings.policy import PolicySettings
-from controller.policy.round import RoundInputs, run_round
+from controller.policy.round import RoundInputs, learn_and_decide
+from controller.policy.usage.model import UsageModel
 from controller.policy.view.tabulate import Columns
 
 
@@ -35,6 +36,7 @@ class ShadowRounds:
         self._settings, self._horizon_ms = settings, horizon_ms
         self._owners = ObservedOwners()
         self._memory: dict[str, object] = {}
+        self._usage = UsageModel()
         self._count = 0
 
     def run(self, recording: Recording, last: int) -> ShadowRound:
@@ -46,8 +48,10 @@ class ShadowRounds:
         brokers, bundles = broker_columns(recording, first, last), bundle_columns(recording, first, last)
         self._count += 1
         at_ms = int(recording.at_ms[last])
-        inputs = RoundInputs(f"advice-{self._count:04d}", at_ms, state, brokers, bundles, self._settings)
-        result = run_round(inputs)
+        inputs = RoundInputs(
+            f"advice-{self._count:04d}", at_ms, state, brokers, bundles, self._settings, usage=self._usage
+        )
+        (result, *_), self._usage = learn_and_decide(inputs)
         self._memory = dict(result.memory)
         return ShadowRound(result, brokers, bundles)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from controller.backtest.point.checks import Checks
@@ -14,6 +15,8 @@ from controller.backtest.point.result import PointRun
 from controller.backtest.recording.prepared import Prepared, Replay
 from controller.domain.settings.policy import PolicySettings
 from controller.policy.plan import Plan, make_plan
+from controller.policy.usage.model import UsageModel
+from controller.policy.usage.observe import observe
 from controller.policy.view.snapshot import Snapshot, from_frame
 
 Decide = Callable[[Snapshot, Mapping[str, Any]], Plan]  # takes a snapshot and the memory of the round before
@@ -35,12 +38,15 @@ def play(prepared: Prepared, decide: Decide, settings: PolicySettings) -> tuple[
     world = ReplayWorld(prepared, settings)
     frames, checks = Frames(prepared), Checks(prepared.brokers)
     memory: Mapping[str, Any] = {}
+    usage = UsageModel()
     ahead = 0  # the next step
     for round_, last in enumerate(prepared.round_step.tolist()):
         for step in range(ahead, last + 1):
             world.advance(step)
         ahead = last + 1
-        snapshot = from_frame(frames.frame(round_, world.bundles, world.owners_at(round_)), settings)
+        frame = frames.frame(round_, world.bundles, world.owners_at(round_))
+        usage, estimates = observe(usage, frame)
+        snapshot = from_frame(replace(frame, estimates=estimates), settings)
         plan = decide(snapshot, memory)
         memory = plan.outcome.memory
         checks.see(plan.snapshot, world.take_disturbed())

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from controller.domain.errors import BadRecord
 from controller.domain.load import BUNDLE_FIELDS, RESOURCES
 from controller.domain.overrides import Override
+from controller.policy.view.estimates import Estimates
 
 Ints = NDArray[np.int64]
 Facts = Mapping[str, Any]  # column name -> one value a row, or one value for all rows
@@ -102,6 +103,7 @@ class Frame:
     rule_facts: RuleFacts | None = None
     latencies: Ints | None = None  # [B x LATENCIES] in us, or UNKNOWN; None: unknown for all brokers
     forbidden: Mapping[str, str] = field(default_factory=dict)  # broker or bundle of an observed cluster -> reason
+    estimates: Estimates | None = None  # None: before the usage model was asked, and in rounds of 0.1.0
 
     @classmethod
     def of(
@@ -165,6 +167,7 @@ class Frame:
             row_fields=self.row_fields[kept_rows],
             namespace_bundles={ns: n for ns, n in self.namespace_bundles.items() if ns in spaces},
             forbidden={name: why for name, why in self.forbidden.items() if "/" not in name or name in kept_names},
+            estimates=self.estimates.select(kept) if self.estimates is not None else None,
         )
 
     def insert(self, added: Mapping[str, BundleFacts]) -> Frame:
@@ -178,6 +181,7 @@ class Frame:
             bundles=tuple(sorted((*self.bundles, *names))),
             bundle_facts=np.insert(self.bundle_facts, places, facts, axis=0),
             row_facts=self._renumber(bundles + np.searchsorted(places, bundles, side="right")),
+            estimates=self.estimates.insert(places) if self.estimates is not None else None,
         )
 
     def _renumber(self, bundles: Ints) -> Ints:
@@ -194,6 +198,8 @@ class Frame:
             asked_for["latencies_us"] = self.latencies.tolist()
         if self.forbidden:
             asked_for["forbidden"] = dict(sorted(self.forbidden.items()))
+        if self.estimates is not None:
+            asked_for["estimates"] = self.estimates.to_json()
         return {
             "at_ms": self.at_ms,
             "mode": self.mode,
@@ -235,6 +241,7 @@ class Frame:
             rule_facts=RuleFacts.from_json(stored["rule_facts"]) if "rule_facts" in stored else None,
             latencies=_matrix(stored["latencies_us"], len(LATENCIES)) if "latencies_us" in stored else None,
             forbidden=dict(stored.get("forbidden", {})),
+            estimates=Estimates.from_json(stored["estimates"]) if "estimates" in stored else None,
         )
 
 

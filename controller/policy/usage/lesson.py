@@ -1,0 +1,194 @@
+"""What one round's readings teach: every broker's surprise is shared out among its base, its speed and its bundles.
+
+What is known of a broker's usage as a whole is kept beside what is known of its parts: the same bundles with the same
+traffic teach nothing new about each of them, however often they are seen. Only what arrived, left or changed its
+traffic does. So the parts' variances are as they would be if they were independent, and `BrokerStates.pinned` says what
+is left of them in the sum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controller.policy.usage.bursts import LONGEST, NOISE_ROUNDS, recall
+from controller.policy.usage.model import BASE_SPREAD, SPEED_SPREAD, BrokerStates, BundleStates, UsageModel
+from controller.policy.usage.seen import Seen, sum_by, weigh
+from controller.policy.view.costs import Floats
+from controller.policy.view.frame import NOBODY, Ints
+
+SURPRISE = 5.0  # standard deviations that chance does not make
+FALL_PATIENCE = 2  # rounds of a fall that nothing explains: there is room sooner than there is trouble
+FORGETTING = 0.02  # a round, of the uncertainty of brokers' states
+TREND_KEPT, TREND_TOLD = 0.7, 5.0  # a trend of so many standard deviations: what was learned no longer holds
+RELEARNED = 0.2  # the spread of factors then
+SMALLEST_FACTOR = 0.1
+CERTAIN = 0.01  # of a variance, that one lesson leaves at least
+SLOWEST = 8.0
+TINY = 1e-9
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """[M] each: a bundle's share in what is expected of its reporter, now and in the round before."""
+
+    load: Floats  # on the usual broker, with the usual factor
+    there: Floats  # the same at this broker's speed
+    before: Floats  # as `there` was; 0 where the bundle has just arrived
+    variance: Floats  # of the factor
+
+    @classmethod
+    def of(cls, model: UsageModel, seen: Seen, unit: Floats) -> Rows:
+        """Of all reports."""
+        bundles, load = model.bundles, weigh(seen.rows, unit)
+        speed = model.brokers.speed[seen.reporter]
+        stayed = bundles.carrier[seen.bundle] == seen.reporter
+        before = np.where(stayed, bundles.carried[seen.bundle], 0.0)
+        return cls(load, load * speed, before * speed, bundles.variance[seen.bundle])
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """[B] variances of what is expected of a broker, by what they come from."""
+
+    bundles: Floats
+    base: Floats
+    speed: Floats
+
+    @property
+    def total(self) -> Floats:
+        """Of them all, as if they were independent."""
+        return self.bundles + self.base + self.speed
+
+    def at_least(self, least: Floats) -> Parts:
+        """Each part at `least` [B], where there is anything to it: without work, nothing tells the speed."""
+        bundles, speed = (np.where(part > 0, np.maximum(part, least), 0.0) for part in (self.bundles, self.speed))
+        return Parts(bundles, np.maximum(self.base, least), speed)
+
+
+def learn(model: UsageModel, seen: Seen, unit: Floats, full: Bools) -> UsageModel:
+    """The model after this round. `full`: [B] whose usage is at its limit, so that it says "at least"."""
+    brokers, count = model.brokers, len(model.brokers.names)
+    rows = Rows.of(model, seen, unit)
+    work = sum_by(seen.reporter, rows.load * model.bundles.factor[seen.bundle], count) + weigh(seen.unnamed, unit)
+    expected = brokers.base + brokers.speed * work
+    heard = np.isfinite(seen.usage)
+    surprise = np.where(heard, seen.usage - expected, 0.0)
+    surprise = np.where(full, np.maximum(surprise, 0.0), surprise)
+    silent = ~heard | (full & (surprise <= 0))  # nothing is learned there
+    reading = (model.noise * np.maximum(expected, np.nan_to_num(seen.usage))) ** 2 + TINY
+    of_bundles = sum_by(seen.reporter, rows.there**2 * rows.variance, count)
+    parts = Parts(of_bundles, brokers.base_variance, work**2 * brokers.speed_variance)
+    doubt = _doubt(model, seen, rows, parts)
+    deviation = surprise / np.sqrt(doubt + reading)
+    brokers, held, lasted = _hold_back(brokers, surprise, deviation, silent)
+    silent = silent | held
+    trend = np.where(silent | full, brokers.trend, TREND_KEPT * brokers.trend + deviation)
+    chance = ~lasted & (np.abs(surprise) <= SURPRISE * np.sqrt(parts.total + reading))
+    outdated = ~silent & (~chance | (np.abs(trend) > TREND_TOLD))
+    tie = rows.variance * (brokers.pinned[seen.reporter] * rows.before + (rows.there - rows.before))
+    if outdated.any():
+        rows, parts = _reopen(seen, rows, parts, outdated, np.where(chance, 0.0, (surprise / 2) ** 2))
+        tie = np.where(outdated[seen.reporter], rows.variance * rows.there, tie)
+        doubt = np.where(outdated, parts.total, doubt)
+        brokers = replace(brokers, pinned=np.where(outdated, 1.0, brokers.pinned))
+    doubt = np.minimum(doubt, parts.total)
+    brokers = replace(brokers, trend=np.where(outdated, 0.0, trend))
+    taught = Taught(np.where(silent, 0.0, surprise / (doubt + reading)), np.where(silent, 0.0, 1 / (doubt + reading)))
+    left = np.where(silent, doubt, doubt * reading / (doubt + reading))
+    bundles = taught.bundles(model.bundles, seen, rows, tie)
+    certain = sum_by(seen.reporter, rows.there**2 * bundles.variance[seen.bundle], count)
+    brokers = taught.brokers(brokers, parts, work, np.nan_to_num(seen.limit))
+    after = Parts(certain, brokers.base_variance, work**2 * brokers.speed_variance)
+    pinned = np.clip(left / np.maximum(after.total, TINY), 0.0, 1.0)
+    return replace(model, brokers=replace(brokers, pinned=pinned, error=np.sqrt(left)), bundles=bundles)
+
+
+@dataclass(frozen=True, eq=False)
+class Taught:
+    """[B] what a unit of covariance with the sum changes an estimate by, and a unit of its square a variance."""
+
+    lesson: Floats
+    certainty: Floats
+
+    def bundles(self, bundles: BundleStates, seen: Seen, rows: Rows, tie: Floats) -> BundleStates:
+        """The bundles afterwards. `tie`: [M] covariance of each factor with its broker's sum."""
+        lesson, certainty = self.lesson[seen.reporter], self.certainty[seen.reporter]
+        factor, variance = bundles.factor.copy(), bundles.variance.copy()
+        carried, carrier = bundles.carried.copy(), bundles.carrier.copy()
+        found = factor[seen.bundle] + tie * lesson
+        factor[seen.bundle] = np.clip(found, SMALLEST_FACTOR, 1 / SMALLEST_FACTOR)
+        variance[seen.bundle] = np.maximum(rows.variance - tie * tie * certainty, CERTAIN * rows.variance)
+        carried[seen.bundle], carrier[seen.bundle] = rows.load, seen.reporter
+        return replace(bundles, factor=factor, variance=variance, carried=carried, carrier=carrier)
+
+    def brokers(self, brokers: BrokerStates, parts: Parts, work: Floats, limit: Floats) -> BrokerStates:
+        """The brokers afterwards."""
+        of_base, of_speed = parts.base * brokers.pinned, parts.speed * brokers.pinned
+        by_work = np.where(work > 0, 1.0 / np.maximum(work, TINY), 0.0)
+        base_variance = np.maximum(parts.base - of_base**2 * self.certainty, TINY)
+        speed_variance = np.where(
+            work > 0, (parts.speed - of_speed**2 * self.certainty) * by_work**2, brokers.speed_variance
+        )
+        return replace(
+            brokers,
+            base=np.maximum(brokers.base + of_base * self.lesson, 0.0),
+            base_variance=base_variance + FORGETTING * (BASE_SPREAD * limit) ** 2,
+            speed=np.clip(brokers.speed + of_speed * by_work * self.lesson, 1 / SLOWEST, SLOWEST),
+            speed_variance=speed_variance + FORGETTING * SPEED_SPREAD**2,
+        )
+
+
+def _doubt(model: UsageModel, seen: Seen, rows: Rows, parts: Parts) -> Floats:
+    """[B] variance of the sum of a broker's parts: what was left of it, and what its bundles' changes add."""
+    brokers, bundles, count = model.brokers, model.bundles, len(model.brokers.names)
+    change = rows.there - rows.before
+    still = brokers.pinned[seen.reporter] * rows.before
+    arrived = sum_by(seen.reporter, change * (change + 2 * still) * rows.variance, count)
+    here = np.full(len(bundles.names), NOBODY, np.int64)
+    here[seen.bundle] = seen.reporter
+    gone = np.flatnonzero((bundles.carrier >= 0) & (here != bundles.carrier))
+    carrier: Ints = bundles.carrier[gone].astype(np.int64)
+    load = bundles.carried[gone] * brokers.speed[carrier]
+    departed = sum_by(carrier, load * load * (1 - 2 * brokers.pinned[carrier]) * bundles.variance[gone], count)
+    drift = FORGETTING * (parts.base + parts.speed)
+    known = np.maximum(np.nan_to_num(brokers.error) ** 2 + arrived + departed + drift, TINY)
+    return np.where(np.isnan(brokers.error), parts.total, known)
+
+
+def _hold_back(
+    brokers: BrokerStates, surprise: Floats, deviation: Floats, silent: Bools
+) -> tuple[BrokerStates, Bools, Bools]:
+    """[B] whose surprise is not learned from yet, as nothing explains it and it may end as it began; and whose has
+    lasted."""
+    beyond = ~silent & ~np.isnan(brokers.error) & (np.abs(deviation) > SURPRISE)
+    fell = beyond & (deviation < 0)
+    ended = np.where(beyond, 0.0, brokers.above) + np.where(fell, brokers.stood, 0.0)
+    memory, needed = recall(brokers.burst, brokers.since, np.where(silent, 0.0, ended), NOISE_ROUNDS)
+    above = np.where(beyond, brokers.above + 1, 0.0)
+    held = beyond & (above < np.where(fell, FALL_PATIENCE, needed))
+    lasted = beyond & ~held
+    stood = np.where(lasted & ~fell, above, np.where((brokers.stood > 0) & ~fell, brokers.stood + 1, 0.0))
+    states = replace(
+        brokers,
+        passing=np.where(held, surprise, 0.0),
+        above=np.where(held, above, 0.0),
+        stood=np.where(stood <= LONGEST, stood, 0.0),
+        burst=memory.burst,
+        since=memory.since,
+    )
+    return states, held, lasted
+
+
+def _reopen(seen: Seen, rows: Rows, parts: Parts, outdated: Bools, least: Floats) -> tuple[Rows, Parts]:
+    """What was learned of some brokers no longer holds: their parts are as uncertain again as they were once, and each
+    at `least` [B], as any of them may be the cause."""
+    again = outdated[seen.reporter]
+    variance = np.where(again, np.maximum(rows.variance, RELEARNED**2), rows.variance)
+    of_bundles = sum_by(seen.reporter, rows.there**2 * variance, len(outdated))
+    wider = replace(parts, bundles=of_bundles).at_least(least)
+    grow = np.where(of_bundles > 0, wider.bundles / np.maximum(of_bundles, TINY), 1.0)
+    return replace(rows, variance=variance * grow[seen.reporter]), wider

@@ -1,0 +1,132 @@
+"""The state of the usage model: what is known of drivers, brokers and bundles, and how well.
+
+A broker's CPU is its base, and for each of its bundles the traffic times the cost of that traffic times a factor of the
+bundle's own, all times the broker's speed. `observe.py` changes the estimates round by round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
+from typing import TypeVar
+
+import numpy as np
+
+from controller.policy.usage.drivers import Drivers
+from controller.policy.view.costs import Floats
+
+FACTOR_SPREAD = 0.35  # standard deviation of bundles' factors around 1, before anything is known of them
+SPEED_SPREAD = 0.01  # of brokers' speeds
+BASE_SPREAD = 0.02  # of brokers' bases around the common one, as a share of their limit
+NOISE = 0.03  # of readings of usage, before it was measured
+NEVER = -1.0
+
+_T = TypeVar("_T", "BrokerStates", "BundleStates")
+
+
+@dataclass(frozen=True, eq=False)
+class BrokerStates:
+    """[B] each. `speed`: what work costs there, 1 usually. `*_variance`: of the estimates.
+
+    `trend`: of late, how far usage was from what was expected, in standard deviations; near 0 while the model holds.
+    `error`: standard deviation of its usage as a whole; `pinned`: how much smaller its variance is than its parts'.
+    `passing`: usage beyond what can be chance, until it has lasted; `above`: rounds running of that; `burst`, `since`:
+    as of bundles. `step`: how far the load of its bundles changed in the last round, as a share of the mean usage; NaN
+    unknown.
+    """
+
+    names: tuple[str, ...]
+    incarnation: Floats
+    base: Floats
+    base_variance: Floats
+    speed: Floats
+    speed_variance: Floats
+    trend: Floats
+    step: Floats
+    pinned: Floats
+    error: Floats
+    passing: Floats
+    above: Floats
+    stood: Floats
+    burst: Floats
+    since: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class BundleStates:
+    """[N] each. `usual`: the load that lasts, NEVER before the first round; `above`: rounds running clearly above it;
+    `burst`: rounds of the longest burst; `since`: rounds since the last one ended; `age`: rounds seen. `carried`: the
+    load in the last round, at the broker with the index `carrier`."""
+
+    names: tuple[str, ...]
+    factor: Floats
+    variance: Floats
+    usual: Floats
+    above: Floats
+    stood: Floats
+    burst: Floats
+    since: Floats
+    age: Floats
+    carried: Floats
+    carrier: Floats
+
+
+_NEW_BROKER = {
+    "speed": 1.0,
+    "speed_variance": SPEED_SPREAD**2,
+    "incarnation": NEVER,
+    "step": np.nan,
+    "pinned": 1.0,
+    "error": np.nan,
+}
+_NEW_BUNDLE = {"factor": 1.0, "variance": FACTOR_SPREAD**2, "usual": NEVER, "carrier": NEVER}
+
+
+@dataclass(frozen=True, eq=False)
+class UsageModel:
+    """`drivers`: None before the first usage was seen. `noise`: of a reading, as a share of it."""
+
+    rounds: int = 0
+    drivers: Drivers | None = None
+    noise: float = NOISE
+    wander: float | None = None  # variance of brokers' steps, without what is noise
+    brokers: BrokerStates = field(default_factory=lambda: _empty(BrokerStates))
+    bundles: BundleStates = field(default_factory=lambda: _empty(BundleStates))
+
+    def aligned(self, brokers: tuple[str, ...], bundles: tuple[str, ...]) -> UsageModel:
+        """The model of exactly these brokers and bundles, in this order; new ones are as unknown as can be."""
+        if self.brokers.names == brokers and self.bundles.names == bundles:
+            return self
+        states = _align(self.bundles, bundles, _NEW_BUNDLE)
+        place = {name: float(at) for at, name in enumerate(brokers)}
+        moved = np.array([*(place.get(name, NEVER) for name in self.brokers.names), NEVER])
+        carrier = moved[states.carrier.astype(np.int64)]  # the last one stands for NEVER
+        return replace(
+            self, brokers=_align(self.brokers, brokers, _NEW_BROKER), bundles=replace(states, carrier=carrier)
+        )
+
+
+def _empty(kind: type[_T]) -> _T:
+    columns = {column.name: np.zeros(0) for column in fields(kind) if column.name != "names"}
+    return kind(names=(), **columns)
+
+
+def _align(states: _T, names: tuple[str, ...], new: Mapping[str, float]) -> _T:
+    if states.names is names or states.names == names:
+        return states
+    place = _places(states.names)
+    at = np.fromiter((place.get(name, -1) for name in names), np.int64, len(names))
+    known = at >= 0
+    columns = {}
+    for column in fields(states):
+        if column.name != "names":
+            values = np.full(len(names), new.get(column.name, 0.0))
+            values[known] = getattr(states, column.name)[at[known]]
+            columns[column.name] = values
+    return type(states)(names=names, **columns)
+
+
+@lru_cache(maxsize=4)
+def _places(names: tuple[str, ...]) -> dict[str, int]:
+    return {name: at for at, name in enumerate(names)}

@@ -1,0 +1,169 @@
+"""One round's lesson: every broker's usage against what its base and its bundles' traffic were expected to cost.
+
+The difference is shared out by how uncertain each part is (a Kalman filter with a diagonal covariance). Usage at its
+limit says "at least": it raises estimates and never lowers one, and it makes nothing more certain. A difference that
+cannot be chance is as likely in the base (something else runs there), in the speed (the machine became slow) and in the
+bundles; which of them it was shows when bundles move. Only what is known of the very process counts: a restarted broker
+starts with the common base.
+
+Deterministic: sums in the order of rows, no BLAS, no transcendental functions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from controller.domain.load import RESOURCE_SCALES, RESOURCES
+from controller.policy.usage.bursts import follow
+from controller.policy.usage.drivers import DRIVER_COLUMNS, learn_drivers
+from controller.policy.usage.lesson import SLOWEST, TINY, learn
+from controller.policy.usage.model import BASE_SPREAD, FACTOR_SPREAD, SPEED_SPREAD, UsageModel
+from controller.policy.usage.seen import CPU, Seen, sum_by, weigh
+from controller.policy.view.costs import Floats
+from controller.policy.view.estimates import PERMILLE, Estimates
+from controller.policy.view.frame import NOBODY, Frame, Ints
+
+FULL = 0.97  # of the limit: usage there is a lower bound
+LEAST_USUAL = 0.1  # of a broker's usage
+OUTLIER = 4.0  # medians: a larger step is no wandering
+WANDER_PACE = 0.15
+
+
+def observe(model: UsageModel, frame: Frame) -> tuple[UsageModel, Estimates]:
+    """The model after this round, and what it makes of the frame."""
+    seen = Seen.of(frame)
+    model = _as_of(model.aligned(frame.brokers, frame.bundles), frame)
+    full = seen.usage >= FULL * seen.limit
+    telling = np.isfinite(seen.usage) & ~full
+    usual = np.maximum(seen.usage - _peculiar(model, seen), LEAST_USUAL * seen.usage)
+    spread = _spread_of_bundles(seen)
+    drivers = learn_drivers(model.drivers, seen.traffic[telling], usual[telling], spread[telling])
+    model = _with_bases(replace(model, rounds=model.rounds + 1, drivers=drivers), seen)
+    if drivers is not None:
+        model = learn(model, seen, drivers.unit, full)
+    return _estimate(model, frame, seen)
+
+
+def _peculiar(model: UsageModel, seen: Seen) -> Floats:
+    """[B] CPU that brokers use more than usual for their traffic, as their bundles are known to cost more or less.
+
+    Balanced brokers use the same whatever their traffic is; without this they would seem to have a large base.
+    """
+    if model.drivers is None:
+        return np.zeros(len(seen.usage))
+    more = weigh(seen.rows, model.drivers.unit) * (model.bundles.factor[seen.bundle] - 1)
+    return sum_by(seen.reporter, more, len(seen.usage))
+
+
+def _spread_of_bundles(seen: Seen) -> Floats:
+    """[B] how far what a broker's bundles cost together may be from the average: the less, the more they are."""
+    count, totals = len(seen.usage), seen.traffic.sum(axis=0)
+    parts = (seen.rows / np.where(totals > 0, totals, 1.0)).sum(axis=1)
+    together = sum_by(seen.reporter, parts, count)
+    alone = np.sqrt(sum_by(seen.reporter, parts * parts, count))
+    return FACTOR_SPREAD * np.where(together > 0, alone / np.where(together > 0, together, 1.0), 1.0)
+
+
+def _as_of(model: UsageModel, frame: Frame) -> UsageModel:
+    """Without what is known of an earlier process of a broker."""
+    brokers, incarnation = model.brokers, frame.broker("incarnation").astype(np.float64)
+    same = brokers.incarnation == incarnation
+    states = replace(
+        brokers,
+        incarnation=incarnation,
+        base=np.where(same, brokers.base, np.nan),
+        base_variance=np.where(same, brokers.base_variance, np.nan),
+        speed=np.where(same, brokers.speed, 1.0),
+        speed_variance=np.where(same, brokers.speed_variance, SPEED_SPREAD**2),
+        step=np.where(same, brokers.step, np.nan),
+        pinned=np.where(same, brokers.pinned, 1.0),
+        error=np.where(same, brokers.error, np.nan),
+        trend=np.where(same, brokers.trend, 0.0),
+        passing=np.zeros(len(brokers.names)),
+        above=np.where(same, brokers.above, 0.0),
+        stood=np.where(same, brokers.stood, 0.0),
+        burst=np.where(same, brokers.burst, 0.0),
+        since=np.where(same, brokers.since, 0.0),
+    )
+    return replace(model, brokers=states)
+
+
+def _with_bases(model: UsageModel, seen: Seen) -> UsageModel:
+    """New processes have the common base."""
+    brokers, limit = model.brokers, np.where(np.isfinite(seen.limit), seen.limit, 0.0)
+    new = np.isnan(brokers.base)
+    states = replace(
+        brokers,
+        base=np.where(new, model.drivers.base if model.drivers is not None else 0.0, brokers.base),
+        base_variance=np.where(new, (BASE_SPREAD * limit) ** 2, brokers.base_variance),
+    )
+    return replace(model, brokers=states)
+
+
+def _estimate(model: UsageModel, frame: Frame, seen: Seen) -> tuple[UsageModel, Estimates]:
+    unit = model.drivers.unit if model.drivers is not None else np.zeros(len(DRIVER_COLUMNS))
+    heard = np.bincount(seen.bundle, minlength=len(frame.bundles)) > 0
+    load = weigh(seen.full, unit)
+    before = model.bundles.usual
+    bundles, lasting = follow(model.bundles, load, heard.astype(np.float64))
+    model = replace(model, bundles=bundles)
+    cost = load * bundles.factor
+    error = load * np.sqrt(bundles.variance)
+    owner, count = frame.bundle("owner"), len(frame.brokers)
+    owned = owner != NOBODY
+    moved = np.where(before >= 0, bundles.factor * (bundles.usual - before), 0.0)
+    model = _follow_steps(model, sum_by(owner[owned], moved[owned], count), seen.usage)
+    brokers = model.brokers
+    work = np.bincount(owner[owned], cost[owned], count) + weigh(seen.unnamed, unit)
+    base = np.where(np.isnan(brokers.base), 0.0, brokers.base)
+    used = base + brokers.speed * work + brokers.passing
+    speed = brokers.speed + np.where(work > 0, np.maximum(brokers.passing, 0.0) / np.where(work > 0, work, 1.0), 0.0)
+    scale = RESOURCE_SCALES[CPU]
+    passing = np.bincount(owner[owned], (cost * (1 - lasting))[owned], count) * brokers.speed + brokers.passing
+    burst = np.zeros((count, len(RESOURCES)), np.int64)
+    burst[:, CPU] = _whole(passing * scale)
+    for column, name in ((2, "bandwidth_in"), (3, "bandwidth_out")):
+        at = RESOURCES.index(name)
+        amount = sum_by(owner[owned], (seen.full[:, column] * (1 - lasting))[owned], count)
+        burst[:, at] = _whole(amount * RESOURCE_SCALES[at])
+    return model, Estimates(
+        brokers=np.column_stack(
+            [
+                _whole(used * scale),
+                _whole(np.nan_to_num(brokers.error) * scale),
+                _whole(base * scale),
+                _whole(np.minimum(speed, SLOWEST) * PERMILLE),
+            ]
+        ),
+        burst=burst,
+        bundles=np.column_stack(
+            [_whole(cost * scale), _whole(error * scale), _whole(lasting * PERMILLE), _whole(bundles.burst)]
+        ),
+        rounds=model.rounds,
+        wander_permille=round(PERMILLE * max(0.0, model.wander or 0.0) ** 0.5),
+    )
+
+
+def _follow_steps(model: UsageModel, change: Floats, usage: Floats) -> UsageModel:
+    """How far brokers' loads wander. Noise goes back what it came: of two steps in a row its part cancels out, as the
+    covariance of noise is half its variance, and negative."""
+    known = np.isfinite(usage)
+    mean = float(usage[known].mean()) if known.any() else 0.0
+    if mean <= 0:
+        return model
+    middle = float(np.median(change[known]))
+    step = np.where(known, (change - middle) / mean, np.nan)
+    most = OUTLIER * float(np.median(np.abs(step[known]))) + TINY
+    step = np.clip(step, -most, most)
+    both = np.isfinite(step) & np.isfinite(model.brokers.step)
+    wander = model.wander
+    if both.any():
+        now = float((step[both] ** 2).mean() + 2 * (step[both] * model.brokers.step[both]).mean())
+        wander = now if wander is None else wander + WANDER_PACE * (now - wander)
+    return replace(model, wander=wander, brokers=replace(model.brokers, step=step))
+
+
+def _whole(values: Floats) -> Ints:
+    return np.rint(values).astype(np.int64)

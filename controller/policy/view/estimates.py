@@ -1,0 +1,83 @@
+"""What the usage model made of a frame (`policy/usage`), as integers, so that a replay needs no model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controller.domain.errors import BadRecord
+from controller.domain.load import RESOURCES
+
+Ints = NDArray[np.int64]
+
+BROKER_ESTIMATES = ("cpu_used", "cpu_error", "cpu_base", "speed_permille")
+BUNDLE_ESTIMATES = ("cpu_cost", "cpu_error", "lasting_permille", "burst_rounds")
+PERMILLE = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """B brokers, N bundles. CPU in thousandths of a percent of a core, errors as standard deviations.
+
+    `cpu_used`: by a broker for the bundles that it owns, base included. `cpu_base`: without any traffic.
+    `speed_permille`: what work costs there, PERMILLE at the usual broker. `burst`: [B x R] usage not expected to last.
+    `cpu_cost`: of a bundle on the usual broker. `lasting_permille`: the part of its load that is expected to last.
+    `burst_rounds`: how long its bursts last; 0: it has none.
+
+    `rounds`: so many the model has seen, this one included. `wander_permille`: how far brokers' loads stray from one
+    round to the next with nothing moved, as a share of their mean usage.
+    """
+
+    brokers: Ints  # [B x BROKER_ESTIMATES]
+    burst: Ints  # [B x R]
+    bundles: Ints  # [N x BUNDLE_ESTIMATES]
+    rounds: int = 1
+    wander_permille: int = 0
+
+    def broker(self, column: str) -> Ints:
+        """[B] a column of BROKER_ESTIMATES."""
+        return self.brokers[:, BROKER_ESTIMATES.index(column)]
+
+    def bundle(self, column: str) -> Ints:
+        """[N] a column of BUNDLE_ESTIMATES."""
+        return self.bundles[:, BUNDLE_ESTIMATES.index(column)]
+
+    def select(self, kept: Ints) -> Estimates:
+        """Only these bundles."""
+        return replace(self, bundles=self.bundles[kept])
+
+    def insert(self, places: Ints) -> Estimates:
+        """With bundles of which nothing is known, before these places."""
+        unknown = [0, 0, PERMILLE, 0]
+        return replace(self, bundles=np.insert(self.bundles, places, unknown, axis=0))
+
+    def to_json(self) -> dict[str, Any]:
+        """Columns and rows, in the order of the frame's brokers and bundles."""
+        return {
+            "rounds": self.rounds,
+            "wander_permille": self.wander_permille,
+            "broker_columns": [*BROKER_ESTIMATES, *(f"{name}_burst" for name in RESOURCES)],
+            "brokers": np.hstack([self.brokers, self.burst]).tolist(),
+            "bundle_columns": list(BUNDLE_ESTIMATES),
+            "bundles": self.bundles.tolist(),
+        }
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Estimates:
+        """Read what `to_json` wrote. Raises BadRecord for columns of another version."""
+        wanted = [*BROKER_ESTIMATES, *(f"{name}_burst" for name in RESOURCES)], list(BUNDLE_ESTIMATES)
+        found = list(stored["broker_columns"]), list(stored["bundle_columns"])
+        if found != wanted:
+            raise BadRecord("estimate_columns", f"{found} were stored, this version reads {wanted}")
+        brokers = _matrix(stored["brokers"], len(wanted[0]))
+        own = len(BROKER_ESTIMATES)
+        bundles = _matrix(stored["bundles"], len(wanted[1]))
+        return cls(brokers[:, :own], brokers[:, own:], bundles, int(stored["rounds"]), int(stored["wander_permille"]))
+
+
+def _matrix(rows: Sequence[Sequence[int]], width: int) -> Ints:
+    return np.array(rows, dtype=np.int64).reshape(len(rows), width)

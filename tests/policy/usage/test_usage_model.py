@@ -1,0 +1,193 @@
+"""What the usage model learns of drivers, brokers and bundles, on clusters whose true costs are known here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from benchmarks.published.clusters import ClusterBuilder, bundle_name, cluster
+from controller.domain.load import RESOURCES
+from controller.policy.usage.bursts import PATIENCE
+from controller.policy.usage.model import FACTOR_SPREAD, UsageModel
+from controller.policy.usage.observe import observe
+from controller.policy.view.estimates import Estimates
+
+CPU = RESOURCES.index("cpu")
+POINT = 1000  # thousandths of a percent of a core
+
+
+class World:
+    """Brokers of one core; every bundle has points of traffic and a factor of its own on what they cost."""
+
+    def __init__(self, held: dict[str, list[float]], base: float = 0.0) -> None:
+        self.traffic = [points for bundles in held.values() for points in bundles]
+        self.owner = [name for name, bundles in held.items() for _ in bundles]
+        self.factor = [1.0] * len(self.traffic)
+        self.base = dict.fromkeys(held, base)
+        self.speed = dict.fromkeys(held, 1.0)
+        self.incarnation = dict.fromkeys(held, 1)
+        self.model = UsageModel()
+        self.at_ms = 0
+
+    def cpu(self, broker: str) -> float:
+        work = zip(self.owner, self.traffic, self.factor, strict=True)
+        return self.base[broker] + self.speed[broker] * sum(t * f for owner, t, f in work if owner == broker)
+
+    def round(self) -> Estimates:
+        built: ClusterBuilder = cluster()
+        for name in self.base:
+            points = sum(t for owner, t in zip(self.owner, self.traffic, strict=True) if owner == name)
+            built.broker(name, cpu=points, incarnation=self.incarnation[name])
+            built.brokers[name]["cpu_usage"] = min(self.cpu(name), 100.0)
+        for points, owner in zip(self.traffic, self.owner, strict=True):
+            built.bundle(owner, cpu=points)
+        self.model, estimates = observe(self.model, built.later(self.at_ms).snapshot().frame)
+        self.at_ms += 60_000
+        return estimates
+
+    def rounds(self, number: int) -> Estimates:
+        for _ in range(number):
+            estimates = self.round()
+        return estimates
+
+    def cost(self, bundle: int) -> float:
+        """What the model takes a bundle's factor for."""
+        return float(self.model.bundles.factor[self.model.bundles.names.index(bundle_name(bundle))])
+
+    def doubt(self, bundle: int) -> float:
+        return float(self.model.bundles.variance[self.model.bundles.names.index(bundle_name(bundle))])
+
+
+def even(brokers: int = 6, bundles: int = 8, points: float = 5.0) -> World:
+    return World({f"b{at}": [points] * bundles for at in range(brokers)})
+
+
+def test_an_expensive_bundle_shows_when_it_moves() -> None:
+    world = even()
+    world.factor[0] = 2.0
+    world.rounds(3)
+    assert world.cost(0) == pytest.approx(world.cost(1)), "nothing tells it from its neighbours yet"
+    world.owner[0] = "b5"
+    world.rounds(2)
+    assert world.cost(0) > 1.4 * world.cost(1)
+
+
+def test_seeing_the_same_again_teaches_nothing_of_the_parts() -> None:
+    world = even()
+    world.round()
+    first = world.doubt(0)
+    estimates = world.rounds(40)
+    assert world.doubt(0) > 0.9 * first
+    assert first < FACTOR_SPREAD**2
+    assert estimates.broker("cpu_error")[0] < 0.02 * 40 * POINT, "but the sum is known"
+
+
+def test_a_change_of_traffic_tells_bundles_apart() -> None:
+    world = even()
+    world.factor[0] = 2.0
+    world.rounds(3)
+    world.traffic[0] *= 1.3
+    world.rounds(2)
+    assert world.cost(0) > 1.05 * world.cost(1)
+
+
+@pytest.mark.parametrize("full", [100.0, 98.0])
+def test_usage_at_its_limit_lowers_nothing_and_makes_nothing_certain(full: float) -> None:
+    world = even()
+    world.rounds(3)
+    before = world.cost(0), world.doubt(0)
+    world.traffic[:8] = [20.0] * 8  # 160 points on b0, which reports 100 at most
+    estimates = world.round()
+    assert (world.cost(0), world.doubt(0)) == pytest.approx(before, rel=0.05)
+    assert estimates.broker("cpu_used")[0] > 150 * POINT
+
+
+def test_traffic_decides_what_costs_where_brokers_differ() -> None:
+    world = even(brokers=8)
+    for at in range(0, len(world.traffic), 3):
+        world.traffic[at] = 12.0
+    estimates = world.rounds(4)
+    used = estimates.broker("cpu_used") / POINT
+    assert used == pytest.approx([world.cpu(name) for name in world.base], rel=0.02)
+
+
+def test_a_process_that_uses_cpu_beside_brokers_is_no_bundles_fault() -> None:
+    world = even()
+    world.rounds(4)
+    world.base["b1"] = 30.0
+    estimates = world.rounds(PATIENCE - 1)
+    assert world.cost(8) == pytest.approx(1.0, abs=0.05), "it may be over in a minute"
+    assert estimates.burst[1, CPU] == pytest.approx(30 * POINT, rel=0.1)
+    world.rounds(3)
+    for bundle in (8, 9, 10):  # they take along what they cost, and leave the rest behind
+        world.owner[bundle] = f"b{bundle - 6}"
+        world.rounds(2)
+    assert world.model.brokers.base[1] > 8
+    assert world.model.brokers.base[2] < 5
+
+
+def test_a_slow_machine_shows_when_bundles_leave_it() -> None:
+    world = even()
+    world.rounds(4)
+    world.speed["b1"] = 2.0
+    world.rounds(PATIENCE)
+    for bundle in range(8, 14):
+        world.owner[bundle] = f"b{2 + bundle % 4}"
+        world.rounds(2)
+    speed = world.model.brokers.speed
+    assert speed[1] > 1.2
+    assert speed[2:] == pytest.approx(1.0, abs=0.15)
+
+
+def test_another_process_starts_with_what_all_have_in_common() -> None:
+    world = even()
+    world.rounds(4)
+    world.base["b1"] = 30.0
+    world.rounds(2 * PATIENCE)
+    assert world.model.brokers.base[1] > 5
+    world.base["b1"], world.incarnation["b1"] = 0.0, 2
+    world.round()
+    assert world.model.brokers.base[1] < 3
+
+
+def test_brokers_that_come_and_go_keep_what_is_known_of_the_others() -> None:
+    world = even()
+    world.factor[40] = 2.0
+    world.rounds(3)
+    world.owner[40] = "b1"
+    world.rounds(2)
+    known = world.cost(40)
+    assert known > 1.4
+    for change in (lambda: world.base.update(a0=0.0), lambda: world.base.pop("b4")):
+        _apply(world, change)
+        world.round()
+        assert world.cost(40) == pytest.approx(known, rel=0.1)
+
+
+def test_the_order_of_rows_does_not_matter() -> None:
+    one, other = even(), even()
+    other.traffic.reverse()
+    for world in (one, other):
+        world.rounds(3)
+    assert one.model.brokers.error == pytest.approx(other.model.brokers.error)
+
+
+def test_wandering_is_told_from_noise() -> None:
+    dice = np.random.default_rng(1)
+    still, drifting = even(12), even(12)
+    for _ in range(30):
+        still.traffic = [5.0 * dice.uniform(0.95, 1.05) for _ in still.traffic]
+        drifting.traffic = [t * np.exp(dice.normal(0, 0.08)) for t in drifting.traffic]
+        quiet, restless = still.round(), drifting.round()
+    assert restless.wander_permille >= 15
+    assert quiet.wander_permille <= restless.wander_permille / 2
+
+
+def _apply(world: World, change: Callable[[], object]) -> None:
+    change()
+    for name in world.base:
+        world.speed.setdefault(name, 1.0)
+        world.incarnation.setdefault(name, 1)
+    world.owner = [owner if owner in world.base else "b1" for owner in world.owner]
