@@ -293,6 +293,7 @@ display(quarantined)
 TABLES = (
     "journal", "ownership", "brokers", "control_state", "rounds", "decisions", "broker_scores", "broker_panes",
     "bundle_panes", "broker_load", "bundle_load", "quarantine", "overrides", "config_history",
+    "usage_model",
 )  # fmt: skip
 
 

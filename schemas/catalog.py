@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas import control_tables, evidence_tables, load_tables, wire
+from schemas import control_tables, evidence_tables, load_tables, usage_table, wire
 from schemas.journal import JOURNAL
 from schemas.record import Record
 
@@ -37,10 +37,12 @@ TABLES: dict[str, Record] = {
         load_tables.QUARANTINE,
         control_tables.OVERRIDES,
         control_tables.CONFIG_HISTORY,
+        usage_table.USAGE_MODEL,
     )
 }
 
-# Written by the loads query alone; all other tables except `quarantine` are written by the controller.
+# Written by the loads query alone; `usage_model` is written by the round worker, `quarantine` by both queries, and all
+# other tables by the controller.
 LOAD_TABLES = tuple(
     record.name
     for record in (load_tables.BROKER_PANES, load_tables.BUNDLE_PANES, load_tables.BROKER_LOAD, load_tables.BUNDLE_LOAD)

@@ -56,7 +56,8 @@ def _summary(result: RoundResult, mode: str) -> dict[str, object]:
     }
     if result.challenger:  # the memory of all strategies is in the entry of the acting one
         return {**summary, "challenger": True}
-    return {**summary, "memory": {**result.memory, "scores": scores}}
+    learned = {"usage_hash": result.usage_hash} if result.usage_hash else {}
+    return {**summary, **learned, "memory": {**result.memory, "scores": scores}}
 
 
 def _list_actions(result: RoundResult) -> list[Decision]:

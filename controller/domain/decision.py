@@ -149,7 +149,8 @@ class RoundResult:
     `at_ms` is the round's event time (that of the load reports), `state_seq` the journal seq its ownership was read at.
     `scores` has a row for each broker: broker, score, mean, hits, eligible, source, reason, utilisations.
     `memory` is journaled and passed to the next round. `plan_hash` covers inputs and decisions.
-    `loads` are the basis of placements until the next round; they are not part of the plan.
+    `loads` are the basis of placements until the next round; they are not part of the plan. `usage_hash` names the
+    usage model after the round; "" where none is kept.
     """
 
     round_id: str
@@ -163,3 +164,4 @@ class RoundResult:
     challenger: bool = False
     inputs: Mapping[str, Any] = field(default_factory=dict)
     loads: RoundLoads | None = field(default=None, compare=False, repr=False)
+    usage_hash: str = ""

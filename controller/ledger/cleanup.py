@@ -1,4 +1,4 @@
-"""The controller's clean-up of its own tables: journal, projections, base snapshots, configuration history.
+"""The controller's clean-up of its own tables: journal, projections, snapshots, configuration history, usage model.
 
 It runs in a thread of its own beside the batches (docs/decisions/0007). Invariants:
 - It commits nothing that the journal's writer would mistake for another controller: merging and VACUUM change no data,
@@ -42,12 +42,13 @@ from controller.ledger.tables import TableRoot, as_root
 from schemas.catalog import TABLES
 from schemas.control_tables import BROKERS, CONFIG_HISTORY, CONTROL_STATE, OVERRIDES, OWNERSHIP
 from schemas.journal import JOURNAL
+from schemas.usage_table import USAGE_MODEL
 
 log = logging.getLogger(__name__)
 
 TARGET_BYTES = 4 * 2**20  # some 100,000 entries: the most that a pass rewrites beside the small files
 FEWEST_FILES = 64
-OVERWRITTEN = (OWNERSHIP.name, BROKERS.name, OVERRIDES.name, CONTROL_STATE.name)
+OVERWRITTEN = (OWNERSHIP.name, BROKERS.name, OVERRIDES.name, CONTROL_STATE.name, USAGE_MODEL.name)
 APPENDED = (CONFIG_HISTORY.name,)
 FIRST_PASS_S = 20.0  # so that a controller which is restarted every few minutes cleans up as well
 STOP_TIMEOUT_S = 10.0

@@ -10,20 +10,25 @@ import logging
 import os
 import signal
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
+
+from deltalake.exceptions import DeltaError
 
 import controller
 from controller.config.policy_values import policy_settings
 from controller.config.settings import Settings
 from controller.domain.decision import RoundResult
 from controller.domain.entries import Entry, Kind
+from controller.domain.errors import BallastError, describe_error
 from controller.ledger.follower import Follower
 from controller.ledger.loads import LoadsProgressWatch, read_panes
-from controller.policy.round import RoundInputs, run_with_challengers
+from controller.ledger.tables import TableRoot
+from controller.policy.round import RoundInputs, learn_and_decide
 from controller.process.logs import configure_logs
 from controller.process.plugins import use_installed_strategies
 from controller.service.rounds.schedule import Progress, Schedule
+from controller.service.rounds.usage import LearnedUsage
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +70,7 @@ def run_worker(pipe: Connection, settings: Settings, every_round: bool) -> None:
                 pipe.send(StillAlive())
                 said_s = time.monotonic()
     except (EOFError, BrokenPipeError, ConnectionResetError):
-        return
+        rounds.finish()
 
 
 class Rounds:
@@ -84,6 +89,7 @@ class Rounds:
         self._loads = LoadsProgressWatch(settings.tables.root)
         self._follower = Follower(settings.tables.root)
         self._follower.bootstrap()
+        self._usage = LearnedUsage(TableRoot(settings.tables.root), self._follower.state.round_at_ms)
         self._awaited: tuple[int, str] | None = None  # at_ms and id of the round that was sent but is not journaled yet
 
     def advance(self) -> RoundsDone | None:
@@ -102,14 +108,23 @@ class Rounds:
         due = self._schedule.next_due(state.round_at_ms, progress)
         return self._round(due, str(due)) if due is not None else None
 
+    def finish(self) -> None:
+        """Store what the last round learned if it was journaled just before the controller ended."""
+        try:
+            for entry in self._follower.catch_up():
+                self._read(entry)
+        except (DeltaError, OSError, BallastError) as error:
+            log.warning("the journal's last entries could not be read: %s", describe_error(error))
+
     def _read(self, entry: Entry) -> None:
-        """Stop waiting once our round, or a later one that makes it void (`controller.control.rounds`), is
-        journaled."""
+        """Store what our round learned once it is journaled; stop waiting for it then, or once a later one is, which
+        makes it void (`controller.control.rounds`)."""
         if entry.kind is not Kind.ROUND or entry.data.get("challenger") or self._awaited is None:
             return
         at_ms, round_id = int(entry.data["at_ms"]), str(entry.data.get("round_id", ""))
         if round_id == self._awaited[1] or at_ms > self._awaited[0]:
             self._awaited = None
+            self._usage.store(str(entry.data.get("usage_hash", "")))
 
     def _progress(self) -> Progress | None:
         progress = self._loads.poll()
@@ -128,7 +143,10 @@ class Rounds:
             config_version=self._settings.version,
             code_version=controller.__version__,
             lagging=self.lagging,
+            usage=self._usage.model,
         )
-        results = run_with_challengers(inputs)
+        results, model = learn_and_decide(inputs)
+        usage_hash = self._usage.learn(model, at_ms)
         self._awaited = at_ms, round_id
+        results = tuple(replace(result, usage_hash=usage_hash) for result in results)
         return RoundsDone(results, round((time.monotonic() - began) * 1000))

@@ -100,7 +100,7 @@ def seqs_of(root: TableRoot) -> list[int]:
 def test_every_table_either_expires_or_is_bounded_by_what_it_describes() -> None:
     expiring = {name for name, record in TABLES.items() if record.table and record.table.expires_by}
     assert expiring == {*BULK, "journal", "config_history"}
-    assert set(TABLES) - expiring == {"ownership", "brokers", "control_state", "overrides"}
+    assert set(TABLES) - expiring == {"ownership", "brokers", "control_state", "overrides", "usage_model"}
     assert {retention_key(name) for name in BULK} == set(KEPT_MS)
 
 

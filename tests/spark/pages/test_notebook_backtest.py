@@ -111,4 +111,4 @@ def test_names_may_be_given_as_on_databricks(spark: Any, short_run: ShortRun, ou
     result, shown = run_on_databricks(NOTEBOOK, spark, values)
     assert len(shown) == 6
     assert len(result["runs"]) == 1
-    assert "run again with --grid steady.tolerance=0.02,0.05,0.1" in " ".join(result["recommendation"].advice)
+    assert "run again with --grid steady.tolerance=0.024,0.06,0.12" in " ".join(result["recommendation"].advice)

@@ -1,0 +1,178 @@
+"""Moves judged by what was read afterwards: on frames whose figures are known here, and on the field."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from controller.decide import session
+from controller.domain.load import BUNDLE_FIELDS, RESOURCES
+from controller.domain.settings.policy import PolicySettings
+from controller.policy.usage.realised import FULL_END, NOT_YET, RESTARTED, Judged, Move, judge
+from controller.policy.view.estimates import Estimates
+from controller.policy.view.frame import Frame
+from controller.policy.view.snapshot import Snapshot
+from controller.sim.field.cluster import Cluster
+from controller.sim.field.observation import Observation, Observer
+from controller.sim.field.play import play, player_of
+from controller.sim.field.players import Moves, Player
+
+CPU = RESOURCES.index("cpu")
+LIMIT = 100_000  # one core, in thousandths of a percent
+SCENARIOS = ("hot", "diurnal", "drift")
+SEEDS = range(1, 4)
+
+
+def frame(
+    minute: int, owners: list[int], points: list[int], costs: list[int], usage: list[int], born: int = 1
+) -> Frame:
+    """Bundles of so many points of traffic; `costs` and `usage` in percent of a broker."""
+    brokers, count = len(usage), len(owners)
+    used = np.zeros((brokers, len(RESOURCES)), np.int64)
+    used[:, CPU] = np.array(usage) * 1000
+    fields = np.zeros((count, len(BUNDLE_FIELDS)), np.int64)
+    fields[:, BUNDLE_FIELDS.index("throughput_in")] = np.array(points) * 1000
+    seen = Frame.of(
+        minute * 60_000, "active", tuple(f"broker-{at}" for at in range(brokers)),
+        tuple(f"bundle-{at}" for at in range(count)), broker={"incarnation": born}, bundle={"owner": np.array(owners)},
+        row={"bundle": np.arange(count), "reporter": np.array(owners)}, usage=used, limit=np.full_like(used, LIMIT),
+        totals=np.zeros((brokers, len(BUNDLE_FIELDS)), np.int64), row_fields=fields, namespace_bundles={},
+    )  # fmt: skip
+    cost = np.array(costs) * 1000
+    estimates = Estimates(
+        np.tile([0, 0, 0, 1000], (brokers, 1)), np.zeros((brokers, len(RESOURCES)), np.int64),
+        np.column_stack([cost, cost // 5, np.full(count, 1000), np.zeros(count, np.int64)]),
+    )  # fmt: skip
+    return replace(seen, estimates=estimates)
+
+
+def story(after: list[int], points: list[int] | None = None, rounds: int = 3, born: int = 1) -> list[Frame]:
+    """Three rounds before bundle-0 leaves broker-0, in which it uses 60 %, and some after it; it is taken for 10 %."""
+    costs = [10, 20, 30]
+    before = [frame(at, [0, 0, 0], [10, 10, 10], costs, [60, 5]) for at in range(3)]
+    later = [frame(3 + at, [1, 0, 0], points or [10, 10, 10], costs, after, born) for at in range(rounds)]
+    return before + later
+
+
+MOVE = Move(2, "bundle-0", "broker-0", "broker-1")
+
+
+def test_both_ends_are_judged_by_what_was_read() -> None:
+    source, target = judge(story([52, 14]), [MOVE])
+    assert (source.broker, target.broker) == ("broker-0", "broker-1")
+    assert (source.predicted, target.predicted) == (pytest.approx(-0.10), pytest.approx(0.10))
+    assert (source.realised, target.realised) == (pytest.approx(-0.08), pytest.approx(0.09))
+    assert source.inside
+    assert target.inside
+
+
+def test_traffic_of_bundles_that_stayed_is_no_effect_of_the_move() -> None:
+    source, _ = judge(story([60, 15], points=[10, 15, 10]), [MOVE])
+    assert source.realised == pytest.approx(-0.10)
+
+
+def test_what_nobody_predicted_is_outside() -> None:
+    source, _ = judge(story([30, 15]), [MOVE])
+    assert source.realised == pytest.approx(-0.30)
+    assert not source.inside
+
+
+def test_moves_of_one_round_are_judged_together() -> None:
+    frames = story([30, 35])
+    frames[3:] = [frame(at, [1, 1, 0], [10, 10, 10], [10, 20, 30], [30, 35]) for at in range(3, 6)]
+    source, target = judge(frames, [MOVE, replace(MOVE, bundle="bundle-1")])
+    assert (source.predicted, source.realised, source.moves) == (pytest.approx(-0.30), pytest.approx(-0.30), 2)
+    assert (target.predicted, target.realised) == (pytest.approx(0.30), pytest.approx(0.30))
+
+
+def test_a_move_of_another_round_counts_as_estimated() -> None:
+    frames = story([50, 15])
+    frames[5] = frame(5, [1, 1, 0], [10, 10, 10], [10, 20, 30], [30, 35])
+    alone, beside = judge(story([50, 15]), [MOVE])[0], judge(frames, [MOVE])[0]
+    assert beside.realised == pytest.approx(-0.10)
+    assert beside.half_width > alone.half_width
+
+
+@pytest.mark.parametrize(
+    ("frames", "why", "missing"),
+    [
+        (story([97, 14]), FULL_END, 0),
+        (story([52, 14], born=2), RESTARTED, 0),
+        (story([52, 14], rounds=1), NOT_YET, 2),
+    ],
+)
+def test_what_cannot_be_judged_says_why(frames: list[Frame], why: str, missing: int) -> None:
+    source = judge(frames, [MOVE])[0]
+    assert (source.realised, source.why_not, source.missing) == (None, why, missing)
+    assert source.predicted == pytest.approx(-0.10)
+    assert source.half_width > 0
+    assert not source.inside
+
+
+def test_rounds_whose_averages_reach_back_before_the_move_are_passed_over() -> None:
+    frames = story([58, 7], rounds=2) + [
+        frame(at, [1, 0, 0], [10, 10, 10], [10, 20, 30], [50, 15]) for at in range(5, 8)
+    ]
+    source, _ = judge(frames, [MOVE], window_ms=2 * 60_000)
+    assert source.realised == pytest.approx(-0.10)
+    assert judge(frames[:6], [MOVE], window_ms=2 * 60_000)[0].missing == 2
+
+
+def test_rounds_without_estimates_say_nothing() -> None:
+    frames = [replace(each, estimates=None) for each in story([52, 14])]
+    assert judge(frames, [MOVE]) == []
+
+
+def test_bundles_that_stored_frames_do_not_name_count_at_the_average_cost() -> None:
+    frames = []
+    for at, each in enumerate(story([60, 15], points=[10, 15, 10])):
+        totals = np.zeros((2, len(BUNDLE_FIELDS)), np.int64)
+        totals[0, BUNDLE_FIELDS.index("throughput_in")] = 30_000 if at < 3 else 24_000  # the 20,000 that stayed grew
+        assert each.estimates is not None
+        brokers = np.tile([60_000, 0, 0, 1000], (2, 1))
+        known = replace(each, totals=totals, estimates=replace(each.estimates, brokers=brokers))
+        frames.append(known.select(np.array([at == 2, False, False])))
+    source, _ = judge(frames, [MOVE])
+    assert source.realised == pytest.approx(0.0 - 0.2 * 0.5)
+
+
+class Watched:
+    """Steady, its moves written down with the frame that they were decided on."""
+
+    def __init__(self, cluster: Cluster, observer: Observer, frames: list[Frame], moves: list[Move]) -> None:
+        self._player: Player = player_of("steady")(cluster, observer)
+        self._cluster, self._observer, self._frames, self._moves = cluster, observer, frames, moves
+
+    def decide(self, seen: Observation) -> Moves:
+        moves = self._player.decide(seen)
+        names, brokers = self._observer.bundle_names, self._observer.broker_names
+        for bundle, target in moves:
+            source = int(self._cluster.owner[bundle])
+            if source != target:
+                self._moves.append(Move(len(self._frames) - 1, names[bundle], brokers[source], brokers[target]))
+        return moves
+
+
+def test_nine_in_ten_moves_of_the_field_are_as_predicted(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: list[Judged] = []
+    count = 0
+    make = session.from_frame
+    for scenario in SCENARIOS:
+        for seed in SEEDS:
+            frames: list[Frame] = []
+            moves: list[Move] = []
+
+            def keep(seen: Frame, settings: PolicySettings, frames: list[Frame] = frames) -> Snapshot:
+                frames.append(seen)
+                return make(seen, settings)
+
+            monkeypatch.setattr(session, "from_frame", keep)
+            play(scenario, lambda c, o, f=frames, m=moves: Watched(c, o, f, m), seed)  # type: ignore[misc]
+            count += len(moves)
+            judged += [each for each in judge(frames, moves) if each.realised is not None]
+    assert count >= 500
+    for sign in (-1, 1):  # sources, targets
+        ends = [each for each in judged if each.predicted * sign > 0]
+        assert 0.85 <= np.mean([each.inside for each in ends]) <= 0.95
