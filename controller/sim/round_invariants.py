@@ -28,11 +28,11 @@ def check_round(result: RoundResult, state: ClusterState, most_moves: int) -> No
     """
     done = [d for d in result.decisions if d.kind is not DecisionKind.SKIP]
     moves = [d for d in done if d.kind is not DecisionKind.SPLIT]
-    budgeted = traits_of(get(result.strategy)).budgeted
+    traits = traits_of(get(result.strategy))
     asked = sum(move.reason is Reason.OVERRIDDEN for move in moves)
     if asked > MOST_MOVES:
         raise InvariantBroken(f"I7: round {result.round_id} moves {asked} bundles by overrides, at most {MOST_MOVES}")
-    if budgeted and len(moves) - asked > most_moves:
+    if traits.budgeted and len(moves) - asked > most_moves:
         chosen = len(moves) - asked
         raise InvariantBroken(f"I7: round {result.round_id} moves {chosen} bundles, its budget is {most_moves}")
     named = [d.bundle for d in done]
@@ -40,8 +40,9 @@ def check_round(result: RoundResult, state: ClusterState, most_moves: int) -> No
         raise InvariantBroken(f"I7: round {result.round_id} names a bundle twice: {sorted(map(str, named))}")
     for move in moves:
         _check_target(move, state)
-    if budgeted:
+    if traits.budgeted:
         _check_worst(result, moves)
+    if traits.budgeted and not traits.estimates:
         _check_predictions(result)
 
 

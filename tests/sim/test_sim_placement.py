@@ -118,10 +118,11 @@ def test_a_strategy_that_does_not_see_what_overrides_move_breaks_i7() -> None:
         reason=Reason.OVERRIDDEN,
     )
     seen = move(made, "alpha/a", 1, "p1", before={"x2": 0.6, "p1": 0.5}, after={"x2": 0.5, "p1": 0.6})
-    check_round(result(asked, seen, scores=scores), made, 8)
+    check_round(replace(result(asked, seen, scores=scores), strategy="headroom"), made, 8)
     unseen = move(made, "alpha/a", 1, "p1", before={"x2": 0.6, "p1": 0.2}, after={"x2": 0.5, "p1": 0.3})
     with pytest.raises(InvariantBroken, match=r"reckons with p1 at 0\.2, overrides leave it at 0\.5"):
-        check_round(result(asked, unseen, scores=scores), made, 8)
+        check_round(replace(result(asked, unseen, scores=scores), strategy="headroom"), made, 8)
+    check_round(result(asked, unseen, scores=scores), made, 8)  # `steady` has estimates of its own
 
 
 def test_overrides_have_a_limit_of_their_own_beside_the_budget() -> None:

@@ -99,17 +99,17 @@ class Steady(Section):
     """The three knobs of strategy `steady`, and what a backtest measured."""
 
     tolerance: float = key(
-        0.05,
+        0.06,
         "How far a broker may stay above the level that all brokers could share, as a fraction of that level.",
-        source="design: the field's defaults are 2.5 to 40 %",
+        source="measured on the field: docs/strategies.md",
         unit="fraction",
         lo=0.001,
         hi=1,
     )
     churn: float = key(
-        0.01,
+        0.04,
         "Load that a move must take off its source to be worth it, a fraction of that level; more with many sessions.",
-        source=DESIGN,
+        source="measured on the field: docs/strategies.md",
         unit="fraction",
         lo=0,
         hi=1,

@@ -95,8 +95,8 @@ class SteadySettings:
     (`ballast backtest`). A move must bring at least as much, or its effect could not be distinguished from the error.
     """
 
-    tolerance: float = 0.05
-    churn: float = 0.01
+    tolerance: float = 0.06
+    churn: float = 0.04
     budget: float = 1.0
     model_error: float = 0.0
 

@@ -172,10 +172,10 @@ class TestMisplaced:
 
     @pytest.mark.parametrize("strategy", ["headroom", "steady"])
     def test_large_ones_without_room_hold_back_no_small_ones(self, strategy: str) -> None:
-        made = built(isolated(), strategy, p1=80, x1=60)
-        for size in (*[6.0] * 20, 0.5, 0.25):
+        made = built(isolated(), strategy, p1=80, x1=60.75)
+        for size in (*[6.0] * 10, 0.5, 0.25):
             filled(made, "x1", "alpha/a", 1, size)
-        small = [bundle_name(number, "alpha/a") for number in (20, 21)]
+        small = [bundle_name(number, "alpha/a") for number in (10, 11)]
         assert sorted(str(d.bundle) for d in moves(made.round())) == small
 
     @pytest.mark.parametrize("strategy", ["headroom", "steady"])

@@ -16,14 +16,20 @@ from benchmarks.published.clusters import ClusterBuilder, cluster, loads, moves,
 from controller.domain.decision import DecisionKind, Reason
 from controller.domain.ids import Bundle
 from controller.domain.load import SCORE_UNIT
-from controller.domain.overrides import AVOID, Override
+from controller.domain.overrides import AVOID, PIN, Override
 from controller.domain.settings.policy import PolicySettings, SteadySettings
+from controller.policy.placement.constraints import assess, constrain
 from controller.policy.round import replay_round, run_round
-from controller.policy.strategies.steady.capacity import learn
-from controller.policy.strategies.steady.hits import PATIENCE, Past
+from controller.policy.strategies import get
 from controller.policy.strategies.steady.model import Model
-from controller.policy.strategies.steady.planner import MIN_BUDGET
-from controller.policy.view.snapshot import Snapshot
+from controller.policy.strategies.steady.planner import MIN_BUDGET, MORE_IF_URGENT
+from controller.policy.strategies.steady.timing import FIRST_ROUNDS
+from controller.policy.strategies.steady.usage import Usage
+from controller.policy.usage.bursts import PATIENCE
+from controller.policy.usage.model import UsageModel
+from controller.policy.usage.observe import observe
+from controller.policy.view.estimates import BROKER_ESTIMATES
+from controller.policy.view.snapshot import Snapshot, from_frame
 from controller.sim.field.play import play as play_field
 from controller.sim.field.play import player_of
 from tests.examples import examples
@@ -69,7 +75,7 @@ def clusters(draw: st.DrawFn) -> ClusterBuilder:
 def test_both_halves_of_an_exchange_list_what_their_own_broker_could_have_given_with_the_chosen_one_first() -> None:
     four_equal_and_two_hot = next(case for case in CASES if case.name == "V04")
     halves = [move for move in play(four_equal_and_two_hot, "steady").moves if move.swapped_with]
-    assert len(halves) >= 4
+    assert len(halves) >= 2
     for leaving, returning in zip(halves[::2], halves[1::2], strict=True):
         assert (leaving.source, leaving.target) == (returning.target, returning.source)
         offered = {}
@@ -97,7 +103,8 @@ class TestI7:
         chosen = [d for d in result.decisions if d.kind is not DecisionKind.SKIP]
         names = [d.bundle for d in chosen]
         assert len(names) == len(set(names))
-        assert len(moves(result)) <= max(MIN_BUDGET, len(built.state.brokers))
+        size = len(built.state.brokers)
+        assert len(moves(result)) <= max(MIN_BUDGET, size) + MORE_IF_URGENT * size
         now = {row["broker"]: row["score"] for row in result.scores if row["score"] is not None}
         worst = max(now.values(), default=0.0)
         eligible = {row["broker"] for row in result.scores if row["eligible"]}
@@ -126,15 +133,15 @@ class TestI7:
     @settings(max_examples=examples(15))
     def test_work_is_conserved_by_the_model(self, built: ClusterBuilder) -> None:
         snapshot = built.snapshot()
-        model = Model(snapshot, learn(snapshot, {}))
+        model = Model(snapshot, Usage.of(snapshot), 0.85)
         held = np.flatnonzero(snapshot.owner >= 0)
-        before = (model.used / np.where(model.rate > 0, model.rate, 1.0)).sum()
+        before = (model.busy / np.where(model.rate > 0, model.rate, 1.0)).sum()
         for bundle in held[:5].tolist():
             source = int(model.owner[bundle])
             target = (source + 1) % len(snapshot.brokers)
             if (model.rate[[source, target]][:, CPU] > 0).all():
-                model.move(bundle, model.work(np.array([bundle]), source)[0], target)
-        after = (model.used / np.where(model.rate > 0, model.rate, 1.0)).sum()
+                model.move(bundle, target)
+        after = (model.busy / np.where(model.rate > 0, model.rate, 1.0)).sum()
         assert after == pytest.approx(before)
 
 
@@ -201,25 +208,24 @@ class TestHits:
         assert moves(steady(loads(95, 30, 30, 30)).round())
 
     @pytest.mark.covers("rolling-average", "how-far-over")
-    def test_the_milder_the_later(self) -> None:
+    def test_what_a_cluster_begins_with_may_be_a_burst_unless_it_is_far_from_balance(self) -> None:
         waited = []
-        for percent in (95.0, 56.0, 48.0):
+        for percent in (95.0, 70.0, 56.0, 48.0):
             built = steady(loads(percent, 40, 40, 40, parts=40))
             waited.append(next(n for n in range(20) if moves(built.round()) or not built.later()))
-        assert waited == sorted(waited)
-        assert len(set(waited)) == 3
+        assert waited == [0, 0, FIRST_ROUNDS, FIRST_ROUNDS]
 
     @pytest.mark.covers("reactive", "rolling-average")
-    def test_a_sudden_rise_must_last_unless_it_is_huge(self) -> None:
+    def test_a_sudden_rise_must_last_unless_it_is_far_above_the_level(self) -> None:
         rounds = []
-        for percent in (75, 120):
+        for percent in (57, 65):
             built = live(steady(loads(40, 40, 40, 40)), 3)
             set_cpu(built, "b0", percent)
             rounds.append(next(n for n in range(20) if moves(built.round()) or not built.later()))
         assert rounds == [PATIENCE - 1, 0]
 
     @pytest.mark.covers("how-far-over")
-    @pytest.mark.parametrize(("percent", "others", "waited"), [(88, 75, 1), (88, 81, PATIENCE - 1), (70, 60, 5)])
+    @pytest.mark.parametrize(("percent", "others", "waited"), [(88, 75, 0), (88, 81, 0), (70, 60, 3)])
     def test_an_overloaded_broker_waits_less(self, percent: int, others: int, waited: int) -> None:
         built = steady(loads(percent, others, others, others, parts=40))
         assert next(n for n in range(20) if moves(built.round()) or not built.later()) == waited
@@ -232,11 +238,6 @@ class TestHits:
         assert built.round().scores[0]["hits"] == 4
         built.broker("b0", cpu=52, incarnation=2)
         assert built.later().round().scores[0]["hits"] == 1
-
-    @given(st.lists(st.integers(-999, 5000), max_size=8), st.integers(0, 99), st.integers(0, 20), st.booleans())
-    def test_a_past_survives_json(self, recent: list[int], run: int, ended: int, sudden: bool) -> None:
-        past = Past(recent, run, ended, ended * 100, ended, touched=not sudden, sudden=sudden)
-        assert Past.from_json(json.loads(json.dumps(past.to_json()))) == past
 
 
 class TestMoves:
@@ -299,6 +300,17 @@ class TestMoves:
         assert targets <= {"b2", "b3"}
         assert targets
 
+    def test_it_reckons_with_what_an_operator_moves_in_the_same_round(self) -> None:
+        built = steady(loads(80, 20, 20, 20, parts=10))
+        bundle = str(built.bundles[0]["bundle"])
+        wish = Override("c1", PIN, bundle=bundle, broker="b1")
+        built.state.overrides[wish.id] = wish
+        asked, *own = moves(built.round())
+        assert (asked.bundle, asked.target) == (bundle, "b1")
+        before = {broker: score for move in reversed(own) for broker, score in move.before.items()}
+        assert before["b0"] == pytest.approx(asked.after["b0"], abs=0.002)
+        assert all(move.bundle != bundle for move in own)
+
     @pytest.mark.covers("balancing-costs-little", "busiest-first", "value-clients")
     def test_what_disrupts_more_stays(self) -> None:
         built = steady(cluster()).broker("a", cpu=80).broker("b", cpu=20)
@@ -309,7 +321,7 @@ class TestMoves:
         assert move.bundle == quiet
 
     @pytest.mark.covers("stability-first")
-    @pytest.mark.parametrize("asked", [SteadySettings(churn=0.05), SteadySettings(model_error=0.05)])
+    @pytest.mark.parametrize("asked", [SteadySettings(churn=0.4), SteadySettings(model_error=0.4)])
     def test_a_move_must_pay_and_bring_more_than_the_model_errs(self, asked: SteadySettings) -> None:
         built = steady(loads(56, 40, 40, 40, parts=200))
         built.settings = replace(built.settings, steady=SteadySettings(churn=0.0))
@@ -325,7 +337,7 @@ class TestMoves:
         built = steady(loads(90, 90, 90, 0, 0, 0, parts=60))
         built.settings = replace(built.settings, steady=SteadySettings(budget=0.5))
         result = built.round()
-        assert len(moves(result)) == MIN_BUDGET
+        assert MIN_BUDGET < len(moves(result)) <= MIN_BUDGET + 3 * MORE_IF_URGENT, "three are overloaded"
         assert Reason.BUDGET_SPENT in {d.reason for d in result.decisions} or len(sources(result)) <= MIN_BUDGET
 
     @pytest.mark.covers("busiest-first", "debug-mode")
@@ -338,32 +350,28 @@ class TestMoves:
         assert {"bundle", "target", "source_after", "target_after", "lost_by"} == set(shown[0])
 
 
-class TestCapacity:
+class TestUsage:
     @pytest.mark.covers("target-not-overloaded")
     def test_a_slow_broker_costs_more_and_takes_nothing(self) -> None:
-        snapshot = self._with_slow()
-        found = learn(snapshot, {})
-        assert found.speed.tolist() == pytest.approx([1, 1, 2.5], rel=0.01)
-        assert found.slow.tolist() == [False, False, True]
+        built = loads(60, 20, 20)
+        snapshot = self._with_speed(built, 2500)
+        usage = Usage.of(snapshot)
+        assert usage.slow.tolist() == [False, False, True]
+        outcome = get("steady").decide(constrain(assess(snapshot, STEADY), STEADY), {}, STEADY)
+        assert {d.target for d in outcome.decisions if d.target} == {"b1"}
 
-    def test_what_was_learned_is_kept_while_there_is_too_little_traffic(self) -> None:
-        built = loads(50, 50).broker("b2", cpu=1)
-        assert learn(built.snapshot(), {2: 2.5}).speed.tolist() == pytest.approx([1, 1, 2.5])
-
-    def test_cpu_that_has_no_weight_makes_nobody_slow_or_foreign(self) -> None:
+    def test_cpu_that_has_no_weight_makes_nobody_slow(self) -> None:
         built = loads(50, 50, 20).with_settings(weights={"cpu": 0.0})
-        built.brokers["b1"]["cpu_usage"] = 95.0
-        built.brokers["b2"]["cpu_usage"] = 90.0
-        found = learn(built.snapshot(), {0: 2.5})
-        assert found.speed.tolist() == [1, 1, 1]
-        assert not found.slow.any()
-        assert not found.foreign.any()
+        assert not Usage.of(self._with_speed(built, 2500)).slow.any()
 
     @staticmethod
-    def _with_slow() -> Snapshot:
-        built = loads(50, 50, 20)
-        built.brokers["b2"]["cpu_usage"] = 50.0
-        return built.snapshot()
+    def _with_speed(built: ClusterBuilder, permille: int) -> Snapshot:
+        """The last broker is known to be so slow."""
+        snapshot = built.snapshot()
+        estimates = observe(UsageModel(), snapshot.frame)[1]
+        brokers = estimates.brokers.copy()
+        brokers[-1, BROKER_ESTIMATES.index("speed_permille")] = permille
+        return from_frame(replace(snapshot.frame, estimates=replace(estimates, brokers=brokers)), built.settings)
 
 
 class TestReplay:

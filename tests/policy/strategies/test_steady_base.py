@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from benchmarks.published.case import carry_out
 from benchmarks.published.clusters import ClusterBuilder, cluster, moves
 from controller.domain.decision import Reason, RoundResult
-from controller.policy.strategies.steady.capacity import learn
-from controller.policy.strategies.steady.hits import Past
-from controller.policy.strategies.steady.model import Model
+from controller.policy.usage.model import UsageModel
+from controller.policy.usage.observe import observe
 from tests.examples import examples
 
 
@@ -97,12 +96,11 @@ class TestFilled:
         assert max(used(built)) <= 1.25 * np.mean(used(built))
         assert Reason.EXTERNAL_LOAD not in told(results)
 
-    def test_it_counts_as_idle_until_it_is_close_to_the_level(self) -> None:
-        """With the base in what a bundle seems to cost, the first moves bring half of what was meant."""
+    def test_the_base_of_an_empty_broker_is_known_when_it_is_filled(self) -> None:
+        """With the base in what a bundle seems to cost, the first moves would bring half of what was meant."""
         built = based(30, 30, 30, 30, 0, parts=25)
         results = lived(built, 4)
-        takers = [{move.target for move in moves(result)} for result in results]
-        assert takers[0] == takers[1] == {"b3"}
+        assert {move.target for move in moves(results[0])} == {"b3"}
         assert used(built)[3] >= 0.88 * np.mean(used(built))
 
     def test_a_quiet_cluster_of_bases_moves_nothing_and_blames_nobody(self) -> None:
@@ -113,69 +111,28 @@ class TestFilled:
         assert not [move for result in results for move in moves(result)]
         assert Reason.EXTERNAL_LOAD not in told(results)
 
-    def test_what_an_empty_broker_uses_is_taken_off_what_bundles_seem_to_cost(self) -> None:
-        """From the next round on: what a process uses when it has just started may be gone by then."""
-        built = based(20, 50, 50, 0)
-        first = learn(built.snapshot(), {})
-        assert first.explained.tolist() == [1, 1, 0]
-        assert first.common_base == 20
-        later = learn(based(20, 50, 50, 30).snapshot(), {}, first.common_base)
-        assert later.explained.tolist() == pytest.approx([50 / 70, 50 / 70, 30 / 50])
-        assert later.common_base == 20
 
-    def test_a_base_that_is_gone_is_forgotten(self) -> None:
-        assert learn(based(5, 50, 50, 10).snapshot(), {}, 20.0).common_base == pytest.approx(5)
-        assert learn(based(0, 50, 50, 0).snapshot(), {}, 20.0).common_base == 0
-        assert learn(based(20, 50, 50, 50).snapshot(), {}, 20.0).common_base == 20
-
-    def test_what_was_remembered_before_bases_were_known_is_no_obstacle(self) -> None:
-        """Version 1 of the memory may call a broker slow for nothing but its base; what it counted still holds."""
-        built = based(25, 50, 50, 50, 0)
-        built.state.round_memory = {
-            "steady": {"v": 1, "noise": 7, "brokers": {"b0": [1, [40, 50], 2]}, "speeds": {"b3": [1, 2300]}}
-        }
-        result = built.round()
-        assert {move.target for move in moves(result)} == {"b3"}
-        assert next(row["hits"] for row in result.scores if row["broker"] == "b0") == 3
-
-
-class TestJudged:
-    @pytest.mark.parametrize("base", [5.0, 12.5, 25.0])
-    def test_little_traffic_beside_a_base_makes_nobody_slow(self, base: float) -> None:
-        for works in ((75, 8, 8, 8), (60, 60, 60, 15), (40, 40, 20, 12)):
-            found = learn(based(base, *works).snapshot(), {})
-            assert not found.slow.any()
-            assert not found.foreign.any()
-
-    def test_a_slow_broker_is_known_among_bases(self) -> None:
-        built = based(12.5, 50, 50, 50, 20)
-        broker(built, "b1", 12.5, 20)
-        built.brokers["b1"]["cpu_usage"] = 62.5
-        assert learn(built.snapshot(), {}).slow.tolist() == [False, True, False, False]
-
-    def test_load_that_its_traffic_does_not_explain_is_foreign(self) -> None:
-        built = based(10, 50, 50, 50, 12)
-        built.brokers["b3"]["cpu_usage"] = 90.0
-        found = learn(built.snapshot(), {})
-        assert found.foreign.tolist() == [False, False, False, True]
-        (reason,) = [d.reason for d in built.round().decisions if d.source == "b3"]
-        assert reason is Reason.EXTERNAL_LOAD
+class TestLearned:
+    @pytest.mark.parametrize("base", [0.0, 12.5, 25.0])
+    def test_brokers_without_traffic_show_the_base_of_all(self, base: float) -> None:
+        model = UsageModel()
+        for _ in range(4):
+            model, estimates = observe(model, based(base, 50, 50, 0, 0).snapshot().frame)
+        bases = estimates.broker("cpu_base") / 1000
+        assert bases[2:] == pytest.approx([base, base], abs=1.5)
+        assert bases[:2] == pytest.approx([base, base], abs=6)
 
     def test_without_traffic_a_load_is_a_base_however_large(self) -> None:
         built = based(10, 50, 50, 0)
         built.brokers["b2"]["cpu_usage"] = 80.0
-        found = learn(built.snapshot(), {})
-        assert not found.foreign.any()
-        assert found.base.tolist() == [0, 0, 80]
+        _, estimates = observe(UsageModel(), built.snapshot().frame)
+        assert estimates.broker("cpu_base")[2] / 1000 == pytest.approx(80, abs=4)
 
     def test_bundles_of_a_broker_with_little_traffic_cost_their_traffic_only(self) -> None:
-        built = based(25, 50, 50, 2)
-        snapshot = built.snapshot()
-        model = Model(snapshot, learn(snapshot, {}))
-        mine = snapshot.bundles_of(2)
-        theirs = snapshot.bundles_of(0)
-        ratio = model.work(mine, 2).sum() / model.work(theirs, 0).sum()
-        assert ratio == pytest.approx(2 / 50)
+        snapshot = based(25, 50, 50, 2).snapshot()
+        _, estimates = observe(UsageModel(), snapshot.frame)
+        mine, theirs = (estimates.bundle("cpu_cost")[snapshot.bundles_of(broker)].sum() for broker in (2, 0))
+        assert mine / theirs == pytest.approx(2 / 50, rel=0.5)
 
 
 class TestOccupied:
@@ -190,14 +147,15 @@ class TestOccupied:
         assert not moves(result)
         (skip,) = [d for d in result.decisions if d.source == "b3"]
         assert skip.reason is Reason.EXTERNAL_LOAD
-        assert skip.evidence["base"] == 6000
-        assert skip.evidence["mean"] == 3000, "the others' level is what they can share"
+        assert skip.evidence["base"] == pytest.approx(6000, abs=100)
+        assert skip.evidence["mean"] == pytest.approx(3000, abs=250), "the others' level is what they can share"
 
     def test_it_is_filled_as_soon_as_the_base_falls(self) -> None:
         built = self._warming_up()
         lived(built, 3)
         built.brokers["b3"]["cpu_usage"] = 5.0
-        assert {move.target for move in moves(built.round())} == {"b3"}
+        assert not moves(built.round()), "one reading may be wrong"
+        assert {move.target for move in moves(built.later().round())} == {"b3"}
 
     def test_below_the_level_it_is_filled_whatever_its_base_is(self) -> None:
         built = based(0, 85, 85, 85, 0)
@@ -214,8 +172,3 @@ def test_an_idle_broker_that_may_take_nothing_says_why() -> None:
     assert not moves(result)
     (skip,) = [d for d in result.decisions if d.source == "b2"]
     assert skip.reason is Reason.LAGGING
-
-
-def test_a_past_of_an_older_version_reads_as_not_being_filled() -> None:
-    assert Past.from_json([[-700], 0, 0, 0, 0, 0, 1]) == Past([-700], sudden=True, filling=0)
-    assert Past.from_json(Past([-700], filling=3).to_json()) == Past([-700], filling=3)

@@ -34,7 +34,7 @@ def test_a_point_changes_its_knobs_and_nothing_else() -> None:
     assert (settings.strategy, settings.steady.churn) == ("headroom", 0.5)
     assert (settings.split.max_topics, settings.shed.enabled) == (None, False)
     assert settings.steady.tolerance == base.steady.tolerance
-    assert base.steady.churn == 0.01
+    assert base.steady.churn == PolicySettings().steady.churn
 
 
 @pytest.mark.parametrize(

@@ -141,13 +141,13 @@ def test_a_knob_that_does_nothing_where_it_was_chosen_is_not_followed_further() 
 def test_without_knobs_it_says_what_grid_to_run_and_the_grid_is_one_that_runs() -> None:
     said = found([point(), point("average")])
     assert {name: said.settings[name] for name in said.settings} == {
-        "steady.tolerance": 0.05, "steady.churn": 0.01, "steady.budget": 1.0,
+        "steady.tolerance": 0.06, "steady.churn": 0.04, "steady.budget": 1.0,
     }  # fmt: skip
     (line,) = said.advice
     assert "tolerance, churn and budget of `steady` had one value only" in line
     axes = [word.rstrip(".") for word in line.split() if word.startswith("steady.")]
     assert axes == [
-        "steady.tolerance=0.02,0.05,0.1", "steady.churn=0.004,0.01,0.02", "steady.budget=0.4,1,2",
+        "steady.tolerance=0.024,0.06,0.12", "steady.churn=0.016,0.04,0.08", "steady.budget=0.4,1,2",
     ]  # fmt: skip
     assert len(grid_points(["steady"], axes)) == 27
 
@@ -155,7 +155,7 @@ def test_without_knobs_it_says_what_grid_to_run_and_the_grid_is_one_that_runs() 
 def test_a_value_that_was_run_alone_is_kept_and_its_axis_asked_for() -> None:
     said = found([replace(point(), knobs={"steady.tolerance": 0.2})])
     assert said.settings["steady.tolerance"] == 0.2
-    assert "--grid steady.tolerance=0.02,0.05,0.1" in said.advice[0]
+    assert "--grid steady.tolerance=0.024,0.06,0.12" in said.advice[0]
 
 
 def test_without_steady_it_asks_for_it() -> None:

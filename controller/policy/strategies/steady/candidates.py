@@ -45,7 +45,8 @@ class Held:
             bundles = self.all_of(broker)
             bundles = bundles[self._free[bundles]]
             cost = disruption(self._model.snapshot, bundles) if len(bundles) else np.zeros(0)
-            self._known[broker] = Candidates(broker, bundles, self._model.work(bundles, broker), cost)
+            model = self._model
+            self._known[broker] = Candidates(broker, bundles, model.work(bundles), model.relief(bundles, broker), cost)
         known = self._known[broker]
         free = self._free[known.bundles]
         if not free.all():
@@ -72,7 +73,7 @@ class Held:
 
 def select(found: Candidates, rows: Ints) -> Candidates:
     """Only these rows, in order of the bundles."""
-    return Candidates(found.source, found.bundles[rows], found.work[rows], found.disruption[rows])
+    return Candidates(found.source, found.bundles[rows], found.work[rows], found.relief[rows], found.disruption[rows])
 
 
 def near(found: Candidates, relief: Floats, wanted: float) -> Candidates:
@@ -100,8 +101,9 @@ def targets_for(model: Model, allowed: Bools, source: int) -> Ints:
     left = np.flatnonzero(usable)
     if len(left) <= MOST_TARGETS:
         return left
-    headroom = (model.level - model.score[left]) * model.size[left]
-    chosen = np.union1d(_first(left, -headroom, MOST_TARGETS), _first(left, model.score[left], MOST_TARGETS))
+    busy = model.busy[left].max(axis=1, initial=0.0)
+    headroom = (model.level - busy) * model.size[left]
+    chosen = np.union1d(_first(left, -headroom, MOST_TARGETS), _first(left, busy, MOST_TARGETS))
     return np.asarray(chosen, np.int64)
 
 

@@ -13,7 +13,6 @@ from controller.policy.strategies.steady.evidence import Evidence, split_decisio
 from controller.policy.strategies.steady.model import Model, in_units
 from controller.policy.strategies.steady.pairs import Pairs
 from controller.policy.strategies.steady.swap import Swap
-from controller.policy.view.costs import Floats
 from controller.policy.view.frame import Ints
 from controller.policy.view.snapshot import Snapshot
 
@@ -45,14 +44,12 @@ class Choices:
         evidence = {**self._evidence.of_broker(source), **self._evidence.of_pairs(pairs, source in self._log.sources)}
         evidence["disruption_permille"] = round(1000 * float(pairs.candidates.disruption[row]))
         bundle = int(pairs.candidates.bundles[row])
-        self.move(bundle, pairs.candidates.work[row], source, target, reason, evidence)
+        self.move(bundle, source, target, reason, evidence)
 
-    def move(
-        self, bundle: int, work: Floats, source: int, target: int, reason: Reason, evidence: Mapping[str, Any]
-    ) -> None:
+    def move(self, bundle: int, source: int, target: int, reason: Reason, evidence: Mapping[str, Any]) -> None:
         """Move one bundle."""
         before = self._scores(source, target)
-        self._model.move(bundle, work, target)
+        self._model.move(bundle, target)
         self.held.name(bundle)
         self._log.transfer(bundle, source, target, before, self._scores(source, target), reason, evidence)
         self._count(source, target, 1)
@@ -61,8 +58,8 @@ class Choices:
         """Let two bundles change places."""
         target = swap.target
         before = self._scores(source, target)
-        self._model.move(swap.leaving, swap.leaving_work, target)
-        self._model.move(swap.returning, swap.returning_work, source)
+        self._model.move(swap.leaving, target)
+        self._model.move(swap.returning, source)
         self.held.name(swap.leaving)
         self.held.name(swap.returning)
         after = self._scores(source, target)

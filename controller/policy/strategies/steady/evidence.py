@@ -15,10 +15,9 @@ from controller.domain.ids import Bundle
 from controller.domain.load import BUNDLE_FIELDS
 from controller.domain.settings.policy import PolicySettings, SplitSettings
 from controller.policy.split import range_of, unsplittable
-from controller.policy.strategies.steady.capacity import Capacity
-from controller.policy.strategies.steady.hits import Hits
 from controller.policy.strategies.steady.model import Model, in_units
 from controller.policy.strategies.steady.pairs import Candidates, Pairs
+from controller.policy.strategies.steady.timing import Timing
 from controller.policy.view.frame import namespace_of_bundle
 from controller.policy.view.reason_codes import ALLOWED, REASONS, count_reasons
 from controller.policy.view.snapshot import Snapshot
@@ -38,10 +37,8 @@ PAIRS_LISTED, PAIRS_LISTED_LATER = 20, 5  # with a source's first move, with its
 class Evidence:
     """Of one round, as the model stands when asked. `short`: [B] whether a broker's pool as a whole is too small."""
 
-    def __init__(
-        self, snapshot: Snapshot, capacity: Capacity, model: Model, hits: Hits, settings: PolicySettings
-    ) -> None:
-        self.snapshot, self.capacity, self.model, self.hits = snapshot, capacity, model, hits
+    def __init__(self, snapshot: Snapshot, model: Model, timing: Timing, settings: PolicySettings) -> None:
+        self.snapshot, self.usage, self.model, self.timing = snapshot, model.usage, model, timing
         self.tolerance = settings.steady.tolerance
         self.short: list[bool] = (model.levels >= settings.shed.overloaded_threshold).tolist()
 
@@ -59,31 +56,35 @@ class Evidence:
         seen: dict[str, Any] = {
             "score": in_units(float(self.model.score[at])),
             "mean": in_units(float(self.model.levels[at])),
-            "hits": int(self.hits.runs[at]),
-            "hits_needed": int(self.hits.needed[at]),
+            "limit": in_units(float(self.timing.begin[at])),
+            "hits": int(self.timing.runs[at]),
+            "hits_needed": int(self.timing.needed[at]),
         }
+        passing = float(self.model.busy[at].max(initial=0.0)) - float(self.model.score[at])
+        if in_units(passing) > 0:
+            seen["passing"] = in_units(passing)
         if self.short[at]:
             seen["under_provisioned"] = True
-        if self.capacity.speed[at] != 1.0:
-            seen["cost_permille"] = round(1000 * float(self.capacity.speed[at]))
+        if round(1000 * float(self.usage.speed[at])) != 1000:
+            seen["cost_permille"] = round(1000 * float(self.usage.speed[at]))
         if self.model.base[at] > 0:
             seen["base"] = in_units(float(self.model.base[at]))
         return seen
 
     def first_reason(self, at: int) -> Reason:
         """Why a broker that may be a source gives nothing, before anything was tried."""
-        if self.capacity.impossible[at]:
+        if self.usage.impossible[at]:
             return Reason.NO_LOAD_DATA
-        if self.capacity.foreign[at] or self.model.occupied[at]:
+        if self.model.occupied[at]:
             return Reason.EXTERNAL_LOAD
         closed = int(self.snapshot.target_block[at])
-        if self.hits.idle[at] and closed != ALLOWED:
+        if self.timing.idle[at] and closed != ALLOWED:
             return REASONS[closed]  # what keeps it empty
         if self.short[at]:
             return Reason.UNDER_PROVISIONED
-        if self.hits.runs[at] > 0:
+        if self.timing.runs[at] > 0:
             return Reason.HIT_COUNT
-        if self.capacity.slow[at]:
+        if self.usage.slow[at]:
             return Reason.SLOW_BROKER
         return Reason.BELOW_MINIMUM_LOAD if self._only_below_minimum(at) else Reason.BALANCED
 
@@ -109,7 +110,7 @@ class Advice:
         The middle of its range: its owner, which knows the topics' loads, moves the boundary to where they balance
         (`domain/balanced_boundary.py`).
         """
-        alone = float((found.work[row] * model.rate[source]).max())
+        alone = float((found.relief[row] * model.rate[source]).max())
         bundle = int(found.bundles[row])
         if alone < CARRIES * excess or alone <= 0:
             return None

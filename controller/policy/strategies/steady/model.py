@@ -1,12 +1,13 @@
 """Utilisation as it would be after the moves chosen so far. Work is conserved: what leaves one broker arrives at
 another, at what it costs there (invariant I7).
 
-Only resources with a weight > 0 count (C of them). A broker's score is its largest weighted utilisation. The *level*
-is what every broker would have if all work were shared out by capacity: the largest of the resources' means over the
-brokers that take part; it is the same after every move. A broker whose base alone (what it uses without any traffic)
-is clearly above the level is *occupied* and takes no part: nothing can bring it down. Where isolation parts the brokers
-into pools that can share nothing, each pool has a level of its own and is a *part* of the model: a view with that
-level, of the same brokers.
+Only resources with a weight > 0 count (C of them). A broker's score is its largest weighted utilisation, without what
+is not expected to last; of an *urgent* one, overloaded or far above the level right now, with all of it. A target is
+judged by all that it carries now. The *level* is what every broker would have if all work were shared out by capacity:
+the largest of the resources' means over the brokers that take part; it is the same after every move. A broker whose
+base alone (what it uses without any traffic) is clearly above the level is *occupied* and takes no part: nothing can
+bring it down. Where isolation parts the brokers into pools that can share nothing, each pool has a level of its own and
+is a *part* of the model: a view with that level, of the same brokers.
 """
 
 from __future__ import annotations
@@ -19,45 +20,60 @@ from controller.domain.load import SCORE_UNIT
 from controller.domain.overrides import AVOID
 from controller.policy.overrides import match_override
 from controller.policy.placement.rules import pools_of, track_placement
-from controller.policy.strategies.steady.capacity import CPU, Capacity
+from controller.policy.strategies.steady.usage import CPU, Usage
 from controller.policy.view.costs import Floats
 from controller.policy.view.frame import Ints
 from controller.policy.view.snapshot import Bools, Snapshot
 
 OCCUPIED = 0.25  # of the level: so far above it a base is out of reach
-LEAST_LEVEL = 0.10  # deviations are measured against the level, but a nearly idle cluster's noise is not worth a move
+FAR = 0.5  # of the level: a rise so far above it is acted on before it has lasted, unless such rises are known to pass
+LEAST_LEVEL = 0.20  # deviations are measured against the level, but a nearly idle cluster's noise is not worth a move
 
 
 class Model:
     """See the module's text."""
 
-    def __init__(self, snapshot: Snapshot, capacity: Capacity) -> None:
-        self.snapshot, self.capacity = snapshot, capacity
+    def __init__(self, snapshot: Snapshot, usage: Usage, overloaded: float) -> None:
+        """`overloaded`: the score from which a broker counts as overloaded."""
+        self.snapshot, self.usage = snapshot, usage
         self._counted = np.flatnonzero(snapshot.weights > 0)
         weights = snapshot.weights[self._counted]
         limit = snapshot.limit[:, self._counted]
-        usage = snapshot.usage[:, self._counted]
-        known = np.isfinite(limit) & np.isfinite(usage)
-        speed = np.ones(limit.shape)
-        speed[:, self._counted == CPU] = capacity.speed[:, None]
-        self._speed = speed
-        self.rate: Floats = np.where(
-            known, weights * speed / np.where(known, limit, 1.0), 0.0
-        )  # [B x C] a unit of work
-        self.used: Floats = np.where(known, weights * np.maximum(usage, 0.0) / np.where(known, limit, 1.0), 0.0)
+        now = usage.now[:, self._counted]
+        known = np.isfinite(limit) & np.isfinite(now)
+        per_unit = np.where(known, weights / np.where(known, limit, 1.0), 0.0)
+        speed = np.where(self._counted == CPU, usage.speed[:, None], 1.0)
+        self.rate: Floats = per_unit * speed  # [B x C] of a unit of work
+        self.now: Floats = per_unit * np.maximum(np.where(known, now, 0.0), 0.0)
+        lasting = np.maximum(self.now - per_unit * usage.passing[:, self._counted], 0.0)
+        self.full: Bools = self.now.max(axis=1, initial=0.0) >= overloaded
+        self.urgent: Bools = self.full  # [B] judged by all that they carry, lasting or not
+        self.used: Floats = np.where(self.urgent[:, None], self.now, lasting)
         self.score: Floats = self.used.max(axis=1, initial=0.0)
+        self.busy: Floats = np.maximum(self.now, self.used)  # what a target is judged by
         cpu = np.flatnonzero(self._counted == CPU)
-        self.base: Floats = (weights * known / np.where(known, limit, 1.0))[:, cpu].sum(axis=1) * capacity.base
+        self.base: Floats = per_unit[:, cpu].sum(axis=1) * usage.base
+        self.error: Floats = per_unit[:, cpu].sum(axis=1) * usage.error
         self.takes_part: Bools  # [B], and what follows from who does: set by `_share`
         self.size: Floats
         self.level: float
         self.norm: float
-        self._able: Bools = snapshot.eligible & ~capacity.foreign & ~capacity.impossible
+        self._able: Bools = snapshot.eligible & ~usage.impossible
         self.totals: Floats = snapshot.totals.copy()
         self.owner: Ints = snapshot.owner.copy()
         self._avoided = _avoided(snapshot)
         self.placement_state = track_placement(snapshot)
         self.set_levels()
+        self._judge_by_all(self.now.max(axis=1, initial=0.0) > self.levels + FAR * self.norms)
+
+    def _judge_by_all(self, far: Bools) -> None:
+        """Those far above the level right now are urgent as well, unless their bundles have had such bursts before."""
+        sudden = far & ~self.full & ~self.usage.known_bursts
+        if sudden.any():
+            self.urgent = self.full | sudden
+            self.used = np.where(sudden[:, None], self.now, self.used)
+            self.score = self.used.max(axis=1, initial=0.0)
+            self.set_levels()
 
     def set_levels(self) -> None:
         """Compute the levels again: what moves from one pool to another changes both."""
@@ -113,23 +129,26 @@ class Model:
         """[B] what part of the level its bundles could bring it: all of it but its base."""
         return np.asarray(np.clip(1.0 - self.base / np.maximum(self.levels, 1e-12), 0.0, 1.0))
 
-    def work(self, bundles: Ints, source: int) -> Floats:
-        """[n x C] of a source's bundles, in units of the median broker."""
-        cost = self.snapshot.cost[bundles][:, self._counted]
-        explained = np.where(self._counted == CPU, self.capacity.explained[source], 1.0)
-        return np.asarray(cost * explained / self._speed[source])
+    def work(self, bundles: Ints) -> Floats:
+        """[n x C] of bundles as they are now, in units of the usual broker."""
+        return self.usage.cost[bundles][:, self._counted]
+
+    def relief(self, bundles: Ints, source: int) -> Floats:
+        """[n x C] what each bundle takes with it of what its source is judged by."""
+        work = self.work(bundles)
+        return work if self.urgent[source] else work * self.usage.lasting[bundles][:, None]
 
     def alone(self, bundles: Ints, broker: int) -> Floats:
         """[n] the score that each of a broker's own bundles would give it without the others."""
-        return np.asarray((self.work(bundles, broker) * self.rate[broker]).max(axis=-1, initial=0.0))
+        return np.asarray((self.relief(bundles, broker) * self.rate[broker]).max(axis=-1, initial=0.0))
 
-    def without(self, source: int, work: Floats) -> Floats:
-        """[n] the source's score without each piece of work."""
-        return np.asarray((self.used[source] - work * self.rate[source]).max(axis=-1, initial=0.0))
+    def without(self, source: int, relief: Floats) -> Floats:
+        """[n] the source's score without each bundle."""
+        return np.asarray((self.used[source] - relief * self.rate[source]).max(axis=-1, initial=0.0))
 
     def with_(self, targets: Ints, work: Floats) -> Floats:
-        """[n x t] each target's score with each piece of work."""
-        return np.asarray((self.used[targets][None, :, :] + work[:, None, :] * self.rate[targets]).max(axis=-1))
+        """[n x t] each target's score with each piece of work, all of its present load counted."""
+        return np.asarray((self.busy[targets][None, :, :] + work[:, None, :] * self.rate[targets]).max(axis=-1))
 
     def avoided(self, bundles: Ints, targets: Ints) -> Bools:
         """[n x t], or [1 x 1] where nothing is: whether an operator said that the bundle should not go there."""
@@ -141,11 +160,14 @@ class Model:
         """[n x t] by which rule of placement the bundle must not go there, else ALLOWED; None: there are no rules."""
         return None if self.placement_state is None else self.placement_state.codes(bundles, targets, swap)
 
-    def move(self, bundle: int, work: Floats, target: int) -> None:
-        """Take a bundle and its work [C] from its owner to the target."""
-        source = int(self.owner[bundle])
-        for broker, sign in ((source, -1.0), (target, 1.0)):
-            self.used[broker] += sign * work * self.rate[broker]
+    def move(self, bundle: int, target: int) -> None:
+        """Take a bundle from its owner to the target."""
+        source, one = int(self.owner[bundle]), np.array([bundle])
+        work, relief = self.work(one)[0], self.relief(one, source)[0]
+        lasting = work * self.usage.lasting[bundle]
+        for broker, sign, judged in ((source, -1.0, relief), (target, 1.0, lasting)):
+            self.used[broker] = np.maximum(self.used[broker] + sign * judged * self.rate[broker], 0.0)
+            self.busy[broker] = np.maximum(self.busy[broker] + sign * work * self.rate[broker], self.used[broker])
             self.totals[broker] += sign * self.snapshot.fields[bundle]
             self.score[broker] = self.used[broker].max(initial=0.0)
         self.owner[bundle] = target

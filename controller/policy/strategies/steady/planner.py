@@ -17,13 +17,12 @@ from controller.domain.settings.policy import PolicySettings
 from controller.policy.placement.repair import Repair, repair_placements
 from controller.policy.strategies.decision_log import DecisionLog
 from controller.policy.strategies.steady.candidates import near, select, targets_within_rules
-from controller.policy.strategies.steady.capacity import Capacity
 from controller.policy.strategies.steady.choices import Choices
 from controller.policy.strategies.steady.evidence import NAME, Advice, Evidence
-from controller.policy.strategies.steady.hits import FILLED, Hits
 from controller.policy.strategies.steady.model import Model
-from controller.policy.strategies.steady.pairs import STOP_SHARE, Bounds, Candidates, Pairs, RoundBounds, evaluate
+from controller.policy.strategies.steady.pairs import Bounds, Candidates, Pairs, evaluate
 from controller.policy.strategies.steady.swap import best_swap, least_loaded
+from controller.policy.strategies.steady.timing import FILLED, PERMILLE, Timing
 from controller.policy.view.costs import Floats
 from controller.policy.view.frame import Ints
 from controller.policy.view.reason_codes import ALLOWED, count_reasons, most_common_reason
@@ -32,6 +31,11 @@ from controller.policy.view.snapshot import Bools, Snapshot
 MIN_BUDGET = 8  # moves a round, however small the cluster
 SWAP_FROM = 0.06  # of the level: a smaller excess is not worth two moves
 MOST_FRUITLESS = 16  # searches for a swap a round
+MORE_IF_URGENT = 10  # moves for each urgent broker
+HALF = 0.5
+SMALLEST = 0.2  # of what a move must bring: the least that it must bring anywhere
+NOISE_ERRORS = 2.0
+FILL_SLACK = 0.15  # of the level: how far below it a source may be left when an idle broker is filled
 SPLIT_FROM = 0.25  # nor this one a split
 LARGER = 1.3  # a broker with so many times the capacity suits a bundle that fills its own
 WORTH_IT = 0.1  # of its broker's load: what such a bundle's move must bring
@@ -41,13 +45,14 @@ class Planner:
     """See the module's text. `plan()` once; what it found is in the attributes afterwards."""
 
     def __init__(
-        self, snapshot: Snapshot, capacity: Capacity, model: Model, hits: Hits, settings: PolicySettings, advice: Advice
+        self, snapshot: Snapshot, model: Model, timing: Timing, settings: PolicySettings, advice: Advice
     ) -> None:
-        self.snapshot, self.capacity, self.hits = snapshot, capacity, hits
+        self.snapshot, self.timing = snapshot, timing
         self.settings, self.advice = settings, advice
         wanted = int(np.ceil(settings.steady.budget * len(snapshot.brokers)))
+        wanted += MORE_IF_URGENT * int(np.count_nonzero(model.urgent & model.takes_part))
         self._enter(model)
-        self.evidence = Evidence(snapshot, capacity, model, hits, settings)
+        self.evidence = Evidence(snapshot, model, timing, settings)
         self.log = DecisionLog(snapshot, NAME, self.evidence.first_reason, self.evidence.of_broker)
         budget = snapshot.quota.allow(max(MIN_BUDGET, wanted))
         self.chosen = Choices(snapshot, model, self.log, self.evidence, budget)
@@ -56,28 +61,29 @@ class Planner:
     def plan(self) -> None:
         """Choose all moves of the round."""
         whole = self.model
-        ceiling = max(self.settings.shed.overloaded_threshold, self.bounds.stop)
+        ceiling = max(self.settings.shed.overloaded_threshold, whole.level)
         repair = Repair(self.chosen.spent, self._open_targets, ceiling, self.log.deny, self._repair)
         repair_placements(self.snapshot, whole.placement_state, repair)
         if self.chosen.moves:
             whole.set_levels()
         for part in whole.parts:
             self._enter(part)
-            self._relieve_all(self.hits.sources & part.takes_part)
+            self._relieve_all(self.timing.sources & part.takes_part)
             takes = self.usable & (self.snapshot.target_block == ALLOWED)
-            for idle in np.flatnonzero(self.hits.idle & takes).tolist():
+            for idle in np.flatnonzero(self.timing.idle & takes).tolist():
                 self._fill(idle)
 
     def _enter(self, model: Model) -> None:
         """Plan for these brokers and their level from now on."""
         self.model = model
-        self.bounds = RoundBounds.of(model, self.settings.steady)
-        self.usable = model.takes_part & ~self.capacity.slow
+        self.ceiling = max(self.settings.shed.overloaded_threshold, model.level)
+        self.least = self.settings.steady.least_relief * model.norm
+        self.usable = model.takes_part & ~model.usage.slow
 
     def _relieve_all(self, active: Bools) -> None:
         while active.any():
             source = int(np.argmax(np.where(active, self.model.score, -1.0)))
-            if self.model.score[source] <= self.bounds.stop:
+            if self.model.score[source] <= self.timing.end[source]:
                 active[source] = False
             elif self.chosen.spent(source):
                 self.log.deny(source, Reason.BUDGET_SPENT)
@@ -90,7 +96,7 @@ class Planner:
         found = self._free_of(source)
         if found is None:
             return False
-        idle_only = self.hits.idle if self.evidence.short[source] else np.ones(len(active), bool)
+        idle_only = self.timing.idle if self.evidence.short[source] else np.ones(len(active), bool)
         targets = targets_within_rules(self.model, self.usable & ~active & idle_only & (self.chosen.left > 0), found)
         if not len(targets):
             self.log.deny(source, Reason.UNDER_PROVISIONED if self.evidence.short[source] else Reason.NO_TARGET)
@@ -101,15 +107,16 @@ class Planner:
             if done is not None:
                 return done
         excess = float(self.model.score[source] - self.model.level)
-        close = near(found, self._relief(found), excess + self.model.level - self.bounds.strict.source_at_least)
-        for bounds in self.bounds.for_excess(excess / self.model.norm):
+        relief = self._relief(found)
+        close = near(found, relief, excess)
+        for bounds in self._bounds(source, relief):
             pairs = evaluate(self.model, close, targets, bounds, self.settings.caps)
             best = pairs.best()
             if best is not None:
                 self.chosen.move_best(pairs, best, self._why(source))
                 return True
         far = excess / self.model.norm
-        if far > SWAP_FROM and self._swap_best(source, found, targets, pairs):
+        if far > SWAP_FROM and self._swap_best(source, found, targets, pairs, bounds):
             return True
         if far > SPLIT_FROM:
             self._split_or_deny(source, close, pairs, excess)
@@ -117,13 +124,32 @@ class Planner:
             self.log.deny(source, pairs.obstacle(), self._evidence_of(pairs))
         return False
 
+    def _bounds(self, source: int, relief: Floats) -> list[Bounds]:
+        """What one move off the source must bring. Where nothing but small bundles is left, less: of an overloaded
+        broker, and of one that has only such, if all of them together bring as much as one move must, and more than the
+        estimate may be wrong."""
+        usual = Bounds(self.least, 0.0, self.ceiling)
+        error = float(self.model.error[source])
+        largest, excess = float(relief.max()), float(self.model.score[source] - self.model.level)
+        together = min(float(np.maximum(relief, 0.0).sum()), excess)
+        if self.model.urgent[source] or (
+            self._has_only_small(source) and together >= max(self.least, NOISE_ERRORS * error)
+        ):
+            return [usual, usual._replace(least=min(self.least, max(HALF * largest, SMALLEST * self.least)))]
+        return [usual]
+
+    def _has_only_small(self, source: int) -> bool:
+        """Whether not even its largest bundle brings what a move must."""
+        largest = self.chosen.held.largest_of(source)
+        return largest is not None and largest[1] < self.least
+
     def _relief(self, found: Candidates) -> Floats:
-        return np.asarray(self.model.score[found.source] - self.model.without(found.source, found.work))
+        return np.asarray(self.model.score[found.source] - self.model.without(found.source, found.relief))
 
     def _giant(self, source: int) -> int | None:
         """The source's largest bundle, free or not, if it alone is more than a broker should carry."""
         largest = self.chosen.held.largest_of(source)
-        return largest[0] if largest is not None and largest[1] > self.bounds.stop else None
+        return largest[0] if largest is not None and largest[1] > self.timing.end[source] else None
 
     def _relieve_of(self, giant: int, source: int, found: Candidates, targets: Ints) -> bool | None:
         """A bundle that fills its broker by itself: move it to a larger broker, or split it, or leave it there alone.
@@ -136,7 +162,7 @@ class Planner:
         if len(row):
             only = select(found, row)
             fits_better = targets[model.size[targets] >= LARGER * model.size[source]]
-            bounds = Bounds(0.0, (1 - WORTH_IT) * float(model.score[source]), self.bounds.strict.least_relief)
+            bounds = Bounds(self.least, 0.0, (1 - WORTH_IT) * float(model.score[source]))
             if len(fits_better):
                 pairs = evaluate(model, only, fits_better, bounds, self.settings.caps)
                 best = pairs.best()
@@ -147,20 +173,20 @@ class Planner:
             if isinstance(boundary, int):
                 self.chosen.split(source, giant, boundary, {})
                 return False
-        if model.score[source] > alone + STOP_SHARE * self.settings.steady.tolerance * model.norm:
+        if model.score[source] > alone + self.settings.steady.tolerance * model.norm:
             return None
         obstacle = self.advice.obstacle(giant) or Reason.WOULD_NOT_IMPROVE
         self.log.deny(source, obstacle, self.advice.for_bundle(giant, obstacle))
         return False
 
-    def _swap_best(self, source: int, found: Candidates, targets: Ints, pairs: Pairs) -> bool:
+    def _swap_best(self, source: int, found: Candidates, targets: Ints, pairs: Pairs, bounds: Bounds) -> bool:
         """No single bundle fits: swap two with one of the least loaded targets, if that helps."""
         takes = self.usable[source] and self.snapshot.target_block[source] == ALLOWED
         if self.chosen.spent(source, 2) or not takes or self._fruitless >= MOST_FRUITLESS:
             return False
         partners = least_loaded(self.model, targets[self.chosen.left[targets] >= 2])
         self.log.visited[partners] = True
-        swap = best_swap(self.model, self.chosen.held, found, partners, self.bounds.loose)
+        swap = best_swap(self.model, self.chosen.held, found, partners, bounds)
         if swap is None:
             self._fruitless += 1
             return False
@@ -186,15 +212,16 @@ class Planner:
 
         Overloaded ones come first and give no more than they must: what one gives beyond that stays with another.
         """
-        full = max(self.settings.shed.overloaded_threshold, self.model.level)
-        self._fill_from(full, idle, self.bounds.strict)
-        self._fill_from(self.model.level, idle, self.bounds.filling)
+        model = self.model
+        at_most = model.level + self.settings.steady.tolerance * model.norm
+        self._fill_from(self.ceiling, idle, Bounds(self.least, 0.0, at_most))
+        self._fill_from(model.level, idle, Bounds(self.least, model.level - FILL_SLACK * model.norm, at_most))
 
     def _fill_from(self, above: float, idle: int, bounds: Bounds) -> None:
         """From every broker whose score is above that, until it no longer is."""
         model = self.model
         active = model.takes_part & (model.score > above) & (self.chosen.left > 0)
-        enough = model.level - FILLED * model.norm
+        enough = model.level - FILLED / PERMILLE * model.norm
         while model.score[idle] < enough and active.any():
             if self.chosen.spent(idle):
                 return
@@ -211,7 +238,10 @@ class Planner:
         found = self._free_of(source)
         if found is None:
             return None
-        close = near(found, self._relief(found), float(self.model.score[source] - bounds.source_at_least))
+        relief = self._relief(found)
+        close = near(found, relief, float(self.model.score[source] - bounds.source_at_least))
+        if self._has_only_small(source):
+            bounds = bounds._replace(least=HALF * float(relief.max()))
         return evaluate(self.model, close, np.array([idle]), bounds, self.settings.caps)
 
     def _open_targets(self, bundle: int) -> tuple[Ints, Floats]:
@@ -220,14 +250,11 @@ class Planner:
         targets = np.flatnonzero(model.takes_part & (self.snapshot.target_block == ALLOWED) & (self.chosen.left > 0))
         avoided = np.broadcast_to(model.avoided(np.array([bundle]), targets), (1, len(targets)))[0]
         targets = targets[~avoided]
-        return targets, model.with_(targets, self._work_of(bundle))[0]
+        return targets, model.with_(targets, model.work(np.array([bundle])))[0]
 
     def _repair(self, bundle: int, source: int, target: int, reason: Reason, evidence: dict[str, str]) -> None:
         evidence = {**self.evidence.of_broker(source), **evidence}
-        self.chosen.move(bundle, self._work_of(bundle)[0], source, target, reason, evidence)
-
-    def _work_of(self, bundle: int) -> Floats:
-        return self.model.work(np.array([bundle]), int(self.model.owner[bundle]))
+        self.chosen.move(bundle, source, target, reason, evidence)
 
     def _evidence_of(self, pairs: Pairs) -> dict[str, Any]:
         return self.evidence.of_pairs(pairs, pairs.candidates.source in self.log.sources)

@@ -22,7 +22,7 @@ from controller.policy.view.reason_codes import ALLOWED, CODES, REASONS
 from controller.policy.view.snapshot import NO_GROUP
 
 PARTNERS = 4  # targets that are looked into
-PAYS = 3.0  # times what a single move must bring: two bundles are disturbed for it
+PAYS = 1.5  # times what a single move must bring: two bundles are disturbed for it
 SWAPS_LISTED = 5  # in the evidence of either half
 MOST = 32  # bundles of either side: the largest of the source, the ones of the target by size
 
@@ -32,9 +32,7 @@ class Swap(NamedTuple):
 
     target: int
     leaving: int
-    leaving_work: Floats
     returning: int
-    returning_work: Floats
     leavers: list[dict[str, Any]]
     returners: list[dict[str, Any]]
 
@@ -67,9 +65,7 @@ class _Judged:
         return Swap(
             returning.source,
             int(leaving.bundles[row]),
-            leaving.work[row],
             int(returning.bundles[column]),
-            returning.work[column],
             self._best_first((slice(None), column), leaving, scores, to_target, names),
             self._best_first((row, slice(None)), returning, scores[::-1], to_source, names),
         )
@@ -119,7 +115,7 @@ def least_loaded(model: Model, targets: Ints) -> Ints:
 def _largest(model: Model, found: Candidates) -> Candidates:
     if len(found.bundles) <= MOST:
         return found
-    relief = model.score[found.source] - model.without(found.source, found.work)
+    relief = model.score[found.source] - model.without(found.source, found.relief)
     rows = np.argsort(-relief, kind="stable")[:MOST]
     return select(found, np.sort(rows))
 
@@ -127,24 +123,23 @@ def _largest(model: Model, found: Candidates) -> Candidates:
 def _judge(model: Model, leaving: Candidates, returning: Candidates, bounds: Bounds) -> _Judged:
     """Judge every swap of a bundle of the source and one of the target against the model as it stands."""
     source, target = leaving.source, returning.source
-    net = leaving.work[:, None, :] - returning.work[None, :, :]  # [n x m x C]
-    source_after = (model.used[source] - net * model.rate[source]).max(axis=-1)
-    target_after = (model.used[target] + net * model.rate[target]).max(axis=-1)
+    lasting = leaving.relief[:, None, :] - returning.work[None, :, :]  # [n x m x C]
+    arriving = leaving.work[:, None, :] - returning.work[None, :, :]
+    source_after = (model.used[source] - lasting * model.rate[source]).max(axis=-1)
+    target_after = (model.busy[target] + arriving * model.rate[target]).max(axis=-1)
     before = float(model.score[source])
-    least = least_relief_of(PAYS * bounds.least_relief, leaving.disruption[:, None], returning.disruption)
+    gain = before - np.maximum(source_after, target_after)
+    least = least_relief_of(PAYS * bounds.least, leaving.disruption[:, None], returning.disruption)
     rules = (
         (model.avoided(leaving.bundles, np.array([target])), Reason.AVOIDED),
         (model.avoided(returning.bundles, np.array([source])).T, Reason.AVOIDED),
         (before - source_after < least, Reason.NOT_WORTH_MOVING),
         (target_after > bounds.target_at_most, Reason.TARGET_ABOVE_MEAN),
-        (source_after < bounds.source_at_least, Reason.WOULD_NOT_IMPROVE),
+        (gain < least, Reason.WOULD_NOT_IMPROVE),
     )
     rule = _ruled_out(model, leaving, returning, source_after.shape)
     for hit, reason in rules:
         rule = np.where((rule == ALLOWED) & hit, CODES[reason], rule)
-    level = model.level
-    gain = model.size[source] * ((before - level) ** 2 - (source_after - level) ** 2)
-    gain = gain + model.size[target] * ((model.score[target] - level) ** 2 - (target_after - level) ** 2)
     return _Judged(leaving, returning, source_after, target_after, rule, gain)
 
 

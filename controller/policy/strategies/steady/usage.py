@@ -1,0 +1,107 @@
+"""What a round of `steady` goes by: brokers' usage as the usage model sees it, and what each can take.
+
+Some brokers are set apart. A *slow* one (work costs much more there, or its backlog piles up while others' does not)
+gets nothing. An *impossible* one (far above a limit, and not by its own bundles) neither gives nor takes. What a
+process uses without any traffic is used capacity like any other, and never a fault.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from controller.domain.load import BUNDLE_FIELDS, IMPOSSIBLE_FACTOR, RESOURCE_SCALES, RESOURCES
+from controller.policy.usage.model import UsageModel
+from controller.policy.usage.observe import observe
+from controller.policy.view.costs import Floats
+from controller.policy.view.estimates import PERMILLE, Estimates
+from controller.policy.view.frame import NOBODY
+from controller.policy.view.snapshot import Bools, Snapshot
+
+CPU = RESOURCES.index("cpu")
+SLOW = 1.75  # times what work costs elsewhere
+BACKLOG_S, BACKLOG_FACTOR = 60.0, 8.0  # of its own traffic, and times the cluster's median
+_SCALES = np.array(RESOURCE_SCALES, np.float64)
+_F = {name: at for at, name in enumerate(BUNDLE_FIELDS)}
+
+
+@dataclass(frozen=True, eq=False)
+class Usage:
+    """B brokers, N bundles, R resources, in the resources' units."""
+
+    now: Floats  # [B x R] NaN unknown
+    passing: Floats  # [B x R] of that, what is not expected to last
+    known_bursts: Bools  # [B] whether most of that is the usual bursts of its bundles
+    error: Floats  # [B] of CPU, a standard deviation
+    base: Floats  # [B] CPU without any traffic
+    speed: Floats  # [B] CPU that work costs there, 1 usually
+    cost: Floats  # [N x R] on a usual broker, now
+    lasting: Floats  # [N] the part of it that is expected to last
+    slow: Bools  # [B]
+    impossible: Bools  # [B]
+    rounds: int  # so many the model has seen
+    wander: float  # of brokers' loads from round to round, as a share of their mean
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> Usage:
+        """Of a snapshot whose frame has estimates, or else of what this one round shows."""
+        estimates = snapshot.frame.estimates or observe(UsageModel(), snapshot.frame)[1]
+        scale = RESOURCE_SCALES[CPU]
+        now, cost = snapshot.usage.copy(), snapshot.cost.copy()
+        cost[:, CPU] = estimates.bundle("cpu_cost") / scale
+        speed = estimates.broker("speed_permille") / PERMILLE
+        known = np.isfinite(now[:, CPU])
+        used = estimates.broker("cpu_used") / scale + _moved_since(snapshot, cost[:, CPU], speed)
+        now[known, CPU] = np.maximum(used, 0.0)[known]
+        return cls(
+            now=now,
+            passing=estimates.burst / _SCALES,
+            known_bursts=_known_bursts(snapshot, estimates),
+            error=estimates.broker("cpu_error") / scale,
+            base=estimates.broker("cpu_base") / scale,
+            speed=speed,
+            cost=cost,
+            lasting=estimates.bundle("lasting_permille") / PERMILLE,
+            slow=((speed >= SLOW) & (snapshot.weights[CPU] > 0)) | _lags_behind(snapshot),
+            impossible=_impossible(snapshot, cost[:, CPU]),
+            rounds=estimates.rounds,
+            wander=estimates.wander_permille / PERMILLE,
+        )
+
+
+def _known_bursts(snapshot: Snapshot, estimates: Estimates) -> Bools:
+    """[B] whether at least half of the CPU that will not last is that of bundles that had bursts before."""
+    cost, lasting = estimates.bundle("cpu_cost"), estimates.bundle("lasting_permille")
+    known = (snapshot.owner != NOBODY) & (estimates.bundle("burst_rounds") > 0)
+    passing = np.bincount(snapshot.owner[known], (cost * (PERMILLE - lasting))[known], len(snapshot.brokers))
+    return np.asarray((passing > 0) & (2 * passing >= PERMILLE * estimates.burst[:, CPU]))
+
+
+def _moved_since(snapshot: Snapshot, cost: Floats, speed: Floats) -> Floats:
+    """[B] CPU of the moves that count as done in this round already, such as those of overrides."""
+    result = np.zeros(len(speed))
+    before = snapshot.frame.bundle("owner")
+    for at in np.flatnonzero(before != snapshot.owner).tolist():
+        for broker, sign in ((int(before[at]), -1.0), (int(snapshot.owner[at]), 1.0)):
+            if broker != NOBODY:
+                result[broker] += sign * cost[at] * speed[broker]
+    return result
+
+
+def _lags_behind(snapshot: Snapshot) -> Bools:
+    """[B] whose backlog piles up while others' does not."""
+    traffic = snapshot.totals[:, _F["throughput_in"]] + snapshot.totals[:, _F["throughput_out"]]
+    backlog_s = snapshot.totals[:, _F["backlog_bytes"]] / np.maximum(traffic, 1.0)
+    usual = float(np.median(backlog_s[snapshot.eligible])) if snapshot.eligible.any() else 0.0
+    return np.asarray(backlog_s > np.maximum(BACKLOG_S, BACKLOG_FACTOR * usual))
+
+
+def _impossible(snapshot: Snapshot, cost: Floats) -> Bools:
+    """[B] utilised far above the limit. CPU that the broker's own bundles account for is load all the same."""
+    over = np.nan_to_num(snapshot.utilisation) > IMPOSSIBLE_FACTOR
+    if over[:, CPU].any():
+        owned = snapshot.owner != NOBODY
+        of_bundles = np.bincount(snapshot.owner[owned], cost[owned], len(over))
+        over[:, CPU] &= of_bundles * SLOW < np.nan_to_num(snapshot.usage[:, CPU])
+    return np.asarray(over.any(axis=1))
