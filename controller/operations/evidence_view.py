@@ -50,9 +50,9 @@ class EvidenceView:
         """The newest round of the strategy in charge."""
         return next((row for row in self.rounds() if not row["challenger"]), None)
 
-    def inputs(self, attempt_ids: Iterable[str]) -> dict[str, Row]:
-        """The stored inputs of rounds, by attempt."""
-        rows = self._reader.rows("rounds", "wall_ms", columns=["attempt_id", "inputs_json"])
+    def inputs(self, attempt_ids: Iterable[str], from_ms: int = 0, up_to_ms: int | None = None) -> dict[str, Row]:
+        """The stored inputs of rounds, by attempt; only rounds with `from_ms` <= `wall_ms` <= `up_to_ms` are read."""
+        rows = self._reader.rows("rounds", "wall_ms", from_ms - 1, up_to_ms, ["attempt_id", "inputs_json"])
         wanted = pa.array(list(attempt_ids), pa.string())
         chosen = rows.filter(pc.is_in(rows["attempt_id"].cast(pa.string()), value_set=wanted)).to_pylist()
         return {row["attempt_id"]: json.loads(row["inputs_json"]) for row in chosen}

@@ -21,6 +21,7 @@ from controller.domain.reasons.words import describe_reason
 from controller.operations.bundles import observed_row, ownership_row
 from controller.operations.evidence_view import EvidenceView, candidates_of, giver_of
 from controller.operations.reading import NoTables, Reader
+from controller.operations.realised_moves import judge_moves
 from schemas.journal import JOURNAL
 
 HISTORY = 50  # entries and decisions of a bundle or broker that a document contains
@@ -43,7 +44,7 @@ def explain(reader: Reader, name: str, look_back: int = LOOK_BACK) -> Row:
         return _decision(reader, view, found[0])
     rounds = [row for row in view.rounds() if row["round_id"] == name]
     if rounds:
-        return {"about": "round", "rounds": [_round(view, row) for row in rounds]}
+        return {"about": "round", "rounds": [_round(view, row, reader.window_ms) for row in rounds]}
     state = reader.state()
     if name in state.brokers:
         return _broker(view, name, state.session_of(name) is not None)
@@ -92,7 +93,13 @@ def _setting(settings: Settings, key: str) -> Any:
 def _decision(reader: Reader, view: EvidenceView, decision: Row) -> Row:
     rounds = [row for row in view.rounds() if row["attempt_id"] == decision["attempt_id"]]
     caused = _consequences(reader, decision["decision_id"])
-    return {"about": "decision", "decision": decision, "round": rounds[0] if rounds else None, "journal": caused}
+    return {
+        "about": "decision",
+        "decision": decision,
+        "round": rounds[0] if rounds else None,
+        "realised": judge_moves(view, [decision], reader.window_ms),
+        "journal": caused,
+    }
 
 
 def _consequences(reader: Reader, decision_id: str) -> list[Row]:
@@ -112,13 +119,12 @@ def _bundle(reader: Reader, view: EvidenceView, now: Row, look_back: int) -> Row
     name = now["bundle"]
     origin = _origin(reader, name)
     cause = origin[0]["decision_id"] if origin else None
+    decisions = view.decisions(bundle=name, limit=HISTORY)
     return {
         "about": "bundle",
         "now": now,
-        "decisions": [
-            *view.decisions(bundle=name, limit=HISTORY),
-            *(view.decisions(decision_id=cause) if cause else []),
-        ],
+        "decisions": [*decisions, *(view.decisions(decision_id=cause) if cause else [])],
+        "realised": judge_moves(view, decisions, reader.window_ms),
         "candidate": _why_it_stayed(view, name, now["owner"], look_back),
         "journal": [*origin, *_journal(reader, bundle=name)],
     }
@@ -177,9 +183,10 @@ def _origin(reader: Reader, bundle: str) -> list[Row]:
     return [Entry.from_row(row).to_row() for row in named.to_pylist()[:1]]
 
 
-def _round(view: EvidenceView, row: Row) -> Row:
+def _round(view: EvidenceView, row: Row, window_ms: int) -> Row:
     decisions = _decisions_of(view, row)
-    return {"round": row, "scores": view.scores(row), "decisions": decisions}
+    realised = judge_moves(view, decisions, window_ms)
+    return {"round": row, "scores": view.scores(row), "decisions": decisions, "realised": realised}
 
 
 def _decisions_of(view: EvidenceView, row: Row) -> list[Row]:

@@ -34,12 +34,14 @@ def no_tables(root: str, file: Path | None = None) -> NoTables:
 class Reader:
     """Reads the tables of one cluster at their newest versions.
 
-    Raises NoTables if there are none, ConfigError if they are where version 0.1.0 would have looked.
+    `window_ms`: a round's averages may hold load that is this old. Raises NoTables if there are none, ConfigError if
+    they are where version 0.1.0 would have looked.
     """
 
     def __init__(self, settings: Settings) -> None:
         check_old_place(settings)
         self.root = TableRoot(settings.tables.root)
+        self.window_ms = 1_000 * (settings.loads.short_horizon_s + settings.loads.pane_s)
         if not self.root.exists("journal"):
             raise no_tables(self.root.root, settings.file)
 

@@ -23,6 +23,7 @@ from controller.cli.evidence_text import (
 )
 from controller.cli.look.decisions import predicted_text, print_decisions
 from controller.cli.look.journal import print_entries
+from controller.cli.look.realised_text import print_realised
 from controller.cli.options import AsJson, Conf, Profile, Sets, new_app, report_errors, settings_of
 from controller.cli.show import emit_facts, emit_json, emit_table, emit_text, percent_text, time_text
 from controller.domain.decision import OF_STEP
@@ -79,6 +80,7 @@ def _print_decision(document: Mapping[str, Any]) -> None:
             ("outcome", reason_text(decision["outcome"]) or "nothing to carry out"),
         ]
     )
+    print_realised(document["realised"])
     print_evidence(decision)
     if document["journal"]:
         typer.echo("")
@@ -132,6 +134,7 @@ def _print_round(document: Mapping[str, Any]) -> None:
         _print_scores(found["scores"])
         typer.echo("")
         print_decisions(found["decisions"], "it decided nothing")
+        print_realised(found["realised"])
         print_round_candidates(found["decisions"])
 
 
@@ -159,6 +162,7 @@ def _print_bundle(document: Mapping[str, Any]) -> None:
     emit_facts([*now.items(), ("moved (UTC)", time_text(moved_at_ms) if moved_at_ms else None)])
     typer.echo("")
     print_decisions(document["decisions"], "nothing was decided about it")
+    print_realised(document["realised"])
     typer.echo("")
     _print_not_moved(document["candidate"], now["owner"])
     typer.echo("")

@@ -81,8 +81,8 @@ def test_the_report_names_its_configuration_and_minutes_recommend_with_low_confi
     sets = [part for given in card for part in ("--set", given)]
     assert backtest(REAL, tmp_path, "--strategies", "steady,headroom", "--conf", str(conf), *sets) == 0
     out = capsys.readouterr().out
-    assert "recommended strategy: headroom, low confidence (5 minutes, 31 rounds" in out
-    assert "settings: none to change: " in out, "headroom reads no knob of steady"
+    assert "recommended strategy: steady, low confidence (5 minutes, 31 rounds" in out
+    assert "settings: none to change; as configured: steady.budget 1.0" in out
     document = json.loads((tmp_path / "results.json").read_text())
     configuration = document["about"]["configuration"]
     assert str(conf) in configuration

@@ -1,0 +1,81 @@
+"""Executed moves of stored rounds, predicted against realised (`controller/policy/usage/realised.py`).
+
+Only rounds whose frame has estimates say anything. Challengers' rounds move nothing and are not read.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from controller.domain.decision import EXECUTED, DecisionKind
+from controller.domain.errors import BadRecord
+from controller.operations.evidence_view import EvidenceView
+from controller.policy.usage.realised import ROUNDS, Judged, Move, judge
+from controller.policy.view.frame import Frame
+
+MOVES = (DecisionKind.TRANSFER.value, DecisionKind.UNLOAD.value)
+NEWEST = 5  # rounds judged for one document; each takes six stored frames and more
+Row = dict[str, Any]
+
+
+def judge_moves(view: EvidenceView, decisions: Sequence[Row], window_ms: int) -> list[Row]:
+    """What became of the newest rounds of these decisions: a row for each broker that moves left or reached.
+
+    `window_ms`: how long a reading may still hold load from before a move. Judged together are all moves of a round,
+    not only these; a row's `decisions` are their ids. Brokers that none of `decisions` moved from or to are left out.
+    """
+    moved = [row for row in decisions if is_executed_move(row)]
+    rounds = sorted((row for row in view.rounds() if not row["challenger"]), key=lambda row: row["seq"])
+    place = {row["attempt_id"]: at for at, row in enumerate(rounds)}
+    wanted = sorted({place[row["attempt_id"]] for row in moved if row["attempt_id"] in place}, reverse=True)[:NEWEST]
+    result: list[Row] = []
+    for at in wanted:
+        ends = {
+            row[end] for row in moved if row["attempt_id"] == rounds[at]["attempt_id"] for end in ("source", "target")
+        }
+        result += [row for row in _judge_round(view, rounds, at, window_ms) if row["broker"] in ends]
+    return result
+
+
+def is_executed_move(decision: Row) -> bool:
+    """Whether a decision moved a bundle."""
+    return decision["kind"] in MOVES and decision["outcome"] == EXECUTED
+
+
+def _judge_round(view: EvidenceView, rounds: Sequence[Row], at: int, window_ms: int) -> list[Row]:
+    """Of one round, by the stored rounds around it."""
+    deciding = rounds[at]
+    times = [row["at_ms"] for row in rounds]
+    first = bisect_right(times, deciding["at_ms"] + window_ms)
+    chosen = [*rounds[max(0, at - ROUNDS + 1) : at + 1], *rounds[max(first, at + 1) : first + ROUNDS]]
+    stored = view.inputs([row["attempt_id"] for row in chosen], chosen[0]["wall_ms"], chosen[-1]["wall_ms"])
+    if "estimates" not in stored[deciding["attempt_id"]]["frame"]:
+        return []
+    try:
+        frames = [Frame.from_json(stored[row["attempt_id"]]["frame"]) for row in chosen]
+    except BadRecord:  # stored by another version
+        return []
+    number = next(n for n, row in enumerate(chosen) if row is deciding)
+    own = [
+        row
+        for row in view.decisions(round_id=deciding["round_id"], skips=False)
+        if row["attempt_id"] == deciding["attempt_id"] and is_executed_move(row)
+    ]
+    moves = [Move(number, row["bundle"], row["source"], row["target"]) for row in own]
+    return [_row_of(deciding, found, own) for found in judge(frames, moves, window_ms)]
+
+
+def _row_of(deciding: Row, found: Judged, moves: Sequence[Row]) -> Row:
+    facts = {name: value for name, value in asdict(found).items() if name not in ("round", "missing")}
+    return {
+        "round_id": deciding["round_id"],
+        "at_ms": deciding["at_ms"],
+        **facts,
+        "why_not": found.why_not or None,
+        "rounds_to_go": found.missing,
+        "inside": found.inside if found.realised is not None else None,
+        "decisions": [row["decision_id"] for row in moves if found.broker in (row["source"], row["target"])],
+    }
