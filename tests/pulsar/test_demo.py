@@ -12,7 +12,7 @@ import pytest
 from tests.pulsar.conftest import spec_on_free_ports
 
 pytest.importorskip("pulsar", reason="pulsar-client is not installed")
-pytestmark = pytest.mark.pulsar
+pytestmark = [pytest.mark.pulsar, pytest.mark.testbed]
 
 TIMEOUT_S = 1_200
 

@@ -17,7 +17,7 @@ from controller.testbed.pulsar.cluster import PulsarCluster
 from tests.pulsar.conftest import new_cluster
 from tests.pulsar.waiting import wait_until
 
-pytestmark = pytest.mark.pulsar
+pytestmark = [pytest.mark.pulsar, pytest.mark.testbed]
 
 DEV = (sys.executable, "-m", "controller.cli.main", "pulsar", "dev")
 

@@ -14,7 +14,7 @@ from controller.testbed.pulsar.spec import CLUSTER_NAME, PulsarFailed
 from controller.testbed.pulsar.status import ServerStatus, read_status
 from tests.pulsar.waiting import wait_until
 
-pytestmark = pytest.mark.pulsar
+pytestmark = [pytest.mark.pulsar, pytest.mark.testbed]
 
 BUNDLES = 8
 

@@ -17,6 +17,7 @@ from tests.pulsar.waiting import wait_until
 pulsar = pytest.importorskip("pulsar", reason="pulsar-client is not installed")
 pytestmark = [
     pytest.mark.pulsar,
+    pytest.mark.testbed,
     pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed"),
 ]
 

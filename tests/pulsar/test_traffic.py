@@ -16,7 +16,7 @@ from controller.testbed.pulsar.traffic.traffic import Traffic
 from tests.pulsar.waiting import wait_until
 
 pytest.importorskip("pulsar", reason="pulsar-client is not installed")
-pytestmark = pytest.mark.pulsar
+pytestmark = [pytest.mark.pulsar, pytest.mark.testbed]
 
 NAMESPACE, BUNDLES, TOPICS = "tests/traffic", 16, 24
 # A bundle is owned again when a client asks for it. Clients back off for up to a minute, a subscription that got no
