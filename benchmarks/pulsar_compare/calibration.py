@@ -1,6 +1,7 @@
 """Measures once how much must be sent for brokers to be as busy as the plays want them; all plays then send the same.
 
-It depends on the machine alone: Pulsar's balancer is off, Ballast does not run.
+It depends on the machine alone: Pulsar's balancer is off, Ballast does not run. A message costs less where there are
+many, and less once the JVM has compiled more, so a line through a few rates is only where the search begins.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ STEPS = (0.5, 1.0, 1.5)  # of the guess
 SETTLE_S, MEASURE_S = 10.0, 40.0
 ROUND_TO_PER_S = 50
 TOLERANCE_PCT = 12.0
+CLOSE_PCT = 5.0  # of what is wanted: no further correction then
+MOST_TRIALS = 6
 
 
 class Step(NamedTuple):
@@ -32,6 +35,13 @@ class Step(NamedTuple):
 
     total_per_s: float
     usage_pct: float
+
+
+class Trial(NamedTuple):
+    """What brokers use when one of them is hot."""
+
+    volume: Volume
+    hot_usage_pct: dict[str, float]
 
 
 def calibrate(stage: Stage, warm_up_s: float) -> dict[str, Any]:
@@ -45,19 +55,34 @@ def calibrate(stage: Stage, warm_up_s: float) -> dict[str, Any]:
             total_per_s = step * GUESS.even_per_s
             usage = _measure(stage, watch, stage.layout.even_rates(total_per_s))
             steps.append(Step(total_per_s, sum(usage.values()) / len(usage)))
-        first = find_volume(steps)
-        even = _measure(stage, watch, stage.layout.even_rates(first.even_per_s))
-        hot = _measure(stage, watch, _hot_rates(stage.layout, first))
-        volume = correct(first, even, hot)
-        final = _measure(stage, watch, _hot_rates(stage.layout, volume))
-    check_reached(final)
+        tried = _correct_until_close(stage, watch, find_volume(steps))
+    best = tried[-1]
+    if not is_reached(best.hot_usage_pct, TOLERANCE_PCT):
+        raise PulsarFailed(
+            f"wanted were {EVEN_PCT:g} % and {HOT_PCT:g} % of the quota, found were {best.hot_usage_pct}: is the"
+            " machine busy with other things? Start it again when it is not"
+        )
     return {
         "steps": [step._asdict() for step in steps],
-        "volume": asdict(volume),
+        "volume": asdict(best.volume),
         "wanted_pct": {"even": EVEN_PCT, "hot": HOT_PCT},
-        "first": {**asdict(first), "even_usage_pct": even, "hot_usage_pct": hot},
-        "hot_usage_pct": final,
+        "tried": [{**asdict(trial.volume), "hot_usage_pct": trial.hot_usage_pct} for trial in tried],
+        "hot_usage_pct": best.hot_usage_pct,
     }
+
+
+def _correct_until_close(stage: Stage, watch: Watch, volume: Volume) -> list[Trial]:
+    """Every volume that was tried; the last one is close to what is wanted, if any was."""
+    even = _measure(stage, watch, stage.layout.even_rates(volume.even_per_s))
+    tried: list[Trial] = []
+    while len(tried) < MOST_TRIALS:
+        if tried:
+            volume = correct(volume, even, tried[-1].hot_usage_pct)
+        tried.append(Trial(volume, _measure(stage, watch, _hot_rates(stage.layout, volume))))
+        if is_reached(tried[-1].hot_usage_pct, CLOSE_PCT):
+            break
+        even = others_of(tried[-1].hot_usage_pct)
+    return tried
 
 
 def find_volume(steps: Sequence[Step]) -> Volume:
@@ -69,20 +94,23 @@ def find_volume(steps: Sequence[Step]) -> Volume:
 
 
 def correct(volume: Volume, even_pct: Mapping[str, float], hot_pct: Mapping[str, float]) -> Volume:
-    """The volume after it was tried: a message more costs less where there are many, so the line is not straight."""
+    """The volume after it was tried. `even_pct`: usage at even load."""
     even, hot = sum(even_pct.values()) / len(even_pct), max(hot_pct.values())
     share = min(2.0, max(0.5, (HOT_PCT - EVEN_PCT) / max(1.0, hot - even)))
-    return Volume(_rounded(volume.even_per_s * min(1.5, EVEN_PCT / even)), _rounded(volume.hot_per_s * share))
+    return Volume(_rounded(volume.even_per_s * min(1.5, max(0.7, EVEN_PCT / even))), _rounded(volume.hot_per_s * share))
 
 
-def check_reached(usage_pct: Mapping[str, float]) -> None:
-    """Raise PulsarFailed unless the hot broker and the others are about as busy as the plays want them."""
-    *others, hot = sorted(usage_pct.values())
-    if abs(hot - HOT_PCT) > TOLERANCE_PCT or abs(sum(others) / len(others) - EVEN_PCT) > TOLERANCE_PCT:
-        raise PulsarFailed(
-            f"wanted were {EVEN_PCT:g} % and {HOT_PCT:g} % of the quota, found were {dict(usage_pct)}: is the machine"
-            " busy with other things? Start it again when it is not"
-        )
+def others_of(usage_pct: Mapping[str, float]) -> dict[str, float]:
+    """Without the hot broker."""
+    hot = max(usage_pct, key=lambda name: usage_pct[name])
+    return {name: usage for name, usage in usage_pct.items() if name != hot}
+
+
+def is_reached(usage_pct: Mapping[str, float], tolerance_pct: float) -> bool:
+    """Whether the hot broker and the others, on average, are as busy as the plays want them."""
+    others = others_of(usage_pct).values()
+    off = (max(usage_pct.values()) - HOT_PCT, sum(others) / len(others) - EVEN_PCT)
+    return max(map(abs, off)) <= tolerance_pct
 
 
 def _measure(stage: Stage, watch: Watch, rates: Mapping[str, float]) -> dict[str, float]:

@@ -20,8 +20,8 @@ from controller.domain.errors import BallastError, IncompatibleTable
 from controller.ledger.files import read_range, retry_on_vacuum
 from controller.ledger.tables import TableRoot, as_root, for_table
 from controller.policy.usage.drivers import DRIVERS, Drivers, Evidence
-from controller.policy.usage.kept import Learned, describe_layout, hash_of, name_columns, name_scalars
-from controller.policy.usage.model import NEVER, BrokerStates, BundleStates, UsageModel
+from controller.policy.usage.kept import Learned, describe_layout, hash_of, name_scalars
+from controller.policy.usage.model import NEVER, BrokerStates, BundleStates, UsageModel, name_columns
 from schemas.arrow import arrow_schema
 from schemas.usage_table import USAGE_MODEL
 

@@ -113,9 +113,10 @@ def pairs_exceed_caps(totals: Floats, fields: Floats, caps: BrokerCaps) -> Bools
 
     [1 x 1] where nothing has a cap.
     """
-    if caps.max_topics is None and caps.max_bundle_memory_bytes is None and caps.max_throughput_bytes_per_s is None:
-        return np.zeros((1, 1), bool)
-    return exceeds_caps(totals[None, :, :] + fields[:, None, :], caps)
+    result = np.zeros((1, 1), bool)
+    for (held, cap), (value, _) in zip(list_capped(totals, caps), list_capped(fields, caps), strict=True):
+        result = result | (held + value[:, None] > cap)
+    return result
 
 
 def is_system_namespace(namespace: str) -> bool:

@@ -19,7 +19,7 @@ DRIVER_COLUMNS = [BUNDLE_FIELDS.index(name) for name in DRIVERS]
 SIZE = len(DRIVERS) + 1
 
 SHARE_SPREAD = 0.5  # of a driver's share around the prior
-BASE_SPREAD = 0.06  # of the common base around 0, as a share of the mean usage
+COMMON_BASE_SPREAD = 0.06  # of the common base around 0, as a share of the mean usage
 READING_SPREAD = 0.03  # of a reading
 LEAST_PACE = 0.005
 OUTLIER = 3.0  # standard deviations: a broker further off than this counts the less, the further it is
@@ -130,7 +130,7 @@ def _solve_for(evidence: Evidence, totals: Floats) -> tuple[Floats, float]:
     """Shares that explain usage best, and the base as a share of the mean usage."""
     prior = half_and_half(totals)
     expected = [*prior.tolist(), 0.0]
-    spread = [*np.where(totals > 0, SHARE_SPREAD, 1e-6).tolist(), BASE_SPREAD]
+    spread = [*np.where(totals > 0, SHARE_SPREAD, 1e-6).tolist(), COMMON_BASE_SPREAD]
     rows = evidence.products.tolist()
     right = evidence.answers.tolist()
     for at in range(SIZE):

@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from controller.policy.usage.drivers import DRIVERS, Drivers
-from controller.policy.usage.model import FACTOR_SPREAD, BrokerStates, BundleStates, UsageModel
+from controller.policy.usage.model import FACTOR_SPREAD, BrokerStates, BundleStates, UsageModel, name_columns
 from controller.policy.view.costs import Floats
 from controller.policy.view.frame import Ints
 
@@ -29,11 +29,6 @@ class Learned:
 
     model: UsageModel = field(default_factory=UsageModel)
     at_ms: int = 0
-
-
-def name_columns(kind: type[BrokerStates] | type[BundleStates]) -> list[str]:
-    """The columns of states: their fields without the names."""
-    return [column.name for column in fields(kind) if column.name != "names"]
 
 
 def name_scalars() -> list[str]:

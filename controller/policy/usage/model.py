@@ -15,6 +15,7 @@ import numpy as np
 
 from controller.policy.usage.drivers import Drivers
 from controller.policy.view.costs import Floats
+from controller.policy.view.frame import Ints
 
 FACTOR_SPREAD = 0.35  # standard deviation of bundles' factors around 1, before anything is known of them
 SPEED_SPREAD = 0.01  # of brokers' speeds
@@ -73,6 +74,8 @@ class BundleStates:
 
 
 _NEW_BROKER = {
+    "base": np.nan,  # of a process never heard of; it gets the common one
+    "base_variance": np.nan,
     "speed": 1.0,
     "speed_variance": SPEED_SPREAD**2,
     "incarnation": NEVER,
@@ -106,10 +109,25 @@ class UsageModel:
             self, brokers=_align(self.brokers, brokers, _NEW_BROKER), bundles=replace(states, carrier=carrier)
         )
 
+    def forget_ended(self, incarnation: Ints) -> UsageModel:
+        """Without what is known of processes other than these [B], of the brokers in this order."""
+        brokers = self.brokers
+        same = brokers.incarnation == incarnation
+        columns = {
+            name: np.where(same, getattr(brokers, name), _NEW_BROKER.get(name, 0.0))
+            for name in name_columns(BrokerStates)
+        }
+        columns |= {"incarnation": incarnation.astype(np.float64), "passing": np.zeros(len(same))}
+        return replace(self, brokers=BrokerStates(brokers.names, **columns))
+
+
+def name_columns(kind: type[BrokerStates] | type[BundleStates]) -> list[str]:
+    """The columns of states: their fields without the names."""
+    return [column.name for column in fields(kind) if column.name != "names"]
+
 
 def _empty(kind: type[_T]) -> _T:
-    columns = {column.name: np.zeros(0) for column in fields(kind) if column.name != "names"}
-    return kind(names=(), **columns)
+    return kind(names=(), **{name: np.zeros(0) for name in name_columns(kind)})
 
 
 def _align(states: _T, names: tuple[str, ...], new: Mapping[str, float]) -> _T:
@@ -119,11 +137,9 @@ def _align(states: _T, names: tuple[str, ...], new: Mapping[str, float]) -> _T:
     at = np.fromiter((place.get(name, -1) for name in names), np.int64, len(names))
     known = at >= 0
     columns = {}
-    for column in fields(states):
-        if column.name != "names":
-            values = np.full(len(names), new.get(column.name, 0.0))
-            values[known] = getattr(states, column.name)[at[known]]
-            columns[column.name] = values
+    for name in name_columns(type(states)):
+        columns[name] = np.full(len(names), new.get(name, 0.0))
+        columns[name][known] = getattr(states, name)[at[known]]
     return type(states)(names=names, **columns)
 
 

@@ -19,7 +19,7 @@ from controller.domain.load import RESOURCE_SCALES, RESOURCES
 from controller.policy.usage.bursts import follow
 from controller.policy.usage.drivers import DRIVER_COLUMNS, learn_drivers
 from controller.policy.usage.lesson import SLOWEST, TINY, learn
-from controller.policy.usage.model import BASE_SPREAD, FACTOR_SPREAD, SPEED_SPREAD, UsageModel
+from controller.policy.usage.model import BASE_SPREAD, FACTOR_SPREAD, UsageModel
 from controller.policy.usage.seen import CPU, Seen, sum_by, weigh
 from controller.policy.view.costs import Floats
 from controller.policy.view.estimates import PERMILLE, Estimates
@@ -34,7 +34,7 @@ WANDER_PACE = 0.15
 def observe(model: UsageModel, frame: Frame) -> tuple[UsageModel, Estimates]:
     """The model after this round, and what it makes of the frame."""
     seen = Seen.of(frame)
-    model = _as_of(model.aligned(frame.brokers, frame.bundles), frame)
+    model = model.aligned(frame.brokers, frame.bundles).forget_ended(frame.broker("incarnation"))
     full = seen.usage >= FULL * seen.limit
     telling = np.isfinite(seen.usage) & ~full
     usual = np.maximum(seen.usage - _peculiar(model, seen), LEAST_USUAL * seen.usage)
@@ -64,30 +64,6 @@ def _spread_of_bundles(seen: Seen) -> Floats:
     together = sum_by(seen.reporter, parts, count)
     alone = np.sqrt(sum_by(seen.reporter, parts * parts, count))
     return FACTOR_SPREAD * np.where(together > 0, alone / np.where(together > 0, together, 1.0), 1.0)
-
-
-def _as_of(model: UsageModel, frame: Frame) -> UsageModel:
-    """Without what is known of an earlier process of a broker."""
-    brokers, incarnation = model.brokers, frame.broker("incarnation").astype(np.float64)
-    same = brokers.incarnation == incarnation
-    states = replace(
-        brokers,
-        incarnation=incarnation,
-        base=np.where(same, brokers.base, np.nan),
-        base_variance=np.where(same, brokers.base_variance, np.nan),
-        speed=np.where(same, brokers.speed, 1.0),
-        speed_variance=np.where(same, brokers.speed_variance, SPEED_SPREAD**2),
-        step=np.where(same, brokers.step, np.nan),
-        pinned=np.where(same, brokers.pinned, 1.0),
-        error=np.where(same, brokers.error, np.nan),
-        trend=np.where(same, brokers.trend, 0.0),
-        passing=np.zeros(len(brokers.names)),
-        above=np.where(same, brokers.above, 0.0),
-        stood=np.where(same, brokers.stood, 0.0),
-        burst=np.where(same, brokers.burst, 0.0),
-        since=np.where(same, brokers.since, 0.0),
-    )
-    return replace(model, brokers=states)
 
 
 def _with_bases(model: UsageModel, seen: Seen) -> UsageModel:

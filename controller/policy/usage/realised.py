@@ -18,14 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.domain.load import BUNDLE_FIELDS, RESOURCES
-from controller.policy.usage.model import FACTOR_SPREAD
+from controller.policy.usage.model import FACTOR_SPREAD, NOISE
+from controller.policy.usage.observe import FULL
 from controller.policy.view.costs import Floats
 from controller.policy.view.estimates import PERMILLE
 from controller.policy.view.frame import NOBODY, Frame, Ints
 
 ROUNDS = 3  # before, the deciding one included, and as many after
-FULL = 0.97  # of the limit: usage there is a lower bound
-NOISE = 0.03  # of a reading, of usage as of a bundle's traffic
 Z90 = 1.645  # standard deviations on either side that hold 90 % of a normal distribution
 CALIBRATED = 0.95  # chosen on the field, where 91 % of 2,112 judged ends are inside with it
 NOT_YET, FULL_END, RESTARTED, UNREADABLE = "not_yet", "at_its_limit", "restarted", "unreadable"
@@ -47,9 +46,8 @@ class Move:
 class Judged:
     """All moves of a round off and onto one broker, as shares of its limit; negative: usage falls.
 
-    `moves`: that many together.
-    `half_width`: of the 90 % interval around `predicted`. `realised` is None if `why_not` says why it is not judged;
-    `missing`: rounds to go while it is NOT_YET.
+    `moves`: that many together. `half_width`: of the 90 % interval around `predicted`. `realised` is None if `why_not`
+    says why it is not judged; `missing`: rounds to go while it is NOT_YET.
     """
 
     round: int
@@ -140,7 +138,7 @@ def _judge_end(windows: _Windows, number: int, now: Frame, broker: int, moved: F
     why = _why_not(windows, broker)
     if why:
         return replace(judged, why_not=why, missing=windows.missing if why == NOT_YET else 0)
-    # An error of a cost is wrong by as much as the load of that bundle changed between the two sides
+    # What the estimates of the deciding round leave unexplained, after it minus before, is what they were wrong by
     unexplained = usage - (load * cost).sum(axis=1) - of_rest
     return replace(judged, realised=predicted + float((weight * unexplained).sum()))
 

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from controller.policy.usage.drivers import SIZE, Drivers, Evidence
-from controller.policy.usage.kept import Learned, name_columns
-from controller.policy.usage.model import FACTOR_SPREAD, NEVER, BrokerStates, BundleStates, UsageModel
+from controller.policy.usage.kept import Learned
+from controller.policy.usage.model import FACTOR_SPREAD, NEVER, BrokerStates, BundleStates, UsageModel, name_columns
 
 ODD = st.floats(width=64) | st.sampled_from([np.nan, -np.nan, np.inf, -0.0, 5e-324, NEVER, 0.1 + 0.2])
 NAMES = st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0")), unique=True, max_size=6).map(sorted)

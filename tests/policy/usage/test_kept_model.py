@@ -15,10 +15,9 @@ from controller.policy.usage.kept import (
     describe_layout,
     hash_of,
     keep_best_known,
-    name_columns,
     name_scalars,
 )
-from controller.policy.usage.model import FACTOR_SPREAD, NEVER, BundleStates, UsageModel
+from controller.policy.usage.model import FACTOR_SPREAD, NEVER, BundleStates, UsageModel, name_columns
 from tests.policy.usage.models import model_of_size
 
 

@@ -80,8 +80,11 @@ def near(found: Candidates, relief: Floats, wanted: float) -> Candidates:
     """The largest whose relief [n] is at most `wanted`, the smallest above it, and the largest of all."""
     fits = np.flatnonzero(relief <= wanted)
     above = np.flatnonzero(relief > wanted)
-    rows = np.concatenate([_first(fits, -relief[fits], FITTING), _first(above, relief[above], TOO_BIG)])
-    return select(found, np.union1d(rows, [np.argmax(relief)]))
+    chosen = np.zeros(len(relief), bool)
+    chosen[_first(fits, -relief[fits], FITTING)] = True
+    chosen[_first(above, relief[above], TOO_BIG)] = True
+    chosen[np.argmax(relief)] = True
+    return select(found, np.flatnonzero(chosen))
 
 
 def targets_within_rules(model: Model, allowed: Bools, found: Candidates) -> Ints:
@@ -103,8 +106,10 @@ def targets_for(model: Model, allowed: Bools, source: int) -> Ints:
         return left
     busy = model.busy[left].max(axis=1, initial=0.0)
     headroom = (model.level - busy) * model.size[left]
-    chosen = np.union1d(_first(left, -headroom, MOST_TARGETS), _first(left, busy, MOST_TARGETS))
-    return np.asarray(chosen, np.int64)
+    chosen = np.zeros(len(usable), bool)
+    chosen[_first(left, -headroom, MOST_TARGETS)] = True
+    chosen[_first(left, busy, MOST_TARGETS)] = True
+    return np.flatnonzero(chosen)
 
 
 def _first(of: Ints, by: Floats, count: int) -> Ints:

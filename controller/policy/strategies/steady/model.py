@@ -12,7 +12,9 @@ is a *part* of the model: a view with that level, of the same brokers.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from copy import copy
+from functools import reduce
 
 import numpy as np
 
@@ -148,7 +150,8 @@ class Model:
 
     def with_(self, targets: Ints, work: Floats) -> Floats:
         """[n x t] each target's score with each piece of work, all of its present load counted."""
-        return np.asarray((self.busy[targets][None, :, :] + work[:, None, :] * self.rate[targets]).max(axis=-1))
+        busy, rate = self.busy[targets], self.rate[targets]
+        return highest(busy[:, at] + work[:, at, None] * rate[:, at] for at in range(work.shape[1]))
 
     def avoided(self, bundles: Ints, targets: Ints) -> Bools:
         """[n x t], or [1 x 1] where nothing is: whether an operator said that the bundle should not go there."""
@@ -186,6 +189,17 @@ def _avoided(snapshot: Snapshot) -> frozenset[tuple[int, int]]:
     )
 
 
+def highest(of_each: Iterable[Floats]) -> Floats:
+    """The elementwise maximum of one array a resource: numpy takes several times as long over a short last axis."""
+    return reduce(np.maximum, of_each)
+
+
 def in_units(score: float) -> int:
     """A score as evidence shows it, in 1 / SCORE_UNIT."""
     return round(score * SCORE_UNIT)
+
+
+def all_in_units(scores: Floats) -> list[int]:
+    """The same of many."""
+    units: list[int] = np.rint(scores * SCORE_UNIT).astype(np.int64).tolist()
+    return units

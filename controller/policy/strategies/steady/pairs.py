@@ -7,7 +7,7 @@ are ordered by bundle, then broker.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ from controller.domain.decision import Reason
 from controller.domain.settings.policy import BrokerCaps
 from controller.policy.placement.constraints import pairs_exceed_caps
 from controller.policy.strategies.steady.disruption import least_relief_of, net_gain
-from controller.policy.strategies.steady.model import Model, in_units
+from controller.policy.strategies.steady.model import Model, all_in_units
 from controller.policy.view.costs import Floats
 from controller.policy.view.frame import Ints
 from controller.policy.view.reason_codes import ALLOWED, CODES, REASONS
@@ -47,10 +47,28 @@ class Pairs:
 
     candidates: Candidates
     targets: Ints  # [t]
+    before: float  # the source's score
     source_after: Floats  # [n]
     target_after: Floats  # [n x t]
-    rule: Ints  # [n x t] ALLOWED, or the index into REASONS of the first rule that the pair fails
-    gain: Floats  # [n x t]
+    closed: Ints  # [n x t] or [1 x 1] what forbids the pair whatever it brings: ALLOWED, or the index into REASONS
+    relieved: Floats  # [n x t] how much lower the higher of the two brokers gets
+    gain: Floats  # [n x t] of that, what the disruption leaves
+    rule: Ints  # [n x t] ALLOWED, or the index into REASONS of the first rule that the pair fails; see `within`
+
+    def within(self, bounds: Bounds) -> Pairs:
+        """The same pairs, judged by these bounds."""
+        least = least_relief_of(bounds.least, self.candidates.disruption)
+        left_too_low = self.source_after < bounds.source_at_least
+        rules = (  # the last one that a pair fails is the one that counts
+            (self.relieved < least[:, None], Reason.WOULD_NOT_IMPROVE),
+            (left_too_low[:, None], Reason.WOULD_NOT_IMPROVE),
+            (self.target_after > bounds.target_at_most, Reason.TARGET_ABOVE_MEAN),
+            ((self.before - self.source_after < least)[:, None], Reason.NOT_WORTH_MOVING),
+        )
+        rule = np.full(self.gain.shape, ALLOWED, np.int64)
+        for fails, reason in rules:
+            rule = np.where(fails, CODES[reason], rule)
+        return replace(self, rule=np.where(self.closed == ALLOWED, rule, self.closed))
 
     def best(self) -> tuple[int, int] | None:
         """The allowed pair with the largest gain, as (row, column); a bundle goes where it leaves the target lowest."""
@@ -69,49 +87,46 @@ class Pairs:
 
     def best_first(self, bundles: tuple[str, ...], brokers: tuple[str, ...], most: int) -> list[dict[str, Any]]:
         """The best pairs in order, allowed ones first, with predicted scores and the rule each lost by."""
-        rank = np.where(self.rule == ALLOWED, self.gain + 1e6, self.gain).ravel()
+        rank = -np.where(self.rule == ALLOWED, self.gain + 1e6, self.gain).ravel()
         count = min(most, rank.size)
         if not count:
             return []
-        close = np.flatnonzero(
-            -rank <= np.partition(-rank, count - 1)[count - 1]
-        )  # argpartition: CPUs differ on equals
-        rows = []
-        for at in close[np.argsort(-rank[close], kind="stable")[:count]].tolist():
-            row, column = divmod(at, len(self.targets))
-            code = int(self.rule[row, column])
-            rows.append(
-                {
-                    "bundle": bundles[self.candidates.bundles[row]],
-                    "target": brokers[self.targets[column]],
-                    "source_after": in_units(self.source_after[row]),
-                    "target_after": in_units(self.target_after[row, column]),
-                    "lost_by": "" if code == ALLOWED else REASONS[code].value,
-                }
+        close = np.flatnonzero(rank <= np.partition(rank, count - 1)[count - 1])  # argpartition: CPUs differ on equals
+        rows, columns = np.divmod(close[np.argsort(rank[close], kind="stable")[:count]], len(self.targets))
+        return [
+            {
+                "bundle": bundles[bundle],
+                "target": brokers[target],
+                "source_after": source_after,
+                "target_after": target_after,
+                "lost_by": "" if code == ALLOWED else REASONS[code].value,
+            }
+            for bundle, target, source_after, target_after, code in zip(
+                self.candidates.bundles[rows].tolist(),
+                self.targets[columns].tolist(),
+                all_in_units(self.source_after[rows]),
+                all_in_units(self.target_after[rows, columns]),
+                self.rule[rows, columns].tolist(),
+                strict=True,
             )
-        return rows
+        ]
 
 
-def evaluate(model: Model, found: Candidates, targets: Ints, bounds: Bounds, caps: BrokerCaps) -> Pairs:
-    """Judge every pair against the model as it stands. Needs at least one bundle and one target."""
+def evaluate(model: Model, found: Candidates, targets: Ints, caps: BrokerCaps) -> Pairs:
+    """Every pair against the model as it stands, not yet judged by bounds. Needs at least one bundle and one target."""
     before = float(model.score[found.source])
     source_after = model.without(found.source, found.relief)
     target_after = model.with_(targets, found.work)
-    gain = before - np.maximum(source_after[:, None], target_after)
-    least = least_relief_of(bounds.least, found.disruption)
+    relieved = before - np.maximum(source_after[:, None], target_after)
+    gain = net_gain(relieved, found.disruption[:, None])
+    closed = _closed(model, found, targets, caps)
+    return Pairs(found, targets, before, source_after, target_after, closed, relieved, gain, closed)
+
+
+def _closed(model: Model, found: Candidates, targets: Ints, caps: BrokerCaps) -> Ints:
+    """By which rule the bundle must not go there, whatever it brings; see `Pairs.closed`."""
     over_cap = pairs_exceed_caps(model.totals[targets], model.snapshot.fields[found.bundles], caps)
-    rules = (
-        (model.avoided(found.bundles, targets), Reason.AVOIDED),
-        (over_cap, Reason.BROKER_CAP),
-        ((before - source_after < least)[:, None], Reason.NOT_WORTH_MOVING),
-        (target_after > bounds.target_at_most, Reason.TARGET_ABOVE_MEAN),
-        ((source_after < bounds.source_at_least)[:, None], Reason.WOULD_NOT_IMPROVE),
-        (gain < least[:, None], Reason.WOULD_NOT_IMPROVE),
-    )
-    rule = np.full(target_after.shape, ALLOWED, np.int64)
-    for hit, reason in reversed(rules):
-        rule[np.broadcast_to(hit, rule.shape)] = CODES[reason]
+    closed = np.where(over_cap, CODES[Reason.BROKER_CAP], ALLOWED)
+    closed = np.where(model.avoided(found.bundles, targets), CODES[Reason.AVOIDED], closed)
     forbidden = model.forbidden(found.bundles, targets)
-    if forbidden is not None:
-        rule = np.where(forbidden != ALLOWED, forbidden, rule)
-    return Pairs(found, targets, source_after, target_after, rule, net_gain(gain, found.disruption[:, None]))
+    return closed if forbidden is None else np.where(forbidden == ALLOWED, closed, forbidden)

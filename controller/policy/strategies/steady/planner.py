@@ -22,8 +22,9 @@ from controller.policy.strategies.steady.evidence import NAME, Advice, Evidence
 from controller.policy.strategies.steady.model import Model
 from controller.policy.strategies.steady.pairs import Bounds, Candidates, Pairs, evaluate
 from controller.policy.strategies.steady.swap import best_swap, least_loaded
-from controller.policy.strategies.steady.timing import FILLED, PERMILLE, Timing
+from controller.policy.strategies.steady.timing import FILLED, Timing
 from controller.policy.view.costs import Floats
+from controller.policy.view.estimates import PERMILLE
 from controller.policy.view.frame import Ints
 from controller.policy.view.reason_codes import ALLOWED, count_reasons, most_common_reason
 from controller.policy.view.snapshot import Bools, Snapshot
@@ -109,8 +110,9 @@ class Planner:
         excess = float(self.model.score[source] - self.model.level)
         relief = self._relief(found)
         close = near(found, relief, excess)
+        pairs = evaluate(self.model, close, targets, self.settings.caps)
         for bounds in self._bounds(source, relief):
-            pairs = evaluate(self.model, close, targets, bounds, self.settings.caps)
+            pairs = pairs.within(bounds)
             best = pairs.best()
             if best is not None:
                 self.chosen.move_best(pairs, best, self._why(source))
@@ -164,7 +166,7 @@ class Planner:
             fits_better = targets[model.size[targets] >= LARGER * model.size[source]]
             bounds = Bounds(self.least, 0.0, (1 - WORTH_IT) * float(model.score[source]))
             if len(fits_better):
-                pairs = evaluate(model, only, fits_better, bounds, self.settings.caps)
+                pairs = evaluate(model, only, fits_better, self.settings.caps).within(bounds)
                 best = pairs.best()
                 if best is not None:
                     self.chosen.move_best(pairs, best, self._why(source))
@@ -242,7 +244,7 @@ class Planner:
         close = near(found, relief, float(self.model.score[source] - bounds.source_at_least))
         if self._has_only_small(source):
             bounds = bounds._replace(least=HALF * float(relief.max()))
-        return evaluate(self.model, close, np.array([idle]), bounds, self.settings.caps)
+        return evaluate(self.model, close, np.array([idle]), self.settings.caps).within(bounds)
 
     def _open_targets(self, bundle: int) -> tuple[Ints, Floats]:
         """For a bundle that isolation forbids where it is: who may take something, and their scores with it."""

@@ -14,7 +14,7 @@ import numpy as np
 from controller.domain.decision import Reason
 from controller.policy.strategies.steady.candidates import Held, select
 from controller.policy.strategies.steady.disruption import least_relief_of
-from controller.policy.strategies.steady.model import Model, in_units
+from controller.policy.strategies.steady.model import Model, highest, in_units
 from controller.policy.strategies.steady.pairs import Bounds, Candidates
 from controller.policy.view.costs import Floats
 from controller.policy.view.frame import Ints
@@ -123,10 +123,15 @@ def _largest(model: Model, found: Candidates) -> Candidates:
 def _judge(model: Model, leaving: Candidates, returning: Candidates, bounds: Bounds) -> _Judged:
     """Judge every swap of a bundle of the source and one of the target against the model as it stands."""
     source, target = leaving.source, returning.source
-    lasting = leaving.relief[:, None, :] - returning.work[None, :, :]  # [n x m x C]
-    arriving = leaving.work[:, None, :] - returning.work[None, :, :]
-    source_after = (model.used[source] - lasting * model.rate[source]).max(axis=-1)
-    target_after = (model.busy[target] + arriving * model.rate[target]).max(axis=-1)
+    returned = returning.work.T  # [C x m]
+    source_after = highest(
+        used - (leaving.relief[:, at, None] - returned[at]) * rate
+        for at, (used, rate) in enumerate(zip(model.used[source], model.rate[source], strict=True))
+    )
+    target_after = highest(
+        busy + (leaving.work[:, at, None] - returned[at]) * rate
+        for at, (busy, rate) in enumerate(zip(model.busy[target], model.rate[target], strict=True))
+    )
     before = float(model.score[source])
     gain = before - np.maximum(source_after, target_after)
     least = least_relief_of(PAYS * bounds.least, leaving.disruption[:, None], returning.disruption)

@@ -20,10 +20,10 @@ import numpy as np
 from controller.policy.strategies.steady.model import Model
 from controller.policy.usage.bursts import PATIENCE
 from controller.policy.view.costs import Floats
+from controller.policy.view.estimates import PERMILLE
 from controller.policy.view.frame import Ints
 from controller.policy.view.snapshot import Bools, Snapshot
 
-PERMILLE = 1000
 FIRST_ROUNDS = 3
 FAR_AT_FIRST = 450  # permille above the level: a cluster that begins like this is not just having a burst
 BEGIN_ERRORS, END_ERRORS = 2.5, 1.5  # standard deviations of the estimate, besides the tolerance
