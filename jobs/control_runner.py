@@ -41,6 +41,7 @@ from controller.service.start import become_controller, last_entries
 from controller.service.tables import ControlTables
 from controller.service.topic_claim import TopicClaim
 from jobs.control_query import control_checkpoint, remove_old_checkpoints, start_control, stop_control
+from jobs.engine import EngineWatch
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +88,7 @@ class ControlRunner:
         tables.gain_columns()
         tables.record_config(wall_ms())
         log.info("controller %s holds journal %s from seq %d on", self.instance, state.journal_id, state.seq)
-        self._feed = feed = self._make_feed(state.journal_id)
+        self._feed = feed = self._make_feed(state.journal_id, EngineWatch(spark.sparkContext))
         feed.start(state.seq)
         feed.publish(entries)
         clocks = Clocks(boot_ms, wall_ms)
@@ -175,7 +176,7 @@ class ControlRunner:
         if self._loop is not None:
             self._loop.add_round(event, duration_ms)
 
-    def _make_feed(self, journal_id: str | None) -> Feed:
+    def _make_feed(self, journal_id: str | None, engine: EngineWatch) -> Feed:
         kafka = self._settings.kafka
         producer = JsonProducer(kafka.bootstrap_servers, f"ballast-{self.instance}", kafka.client, max_block_ms=1_000)
         control = self._settings.control
@@ -187,6 +188,7 @@ class ControlRunner:
             tick_ms=control.tick_ms,
             repeat_ms=control.feed_repeat_ms,
             wall_ms=wall_ms,
+            engine=engine.read,
         )
 
     def _control_topics(self) -> set[str]:

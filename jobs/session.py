@@ -21,10 +21,9 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from controller.domain.errors import ConfigError
+from controller.process.paths import CONF, JARS, SET_UP, jars_of
 
-ROOT = Path(__file__).resolve().parents[1]
-JAR_FOLDER = ROOT / ".cache" / "jars" / "spark"
-LOCAL_CONF = ROOT / "conf" / "spark" / "local.conf"
+LOCAL_CONF = CONF / "spark" / "local.conf"
 
 GATEWAY = "PYSPARK_GATEWAY_PORT"  # spark-submit sets it in the environment of the driver
 SUBMIT_ARGS = "PYSPARK_SUBMIT_ARGS"
@@ -50,6 +49,7 @@ FALLBACK = {
     "spark.sql.redaction.options.regex": f"{SECRETS}|url",
     "spark.redaction.string.regex": SECRETS_IN_TEXT,
     "spark.sql.streaming.stopTimeout": "3s",  # without a limit, a query whose Kafka hangs does not stop
+    "spark.scheduler.allocation.file": (CONF / "spark" / "pools.xml").as_uri(),
 }
 # Used if driver and executors are one process. Remote executors could not reach a driver at this address.
 LOOPBACK = {
@@ -85,8 +85,6 @@ def build_session(
     existing = SparkSession.getActiveSession()
     if existing is not None:
         return existing
-    # Otherwise Python workers use the system's python and miss pyarrow and pandas.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if GATEWAY in os.environ or SparkContext._gateway is not None:
         SparkContext._ensure_initialized()  # before SparkConf(), which otherwise does not see the JVM's settings
         conf = SparkConf()
@@ -121,6 +119,8 @@ def _complete(conf: SparkConf, conf_file: Path | None, extra: Mapping[str, str] 
         conf.set("spark.jars", ",".join(_cached_jars()))
     if _is_local(conf):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        # Otherwise Python workers use the system's python and miss pandas. Those of a cluster have one of their own.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
 def _launch_jvm(conf_file: Path | None, extra: Mapping[str, str] | None) -> SparkConf:
@@ -167,7 +167,7 @@ def _split(text: str) -> tuple[str, str]:
 
 
 def _cached_jars() -> list[str]:
-    jars = sorted(str(path) for path in JAR_FOLDER.glob("*.jar"))
+    jars = [str(path) for path in jars_of("spark")]
     if not jars:
-        raise ConfigError(f"no Spark JARs in {JAR_FOLDER}: run 'make setup' once with network access")
+        raise ConfigError(f"no Spark JARs in {JARS}: run `{SET_UP}` once with network access")
     return jars

@@ -24,6 +24,11 @@ def gateway_of(context: SparkContext) -> Any:
     return context._gateway
 
 
+def scala_context_of(context: SparkContext) -> Any:
+    """The SparkContext of the JVM, which knows more than Python's."""
+    return context._jsc.sc()
+
+
 @contextmanager
 def scheduler_pool(context: SparkContext, pool: str) -> Iterator[None]:
     """Queries started inside run their jobs in this pool of Spark's fair scheduler."""

@@ -192,6 +192,13 @@ COMMAND = Record(
 
 JOURNAL_ENTRY = Record("journal_entry", "one journal entry as the feed carries it", JOURNAL_FIELDS)
 
+_ENGINE = (
+    Field("spark", STRING, "", "version of Spark"),
+    Field("master", STRING, "", "its master"),
+    Field("executors", LONG, "", "processes besides the driver; 0 with a local master", rules=_COUNT),
+    Field("cores", LONG, "", "tasks that can run at once", rules=_COUNT),
+)
+
 JOURNAL_FEED = Record(
     "journal_feed",
     "what a commit added to the journal, or, each second, the newest seq alone",
@@ -201,5 +208,6 @@ JOURNAL_FEED = Record(
         Field("entries", ListOf(Struct(JOURNAL_FIELDS)), "", "the entries of one commit in order", nullable=True),
         Field("seq", LONG, "", "newest journal seq, when no entries are sent", nullable=True, rules=_COUNT),
         _journal_id("the journal that it is about; absent: an older version"),
+        Field("engine", Struct(_ENGINE), "", "what the controller runs on, once that is known", nullable=True),
     ),
 )

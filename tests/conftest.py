@@ -20,6 +20,7 @@ from controller.process.paths import CONF, jars_of
 from controller.process.setup_java import find_java
 from controller.testbed.kafka import EmbeddedKafka
 from tests.examples import load_profile
+from tests.installed import Installed, build, copy_source, install
 
 # What shares a Spark session or a cluster.
 TOGETHER = ("spark", "e2e/running", "faults/agents")
@@ -110,6 +111,13 @@ def spark(short_lived_jvms: None, tmp_path_factory: pytest.TempPathFactory) -> I
     session = builder.getOrCreate()
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """Ballast from its wheel, far from the checkout."""
+    folder = tmp_path_factory.mktemp("installed")
+    return install(build("build_wheel", copy_source(folder / "source"), folder / "dist"), folder)
 
 
 def properties(file: Path) -> dict[str, str]:

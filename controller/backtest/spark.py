@@ -17,10 +17,10 @@ from controller.backtest.point.grid import GridPoint
 from controller.backtest.run import Finished
 from controller.backtest.store import POINTS, Job, Store
 from controller.domain.errors import BallastError
-from controller.process.paths import ROOT
+from controller.process.paths import CODE
 from controller.process.spark_submit import spark_environment, spark_submit_command
 
-JOB = ROOT / "jobs" / "backtest.py"
+JOB = CODE / "jobs" / "backtest.py"
 LOG = "spark.log"
 LOOK_EVERY_S = 0.25
 STOP_S = 10.0

@@ -16,7 +16,7 @@ from controller.config.places import resolve_paths
 from controller.config.settings import DEFINITIONS, Settings
 from controller.config.sources import ENV_CONF, ENV_PROFILE, layer_of_environment, layer_of_overrides, read_yaml
 from controller.domain.errors import ConfigError
-from controller.process.paths import absolute, home
+from controller.process.paths import absolute, home, shipped
 from controller.process.plugins import use_installed_strategies
 
 DEFAULT_PROFILE = "local"
@@ -41,11 +41,11 @@ def load_settings(
     in_file = tree.pop("profile", None)
     name = profile or env.get(ENV_PROFILE) or in_file or DEFAULT_PROFILE
     at_home, own = home(env), path.absolute().parent if path is not None else None
-    shipped = at_home / "conf" / "profiles"
-    file = _profile_file(name, [own / "profiles", shipped] if own is not None else [shipped])
+    profiles = shipped(at_home) / "conf" / "profiles"
+    file = _profile_file(name, [own / "profiles", profiles] if own is not None else [profiles])
     layers = [
         (default_paths(), at_home),
-        (layer_of_tree(_profile_tree(file), f"profile {name}"), at_home if file.parent == shipped else file.parent),
+        (layer_of_tree(_profile_tree(file), f"profile {name}"), at_home if file.parent == profiles else file.parent),
         (layer_of_tree(tree, f"file {path}"), own),
         (layer_of_environment(env), None),
         (layer_of_overrides(overrides), None),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from controller.bus.scan import read_newest
 from controller.bus.topics import TopicNames
@@ -23,6 +24,7 @@ class Heard:
     instance: str
     at_ms: int
     journal_id: str | None = None
+    engine: Mapping[str, Any] | None = None  # what it runs on: spark, master, executors, cores
 
 
 def last_word(bootstrap: str, client: Mapping[str, object], names: TopicNames, timeout_ms: int = 3_000) -> Heard | None:
@@ -31,4 +33,4 @@ def last_word(bootstrap: str, client: Mapping[str, object], names: TopicNames, t
     if newest is None:
         return None
     said = json.loads(newest.value)
-    return Heard(str(said.get("instance", "")), newest.timestamp_ms, said.get("journal_id"))
+    return Heard(str(said.get("instance", "")), newest.timestamp_ms, said.get("journal_id"), said.get("engine"))

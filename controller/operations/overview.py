@@ -183,6 +183,7 @@ def _controller(state: ClusterState, now_ms: int, heard: Heard | None, kafka_err
         "alive": alive,
         "silent_ms": silent_ms,
         "not_asked": kafka_error,
+        "engine": dict(heard.engine) if heard and heard.engine and alive else None,
         "heard_of_another_journal": stray and {"instance": stray.instance, "journal_id": stray.journal_id},
     }
 

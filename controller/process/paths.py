@@ -1,6 +1,8 @@
-"""Locations: the project's root, its configuration, its cache of JARs, the local run folder.
+"""Locations: the code, what is shipped with it, and the root with the cache of JARs and the local runs.
 
-The root is BALLAST_HOME if set, else the checkout, or ~/.ballast where the package is installed without one.
+The root is BALLAST_HOME if set, else the checkout, or ~/.ballast where the package is installed without one. What is
+shipped (`conf`, `notebooks`, `docs`) is in the checkout, or inside the installed package; a root that has `conf` of its
+own goes before either.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from pathlib import Path
 from controller.domain.errors import ConfigError
 
 ENV_HOME = "BALLAST_HOME"
-CHECKOUT = Path(__file__).resolve().parents[2]
+CODE = Path(__file__).resolve().parents[2]  # the folder that holds the packages controller, jobs and schemas
+PACKAGED = CODE / "controller" / "shipped"  # where a wheel puts what is shipped; see setup.py
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:/")  # a URI, of an object store or file:/
 
 
@@ -22,7 +25,21 @@ def home(env: Mapping[str, str] | None = None) -> Path:
     given = (os.environ if env is None else env).get(ENV_HOME)
     if given:
         return Path(absolute(given, f"environment variable {ENV_HOME}"))
-    return CHECKOUT if (CHECKOUT / "conf" / "profiles").is_dir() else Path.home() / ".ballast"
+    return CODE if _has_conf(CODE) else Path.home() / ".ballast"
+
+
+def shipped(root: Path) -> Path:
+    """The folder that holds `conf`, for this root."""
+    return next(place for place in (root, CODE, PACKAGED) if place == PACKAGED or _has_conf(place))
+
+
+def cache_of(root: Path) -> Path:
+    """The folder of the cached JARs, below a root."""
+    return root / ".cache" / "jars"
+
+
+def _has_conf(folder: Path) -> bool:
+    return (folder / "conf" / "profiles").is_dir()
 
 
 def is_address(text: str) -> bool:
@@ -54,8 +71,10 @@ def absolute(text: str, whence: str) -> str:
 
 
 ROOT = home()
-CONF = ROOT / "conf"
-JARS = ROOT / ".cache" / "jars"
+SHIPPED = shipped(ROOT)
+CONF = SHIPPED / "conf"
+SET_UP = "make setup" if SHIPPED == CODE else "ballast setup"  # the command that fills the cache
+JARS = cache_of(ROOT)
 RUN = ROOT / "run"
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 
 from controller.domain.errors import BallastError
 from controller.process.paths import CONF, JARS
@@ -22,18 +23,23 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--refresh-lock", action="store_true", help="resolve the lock's roots again and rewrite it")
     options = parser.parse_args(arguments)
     try:
-        java = find_java()
         if options.refresh_lock:
             jars = resolve_roots(read_lock(LOCK_FILE).roots)
             write_jars(LOCK_FILE, jars)
             print(f"{LOCK_FILE}: {len(jars)} JARs")
-        lock = read_lock(LOCK_FILE)
-        ensure_jars(lock, JARS)
+        print(set_up(JARS))
     except BallastError as error:
         print(f"setup: {error}", file=sys.stderr)
         return 1
-    print(f"ready: Java {java.version} ({java.found_by}: {java.home}), {len(lock.jars)} JARs verified")
     return 0
+
+
+def set_up(cache: Path) -> str:
+    """Complete the cache, and say what there is. Raises ConfigError without a fit Java, SetupFailed."""
+    java = find_java()
+    lock = read_lock(LOCK_FILE)
+    ensure_jars(lock, cache)
+    return f"ready: Java {java.version} ({java.found_by}: {java.home}), {len(lock.jars)} JARs verified"
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from controller.domain.errors import BallastError
+from controller.process.paths import SET_UP
 from controller.process.setup_java import find_java
 from controller.process.setup_lock import Coordinate
 
@@ -32,7 +33,7 @@ def pyspark_jars() -> Path:
     """The folder of JARs inside the installed PySpark, found without importing it."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise SetupFailed("PySpark is not installed in this environment: run `make setup`")
+        raise SetupFailed("PySpark is not installed in this environment: install Ballast with its dependencies")
     return Path(spec.origin).parent / "jars"
 
 
@@ -42,7 +43,7 @@ def fetch_artifacts(
     *,
     transitive: bool = False,
     pattern: str = PATTERN,
-    again: str = "`make setup`",
+    again: str = f"`{SET_UP}`",
 ) -> Path:
     """Download the artifacts into `work`; returns the folder with the files, named by `pattern`.
 

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from controller.process.paths import SET_UP
 from controller.process.setup_ivy import PATTERN, SetupFailed, fetch_artifacts, pyspark_jars
 from controller.process.setup_lock import GROUPS, Coordinate, Lock, LockedJar, sha256_of
 
@@ -42,7 +43,7 @@ def verify(jars: Iterable[LockedJar], cache: Path) -> None:
         if found != jar.sha256:
             raise SetupFailed(
                 f"checksum mismatch: {file} has sha256 {found}, the lock says {jar.sha256}."
-                " Delete the file and run `make setup` again"
+                f" Delete the file and run `{SET_UP}` again"
             )
 
 
@@ -69,12 +70,12 @@ def _download(missing: list[LockedJar], folder: Path) -> None:
         for jar in missing:
             file = staged / jar.coordinate.file_name
             if not file.exists():
-                raise SetupFailed(f"{jar.coordinate} was not delivered; run `make setup` again")
+                raise SetupFailed(f"{jar.coordinate} was not delivered; run `{SET_UP}` again")
             found = sha256_of(file)
             if found != jar.sha256:
                 raise SetupFailed(
                     f"checksum mismatch: {file.name} as downloaded has sha256 {found}, the lock says {jar.sha256}."
-                    " Nothing was installed. Run `make setup` again; if it stays, the repository delivers another file"
+                    f" Nothing was installed. Run `{SET_UP}` again; if it stays, the repository delivers another file"
                 )
         # Only verified files enter the cache, each by an atomic rename: an interrupted run leaves no partial file.
         for jar in missing:

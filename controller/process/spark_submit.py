@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from controller.domain.errors import ConfigError
-from controller.process.paths import CONF, ROOT, jars_of
+from controller.process.paths import CODE, CONF, SET_UP, jars_of
 from controller.process.setup_java import find_java
 
 LOCAL_SPARK_CONF = CONF / "spark" / "local.conf"
-JOB = ROOT / "jobs" / "balance.py"
+JOB = CODE / "jobs" / "balance.py"
 # Consumers of a Kafka that hangs take half a minute to close. Spark reads this limit as a system property only.
 QUICK_EXIT = "-Dspark.shutdown.timeout=3s"
 
@@ -28,7 +28,7 @@ def spark_submit_command(
     """The command line. Raises ConfigError when Spark, its JARs or its settings are missing."""
     jars = jars_of("spark")
     if not jars:
-        raise ConfigError("Spark's JARs for Delta and Kafka are not in the cache: run `make setup` once")
+        raise ConfigError(f"Spark's JARs for Delta and Kafka are not in the cache: run `{SET_UP}` once")
     if not spark_conf.is_file():
         raise ConfigError(f"--spark-conf {spark_conf} does not exist: give a Spark properties file")
     return [
@@ -43,20 +43,22 @@ def spark_submit_command(
 
 
 def spark_environment(environ: Mapping[str, str], spark_conf: Path = LOCAL_SPARK_CONF) -> dict[str, str]:
-    """Its environment: a Java that fits, this Python for driver and executors, and loopback with a local master.
+    """Its environment: a Java that fits, this Python for the driver, and loopback with a local master.
 
-    On a cluster, executors must reach the driver, so Spark chooses the address there.
+    On a cluster, executors must reach the driver, so Spark chooses the address there; and they run a Python of their
+    own machines: `spark.pyspark.python`, or PYSPARK_PYTHON, or python3.
     """
-    local = {"SPARK_LOCAL_IP": "127.0.0.1"} if has_local_master(spark_conf.read_text()) else {}
+    local = {}
+    if has_local_master(spark_conf.read_text()):
+        local = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
     return {
         **local,
         **environ,
         "SPARK_SUBMIT_OPTS": " ".join(filter(None, [QUICK_EXIT, environ.get("SPARK_SUBMIT_OPTS", "")])),
         "JAVA_HOME": str(find_java(environ).home),
         "SPARK_HOME": str(_spark_home()),
-        "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), environ.get("PYTHONPATH", "")])),
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(CODE), environ.get("PYTHONPATH", "")])),
     }
 
 
@@ -68,5 +70,5 @@ def has_local_master(properties: str) -> bool:
 def _spark_home() -> Path:
     found = importlib.util.find_spec("pyspark")
     if found is None or found.origin is None:
-        raise ConfigError("pyspark is not installed in this environment: run `make setup` once")
+        raise ConfigError("pyspark is not installed in this environment: install Ballast with its dependencies")
     return Path(found.origin).parent

@@ -7,12 +7,14 @@ So nothing here blocks or fails a batch; the producer counts failed records.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from controller.bus.producer import JsonProducer
 from controller.bus.topics import TopicNames
 from controller.domain.entries import Entry
 
+EngineRow = Mapping[str, str | int]  # spark (its version), master, executors, cores
 ENTRIES_PER_RECORD = 1_000  # some 300 kB; Kafka accepts up to 8 MiB, and a mass failover writes 50,000 entries
 
 
@@ -29,17 +31,20 @@ class Feed:
         tick_ms: int,
         repeat_ms: int,
         wall_ms: Callable[[], int],
+        engine: Callable[[], EngineRow | None] = lambda: None,
     ) -> None:
         """`tick_ms`: interval of ticks on the heartbeats topic; `repeat_ms`: interval of records with the newest
-        seq."""
+        seq. `engine`: what the controller runs on, if that is known; called in the ticking thread."""
         self.seq = 0
         self._producer = producer
         self._names = names
         self._instance = instance
-        self._who = {"instance": instance, "journal_id": journal_id}
+        self._who: dict[str, Any] = {"instance": instance, "journal_id": journal_id}
         self._tick_ms = tick_ms
         self._repeat_ms = repeat_ms
         self._wall_ms = wall_ms
+        self._engine = engine
+        self._engine_row: EngineRow | None = None
         self._stopping = threading.Event()
         self._poked = threading.Event()
         self._thread = threading.Thread(target=self._run, name="controller-tick", daemon=True)
@@ -53,7 +58,7 @@ class Feed:
         """Send the entries of a commit, in order, right after the commit."""
         for start in range(0, len(entries), ENTRIES_PER_RECORD):
             rows = [entry.to_row() for entry in entries[start : start + ENTRIES_PER_RECORD]]
-            self._producer.send(self._names.journal_feed, {"v": 1, **self._who, "entries": rows})
+            self._publish({"entries": rows})
         if entries:
             self.seq = entries[-1].seq
 
@@ -75,10 +80,14 @@ class Feed:
             self._poked.clear()
             self._tick()
             if since_repeat_ms >= self._repeat_ms:
-                self._producer.send(self._names.journal_feed, {"v": 1, **self._who, "seq": self.seq})
+                self._engine_row = self._engine()
+                self._publish({"seq": self.seq})
                 since_repeat_ms = 0
             self._poked.wait(self._tick_ms / 1000)
             since_repeat_ms += self._tick_ms
+
+    def _publish(self, what: Mapping[str, Any]) -> None:
+        self._producer.send(self._names.journal_feed, {"v": 1, **self._who, **what, "engine": self._engine_row})
 
     def _tick(self) -> None:
         record = {"v": 1, "kind": "tick", **self._who, "seq": self.seq, "sent_ms": self._wall_ms()}

@@ -22,7 +22,7 @@ import psutil
 from controller.bus.cluster import cluster_id
 from controller.domain.errors import BallastError
 from controller.process.interrupts import delay_interrupts
-from controller.process.paths import jars_of
+from controller.process.paths import SET_UP, jars_of
 from controller.process.setup_java import Java, find_java
 from controller.testbed.kafka_settings import Door, log4j_properties, server_properties
 
@@ -204,7 +204,7 @@ class EmbeddedKafka:
         self._java = self._java or find_java()
         self._jars = self._jars or jars_of("kafka")
         if not self._jars:
-            raise KafkaNotStarted("Kafka's JARs are not in the cache: run `make setup` once")
+            raise KafkaNotStarted(f"Kafka's JARs are not in the cache: run `{SET_UP}` once")
         return [
             self._java.binary,
             *jvm,

@@ -1,4 +1,7 @@
-"""The demo as a newcomer runs it, small and short: it must move, split, fail over, and lose nothing."""
+"""The demo as a newcomer runs it, small and short, from the installed wheel in an empty folder.
+
+It must move, split, fail over, and lose nothing.
+"""
 
 from __future__ import annotations
 
@@ -24,18 +27,19 @@ from controller.testbed.demo.screen.events import swaps_in
 from controller.testbed.demo.screen.summary import choose_questions
 from tests.e2e.programs import BALLAST, ballast
 from tests.e2e.waiting import wait_until
+from tests.installed import Installed
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1_800)]
 INTERRUPTED = 130
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
+def demo(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
     """The last line of `ballast demo --json`, and the run's folder."""
     folder = tmp_path_factory.mktemp("demo") / "run"
     # minutes are limits of its steps, not waited for: on a slow machine the split comes later, and it must come
     words = ("demo", "--headless", "--json", "--minutes", "8", "--brokers", "2", "--dir", str(folder))
-    done = ballast(*words, timeout_s=1_500)
+    done = installed.ballast(*words, timeout_s=1_500)
     assert done.returncode == 0, done.stderr[-4000:] + done.stdout[-2000:]
     print(done.stderr)
     return json.loads(done.stdout.splitlines()[-1]), folder

@@ -8,12 +8,13 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 from pyspark import SparkConf
 
-from controller.process.paths import jars_of
+from controller.process.paths import ROOT, jars_of
 from controller.process.spark_submit import spark_environment, spark_submit_command
-from jobs.session import ROOT, fill_in, read_conf
+from jobs.session import fill_in, read_conf
 
 
 def submitted(master: str, conf_file: str) -> SparkConf:
@@ -45,10 +46,14 @@ spark = build_session("ballast-default-name")
 conf, context = dict(spark.sparkContext.getConf().getAll()), spark.sparkContext
 sql = {{key: spark.conf.get(key) for key in ("spark.sql.shuffle.partitions", "spark.sql.session.timeZone")}}
 sql["spark.sql.extensions"] = spark.conf.get("spark.sql.extensions")
-executors = context._jsc.sc().getExecutorMemoryStatus().size()
-doubled = sorted(context.parallelize(range(4), 2).map(lambda x: 2 * x).collect())
+from jobs.engine import describe_engine
+from jobs.spark_context import scheduler_pool
+with scheduler_pool(context, "control"):
+    doubled = sorted(context.parallelize(range(4), 2).map(lambda x: 2 * x).collect())
+pool = context._jsc.sc().getPoolForName("control").get()
 spark.range(3).write.format("delta").save({table!r})
-print("ASKED", json.dumps([context.master, context.appName, context.defaultParallelism, doubled, conf, sql, executors]))
+asked = [context.master, context.appName, context.defaultParallelism, doubled, conf, sql]
+print("ASKED", json.dumps([*asked, describe_engine(context)._asdict(), pool.minShare()]))
 """
 
 
@@ -72,8 +77,12 @@ def test_what_spark_submit_gives_holds_in_the_running_session(short_lived_jvms: 
     options = ("--master", "local[3]", "--name", "given", "--conf", "spark.ballast.one=by --conf")
     properties = "spark.master local[5]\nspark.ballast.two by the file\nspark.sql.shuffle.partitions 6\n"
     properties += "spark.sql.extensions org.apache.spark.sql.example.Unknown\nspark.sql.session.timeZone Asia/Tokyo\n"
-    master, name, parallelism, doubled, conf, sql, _ = asked(tmp_path, *options, properties=properties)
+    properties += "spark.scheduler.mode FAIR\n"
+    found = asked(tmp_path, *options, properties=properties)
+    master, name, parallelism, doubled, conf, sql, engine, control_share = found
     assert (master, name, parallelism, doubled) == ("local[3]", "given", 3, [0, 2, 4, 6])
+    assert engine == {"spark": pyspark.__version__, "master": "local[3]", "executors": 0, "cores": 3}
+    assert control_share == 1, "the pools of the two queries are configured"
     assert (conf["spark.ballast.one"], conf["spark.ballast.two"]) == ("by --conf", "by the file")
     assert {Path(jar).name for jar in conf["spark.jars"].split(",")} == {jar.name for jar in jars_of("spark")}
     assert sql["spark.sql.shuffle.partitions"] == "6"
@@ -89,7 +98,8 @@ def test_a_job_runs_on_executors_of_its_own(short_lived_jvms: None, tmp_path: Pa
     found = asked(tmp_path, "--master", master, properties="spark.executor.memory 1g\n")
     assert found[0] == master
     assert found[1] == "ballast-default-name"
-    assert (found[3], found[6]) == ([0, 2, 4, 6], 2)  # driver and executor
+    assert found[3] == [0, 2, 4, 6]
+    assert (found[6]["executors"], found[6]["cores"]) == (1, 1)
 
 
 def test_what_was_submitted_wins_over_the_file_and_the_callers_wishes() -> None:

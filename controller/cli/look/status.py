@@ -136,9 +136,17 @@ def _controller_text(controller: Mapping[str, Any]) -> str:
     if controller["alive"] is None:
         return f"{instance} started and did not say it stopped (not asked: {controller['not_asked']})"
     if controller["alive"]:
-        return f"running: {instance}, heard {duration_text(controller['silent_ms'])} ago"
+        return f"running: {instance}, heard {duration_text(controller['silent_ms'])} ago{_engine_text(controller)}"
     silent = duration_text(controller["silent_ms"])
     return f"SILENT: {instance}" + (f", last heard {silent} ago" if silent else ", never heard on this Kafka")
+
+
+def _engine_text(controller: Mapping[str, Any]) -> str:
+    engine = controller.get("engine")
+    if not engine:
+        return ""  # an older controller, or one that has just started
+    executors = f"{engine['executors']} executors, " if engine["executors"] else ""
+    return f"; Spark {engine['spark']} at {engine['master']}, {executors}{engine['cores']} cores"
 
 
 def _stopped_text(controller: Mapping[str, Any]) -> str:

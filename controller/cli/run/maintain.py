@@ -23,10 +23,10 @@ from controller.ledger.maintenance import BULK, DeltaRsEngine, Tended, maintain
 from controller.ledger.tables import TableRoot
 from controller.operations.reading import no_tables
 from controller.process.clock import wall_ms
-from controller.process.paths import ROOT
+from controller.process.paths import CODE
 from controller.process.spark_submit import LOCAL_SPARK_CONF, spark_environment, spark_submit_command
 
-JOB = ROOT / "jobs" / "maintain.py"
+JOB = CODE / "jobs" / "maintain.py"
 app = new_app()
 
 Tables = Annotated[list[str] | None, typer.Option("--table", help="Only this table; repeatable.", show_default=False)]

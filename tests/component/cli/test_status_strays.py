@@ -57,3 +57,19 @@ def test_another_journals_controller_is_not_taken_for_this_ones(reader: Reader) 
     assert any("used by controller c9 of journal other" in text for text in found["problems"])
     older = status(reader, NOW_MS, Heard("c1", NOW_MS - 100), None)
     assert older["controller"]["alive"] is True, "an older version does not name its journal"
+
+
+def test_what_the_controller_runs_on_is_shown_while_it_lives(reader: Reader) -> None:
+    engine = {"spark": "4.0.0", "master": "spark://m:7077", "executors": 2, "cores": 8}
+    found = status(reader, NOW_MS, Heard("c1", NOW_MS - 100, "ours", engine), None)
+    assert found["controller"]["engine"] == engine
+    line = dict(_facts({"cluster": "c", "tables": "t", **found}))["controller"]
+    assert line.endswith("; Spark 4.0.0 at spark://m:7077, 2 executors, 8 cores")
+    local = {**engine, "master": "local[2]", "executors": 0, "cores": 2}
+    found = status(reader, NOW_MS, Heard("c1", NOW_MS - 100, "ours", local), None)
+    line = dict(_facts({"cluster": "c", "tables": "t", **found}))["controller"]
+    assert line.endswith("; Spark 4.0.0 at local[2], 2 cores")
+    silent = status(reader, NOW_MS, Heard("c1", NOW_MS - 60_000, "ours", engine), None)
+    assert silent["controller"]["engine"] is None, "nobody knows what it runs on now"
+    older = status(reader, NOW_MS, Heard("c1", NOW_MS - 100, "ours"), None)
+    assert "Spark" not in dict(_facts({"cluster": "c", "tables": "t", **older}))["controller"]

@@ -11,7 +11,7 @@ from controller.config.places import check_old_place
 from controller.domain.errors import ConfigError
 from controller.operations.reading import no_tables
 from controller.process import paths
-from controller.process.paths import home, resolve_location
+from controller.process.paths import home, resolve_location, shipped
 
 ROOT = Path(__file__).resolve().parents[3]
 ADDRESSES = ("s3://bucket/ballast", "abfss://c@a.dfs.core.windows.net/x", "file:/x/y", "hdfs://n/x", "/data/tables")
@@ -63,10 +63,21 @@ def test_home_is_one_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert home({"BALLAST_HOME": "~/b"}) == Path.home() / "b"
     with pytest.raises(ConfigError, match="BALLAST_HOME = here is relative to nothing"):
         home({"BALLAST_HOME": "here"})
-    monkeypatch.setattr(paths, "CHECKOUT", tmp_path)  # installed elsewhere: no conf/profiles beside it
+    monkeypatch.setattr(paths, "CODE", tmp_path)  # installed elsewhere: no conf/profiles beside it
     assert home({}) == Path.home() / ".ballast"
-    with pytest.raises(ConfigError, match=r"no profiles in .*\.ballast/conf/profiles: set BALLAST_HOME"):
-        load_settings(None, env={})
+
+
+def test_what_is_shipped_is_in_the_checkout_or_in_the_package_unless_the_home_has_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert shipped(tmp_path / "home") == ROOT
+    monkeypatch.setattr(paths, "CODE", tmp_path / "site-packages")
+    monkeypatch.setattr(paths, "PACKAGED", tmp_path / "site-packages" / "controller" / "shipped")
+    assert shipped(tmp_path / "home") == tmp_path / "site-packages" / "controller" / "shipped"
+    with pytest.raises(ConfigError, match=r"no profiles in .*controller/shipped/conf/profiles: set BALLAST_HOME"):
+        load_settings(None, env={"BALLAST_HOME": str(tmp_path / "home")})
+    (tmp_path / "home" / "conf" / "profiles").mkdir(parents=True)
+    assert shipped(tmp_path / "home") == tmp_path / "home"
 
 
 @pytest.mark.parametrize("text", ADDRESSES)

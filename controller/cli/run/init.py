@@ -1,0 +1,78 @@
+"""`ballast init DIR`: a folder to run Ballast from, with a configuration, Spark settings and systemd units.
+
+Every file is a copy of a shipped one, with this installation's paths filled in. Nothing is overwritten.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from controller.cli.options import new_app, report_errors
+from controller.cli.show import emit_text
+from controller.config.load import load_settings
+from controller.domain.errors import ConfigError
+from controller.process.paths import CONF, ROOT, SHIPPED
+
+CONFIGURATION, SPARK_SETTINGS, UNITS = "ballast.yaml", "spark.conf", "systemd"
+PROFILE_LINE = "#profile: local"
+SPARK_OF_PROFILE = {"cluster": "cluster.conf"}  # every other profile is for one machine
+
+app = new_app()
+
+
+@app.command()
+@report_errors
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write to; made if it does not exist.")],
+    profile: Annotated[str, typer.Option("--profile", help="Profile that the configuration names.")] = "local",
+) -> None:
+    """Write a commented configuration, Spark settings, notebooks, queries and systemd units into a folder."""
+    load_settings(None, profile, env={})  # refuses a profile that does not exist
+    folder = folder.expanduser().resolve()
+    files = dict(starter_files(folder, profile))
+    present = [name for name in files if (folder / name).exists()]
+    if present:
+        raise ConfigError(f"{folder / present[0]} exists already: name another folder, or move it away")
+    for name, text in files.items():
+        place = folder / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text, encoding="utf-8")
+    emit_text(f"{folder}: {len(files)} files, profile {profile}")
+    emit_text(f"next: edit {folder / CONFIGURATION}, then `ballast config check --conf {folder / CONFIGURATION}`")
+
+
+def starter_files(folder: Path, profile: str) -> Iterator[tuple[str, str]]:
+    """Name within the folder, and contents, of every file."""
+    yield CONFIGURATION, _with_profile((CONF / "ballast.yaml").read_text(encoding="utf-8"), profile)
+    yield SPARK_SETTINGS, (CONF / "spark" / SPARK_OF_PROFILE.get(profile, "local.conf")).read_text(encoding="utf-8")
+    paths = {"@BALLAST@": _program(), "@FOLDER@": _escaped(folder), "@HOME@": _escaped(ROOT)}
+    for unit in sorted((CONF / "systemd").iterdir()):
+        text = unit.read_text(encoding="utf-8")
+        for name, value in paths.items():
+            text = text.replace(name, value)
+        yield f"{UNITS}/{unit.name}", text
+    for kind, pattern in (("notebooks", "*.py"), ("docs", "sql*.md")):
+        for file in sorted((SHIPPED / kind).glob(pattern)):
+            yield f"{kind}/{file.name}", file.read_text(encoding="utf-8")
+
+
+def _with_profile(text: str, profile: str) -> str:
+    if PROFILE_LINE not in text:
+        raise ConfigError(f"{CONF / 'ballast.yaml'} has no line {PROFILE_LINE!r}: it is not the shipped one")
+    return text.replace(PROFILE_LINE, f"profile: {profile}")
+
+
+def _program() -> str:
+    """This command, as a service manager can start it: the installed script beside the interpreter."""
+    script = Path(sys.executable).with_name("ballast")
+    return f'"{_escaped(script)}"' if script.exists() else f'"{_escaped(sys.executable)}" -m controller.cli.main'
+
+
+def _escaped(path: Path | str) -> str:
+    """For a quoted word of a unit file, where a percent sign begins a specifier."""
+    return str(path).replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")

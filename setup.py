@@ -1,0 +1,24 @@
+"""What pyproject.toml cannot say: a wheel brings folders along that are no packages, as data of `controller.shipped`.
+
+`controller/process/paths.py` finds them there.
+"""
+
+from __future__ import annotations
+
+from setuptools import find_packages, setup
+
+SHIPPED = {
+    "conf": ["*.yaml", "*.lock", "*.txt"],
+    "conf/profiles": ["*.yaml"],
+    "conf/spark": ["*.conf", "*.xml"],
+    "conf/systemd": ["*.service", "*.timer"],
+    "docs": ["sql*.md"],
+    "notebooks": ["*.py"],
+}
+FOLDERS = {f"controller.shipped.{folder.replace('/', '.')}": folder for folder in SHIPPED}
+
+setup(
+    packages=[*find_packages(include=["controller*", "jobs*", "schemas*"]), *FOLDERS],
+    package_dir=FOLDERS,
+    package_data={package: SHIPPED[folder] for package, folder in FOLDERS.items()},
+)

@@ -1,0 +1,135 @@
+"""What a wheel brings along, and that it works in a folder where no checkout is."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from controller.cli.run.package import PACKAGES, write_zip
+from controller.process.paths import CODE, CONF, JARS
+from tests.installed import Installed, build, clean_environment, copy_source
+
+SHIPPED = Path("controller/shipped")
+
+
+def files_below(folder: Path, pattern: str = "*") -> set[Path]:
+    """Relative to the folder, compiled ones left out."""
+    found = (path for path in folder.rglob(pattern) if path.is_file() and path.suffix != ".pyc")
+    return {path.relative_to(folder) for path in found}
+
+
+@pytest.fixture(scope="module")
+def place(installed: Installed) -> Path:
+    """Where pip has put the code."""
+    return next((installed.environment / "lib").glob("python*/site-packages"))
+
+
+def test_it_has_all_of_the_code_and_nothing_else(place: Path) -> None:
+    assert {path.name for path in place.iterdir() if path.suffix not in (".dist-info", ".pth")} == set(PACKAGES)
+    for package in PACKAGES:
+        code = {package / path for path in files_below(place / package, "*.py")}
+        assert {path for path in code if SHIPPED not in path.parents} == {
+            package / path for path in files_below(CODE / package, "*.py")
+        }
+
+
+def test_it_has_all_of_the_configuration(place: Path) -> None:
+    assert files_below(place / SHIPPED / "conf") == files_below(CONF)
+    assert Path("01_operations.py") in files_below(place / SHIPPED / "notebooks")
+    assert Path("sql.md") in files_below(place / SHIPPED / "docs")
+
+
+def test_a_wheel_made_of_the_source_distribution_is_the_same(place: Path, tmp_path: Path) -> None:
+    archive = build("build_sdist", copy_source(tmp_path / "source"), tmp_path)
+    shutil.unpack_archive(archive, tmp_path / "unpacked", filter="data")
+    wheel = build("build_wheel", next((tmp_path / "unpacked").iterdir()), tmp_path)
+    names = {Path(name) for name in zipfile.ZipFile(wheel).namelist()}
+    code = {path for path in names if path.parts[0] in PACKAGES}
+    assert code == {package / path for package in PACKAGES for path in files_below(place / package)}
+
+
+def test_commands_work_without_a_checkout_and_without_a_home(installed: Installed, tmp_path: Path) -> None:
+    alone = {"HOME": str(tmp_path), "BALLAST_HOME": ""}
+    assert installed.ballast("--version", **alone).returncode == 0
+    shown = installed.ballast("config", "show", "--profile", "cluster", **alone)
+    assert shown.returncode == 0, shown.stderr
+    assert str(tmp_path / ".ballast" / "run" / "tables") in shown.stdout.replace("\n", "")
+    run = installed.ballast("run", **alone)
+    assert run.returncode == 2
+    assert run.stderr.count("\n") == 1
+    assert "run `ballast setup` once" in run.stderr
+
+
+def test_setup_verifies_what_is_there_and_says_how_it_is_found(installed: Installed, tmp_path: Path) -> None:
+    (tmp_path / ".cache").mkdir()
+    (tmp_path / ".cache" / "jars").symlink_to(JARS)
+    done = installed.ballast("setup", "--dir", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "JARs verified" in done.stdout
+    assert f"set BALLAST_HOME={tmp_path} wherever" in done.stdout
+    (tmp_path / "empty").mkdir()
+    settings = tmp_path / "ivysettings.xml"
+    settings.write_text("<ivysettings/>")
+    failed = installed.ballast("setup", "--dir", str(tmp_path / "empty"), BALLAST_IVY_SETTINGS=str(settings))
+    assert failed.returncode == 1
+    assert "Traceback" not in failed.stderr
+
+
+def test_a_folder_to_run_from(installed: Installed, tmp_path: Path) -> None:
+    folder = tmp_path / "my ballast"
+    made = installed.ballast("init", str(folder), "--profile", "cluster")
+    assert made.returncode == 0, made.stderr
+    checked = installed.ballast("config", "check", "--conf", str(folder / "ballast.yaml"))
+    assert checked.returncode == 0, checked.stderr
+    assert "\nprofile: cluster\n" in (folder / "ballast.yaml").read_text()
+    assert (folder / "spark.conf").read_text() == (CONF / "spark" / "cluster.conf").read_text()
+    job = (folder / "systemd" / "ballast-job.service").read_text()
+    program = installed.environment / "bin" / "ballast"
+    assert f'ExecStart="{program}" run --conf "{folder}/ballast.yaml" --spark-conf "{folder}/spark.conf"' in job
+    assert f'"BALLAST_HOME={installed.home}"' in job
+    assert not [unit for unit in (folder / "systemd").iterdir() if "@FOLDER@" in unit.read_text()]
+    before = files_below(folder)
+    again = installed.ballast("init", str(folder))
+    assert again.returncode == 2
+    assert f"{folder}/ballast.yaml exists already" in again.stderr
+    assert files_below(folder) == before
+    refused = installed.ballast("init", str(tmp_path / "other"), "--profile", "clutser")
+    assert refused.returncode == 2
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd to ask")
+def test_systemd_takes_the_units(installed: Installed, tmp_path: Path) -> None:
+    folder = tmp_path / "100 % ballast"
+    assert installed.ballast("init", str(folder)).returncode == 0
+    units = sorted((folder / "systemd").iterdir())
+    named = [unit.with_name(unit.name.replace("@", "@broker-1")) for unit in units]
+    for unit, instance in zip(units, named, strict=True):
+        unit.rename(instance)
+    said = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", *map(str, named)], capture_output=True, text=True, check=False
+    )
+    assert said.returncode == 0, said.stderr
+    assert not [line for line in said.stderr.splitlines() if str(folder) in line]
+
+
+def test_the_zip_for_executors_is_all_that_a_task_imports(tmp_path: Path) -> None:
+    modules = write_zip(tmp_path / "one.zip")
+    assert write_zip(tmp_path / "other.zip") == modules == len(zipfile.ZipFile(tmp_path / "one.zip").namelist())
+    assert (tmp_path / "one.zip").read_bytes() == (tmp_path / "other.zip").read_bytes()
+    imports = "import controller.loads.task, jobs.loads_batch, jobs.backtest_tasks; print(jobs.loads_batch.__file__)"
+    zipped = subprocess.run(
+        [sys.executable, "-P", "-S", "-c", imports], capture_output=True, text=True, check=False, cwd=tmp_path,
+        env=clean_environment() | {"PYTHONPATH": f"{tmp_path / 'one.zip'}:{_libraries()}"},
+    )  # fmt: skip
+    assert zipped.returncode == 0, zipped.stderr
+    assert zipped.stdout.startswith(str(tmp_path / "one.zip"))
+
+
+def _libraries() -> Path:
+    return Path(pytest.__file__).parents[1]
