@@ -47,6 +47,7 @@ COMMANDS: Mapping[str, Command] = {
     "init": Command("controller.cli.run.init", "write a configuration, Spark settings and systemd units into a folder"),
     "package": Command("controller.cli.run.package", "write the code as one zip, for Spark's executors"),
     "kafka": Command("controller.cli.run.kafka", "start and stop a local Kafka: up, down, status"),
+    "spark": Command("controller.cli.run.spark", "start and stop a local Spark cluster: up, down, status"),
     "run": Command("controller.cli.run.job", "run the Spark job: loads query and control query"),
     "agent": Command("controller.cli.run.agent", "run the agent of one broker, or of a Pulsar cluster"),
     "store": Command("controller.cli.run.store", "run the segment store of the reference brokers"),

@@ -32,7 +32,7 @@ def spark_submit_command(
     if not spark_conf.is_file():
         raise ConfigError(f"--spark-conf {spark_conf} does not exist: give a Spark properties file")
     return [
-        str(_spark_home() / "bin" / "spark-submit"),
+        str(spark_home() / "bin" / "spark-submit"),
         "--properties-file",
         str(spark_conf),
         "--jars",
@@ -56,7 +56,7 @@ def spark_environment(environ: Mapping[str, str], spark_conf: Path = LOCAL_SPARK
         **environ,
         "SPARK_SUBMIT_OPTS": " ".join(filter(None, [QUICK_EXIT, environ.get("SPARK_SUBMIT_OPTS", "")])),
         "JAVA_HOME": str(find_java(environ).home),
-        "SPARK_HOME": str(_spark_home()),
+        "SPARK_HOME": str(spark_home()),
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join(filter(None, [str(CODE), environ.get("PYTHONPATH", "")])),
     }
@@ -67,7 +67,8 @@ def has_local_master(properties: str) -> bool:
     return re.search(r"^\s*spark\.master[\s=:]+local", properties, re.MULTILINE) is not None
 
 
-def _spark_home() -> Path:
+def spark_home() -> Path:
+    """PySpark's folder in this environment, which is a whole Spark. Raises ConfigError without one."""
     found = importlib.util.find_spec("pyspark")
     if found is None or found.origin is None:
         raise ConfigError("pyspark is not installed in this environment: install Ballast with its dependencies")

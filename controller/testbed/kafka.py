@@ -169,7 +169,7 @@ class EmbeddedKafka:
         if self._properties.exists():
             self._port = self._fixed_port()
         else:
-            free = _free_ports(2)
+            free = free_ports(2)
             self._port = self._port or free[0]
             self._properties.write_text(server_properties(self.data, self._port, free[1], self._doors))
         (self.folder / "log4j.properties").write_text(log4j_properties(self.log_file))
@@ -241,7 +241,7 @@ class EmbeddedKafka:
         return "\n".join(texts).strip()[-1500:] or "its log is empty"
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Different ports that were free a moment ago."""
     sockets = [socket.socket(socket.AF_INET, socket.SOCK_STREAM) for _ in range(count)]
     try:
