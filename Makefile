@@ -7,7 +7,7 @@ ARGS ?=
 EXAMPLES ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo pulsar-demo test test-unit test-policy test-random test-orders test-e2e test-slow test-faults test-pulsar test-pulsar-testbed soak lint fmt bench lock clean
+.PHONY: help setup demo pulsar-demo test test-unit test-policy test-random test-orders test-e2e test-slow test-faults test-pulsar test-pulsar-testbed test-cluster soak lint fmt bench lock clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,8 +21,8 @@ demo: setup ## Run a cluster on this machine and watch it balance (ARGS="--broke
 pulsar-demo: setup ## Let Ballast balance a real Pulsar cluster (12 minutes; 245 MB the first time; ARGS="--headless --json")
 	@$(BIN)/ballast pulsar demo $(ARGS)
 
-test: setup ## All tests except slow, fault, soak and Pulsar tests (ARGS="tests/unit -k ring")
-	@$(BIN)/python -m pytest -m "not slow and not faults and not soak and not pulsar" -n 2 --dist loadscope --no-loadscope-reorder $(ARGS)
+test: setup ## All tests except slow, fault, soak, cluster and Pulsar tests (ARGS="tests/unit -k ring")
+	@$(BIN)/python -m pytest -m "not slow and not faults and not soak and not cluster and not pulsar" -n 2 --dist loadscope --no-loadscope-reorder $(ARGS)
 
 test-unit: setup ## Unit tests: no process, no table, no Spark (10 s)
 	@$(BIN)/python -m pytest tests/unit $(ARGS)
@@ -31,13 +31,13 @@ test-policy: setup ## Tests of the strategies and the placement rules (20 s)
 	@$(BIN)/python -m pytest tests/policy $(ARGS)
 
 test-random: setup ## Property tests on new examples, ten times as many (EXAMPLES=100 for more)
-	@BALLAST_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -m "hypothesis and not slow and not faults and not soak and not pulsar" -n 2 --timeout 3600 $(ARGS)
+	@BALLAST_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -m "hypothesis and not slow and not faults and not soak and not cluster and not pulsar" -n 2 --timeout 3600 $(ARGS)
 
 test-orders: setup ## Orders on a simulated Pulsar, 1,000 runs (4 minutes at most)
 	@BALLAST_EXAMPLES=5 $(BIN)/python -m pytest -n 2 tests/component/sim/test_sim_observed.py $(ARGS)
 
 test-e2e: setup ## End-to-end tests, which start the whole system
-	@$(BIN)/python -m pytest -m "e2e and not slow and not faults and not soak and not pulsar" $(ARGS)
+	@$(BIN)/python -m pytest -m "e2e and not slow and not faults and not soak and not cluster and not pulsar" $(ARGS)
 
 test-slow: setup ## Long tests, except fault and soak tests
 	@$(BIN)/python -m pytest -m slow $(ARGS)
@@ -50,6 +50,9 @@ test-pulsar: setup ## On a real Apache Pulsar, with both load managers (25 minut
 
 test-pulsar-testbed: setup ## The local Pulsar cluster itself: its servers, security, quotas, clients and demo (30 minutes at most)
 	@$(BIN)/python -m pytest -m "pulsar and testbed" $(ARGS)
+
+test-cluster: setup ## On a Spark standalone cluster whose workers share nothing with the driver (25 minutes at most)
+	@$(BIN)/python -m pytest -m cluster $(ARGS)
 
 soak: setup ## Soak tests: growth of files and memory under ten times the normal load
 	@$(BIN)/python -m pytest -m soak $(ARGS)

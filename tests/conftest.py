@@ -28,7 +28,7 @@ TOGETHER = ("spark", "e2e/running", "faults/agents")
 LONGEST_FIRST = ("spark", "e2e/running", "e2e/test_controller_crash", "e2e/test_demo_run", "e2e/test_replay_run", "e2e")
 
 # Marks of tests that simulate for minutes: a limit is there for what hangs, not for a machine that is busy.
-LONG_RUNS = ("slow", "faults", "soak", "pulsar")
+LONG_RUNS = ("slow", "faults", "soak", "cluster", "pulsar")
 HUNG_AFTER_S = 1_800
 
 

@@ -31,6 +31,7 @@ def spark_submit_command(
         raise ConfigError(f"Spark's JARs for Delta and Kafka are not in the cache: run `{SET_UP}` once")
     if not spark_conf.is_file():
         raise ConfigError(f"--spark-conf {spark_conf} does not exist: give a Spark properties file")
+    check_deploy_mode(spark_conf)
     return [
         str(spark_home() / "bin" / "spark-submit"),
         "--properties-file",
@@ -62,9 +63,29 @@ def spark_environment(environ: Mapping[str, str], spark_conf: Path = LOCAL_SPARK
     }
 
 
+def check_deploy_mode(spark_conf: Path) -> None:
+    """Raise ConfigError where the settings ask for a driver on the cluster and Spark has none for Python there."""
+    properties = spark_conf.read_text()
+    if _setting("spark.submit.deployMode", properties) == "cluster" and _master(properties).startswith("spark:"):
+        raise ConfigError(
+            f"spark.submit.deployMode = cluster in {spark_conf} is not allowed with {_master(properties)}: a standalone"
+            " cluster runs no Python drivers; give client, and start Ballast on a machine that the workers can reach"
+        )
+
+
 def has_local_master(properties: str) -> bool:
     """Whether a Spark properties file sets a local master."""
-    return re.search(r"^\s*spark\.master[\s=:]+local", properties, re.MULTILINE) is not None
+    return _master(properties).startswith("local")
+
+
+def _master(properties: str) -> str:
+    return _setting("spark.master", properties)
+
+
+def _setting(key: str, properties: str) -> str:
+    """The value of a key of a Spark properties file, where the last one counts; empty without one."""
+    found = re.findall(rf"^[ \t]*{re.escape(key)}[ \t=:]+(\S+)", properties, re.MULTILINE)
+    return found[-1] if found else ""
 
 
 def spark_home() -> Path:

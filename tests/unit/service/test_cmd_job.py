@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from controller.config.load import load_settings
+from controller.domain.errors import ConfigError
 from controller.process.paths import CONF
-from controller.process.spark_submit import LOCAL_SPARK_CONF, QUICK_EXIT, has_local_master, spark_environment
+from controller.process.spark_submit import (
+    LOCAL_SPARK_CONF,
+    QUICK_EXIT,
+    check_deploy_mode,
+    has_local_master,
+    spark_environment,
+)
 from controller.service.arguments import parse_arguments
 
 
@@ -17,6 +25,25 @@ def test_only_a_local_master_is_bound_to_loopback() -> None:
     assert not has_local_master((CONF / "spark" / "cluster.conf").read_text())
     assert spark_environment({}, LOCAL_SPARK_CONF)["SPARK_LOCAL_IP"] == "127.0.0.1"
     assert "SPARK_LOCAL_IP" not in spark_environment({}, CONF / "spark" / "cluster.conf")
+
+
+def test_executors_of_a_cluster_have_a_python_of_their_own() -> None:
+    assert spark_environment({}, LOCAL_SPARK_CONF)["PYSPARK_PYTHON"] == sys.executable
+    of_cluster = spark_environment({}, CONF / "spark" / "cluster.conf")
+    assert "PYSPARK_PYTHON" not in of_cluster
+    assert of_cluster["PYSPARK_DRIVER_PYTHON"] == sys.executable
+    given = spark_environment({"PYSPARK_PYTHON": "/opt/py"}, CONF / "spark" / "cluster.conf")
+    assert given["PYSPARK_PYTHON"] == "/opt/py"
+
+
+def test_a_driver_on_a_standalone_cluster_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "spark.conf"
+    file.write_text("spark.master spark://m:7077\nspark.submit.deployMode cluster\n")
+    with pytest.raises(ConfigError, match=r"deployMode = cluster in .*spark\.conf is not allowed with spark://m:7077"):
+        check_deploy_mode(file)
+    for allowed in ("spark.master yarn\nspark.submit.deployMode cluster", "spark.master spark://m:7077"):
+        file.write_text(allowed)
+        check_deploy_mode(file)
 
 
 def test_an_address_from_outside_counts() -> None:
@@ -31,7 +58,12 @@ def test_the_jvms_own_options_are_added_to_those_from_outside() -> None:
 
 @pytest.mark.parametrize(
     ("properties", "local"),
-    [("spark.master=local[2]", True), ("  spark.master  local[*]", True), ("# spark.master local", False)],
+    [
+        ("spark.master=local[2]", True),
+        ("  spark.master  local[*]", True),
+        ("# spark.master local", False),
+        ("spark.master local[2]\nspark.master spark://m:7077", False),
+    ],
 )
 def test_the_master_is_read_as_spark_reads_it(properties: str, local: bool) -> None:
     assert has_local_master(properties) is local
