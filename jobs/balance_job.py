@@ -34,6 +34,7 @@ from controller.service.arguments import (
 from controller.service.health import HealthServer
 from controller.service.start_checks import check_job
 from jobs.control_runner import ControlRunner
+from jobs.engine import EngineWatch
 from jobs.session import build_session
 from jobs.signals import stop_on_jvm_signals, stop_on_signals
 from jobs.spark_context import quieten
@@ -90,8 +91,11 @@ def exit_code(error: BaseException) -> int:
 
 def _run(settings: Settings, arguments: Arguments, stop: threading.Event) -> int:
     registry = new_registry()
-    runners = _make_runners(settings, arguments, registry, stop)
+    engine = EngineWatch()
+    runners = _make_runners(settings, arguments, registry, stop, engine)
     spark = build_session(f"ballast-{settings.cluster.name}")
+    engine.attach(spark.sparkContext)
+    engine.refresh()
     stop_on_signals(stop)  # again: the session has installed its own SIGINT handler
     stop_on_jvm_signals(spark.sparkContext, stop)
     quieten(spark.sparkContext)
@@ -107,7 +111,7 @@ def _run(settings: Settings, arguments: Arguments, stop: threading.Event) -> int
             if not stop.is_set():
                 runner.start(spark)
         log.info("running: pid %d takes SIGTERM; health and metrics at %s", os.getpid(), server.url)
-        _watch(runners, stop)
+        _watch(runners, stop, engine)
         clean = True
         log.info("stopping")
         return 0
@@ -121,11 +125,15 @@ def _run(settings: Settings, arguments: Arguments, stop: threading.Event) -> int
 
 
 def _make_runners(
-    settings: Settings, arguments: Arguments, registry: CollectorRegistry, stop: threading.Event
+    settings: Settings,
+    arguments: Arguments,
+    registry: CollectorRegistry,
+    stop: threading.Event,
+    engine: EngineWatch,
 ) -> list[QueryRunner]:
     runners: list[QueryRunner] = []
     if arguments.runs(CONTROL):
-        runners.append(ControlRunner(settings, arguments, registry, stop))
+        runners.append(ControlRunner(settings, arguments, registry, stop, engine))
     if arguments.runs(LOADS):
         from jobs.loads_runner import LoadsRunner
 
@@ -133,9 +141,10 @@ def _make_runners(
     return runners
 
 
-def _watch(runners: Sequence[QueryRunner], stop: threading.Event) -> None:
+def _watch(runners: Sequence[QueryRunner], stop: threading.Event, engine: EngineWatch) -> None:
     """Return when a stop is requested; raise the error that ended a query."""
     while not stop.wait(WATCH_S):
+        engine.refresh()
         for runner in runners:
             failure = runner.failure()
             if failure is not None:

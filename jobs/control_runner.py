@@ -53,14 +53,21 @@ class ControlRunner:
     """Runs one controller instance; a `QueryRunner`."""
 
     def __init__(
-        self, settings: Settings, arguments: Arguments, registry: CollectorRegistry, stop: threading.Event
+        self,
+        settings: Settings,
+        arguments: Arguments,
+        registry: CollectorRegistry,
+        stop: threading.Event,
+        engine: EngineWatch | None = None,
     ) -> None:
+        """`stop`: set to ask the job to stop. `engine`: what the job runs on, for the feed."""
         self.instance = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"[-64:]
         self.metrics = ControlMetrics(registry)
         self._settings = settings
         self._arguments = arguments
         self._names = TopicNames(settings.kafka.topic_prefix)
         self._stop_asked = stop
+        self._engine = engine or EngineWatch()
         self._loop: ControlLoop | None = None
         self._query: StreamingQuery | None = None
         self._tables: ControlTables | None = None
@@ -88,7 +95,7 @@ class ControlRunner:
         tables.gain_columns()
         tables.record_config(wall_ms())
         log.info("controller %s holds journal %s from seq %d on", self.instance, state.journal_id, state.seq)
-        self._feed = feed = self._make_feed(state.journal_id, EngineWatch(spark.sparkContext))
+        self._feed = feed = self._make_feed(state.journal_id)
         feed.start(state.seq)
         feed.publish(entries)
         clocks = Clocks(boot_ms, wall_ms)
@@ -176,7 +183,7 @@ class ControlRunner:
         if self._loop is not None:
             self._loop.add_round(event, duration_ms)
 
-    def _make_feed(self, journal_id: str | None, engine: EngineWatch) -> Feed:
+    def _make_feed(self, journal_id: str | None) -> Feed:
         kafka = self._settings.kafka
         producer = JsonProducer(kafka.bootstrap_servers, f"ballast-{self.instance}", kafka.client, max_block_ms=1_000)
         control = self._settings.control
@@ -188,7 +195,7 @@ class ControlRunner:
             tick_ms=control.tick_ms,
             repeat_ms=control.feed_repeat_ms,
             wall_ms=wall_ms,
-            engine=engine.read,
+            engine=self._engine.row,
         )
 
     def _control_topics(self) -> set[str]:

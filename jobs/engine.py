@@ -47,23 +47,32 @@ def describe_engine(context: SparkContext) -> Engine:
 
 
 class EngineWatch:
-    """The engine as it was within the last seconds; logs every change. For one thread."""
+    """The engine as it was within the last seconds; logs every change. `refresh` in one thread, `row` in any."""
 
-    def __init__(self, context: SparkContext) -> None:
-        self._context = context
+    def __init__(self) -> None:
+        self._context: SparkContext | None = None
         self._engine: Engine | None = None
         self._due_s = 0.0
 
-    def read(self) -> EngineRow | None:
-        """For the controller's records; None while the JVM has not answered."""
-        if time.monotonic() >= self._due_s:
-            self._due_s = time.monotonic() + FRESH_S
-            try:
-                engine = describe_engine(self._context)
-            except (Py4JError, OSError, AttributeError) as error:  # ended: a stopped context has no JVM's any more
-                log.debug("Spark does not say what it runs on: %s", error)
-            else:
-                if engine != self._engine:
-                    log.info("%s", engine)
-                self._engine = engine
-        return self._engine._asdict() if self._engine is not None else None
+    def attach(self, context: SparkContext) -> None:
+        """Watch this one from now on."""
+        self._context = context
+
+    def row(self) -> EngineRow | None:
+        """For the controller's records; None while nothing is known."""
+        engine = self._engine
+        return engine._asdict() if engine is not None else None
+
+    def refresh(self) -> None:
+        """Ask again if the last answer is old."""
+        if self._context is None or time.monotonic() < self._due_s:
+            return
+        self._due_s = time.monotonic() + FRESH_S
+        try:
+            engine = describe_engine(self._context)
+        except (Py4JError, OSError, AttributeError) as error:  # a context that has ended has no JVM's any more
+            log.debug("Spark does not say what it runs on: %s", error)
+            return
+        if engine != self._engine:
+            log.info("%s", engine)
+        self._engine = engine

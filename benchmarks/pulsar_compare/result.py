@@ -81,7 +81,7 @@ def ballast_part(ballast: BallastOnPulsar, before_s: Mapping[str, float], lasted
     """What Ballast did and what it cost: orders by outcome, cores by process. `before_s`: CPU used until the begin."""
     used_s = ballast.cpu_used_s()
     return {
-        "orders": outcomes_of_orders(ballast.entries),
+        "orders": outcomes_of_orders(ballast.read_journal()),
         "cores": {name: round((used - before_s.get(name, 0.0)) / lasted_s, 3) for name, used in used_s.items()},
     }
 

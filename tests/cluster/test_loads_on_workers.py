@@ -112,7 +112,8 @@ def test_reports_are_summed_by_workers_who_know_nothing_of_the_driver(
     reports.send(60)
     job = site.start()
     check_exact(site, reports)
-    assert f"at {cluster.url}: {WORKERS} executors, {WORKERS * CORES} cores" in job.said()
+    engine = f"at {cluster.url}: {WORKERS} executors, {WORKERS * CORES} cores"
+    site.wait(lambda: engine in job.said(), "the line that says what it runs on")
     theirs = processes_of(user_of_workers())
     used = {name for process in theirs for name in files_in_use(process)}
     assert any(str(far.environment) in name for name in used), "nothing runs in the workers' environment"

@@ -8,6 +8,7 @@ import pwd
 import shutil
 import stat
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,17 +36,33 @@ def apart() -> Iterator[Path]:
 
 
 def install_apart(folder: Path) -> Installed:
-    """The wheel beside hard links to this environment's libraries: nothing in it leads to the checkout."""
+    """The wheel beside hard links to this environment's libraries, and to its interpreter: nothing in it leads to the
+    checkout, or to a home that others cannot enter."""
+    link_tree(Path(sys.base_prefix), folder / "python")
     made = install(build("build_wheel", copy_source(folder / "source"), folder / "dist"), folder)
+    interpreter = made.environment / "bin" / "python3"
+    real = folder / "python" / "bin" / Path(os.path.realpath(interpreter)).name
+    for name in ("python", "python3", real.name):
+        (made.environment / "bin" / name).unlink(missing_ok=True)
+        (made.environment / "bin" / name).symlink_to(real)
+    (made.environment / "pyvenv.cfg").write_text(f"home = {real.parent}\ninclude-system-site-packages = false\n")
     shutil.rmtree(folder / "source")
     packages = next((made.environment / "lib").glob("python*/site-packages"))
     borrowed = packages / "borrowed.pth"
     for source in map(Path, borrowed.read_text().split()):
         for entry in source.iterdir():
             if not (packages / entry.name).exists() and not entry.name.startswith("__editable__"):
-                subprocess.run(["cp", "-al", str(entry), str(packages)], check=True)
+                link_tree(entry, packages / entry.name)
     borrowed.unlink()
     return made
+
+
+def link_tree(source: Path, target: Path) -> None:
+    """A copy that costs no space, where both are on one file system."""
+    linked = subprocess.run(["cp", "-al", str(source), str(target)], capture_output=True, check=False)
+    if linked.returncode != 0:
+        shutil.rmtree(target, ignore_errors=True)
+        subprocess.run(["cp", "-a", str(source), str(target)], check=True)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ import psutil
 
 from controller.domain.entries import Entry, Kind
 from controller.domain.state import ClusterState
+from controller.ledger.journal_commit import Journal
 from controller.process.children import ProcessFailed
 from controller.testbed.local_cluster import BALLAST, LocalCluster
 from controller.testbed.pulsar.cluster import PulsarCluster
@@ -57,8 +58,12 @@ class BallastOnPulsar:
 
     @property
     def entries(self) -> list[Entry]:
-        """Every journal entry since the start."""
+        """Every journal entry since the start that was waited for."""
         return self.cluster.entries
+
+    def read_journal(self) -> list[Entry]:
+        """All entries that the journal has now."""
+        return list(Journal(self.cluster.settings.tables.root).read_since(0))
 
     def up(self) -> None:
         """Start everything, in shadow; returns once every broker of the cluster is observed."""
