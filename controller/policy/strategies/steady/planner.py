@@ -18,6 +18,7 @@ from controller.policy.placement.repair import Repair, repair_placements
 from controller.policy.strategies.decision_log import DecisionLog
 from controller.policy.strategies.steady.candidates import near, select, targets_within_rules
 from controller.policy.strategies.steady.choices import Choices
+from controller.policy.strategies.steady.disruption import UNNOTICED
 from controller.policy.strategies.steady.evidence import NAME, Advice, Evidence
 from controller.policy.strategies.steady.model import Model
 from controller.policy.strategies.steady.pairs import Bounds, Candidates, Pairs, evaluate
@@ -137,7 +138,8 @@ class Planner:
         if self.model.urgent[source] or (
             self._has_only_small(source) and together >= max(self.least, NOISE_ERRORS * error)
         ):
-            return [usual, usual._replace(least=min(self.least, max(HALF * largest, SMALLEST * self.least)))]
+            softer = usual._replace(least=min(self.least, max(HALF * largest, SMALLEST * self.least)))
+            return [usual, softer] if largest >= UNNOTICED * self.least else [softer]
         return [usual]
 
     def _has_only_small(self, source: int) -> bool:
