@@ -23,11 +23,11 @@ from controller.bus.topic_owner import TopicOwner
 from controller.bus.topics import TopicNames, ensure_topics, live_topics
 from controller.config.policy_values import control_settings
 from controller.config.settings import Settings
+from controller.config.table_root import table_root
 from controller.domain.apply import fold
 from controller.domain.errors import AnotherController, BallastError, ForeignCommit, without_login
 from controller.domain.events import RoundFinished
 from controller.domain.state import ClusterState
-from controller.ledger.tables import TableRoot
 from controller.process.clock import boot_ms, wall_ms
 from controller.service.arguments import Arguments
 from controller.service.feed import Feed
@@ -73,7 +73,7 @@ class ControlRunner:
         self._tables: ControlTables | None = None
         self._feed: Feed | None = None
         self._kafka: dict[str, Any] = {}
-        kafka, tables = settings.kafka, without_login(TableRoot(settings.tables.root).root)
+        kafka, tables = settings.kafka, without_login(table_root(settings).root)
         self._claimant = TopicClaim(kafka.bootstrap_servers, self._names.owner, kafka.client, self.instance, tables)
         self.worker: RoundWorker | None = None
         self._kafka_answers = True
@@ -118,7 +118,7 @@ class ControlRunner:
             raise
 
     def _open_tables(self) -> ControlTables:
-        root = self._settings.tables.root
+        root = table_root(self._settings)
         return ControlTables(root, self.instance, self._settings, self.metrics, self._stop_asked)
 
     def _start_query(

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from controller.bus.security import spark_options
 from controller.bus.topics import TopicNames, ensure_topics, live_topics, replay_topics
 from controller.config.settings import Settings
+from controller.config.table_root import table_root
 from controller.domain.errors import BallastError
-from controller.ledger.tables import TableRoot
 from controller.loads.settings import LoadsSettings
 from controller.process.clock import boot_ms, wall_ms
 from controller.service.arguments import Arguments
@@ -56,7 +56,7 @@ class LoadsRunner:
         reports = [replace(s, partitions=_partitions(s.partitions, kafka.load_report_partitions)) for s in specs]
         wanted = [spec for spec in reports if spec.name == names.load_reports]
         ensure_topics(kafka.bootstrap_servers, wanted, kafka.client, kafka.replication_factor or -1)
-        tables = TableRoot(self._settings.tables.root)
+        tables = table_root(self._settings)
         tables.create_all()
         tables.gain_columns([*LOAD_TABLES, QUARANTINE.name])
         self._loads = start_loads(spark, loads_settings(self._settings, self._arguments.checkpoint), self._on_batch)
@@ -97,6 +97,12 @@ class LoadsRunner:
             self._metrics.lag_seconds.set(max(0, wall_ms() - report.last_event_ms) / 1000)
 
 
+def writer_of(settings: Settings) -> str:
+    """`loads.writer`; in an object store the driver writes whatever the size of a batch, as Spark's Delta makes no
+    conditional put there."""
+    return "delta_rs" if table_root(settings).is_object_store else settings.loads.writer
+
+
 def loads_settings(settings: Settings, checkpoints: str | None = None) -> LoadsSettings:
     """The settings of the query from the configuration; `checkpoints` overrides `tables.checkpoints`."""
     given, kafka = settings.loads, settings.kafka
@@ -106,6 +112,7 @@ def loads_settings(settings: Settings, checkpoints: str | None = None) -> LoadsS
         topic=TopicNames(kafka.topic_prefix).load_reports,
         kafka_options=spark_options(kafka.client),
         tables_root=settings.tables.root,
+        storage_options=settings.tables.storage_options,
         checkpoint=f"{root.rstrip('/')}/loads" if "://" in root else str(Path(root).absolute() / "loads"),
         max_offsets_per_trigger=given.max_offsets_per_trigger,
         trigger_ms=given.trigger_ms,
@@ -113,7 +120,7 @@ def loads_settings(settings: Settings, checkpoints: str | None = None) -> LoadsS
         short_horizon_ms=given.short_horizon_s * 1000,
         long_half_life_ms=given.long_half_life_s * 1000,
         retention_ms=round(given.retention_hours * 3_600_000),
-        writer=given.writer,
+        writer=writer_of(settings),
         writer_threshold_rows=given.writer_threshold_rows,
     )
 

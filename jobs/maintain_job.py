@@ -19,6 +19,7 @@ from controller.config.load import load_settings
 from controller.config.places import check_old_place
 from controller.config.retention import retention_ms
 from controller.config.settings import Settings
+from controller.config.table_root import table_root
 from controller.domain.errors import ConfigError
 from controller.ledger.maintenance import (
     BULK,
@@ -57,7 +58,7 @@ def main(argv: Sequence[str]) -> int:
     configure_logs(settings.logging.level, settings.logging.json_lines, cluster=settings.cluster.name)
     spark = build_session(f"ballast-maintain-{settings.cluster.name}")
     try:
-        tables = TableRoot(settings.tables.root)
+        tables = table_root(settings)
         done = maintain_all(tables, SparkEngine(spark, tables), settings, given.table or BULK)
     finally:
         spark.stop()

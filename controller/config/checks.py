@@ -6,6 +6,7 @@ from controller.bus.security import check_client_settings
 from controller.config.layers import format_value
 from controller.config.policy_values import placement_settings
 from controller.config.settings import DEFINITIONS, Settings
+from controller.config.store_options import check_storage_options
 from controller.domain.errors import ConfigError
 from controller.domain.settings.placement import check as check_placement
 
@@ -18,7 +19,7 @@ DEADLINES = tuple(f"control.{name}_deadline_ms" for name in ("assign", "accept",
 def check_all(settings: Settings) -> None:
     """Check every rule that only depends on the settings."""
     between_two = (_whole_panes, _poll, _heartbeat, _report_age, _retention, _bundles)
-    for rule in (*between_two, _strategies, _providers, _weights, _client, _placement):
+    for rule in (*between_two, _strategies, _providers, _weights, _client, _placement, _storage_options):
         rule(settings)
 
 
@@ -130,6 +131,10 @@ def _placement(settings: Settings) -> None:
         check_placement(placement_settings(settings))
     except ConfigError as error:
         raise ConfigError(f"placement: {error}") from None
+
+
+def _storage_options(settings: Settings) -> None:
+    check_storage_options(settings.tables.storage_options, settings.origin("tables.storage_options"))
 
 
 def _client(settings: Settings) -> None:

@@ -69,7 +69,7 @@ class ControlCleanup:
         self, root: TableRoot | str | Path, kept: Kept, storage_options: Mapping[str, str] | None = None
     ) -> None:
         tables = as_root(root, storage_options)
-        self._tables = TableRoot(tables.root, tables.storage_options)
+        self._tables = tables.again()
         self._snapshots = Snapshots(self._tables)
         self._kept = kept
 

@@ -41,6 +41,15 @@ class TableRoot:
         self.storage_options = dict(storage_options or {})
         self._handles: dict[str, tuple[DeltaTable, int]] = {}  # name -> handle and the version at which it was opened
 
+    def again(self) -> TableRoot:
+        """The same tables with handles of its own, for another thread."""
+        return TableRoot(self.root, self.storage_options)
+
+    @property
+    def is_object_store(self) -> bool:
+        """Whether the tables are in an object store, where nothing but conditional puts parts two writers."""
+        return "://" in self.root and not self.root.startswith("file://")
+
     def uri(self, name: str) -> str:
         """The location of a table. Raises KeyError for a name that is not in `schemas.catalog.TABLES`."""
         return f"{self.root}/{TABLES[name].name}"

@@ -18,6 +18,7 @@ from controller.bus.cluster import KafkaUnavailable
 from controller.bus.producer import JsonProducer
 from controller.bus.topics import TopicNames
 from controller.config.settings import Settings
+from controller.config.table_root import table_root
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import BallastError
 from controller.domain.events import VERSION
@@ -50,7 +51,7 @@ class Operator:
         self._names = TopicNames(settings.kafka.topic_prefix)
         self._who = who or f"{getpass.getuser()}@{socket.gethostname()}"
         self._producer: JsonProducer | None = None
-        self.follower = Follower(settings.tables.root)
+        self.follower = Follower(table_root(settings))
         self.follower.bootstrap()
         self.seen: list[Entry] = []  # every entry applied since the start
 

@@ -10,11 +10,11 @@ import pyarrow.compute as pc
 
 from controller.config.places import check_old_place
 from controller.config.settings import Settings
+from controller.config.table_root import table_root
 from controller.domain.errors import BallastError
 from controller.domain.state import ClusterState
 from controller.ledger.files import read_range, retry_on_vacuum
 from controller.ledger.snapshots import load_state
-from controller.ledger.tables import TableRoot
 from controller.process.paths import RUN
 from schemas.catalog import TABLES
 
@@ -40,7 +40,7 @@ class Reader:
 
     def __init__(self, settings: Settings) -> None:
         check_old_place(settings)
-        self.root = TableRoot(settings.tables.root)
+        self.root = table_root(settings)
         self.window_ms = 1_000 * (settings.loads.short_horizon_s + settings.loads.pane_s)
         if not self.root.exists("journal"):
             raise no_tables(self.root.root, settings.file)

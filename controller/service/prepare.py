@@ -14,10 +14,11 @@ from controller.bus.topic_owner import Seen, TopicOwner
 from controller.bus.topics import TopicNames
 from controller.config.policy_values import control_settings
 from controller.config.settings import Settings
+from controller.config.table_root import table_root
 from controller.domain.entries import Entry
 from controller.domain.errors import without_login
 from controller.domain.state import ClusterState
-from controller.ledger.tables import TableRoot
+from controller.ledger.conditional_put import check_conditional_put
 from controller.process.clock import wall_ms
 from controller.service.arguments import Arguments
 from controller.service.kafka_identity import settle_kafka
@@ -40,7 +41,7 @@ class Preparation:
         self._control = control_settings(settings)
         self._claimant, self._kafka, self._instance = claimant, kafka, instance
         self._names = TopicNames(settings.kafka.topic_prefix)
-        self._root = TableRoot(settings.tables.root)
+        self._root = table_root(settings)
         self._tables = without_login(self._root.root)
         self._new_id = uuid.uuid4().hex
         held = self._reach_of(*self._names.control, self._names.journal_feed)
@@ -51,7 +52,9 @@ class Preparation:
         self.replaced: TopicOwner | None = None  # another journal's record that this start may replace
 
     def before_tables(self) -> None:
-        """Where no journal exists yet, check that one may be started, before anything is created."""
+        """Check that the store keeps two controllers apart, and where no journal exists yet, that one may be started;
+        before anything is created."""
+        check_conditional_put(self._root)
         if not self._root.exists(JOURNAL.name):
             self._seen = self._claimant.look()
             if not self._arguments.new_journal:

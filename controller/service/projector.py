@@ -15,7 +15,7 @@ from controller.domain.errors import ForeignCommit
 from controller.domain.state import ClusterState
 from controller.ledger.projections import Projections
 from controller.ledger.snapshots import Snapshots
-from controller.ledger.tables import TableRoot
+from controller.ledger.tables import TableRoot, as_root
 from controller.process.clock import wall_ms
 from controller.service.metrics import ControlMetrics
 
@@ -29,10 +29,10 @@ STOP_TIMEOUT_S = 30.0
 class Projector:
     """Writes the newest state passed to `offer`, which any thread may call."""
 
-    def __init__(self, root: str, snapshot_every: int, metrics: ControlMetrics) -> None:
+    def __init__(self, root: TableRoot | str, snapshot_every: int, metrics: ControlMetrics) -> None:
         """`snapshot_every`: journal entries between two base snapshots."""
         self.overtaken: ForeignCommit | None = None  # set once, by the thread
-        tables = TableRoot(root)
+        tables = as_root(root).again()  # for a thread of its own
         self._projections = Projections(tables)
         self._snapshots = Snapshots(tables)
         self._snapshot_every = snapshot_every

@@ -14,6 +14,7 @@ from deltalake.exceptions import DeltaError
 
 from controller.config.places import check_old_place
 from controller.config.settings import Settings
+from controller.config.table_root import table_root
 from controller.domain.errors import BallastError, ConfigError, without_login
 from controller.process.paths import is_address
 
@@ -26,6 +27,7 @@ def check_job(settings: Settings, checkpoint: str | None = None, pid_file: Path 
 
     strategies.names()  # refuses a name given by two packages at start, not when it is first chosen
     check_places(settings, checkpoint)
+    check_writers(settings)
     if pid_file is not None:
         check_file(pid_file, "--pid-file")
     check_port(settings, "http.bind_host", "http.job_port")
@@ -51,7 +53,6 @@ def check_topics(settings: Settings) -> None:
     from controller.bus.topic_owner import newest_owner
     from controller.bus.topics import TopicNames
     from controller.ledger.snapshots import load_state_and_version
-    from controller.ledger.tables import TableRoot
     from controller.service.topic_claim import refuse_another
 
     kafka = settings.kafka
@@ -59,11 +60,21 @@ def check_topics(settings: Settings) -> None:
         owner = newest_owner(kafka.bootstrap_servers, TopicNames(kafka.topic_prefix).owner, kafka.client, OWNER_MS)
         if owner is None:
             return
-        root = TableRoot(settings.tables.root)
+        root = table_root(settings)
         state, _ = load_state_and_version(root)
     except (BallastError, DeltaError, KafkaError, OSError):
         return
     refuse_another(state, owner, without_login(root.root))
+
+
+def check_writers(settings: Settings) -> None:
+    """Raise ConfigError for a writer that commits to an object store without a conditional put."""
+    if settings.loads.writer == "spark" and is_address(settings.tables.root):
+        raise ConfigError(
+            f"loads.writer = spark ({settings.origin('loads.writer')}) is not allowed with tables.root ="
+            f" {without_login(settings.tables.root)}: Spark's Delta writes to object stores without a condition, which"
+            " is safe for one process only; give auto"
+        )
 
 
 def check_file(file: Path, name: str) -> None:

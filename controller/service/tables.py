@@ -27,7 +27,7 @@ from controller.ledger.cleanup import CleanupThread, ControlCleanup, Kept
 from controller.ledger.evidence import write_evidence, write_step_decisions
 from controller.ledger.journal_commit import Journal
 from controller.ledger.snapshots import load_state
-from controller.ledger.tables import TableRoot
+from controller.ledger.tables import TableRoot, as_root
 from controller.process.clock import wall_ms
 from controller.service.control_quarantine import ControlQuarantine
 from controller.service.metrics import ControlMetrics
@@ -48,22 +48,27 @@ class ControlTables:
     """The tables of one controller instance. Call everything but `project` from one thread at a time."""
 
     def __init__(
-        self, root: str, instance: str, settings: Settings, metrics: ControlMetrics, give_up: threading.Event
+        self,
+        root: TableRoot | str,
+        instance: str,
+        settings: Settings,
+        metrics: ControlMetrics,
+        give_up: threading.Event,
     ) -> None:
         """Once `give_up` is set, a commit with an unknown outcome raises instead of retrying."""
-        self._tables = TableRoot(root)
+        self._tables = as_root(root)
         self._tables.create_all()
         self._journal = Journal(self._tables)  # before the state is read, so that commits in between are detected
         self._instance = instance
         self._settings = settings
-        self._projector = Projector(root, settings.control.snapshot_every_entries, metrics)
+        self._projector = Projector(self._tables, settings.control.snapshot_every_entries, metrics)
         self._give_up = give_up
         self._metrics = metrics
         self._unwritten_decisions: deque[StepEvidence] = deque(maxlen=DECISIONS_KEPT)  # oldest first
         self.quarantine = ControlQuarantine(self._tables, instance, metrics)
         kept = retention_ms(settings)
         self._cleanup = CleanupThread(
-            ControlCleanup(root, Kept(kept["journal_days"], kept["config_history_days"])),
+            ControlCleanup(self._tables, Kept(kept["journal_days"], kept["config_history_days"])),
             settings.retention.cleanup_interval_s,
             wall_ms,
         )

@@ -20,10 +20,10 @@ import yaml
 from controller.bus.topics import TopicNames, ensure_topics, live_topics, replay_topics
 from controller.config.load import load_settings
 from controller.config.settings import Settings
+from controller.config.table_root import table_root
 from controller.domain.entries import Entry
 from controller.domain.errors import ConfigError
 from controller.domain.state import ClusterState
-from controller.ledger.tables import TableRoot
 from controller.operations.operator import Operator, Outcome
 from controller.process.children import Child, ProcessFailed
 from controller.process.interrupts import delay_interrupts
@@ -152,7 +152,7 @@ class LocalCluster:
         self.tell("topics and tables are created")
         topics = replay_topics if self.replay else live_topics
         ensure_topics(self.kafka.bootstrap, topics(TopicNames(self._settings.kafka.topic_prefix)))
-        TableRoot(self._settings.tables.root).create_all()
+        table_root(self._settings).create_all()
 
     def start_job(
         self, only: str | None = None, take_over: bool = False, name: str = "job", more: Sequence[str] = ()

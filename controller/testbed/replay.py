@@ -22,11 +22,11 @@ from controller.bus.producer import JsonProducer
 from controller.bus.topics import TopicNames
 from controller.config.settings import Settings
 from controller.config.sources import read_text
+from controller.config.table_root import table_root
 from controller.domain.errors import BadRecord
 from controller.domain.ids import Session
 from controller.domain.state import METADATA, ClusterState
 from controller.ledger.evidence import read_joined
-from controller.ledger.tables import TableRoot
 from controller.loads.recorded import Overrides, Recorded, is_gap, read_policies, read_record, to_load_report
 from controller.process.clock import wall_ms
 from controller.testbed.local_cluster import LocalCluster
@@ -152,7 +152,7 @@ def last_round_ms(records: Sequence[Recorded], settings: Settings) -> int:
 
 def collect(settings: Settings, records: Sequence[Recorded]) -> ReplayResult:
     """Read the result from the tables, as an operator would."""
-    root = TableRoot(settings.tables.root)
+    root = table_root(settings)
     rounds, decisions, scores = (read_joined(root, name) for name in ("rounds", "decisions", "broker_scores"))
     result = ReplayResult(reports=len(records), rounds=rounds.num_rows)
     result.quarantined = root.open("quarantine").to_pyarrow_table(columns=["rule"]).num_rows

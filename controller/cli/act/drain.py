@@ -27,6 +27,7 @@ from controller.cli.options import (
 from controller.cli.send_command import ANSWER_S, carry_out, print_outcome, send_and_wait
 from controller.cli.show import duration_text
 from controller.config.settings import Settings
+from controller.config.table_root import table_root
 from controller.domain.errors import BallastError
 from controller.domain.state import Broker
 from controller.ledger.follower import Follower
@@ -87,7 +88,7 @@ def wait_until_empty(
     `on_progress` is called with every new number above 0, `on_no_target` once if no other broker can take them. Raises
     NotEmpty if somebody has undrained the broker.
     """
-    follower = Follower(settings.tables.root)
+    follower = Follower(table_root(settings))
     state = follower.bootstrap()
     deadline_s, last, alone = time.monotonic() + timeout_s, 0, False
     while True:

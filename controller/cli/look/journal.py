@@ -15,6 +15,7 @@ from controller.cli.evidence_text import reason_text
 from controller.cli.options import AsJson, Conf, Limit, Profile, Sets, new_app, report_errors, settings_of
 from controller.cli.show import emit_json, emit_table, time_text
 from controller.config.settings import Settings
+from controller.config.table_root import table_root
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import BadRecord
 from controller.ledger.follower import Follower
@@ -72,7 +73,7 @@ def _matches(entry: Entry, kind: str | None, bundle: str | None, hidden: Collect
 
 def _follow(settings: Settings, first: Sequence[Entry], wanted: Callable[[Entry], bool], as_json: bool) -> None:
     """Print the first entries, then every wanted entry as it arrives: one line each, JSON objects with --json."""
-    follower = Follower(settings.tables.root)
+    follower = Follower(table_root(settings))
     follower.bootstrap()
     last = first[-1].seq if first else follower.seq
     try:

@@ -37,6 +37,7 @@ from controller.config.load import load_settings
 from controller.config.places import check_old_place
 from controller.config.policy_values import split_settings
 from controller.config.settings import Settings
+from controller.config.table_root import table_root
 from controller.domain.decision import Reason
 from controller.domain.errors import BadRecord, ConfigError, without_login
 from controller.domain.ids import check_broker_id
@@ -187,7 +188,7 @@ async def _run(settings: Settings, broker: str, options: AgentOptions, capacity:
     bulk = await open_producer(settings, broker, options.lease_ms, "bulk")
     names = TopicNames(settings.kafka.topic_prefix)
     connections = AgentConnections(
-        urgent, bulk, reader=reader_maker(settings, broker), journal=Follower(settings.tables.root), names=names
+        urgent, bulk, reader=reader_maker(settings, broker), journal=Follower(table_root(settings)), names=names
     )
     found = Agent(
         broker,

@@ -22,6 +22,7 @@ from controller.bus.topics import TopicNames
 from controller.cli.run.agent_wiring import leave_on_signals, open_producer, options_of, reader_maker, wait_for_kafka
 from controller.config.places import check_old_place
 from controller.config.settings import Settings
+from controller.config.table_root import table_root
 from controller.domain.errors import without_login
 from controller.ledger.follower import Follower
 from controller.loads.recorded import Overrides
@@ -61,7 +62,7 @@ async def run_cluster_agent(settings: Settings, *, take_over: bool, standby: boo
         bulk = await open_producer(settings, "pulsar", options.lease_ms, "bulk")
         names = TopicNames(settings.kafka.topic_prefix)
         connections = AgentConnections(
-            urgent, bulk, reader=reader_maker(settings, "pulsar"), journal=Follower(settings.tables.root), names=names
+            urgent, bulk, reader=reader_maker(settings, "pulsar"), journal=Follower(table_root(settings)), names=names
         )
         found = ClusterAgent(
             nonce,

@@ -18,12 +18,12 @@ from controller.cli.options import AsJson, Conf, Profile, Sets, new_app, report_
 from controller.cli.show import emit_json, emit_table
 from controller.config.places import check_old_place
 from controller.config.retention import retention_ms
+from controller.config.table_root import table_root
 from controller.domain.errors import ConfigError
 from controller.ledger.maintenance import BULK, DeltaRsEngine, Tended, maintain
-from controller.ledger.tables import TableRoot
 from controller.operations.reading import no_tables
 from controller.process.clock import wall_ms
-from controller.process.paths import CODE
+from controller.process.paths import CODE, is_address
 from controller.process.spark_submit import LOCAL_SPARK_CONF, spark_environment, spark_submit_command
 
 JOB = CODE / "jobs" / "maintain.py"
@@ -43,12 +43,17 @@ def run(
     """Delete rows older than the section `retention` of the configuration allows; merge and remove files."""
     names = tables_to_maintain(table)
     if spark:
+        if is_address(settings_of(conf, profile, sets).tables.root):
+            raise ConfigError(
+                "--spark is not allowed with tables in an object store: Spark's Delta commits there without a"
+                " condition, beside a controller that commits too; leave it out"
+            )
         command = spark_submit_command(job_arguments(names, conf, profile, sets or []), spark_conf, JOB)
         sys.stdout.flush()
         os.execve(command[0], command, spark_environment(os.environ, spark_conf))
     settings = settings_of(conf, profile, sets)
     check_old_place(settings)
-    tables = TableRoot(settings.tables.root)
+    tables = table_root(settings)
     if not any(tables.exists(name) for name in BULK):  # a mistyped address must not look like a success
         raise no_tables(tables.root, settings.file)
     engine, kept, now_ms = DeltaRsEngine(tables), retention_ms(settings), wall_ms()

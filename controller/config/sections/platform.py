@@ -96,6 +96,14 @@ class Tables(Section):
         is_path=True,
     )
 
+    storage_options: dict[str, str] = key(
+        {},
+        "What an object store needs to be told, by delta-rs's names, such as its endpoint and its region. Credentials "
+        "come from the environment, the credentials file or the machine's role.",
+        source=DESIGN,
+        allowed="names and values without credentials, such as {aws_region: eu-west-1}",
+    )
+
 
 class Store(Section):
     """The segment store of the reference brokers."""

@@ -18,12 +18,12 @@ from deltalake.exceptions import DeltaError
 import controller
 from controller.config.policy_values import policy_settings
 from controller.config.settings import Settings
+from controller.config.table_root import table_root
 from controller.domain.decision import RoundResult
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import BallastError, describe_error
 from controller.ledger.follower import Follower
 from controller.ledger.loads import LoadsProgressWatch, read_panes
-from controller.ledger.tables import TableRoot
 from controller.policy.round import RoundInputs, learn_and_decide
 from controller.process.logs import configure_logs
 from controller.process.plugins import use_installed_strategies
@@ -86,10 +86,10 @@ class Rounds:
             pane_ms=settings.loads.pane_s * 1000,
             every=every_round,
         )
-        self._loads = LoadsProgressWatch(settings.tables.root)
-        self._follower = Follower(settings.tables.root)
+        self._loads = LoadsProgressWatch(table_root(settings))
+        self._follower = Follower(table_root(settings))
         self._follower.bootstrap()
-        self._usage = LearnedUsage(TableRoot(settings.tables.root), self._follower.state.round_at_ms)
+        self._usage = LearnedUsage(table_root(settings), self._follower.state.round_at_ms)
         self._awaited: tuple[int, str] | None = None  # at_ms and id of the round that was sent but is not journaled yet
 
     def advance(self) -> RoundsDone | None:
@@ -132,7 +132,7 @@ class Rounds:
 
     def _round(self, at_ms: int, round_id: str) -> RoundsDone:
         began = time.monotonic()
-        panes = read_panes(self._settings.tables.root, at_ms, self._settings.loads.short_horizon_s * 1000)
+        panes = read_panes(table_root(self._settings), at_ms, self._settings.loads.short_horizon_s * 1000)
         inputs = RoundInputs(
             round_id=round_id,
             at_ms=at_ms,

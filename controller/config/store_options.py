@@ -1,0 +1,30 @@
+"""What `tables.storage_options` may hold: no credential, and nothing that lets two controllers write one journal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from controller.domain.errors import ConfigError
+
+_CREDENTIAL = re.compile(
+    r"secret|passw|token|credential|access_key|(account|private|api|storage)_key|(^|_)sas(_|$)", re.IGNORECASE
+)
+_NAMES_A_PLACE = ("_file", "_path", "_endpoint", "_uri", "_url")  # where a credential is, not the credential
+_UNSAFE = re.compile(r"allow_unsafe_rename$|conditional_put$|copy_if_not_exists$", re.IGNORECASE)
+SAFE_PUT = "etag"
+
+
+def check_storage_options(options: Mapping[str, str], origin: str) -> None:
+    """Raise ConfigError, without the value, for an option that does not belong into a configuration."""
+    for name, value in options.items():
+        if _CREDENTIAL.search(name) and not name.lower().endswith(_NAMES_A_PLACE):
+            raise ConfigError(
+                f"tables.storage_options.{name} ({origin}) is a credential, and configurations are shown and stored:"
+                f" put it into the environment, as {name.upper()}"
+            )
+        if _UNSAFE.search(name) and value.lower() != SAFE_PUT:
+            raise ConfigError(
+                f"tables.storage_options.{name} = {value} ({origin}) would let two controllers write the same journal:"
+                " leave it out"
+            )

@@ -1,0 +1,100 @@
+"""The journal's compare-and-set in an object store: one writer for each version, whatever the store does."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import boto3
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from controller.domain.entries import Entry, Kind
+from controller.domain.errors import ConfigError, ForeignCommit
+from controller.ledger.conditional_put import PROBE, check_conditional_put
+from controller.ledger.journal_commit import Journal
+from controller.ledger.tables import TableRoot
+from tests.component.object_store.conftest import Store
+from tests.component.object_store.server import BUCKET
+
+RACES, RACERS = 200, 4
+PRECONDITION_FAILED = 412
+
+
+def entry(seq: int, instance: str) -> Entry:
+    return Entry(seq, Kind.ALARM, instance, seq, 1_000 + seq, reason="test")
+
+
+def test_the_server_has_one_winner_in_every_race(store: Store) -> None:
+    """Of raw puts, without which the tests below would say nothing."""
+    barrier = threading.Barrier(RACERS)
+
+    def race(racer: int) -> list[int]:
+        client = boto3.client("s3", endpoint_url=store.address, config=Config(retries={"total_max_attempts": 1}))
+        codes = []
+        for number in range(RACES):
+            barrier.wait()
+            try:
+                answer = client.put_object(Bucket=BUCKET, Key=f"race-{number}", Body=str(racer), IfNoneMatch="*")
+            except ClientError as error:
+                answer = error.response
+            codes.append(answer["ResponseMetadata"]["HTTPStatusCode"])
+        return codes
+
+    with ThreadPoolExecutor(RACERS) as pool:
+        answers = list(zip(*pool.map(race, range(RACERS)), strict=True))
+    assert len(answers) == RACES
+    for codes in answers:
+        assert sorted(codes) == [200] + [PRECONDITION_FAILED] * (RACERS - 1)
+
+
+def test_a_store_that_ignores_conditions_is_refused(root: TableRoot, store: Store) -> None:
+    check_conditional_put(root)
+    store.set(ignore_conditions=True)
+    with pytest.raises(ConfigError, match=r"two writes of the same new object \(it ignores If-None-Match\)"):
+        check_conditional_put(root)
+    assert PROBE not in store.listing(), "the probe is removed again"
+
+
+def test_of_two_controllers_one_goes_on_and_the_other_stops(root: TableRoot) -> None:
+    root.create_all()
+    start = threading.Barrier(2)
+
+    def control(instance: str) -> tuple[int, str]:
+        journal = Journal(root.again())
+        start.wait()
+        for done in range(30):
+            try:
+                journal.commit([entry(journal.last_seq + 1, instance)], instance, journal.last_seq + 1)
+            except ForeignCommit:
+                return done, "foreign"
+        return 30, "went on"
+
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(control, ("one", "two"))
+    assert {first[1], second[1]} == {"went on", "foreign"}
+    loser = first if first[1] == "foreign" else second
+    written = Journal(root).read_since(0)
+    assert [e.seq for e in written] == list(range(1, 31 + loser[0]))
+
+
+def test_a_commit_whose_answer_was_lost_is_found_in_the_log(root: TableRoot, store: Store) -> None:
+    root.create_all()
+    journal = Journal(root)
+    store.set(method="PUT", part="/journal/_delta_log/", lose=1)
+    journal.commit([entry(1, "one")], "one", 1)
+    journal.commit([entry(2, "one")], "one", 2)
+    assert store.faults().lose == 0
+    assert [e.seq for e in Journal(root).read_since(0)] == [1, 2]
+
+
+def test_a_throttled_and_slow_store_delays_a_commit_and_loses_none(root: TableRoot, store: Store) -> None:
+    root.create_all()
+    journal = Journal(root)
+    store.set(part="/journal/", refuse=3)
+    journal.commit([entry(1, "one")], "one", 1)
+    assert store.faults().refuse == 0
+    store.set(part="/journal/", delay_s=0.1)
+    journal.commit([entry(2, "one")], "one", 2)
+    assert [e.seq for e in Journal(root).read_since(0)] == [1, 2]

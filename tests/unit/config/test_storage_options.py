@@ -1,0 +1,68 @@
+"""What an object store may be told by the configuration, and what not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from controller.config.load import load_settings
+from controller.config.table_root import table_root
+from controller.domain.errors import ConfigError
+from controller.service.start_checks import check_writers
+
+
+def loaded(*overrides: str) -> object:
+    return load_settings(None, overrides=overrides, env={})
+
+
+def test_the_tables_get_what_their_store_needs_to_know() -> None:
+    settings = load_settings(
+        None,
+        overrides=("tables.root=s3://lake/ballast", "tables.storage_options.aws_region=eu-west-1"),
+        env={"BALLAST_TABLES__STORAGE_OPTIONS": '{"aws_region": "eu-west-1"}'},
+    )
+    root = table_root(settings)
+    assert (root.root, root.storage_options) == ("s3://lake/ballast", {"aws_region": "eu-west-1"})
+    assert root.is_object_store
+    assert root.again().storage_options == root.storage_options
+    assert not table_root(load_settings(None, env={})).is_object_store
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "aws_secret_access_key",
+        "aws_access_key_id",
+        "aws_session_token",
+        "azure_storage_account_key",
+        "sas_token",
+        "sas",
+    ],
+)
+def test_credentials_are_refused_with_the_place_for_them(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name.upper()}") as caught:
+        loaded(f"tables.storage_options={{{name}: abcdef}}")
+    assert "abcdef" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["aws_web_identity_token_file", "aws_endpoint", "google_service_account_path"])
+def test_the_place_of_a_credential_is_none(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "ballast.yaml"
+    file.write_text(f"tables: {{storage_options: {{{name}: /run/somewhere}}}}")
+    assert load_settings(file, env={}).tables.storage_options == {name: "/run/somewhere"}
+
+
+@pytest.mark.parametrize("option", ["aws_s3_allow_unsafe_rename: 'true'", "aws_conditional_put: disabled"])
+def test_what_would_let_two_controllers_write_is_refused(option: str) -> None:
+    with pytest.raises(ConfigError, match="two controllers"):
+        loaded(f"tables.storage_options={{{option}}}")
+    loaded("tables.storage_options={aws_conditional_put: etag}")
+
+
+def test_spark_does_not_write_to_an_object_store() -> None:
+    settings = load_settings(None, overrides=("tables.root=s3://lake/ballast", "loads.writer=spark"), env={})
+    with pytest.raises(ConfigError, match=r"loads\.writer = spark .* is not allowed with tables\.root = s3://lake"):
+        check_writers(settings)
+    check_writers(load_settings(None, overrides=("tables.root=s3://lake/ballast",), env={}))
+    check_writers(load_settings(None, overrides=("loads.writer=spark",), env={}))
