@@ -131,8 +131,8 @@ def _find_forbidden(cluster: ObservedCluster, brokers: Sequence[str], at_ms: int
     found |= dict.fromkeys(lossy_bundles(cluster.facts), Reason.NON_PERSISTENT.value)
     excluded = excluded_namespaces(cluster.facts)
     if excluded:
-        names = (name for name in cluster.bundles if namespace_of_bundle(name) in excluded)
-        found |= dict.fromkeys(names, Reason.EXCLUDED.value)
+        inside = (name for name in cluster.bundles if namespace_of_bundle(name) in excluded)
+        found |= dict.fromkeys(inside, Reason.EXCLUDED.value)
     return found
 
 
