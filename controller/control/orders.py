@@ -125,7 +125,7 @@ def _range_refusal(ctx: Context, wanted: Wanted) -> Refusal | None:
     if not is_modular(cluster.facts):
         return None
     text = wanted.name.rpartition("/")[2]
-    if text in cluster.range_blocks:
+    if cluster.is_range_kept_by_another(wanted.name):
         return Refusal(
             Reason.RANGE_IN_USE, f"Pulsar may still keep a destination for range {text}, from an order that failed"
         )

@@ -137,7 +137,9 @@ def apply_order_ended(state: ClusterState, entry: Entry) -> None:
         _put(state, _changed(state, entry, name, entry.broker))
     _block(state, entry, outcome)
     if data.get("range_blocked"):
-        cluster.range_blocks[order.range_text] = entry.seq
+        cluster.range_blocks[order.range_text] = name
+    elif outcome is OrderOutcome.MOVED:  # the destination was used up, an older one of the same range too
+        cluster.range_blocks.pop(order.range_text, None)
     if order.kind is not OrderKind.SPLIT and outcome is not OrderOutcome.REFUSED:
         ended_at_ms = int(data.get("ended_at_ms") or state.round_at_ms)
         for broker in (order.source, order.target):

@@ -145,7 +145,7 @@ class ObservedCluster:
     """Observations by bundle name, rings, orders and facts.
 
     `rings`: namespace -> its boundaries in ascending order, first 0 and last 0xffffffff. `range_blocks`: range text ->
-    entry since which the modular load manager may keep a destination for it. `facts`: what the brokers say of
+    bundle for which the modular load manager may still keep a destination. `facts`: what the brokers say of
     themselves and of their policies, by key (`controller/domain/facts.py`). `settled_at_ms`: broker -> event time of
     the end of the newest move from or to it. `adoption`: None if nobody ever adopted or released the cluster; then
     orders may go once its own balancer is off.
@@ -155,10 +155,15 @@ class ObservedCluster:
     rings: dict[str, tuple[int, ...]] = field(default_factory=dict)
     orders: dict[str, Order] = field(default_factory=dict)
     blocks: dict[str, Block] = field(default_factory=dict)
-    range_blocks: dict[str, int] = field(default_factory=dict)
+    range_blocks: dict[str, str] = field(default_factory=dict)
     facts: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     settled_at_ms: dict[str, int] = field(default_factory=dict)
     adoption: Adoption | None = None
+
+    def is_range_kept_by_another(self, name: str) -> bool:
+        """Whether a destination may be kept for another bundle of this one's range. The bundle's own would only be
+        written again by its next order."""
+        return self.range_blocks.get(name.rpartition("/")[2], name) != name
 
     def copy(self) -> ObservedCluster:
         """A copy to apply entries to: containers are copied, values are shared."""

@@ -95,7 +95,7 @@ def _decode_observed(document: dict[str, Any]) -> ObservedCluster:
     cluster.blocks = {name: Block(*row) for name, row in document.get("blocks", {}).items()}
     cluster.rings = {namespace: tuple(boundaries) for namespace, boundaries in document.get("rings", {}).items()}
     cluster.facts = dict(document.get("facts", {}))
-    cluster.range_blocks = dict(document.get("range_blocks", {}))
+    cluster.range_blocks = {text: str(name) for text, name in document.get("range_blocks", {}).items()}
     cluster.settled_at_ms = dict(document.get("settled_at_ms", {}))
     adoption = document.get("adoption")
     cluster.adoption = None if adoption is None else Adoption.from_json(adoption)

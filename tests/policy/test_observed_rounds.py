@@ -104,6 +104,17 @@ def test_an_equal_range_of_another_namespace_waits_under_the_modular_manager(man
     assert (name in {d.bundle for d in moves(built.second_round())}) == (manager == "extensible")
 
 
+@pytest.mark.parametrize(("namespace", "moves_again"), [("t/other", False), ("t/ns", True)])
+def test_a_destination_that_may_be_kept_holds_back_others_of_its_range(namespace: str, moves_again: bool) -> None:
+    """Not the bundle itself: its next order writes the destination anew."""
+    built = hot()
+    for fact in built.state.observed.facts.values():
+        fact["manager"] = "modular"  # type: ignore[index]
+    name = str(first_move(hot()).bundle)
+    built.state.observed.range_blocks[name.rpartition("/")[2]] = name.replace("t/ns", namespace)
+    assert (name in {d.bundle for d in moves(built.second_round())}) == moves_again
+
+
 def test_an_open_order_counts_as_done() -> None:
     built = hot()
     name = str(first_move(hot()).bundle)

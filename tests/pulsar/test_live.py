@@ -105,9 +105,9 @@ class Stage:
         """Wait until the bundle is observed at one broker and free for orders; returns the broker."""
 
         def free(state: ClusterState) -> bool:
-            block, text = state.observed.blocks.get(bundle), bundle.rpartition("/")[2]
+            block = state.observed.blocks.get(bundle)
             certain = self.owner(bundle) is not None and (block is None or not block.in_doubt_seq)
-            return certain and (self.extensible or text not in state.observed.range_blocks)
+            return certain and (self.extensible or not state.observed.is_range_kept_by_another(bundle))
 
         self.wait_until(free, f"{bundle} to be free for orders", LATER_S)
         return str(self.owner(bundle))

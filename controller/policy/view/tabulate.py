@@ -117,17 +117,22 @@ def _find_forbidden(cluster: ObservedCluster, brokers: Sequence[str], at_ms: int
             found[broker] = Reason.SETTLING.value
     if is_modular(cluster.facts):
         used = {order.range_text for order in cluster.orders.values() if order.kind is OrderKind.MOVE}
-        used |= cluster.range_blocks.keys()
-        names = (name for name in cluster.bundles if name.rpartition("/")[2] in used) if used else ()
-        found |= {name: Reason.RANGE_IN_USE.value for name in names if name not in cluster.orders}
+        texts = used | cluster.range_blocks.keys()
+        names = [name for name in cluster.bundles if name.rpartition("/")[2] in texts] if texts else []
+        found |= {
+            name: Reason.RANGE_IN_USE.value
+            for name in names
+            if name not in cluster.orders
+            and (name.rpartition("/")[2] in used or cluster.is_range_kept_by_another(name))
+        }
     for name, block in cluster.blocks.items():
         if at_ms < block.not_before_ms:
             found[name] = Reason.BACKING_OFF.value
     found |= dict.fromkeys(lossy_bundles(cluster.facts), Reason.NON_PERSISTENT.value)
     excluded = excluded_namespaces(cluster.facts)
     if excluded:
-        names = (name for name in cluster.bundles if namespace_of_bundle(name) in excluded)
-        found |= dict.fromkeys(names, Reason.EXCLUDED.value)
+        inside = (name for name in cluster.bundles if namespace_of_bundle(name) in excluded)
+        found |= dict.fromkeys(inside, Reason.EXCLUDED.value)
     return found
 
 

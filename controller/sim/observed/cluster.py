@@ -162,7 +162,10 @@ class ObservedSim(SimCluster):
             ),
             "range": self.pulsar.modular
             and data["kind"] == OrderKind.MOVE.value
-            and name.rpartition("/")[2] in {*cluster.range_blocks, *(o.range_text for o in cluster.orders.values())},
+            and (
+                cluster.is_range_kept_by_another(name)
+                or name.rpartition("/")[2] in {order.range_text for order in cluster.orders.values()}
+            ),
         }
         broken = [what for what, is_wrong in wrong.items() if is_wrong]
         if broken:

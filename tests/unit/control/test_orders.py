@@ -220,6 +220,25 @@ def test_under_the_modular_manager_a_range_has_one_order_at_a_time() -> None:
     assert str(other) in driver.state.observed.orders
 
 
+def test_a_bundle_whose_order_failed_may_be_ordered_again_and_frees_its_range() -> None:
+    """As of an agent that died between destination and unload: its bundle never moves by itself."""
+    driver = observed_driver()
+    driver.tell("a:1", "ring", namespace="t/other", boundaries=list(RING))
+    other = type(FIRST)("t/other", FIRST.lower, FIRST.upper)
+    driver.tell("b:1", "observed", added=[str(other)])
+    driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
+    driver.end_order(FIRST, "failed")
+    driver.tell("a:1", "observed", confirmed=[str(FIRST)], requested_seq=driver.state.seq)
+    driver.command("unload_bundle", bundle=str(other), to="c:1")
+    assert "may still keep a destination" in driver.rejection()
+    driver.command("unload_bundle", bundle=str(FIRST), to="c:1")
+    assert str(FIRST) in driver.state.observed.orders
+    driver.end_order(FIRST, "moved", owner="c:1")
+    assert not driver.state.observed.range_blocks
+    driver.command("unload_bundle", bundle=str(other), to="c:1")
+    assert str(other) in driver.state.observed.orders
+
+
 def test_a_request_that_was_never_sent_blocks_no_range() -> None:
     driver = observed_driver()
     driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
