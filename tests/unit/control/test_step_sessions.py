@@ -184,6 +184,40 @@ def test_one_of_four_is_no_mass_failure_and_neither_is_one_of_two() -> None:
         assert not driver.state.frozen
 
 
+@pytest.mark.parametrize(
+    ("names", "silent", "trips"),
+    [
+        ("abc", "ab", True),  # the fewest brokers that the breaker judges
+        ("abc", "a", False),  # 33 %
+        ("ab", "ab", False),  # too few to judge
+        ("abcde", "ab", False),  # exactly 40 %
+        ("abcde", "abc", True),
+        ("abc", "abc", True),
+    ],
+)
+def test_the_breaker_trips_above_two_fifths_of_three_brokers_or_more(names: str, silent: str, trips: bool) -> None:
+    driver = StepDriver()
+    for name in names:
+        driver.join(f"{name}:1")
+    driver.silent.update(f"{name}:1" for name in silent)
+    driver.wait(8_000)
+    assert (driver.state.frozen, len(ended(driver))) == (trips, 0 if trips else len(silent))
+
+
+@pytest.mark.parametrize(("apart_ms", "trips"), [(40_000, True), (70_000, False)])
+def test_the_breaker_counts_brokers_that_fell_silent_within_a_minute(apart_ms: int, trips: bool) -> None:
+    driver = StepDriver()
+    for name in "abc":
+        driver.join(f"{name}:1")
+    driver.silent.add("a:1")
+    driver.wait(8_000)
+    assert len(ended(driver)) == 1
+    driver.wait(apart_ms)
+    driver.silent.add("b:1")
+    driver.wait(8_000)
+    assert (driver.state.frozen, len(ended(driver))) == (trips, 1 if trips else 2)
+
+
 def test_a_broker_that_has_come_back_is_not_counted_as_silent() -> None:
     driver = StepDriver()
     for name in "abcd":
