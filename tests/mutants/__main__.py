@@ -69,7 +69,9 @@ def _pass_without_bugs(mutants: Sequence[Mutant], workshops: Sequence[Workshop],
             print(f"the copy in {workshop.folder} would test {loaded}: is PYTHONPATH or PYTHONSAFEPATH set?")
             return False
     for number, workshop in enumerate(workshops):
-        run = workshop.run(tests[number :: len(workshops)] if len(tests) >= len(workshops) else tests, keep_bytecode=True)
+        run = workshop.run(
+            tests[number :: len(workshops)] if len(tests) >= len(workshops) else tests, keep_bytecode=True
+        )
         if run.code != SURVIVED:
             print(f"{run.output}\nthe tests fail without any bug: nothing can be said about mutants")
             return False

@@ -1,4 +1,4 @@
-"""An agent as `ballast agent` makes it, on a machine whose clocks are set and which sleeps: what becomes of its lease."""
+"""An agent with the clocks that it has by default, on a machine whose clocks are set and which sleeps."""
 
 from __future__ import annotations
 

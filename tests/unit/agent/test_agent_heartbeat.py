@@ -40,9 +40,7 @@ class Kafka:
 def play(scenario: Callable[[Kafka, HeartbeatSender, Lease], Awaitable[None]]) -> None:
     async def run() -> None:
         kafka = Kafka()
-        sender = HeartbeatSender(
-            kafka, "heartbeats", boot_ms=kafka.boot_ms, wall_ms=lambda: 0, metrics=AgentMetrics()
-        )
+        sender = HeartbeatSender(kafka, "heartbeats", boot_ms=kafka.boot_ms, wall_ms=lambda: 0, metrics=AgentMetrics())
         await scenario(kafka, sender, Lease(LEASE_MS, STARTED_MS))
 
     asyncio.run(run())

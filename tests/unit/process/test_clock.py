@@ -40,7 +40,11 @@ def test_the_wall_clock_is_the_one_that_is_set(machine: Machine, ms: object) -> 
 
 
 def test_the_boot_clock_is_the_systems_time_since_boot() -> None:
-    before, read, after = time.clock_gettime_ns(time.CLOCK_BOOTTIME), boot_ms(), time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    before, read, after = (
+        time.clock_gettime_ns(time.CLOCK_BOOTTIME),
+        boot_ms(),
+        time.clock_gettime_ns(time.CLOCK_BOOTTIME),
+    )
     assert before // 1_000_000 <= read <= after // 1_000_000
 
 
