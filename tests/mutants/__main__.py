@@ -42,8 +42,6 @@ def check(mutants: Sequence[Mutant], folder: Path, jobs: int) -> int:
     free: SimpleQueue[Workshop] = SimpleQueue()
     for number in range(jobs):
         free.put(Workshop(folder / str(number)))
-    if not _pass_without_bugs(mutants, [free.get() for _ in range(jobs)], free):
-        return 2
 
     def judge(mutant: Mutant) -> bool:
         workshop, began = free.get(), time.monotonic()
@@ -55,28 +53,33 @@ def check(mutants: Sequence[Mutant], folder: Path, jobs: int) -> int:
         print(f"{verdict:<9} {mutant.name} ({took_s:.0f} s){': ' if detail else ''}{detail}", flush=True)
         return verdict == "caught"
 
+    def pass_without_bug(tests: Sequence[str]) -> str:
+        workshop = free.get()
+        try:
+            return _find_trouble(workshop, tests)
+        finally:
+            free.put(workshop)
+
+    tests = sorted({test for mutant in mutants for test in mutant.tests})
     with ThreadPoolExecutor(jobs) as pool:
+        troubles = [trouble for trouble in pool.map(pass_without_bug, [tests[n::jobs] for n in range(jobs)]) if trouble]
+        if troubles:
+            print("\n".join(troubles))
+            return 2
         caught = list(pool.map(judge, mutants))
     print(f"{sum(caught)} of {len(caught)} mutants caught")
     return 0 if all(caught) else 1
 
 
-def _pass_without_bugs(mutants: Sequence[Mutant], workshops: Sequence[Workshop], free: SimpleQueue[Workshop]) -> bool:
-    tests = sorted({test for mutant in mutants for test in mutant.tests})
-    for workshop in workshops:
-        loaded = workshop.source_of("controller")
-        if not loaded.is_relative_to(workshop.folder):
-            print(f"the copy in {workshop.folder} would test {loaded}: is PYTHONPATH or PYTHONSAFEPATH set?")
-            return False
-    for number, workshop in enumerate(workshops):
-        run = workshop.run(
-            tests[number :: len(workshops)] if len(tests) >= len(workshops) else tests, keep_bytecode=True
-        )
-        if run.code != SURVIVED:
-            print(f"{run.output}\nthe tests fail without any bug: nothing can be said about mutants")
-            return False
-        free.put(workshop)
-    return True
+def _find_trouble(workshop: Workshop, tests: Sequence[str]) -> str:
+    """Why nothing can be said about mutants in this copy; empty if the tests pass in it."""
+    loaded = workshop.source_of("controller")
+    if not loaded.is_relative_to(workshop.folder):
+        return f"the copy in {workshop.folder} would test {loaded}: is PYTHONPATH or PYTHONSAFEPATH set?"
+    if not tests:
+        return ""
+    run = workshop.run(tests, keep_bytecode=True)
+    return "" if run.code == SURVIVED else f"{run.output}\nthe tests fail without any bug"
 
 
 def _judge(workshop: Workshop, mutant: Mutant) -> tuple[str, str]:

@@ -164,6 +164,7 @@ def test_an_acknowledgement_whose_flush_failed_leaves_whole_frames(
     disk.failing = True
     with pytest.raises(StoreError, match=r"cannot flush .*acks\.log"):
         store.acknowledge(TOPIC, "s", 1, "a", [(11, 12)])
+    assert store.tail(TOPIC)["cursors"]["s"]["ranges"] == [], "what is not stored is not acknowledged"
     disk.failing = False
     store.acknowledge(TOPIC, "s", 1, "a", [(3, 4)])
     fill_disk(monkeypatch)

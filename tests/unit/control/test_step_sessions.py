@@ -44,6 +44,18 @@ def test_a_lease_that_ended_never_lives_again() -> None:
     assert alive(driver) == {"a:1#1.n1.2"}
 
 
+def test_a_session_that_has_ended_says_nothing_more() -> None:
+    """Were its late `leaving` journaled, the next session of the process would leave as well."""
+    driver = StepDriver()
+    a = driver.join("a:1")
+    driver.silent.add("a:1")
+    driver.wait(8_000)
+    assert driver.say(a, "leaving") == []
+    assert driver.watch.refused == {"event_of_ended_session": 1}
+    driver.join("a:1", number=2)
+    assert not driver.state.brokers["a:1"].leaving
+
+
 def test_next_session_of_the_same_process_ends_the_one_before() -> None:
     driver = StepDriver()
     a = driver.join("a:1")
