@@ -37,7 +37,9 @@ def messages(first: int, count: int = 1) -> list[Message]:
 def sequences(store: StoreEngine) -> list[int]:
     found: list[int] = []
     while data := store.read(TOPIC, len(found), 1 << 20)[0]:
-        found += [record.sequence for record in unpack_all_stored(data)]
+        records = unpack_all_stored(data)
+        assert records[0].offset == len(found)
+        found += [record.sequence for record in records]
     return found
 
 
@@ -148,7 +150,7 @@ def test_a_flush_that_failed_is_tried_again_and_not_taken_for_done(tmp_path: Pat
     store.acquire(WHOLE, 1, "a")
     store.append(TOPIC, 1, "a", messages(0))
     disk.failing = True
-    for _ in range(2):
+    for _ in range(4):
         with pytest.raises(StoreError, match="cannot flush"):
             store.sync()
 
@@ -173,6 +175,28 @@ def test_an_acknowledgement_whose_flush_failed_leaves_whole_frames(
     monkeypatch.undo()
     store.close()
     assert StoreEngine(tmp_path).tail(TOPIC)["cursors"]["s"]["ranges"] == [(3, 4)]
+
+
+@pytest.mark.parametrize("torn", [b"\0\0", b"\0\0\0\x30\x12\x34\x56\x78half of it"])
+def test_what_follows_a_torn_frame_is_found_again(tmp_path: Path, torn: bytes) -> None:
+    """A crash tore the last frame of a log; were it left there, whatever is stored behind it would be lost."""
+    store = StoreEngine(tmp_path)
+    store.acquire(WHOLE, 1, "a")
+    store.append(TOPIC, 1, "a", messages(0, 5))
+    store.subscribe(TOPIC, "s", 1, "a", latest=False)
+    store.close()
+    for log in (tmp_path / "fences.log", *tmp_path.rglob("acks.log"), *tmp_path.rglob("*.seg")):
+        with log.open("ab") as file:
+            file.write(torn)
+    store = StoreEngine(tmp_path)
+    store.acquire(WHOLE, 2, "b")
+    store.append(TOPIC, 2, "b", messages(5))
+    store.acknowledge(TOPIC, "s", 2, "b", [(3, 4)])
+    store.close()
+    store = StoreEngine(tmp_path)
+    assert [fence.epoch for fence in store.fences()] == [2]
+    assert store.tail(TOPIC)["cursors"]["s"]["ranges"] == [(3, 4)]
+    assert sequences(store) == [0, 1, 2, 3, 4, 5]
 
 
 def test_without_fsync_nothing_waits_for_the_disk(tmp_path: Path, disk: Disk) -> None:

@@ -44,6 +44,7 @@ def contents(store: StoreEngine, topic: str) -> list[tuple[str, int, bytes]]:
             return found
         records = unpack_all_stored(data)
         assert [r.offset for r in records] == list(range(offset, after))
+        assert records
         found += [(r.producer, r.sequence, r.payload) for r in records]
         offset = after
 

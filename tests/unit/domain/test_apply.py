@@ -112,6 +112,12 @@ def test_a_session_ends_once(journal: Journal) -> None:
         journal.add(Kind.SESSION_ENDED, **ended)
 
 
+def test_offsets_of_partitions_that_did_not_move_stay(journal: Journal) -> None:
+    journal.add(Kind.OFFSETS, data={"cluster_id": "k", "topics": {"t": {"0": 5, "1": 7}, "u": {"0": 1}}})
+    journal.add(Kind.OFFSETS, data={"cluster_id": "k", "topics": {"t": {"1": 9}}})
+    assert journal.state.offsets == {"t": {"0": 5, "1": 9}, "u": {"0": 1}}
+
+
 def test_folding_leaves_the_given_state_alone(journal: Journal) -> None:
     states = [ClusterState()]
     for entry in journal.entries:
