@@ -49,5 +49,5 @@ def test_a_patch_that_says_too_little_is_refused(folder: str, text: str, why: st
 def test_a_patch_of_other_code_does_not_apply(tmp_path: Path) -> None:
     patch = tmp_path / "leases" / "stale.patch"
     patch.parent.mkdir()
-    patch.write_text(MUTANTS[0].patch.read_text().replace("\n-", "\n-no such line "))
+    patch.write_text(MUTANTS[0].patch.read_text().replace("\n-  ", "\n-no such line "))
     assert "does not apply" in applies(patch)
