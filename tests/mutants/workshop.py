@@ -1,4 +1,4 @@
-"""A copy of the tree in which bugs are planted; the tree itself is never changed.
+"""A copy of the tree in which bugs are planted. The tree itself is never changed, and may be while a run goes on.
 
 Bytecode is written while the copy is unchanged and never while a bug is in it, so no run can load another one's.
 """
@@ -61,7 +61,7 @@ class Workshop:
         """The copy with the bug in it. Raises ValueError when the patch does not apply."""
         places = [self.folder / name for name in mutant.files]
         before = [(place, place.read_bytes(), place.stat()) for place in places]
-        applied = _git_apply(self.folder, str(mutant.patch))
+        applied = _git_apply(self.folder, str(self.folder / mutant.patch.relative_to(ROOT)))
         if applied.returncode:
             raise ValueError(f"{mutant.name} does not apply: {applied.stderr.strip()}")
         try:

@@ -85,7 +85,7 @@ class FramedLog:
             os.ftruncate(self._fd, good)
         self.size_bytes = good
         if self._sync is not None:
-            self._sync(self._fd)  # the process may have been killed before it flushed the last frame
+            self._flush(self._sync)  # the process before may have been killed before it flushed the last frame
         return bodies
 
     def append(self, body: bytes) -> None:
@@ -120,7 +120,7 @@ class FramedLog:
             self._fd = -1
 
     def _flush(self, sync: Sync) -> None:
-        """Flush the frame that was just written; on an error take it back and raise StoreError."""
+        """Flush the file; on an error take back what was written behind `size_bytes`, and raise StoreError."""
         try:
             sync(self._fd)
         except OSError as error:
