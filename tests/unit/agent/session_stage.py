@@ -76,6 +76,7 @@ class SessionStage:
         self.journal = Journal()
         self.changes = Changes()
         self.lost: list[str] = []
+        self.hears = True  # whether the journal can be followed
         metrics = AgentMetrics()
         self.publisher = EventPublisher(
             A.broker,
@@ -104,7 +105,7 @@ class SessionStage:
             lease_ms=LEASE_MS,
             refuses=self.runtime.refuses,
             halves=lambda bundle, boundary: {},
-            hears=lambda since_ms: True,
+            hears=lambda since_ms: self.hears,
             deregister=self.publisher.deregister,
             on_registered=lambda: None,
             on_lost=self.lost.append,

@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from controller.agent.session.session import CUT_OFF, LOOK_AGAIN_S
 from controller.brokers.memory.fences import MemoryFences
 from controller.brokers.memory.runtime import MemoryRuntime
-from controller.domain.ids import Bundle
+from controller.domain.ids import Bundle, Session
 from controller.domain.ownership import State
 from tests.unit.agent.agent_world import WHOLE
 from tests.unit.agent.session_stage import LEASE_MS, LEAVE_MS, A, B, SessionStage, settle
@@ -161,6 +162,39 @@ def test_a_runtime_that_cannot_stop_ends_the_process_instead_of_the_session() ->
         assert stage.sessions.over
 
     play(scenario, Unstoppable(MemoryFences()))
+
+
+def test_a_session_that_cannot_follow_the_journal_is_deregistered_and_followed_by_none_until_it_can() -> None:
+    """Its heartbeats still arrive, so the controller would keep the session alive and grant it bundles."""
+
+    async def scenario(stage: SessionStage) -> None:
+        await stage.own()
+        stage.hears = False
+        stage.sessions.end(CUT_OFF)
+        await settle()
+        await asyncio.sleep(2 * LOOK_AGAIN_S)
+        assert stage.log == [DROP, ("sent", "goodbye", 1)]
+        stage.hears = True
+        while stage.sessions.current == A:
+            await asyncio.sleep(LOOK_AGAIN_S / 10)
+        assert stage.log == [DROP, ("sent", "goodbye", 1), ("sent", "heartbeat", 2)]
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("newer", [A._replace(incarnation=2, nonce="other"), A._replace(incarnation=3, nonce="third")])
+def test_a_process_that_was_replaced_says_nothing_more(newer: Session) -> None:
+    async def scenario(stage: SessionStage) -> None:
+        await stage.own()
+        await stage.read(stage.journal.register(newer))
+        assert ["replaced by the newer process" in text for text in stage.lost] == [True]
+        stage.sessions.send_heartbeat()
+        stage.driver.tick()
+        assert not stage.sessions.may_act()
+        await stage.sessions.finish()
+        assert stage.log == [DROP]
+
+    play(scenario)
 
 
 # ---------------------------------------------------------------- leaving
