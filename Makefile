@@ -7,7 +7,7 @@ ARGS ?=
 EXAMPLES ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo pulsar-demo test test-unit test-policy test-random test-orders test-e2e test-slow test-faults test-pulsar test-pulsar-testbed test-cluster soak lint fmt bench lock clean
+.PHONY: help setup demo pulsar-demo test test-unit test-policy test-random test-orders test-e2e test-slow test-faults test-pulsar test-pulsar-testbed test-cluster mutants soak lint fmt bench lock clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ test-pulsar-testbed: setup ## The local Pulsar cluster itself: its servers, secu
 
 test-cluster: setup ## On a Spark standalone cluster whose workers share nothing with the driver (25 minutes at most)
 	@$(BIN)/python -m pytest -m cluster $(ARGS)
+
+mutants: setup ## Known bugs, planted one by one in a copy of the tree: do the tests catch them? (ARGS="leases"; 10 minutes)
+	@$(BIN)/python -m tests.mutants $(ARGS)
 
 soak: setup ## Soak tests: growth of files and memory under ten times the normal load
 	@$(BIN)/python -m pytest -m soak $(ARGS)

@@ -98,9 +98,8 @@ class ControlRunner:
         self._feed = feed = self._make_feed(state.journal_id)
         feed.start(state.seq)
         feed.publish(entries)
-        clocks = Clocks(boot_ms, wall_ms)
         held = Claim(self.instance, state, kafka)
-        loop = ControlLoop(held, tables, feed, self._names, settings, clocks, self.metrics, self._claimant.check)
+        loop = ControlLoop(held, tables, feed, self._names, settings, Clocks(), self.metrics, self._claimant.check)
         self._loop = loop
         tables.start_projecting(state)
         self.worker = RoundWorker(

@@ -22,7 +22,7 @@ from controller.domain.errors import BallastError, OutcomeUnknown
 from controller.domain.events import Event, RoundFinished, Tick
 from controller.domain.settings.policy import ControlSettings
 from controller.domain.state import ClusterState, is_foreign
-from controller.process import failpoints
+from controller.process import clock, failpoints
 from controller.service.feed import Feed
 from controller.service.metrics import ControlMetrics
 from controller.service.records import Offsets, Parsed, Row, merge_offsets, parse_rows, parsers
@@ -54,10 +54,10 @@ class Claim:
 
 @dataclass(slots=True)
 class Clocks:
-    """`boot_ms` (CLOCK_BOOTTIME) is for leases, `wall_ms` for people."""
+    """`boot_ms` (CLOCK_BOOTTIME) is for leases, `wall_ms` for people. Those of this machine, unless given."""
 
-    boot_ms: Callable[[], int]
-    wall_ms: Callable[[], int]
+    boot_ms: Callable[[], int] = clock.boot_ms
+    wall_ms: Callable[[], int] = clock.wall_ms
 
 
 class ControlLoop:

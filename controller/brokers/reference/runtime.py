@@ -51,6 +51,7 @@ class ReferenceBroker:
         owner: str,
         store_address: str,
         *,
+        may_serve: Callable[[], bool],
         capacity: Capacity | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
@@ -59,7 +60,6 @@ class ReferenceBroker:
         max_bundles: int = 0,
         max_topics: int = 0,
         on_fenced: Callable[[Bundle, int], None] = lambda bundle, epoch: None,
-        may_serve: Callable[[], bool] = lambda: True,
         clock_ms: Callable[[], int] = boot_ms,
     ) -> None:
         self._owner = owner

@@ -227,14 +227,14 @@ def test_an_unreadable_log_blocks_and_the_same_commit_later_succeeds(
     assert stored(root) == HISTORY.entries
 
 
-def sleeps_through_a_clean_up(root: TableRoot, sleeper: Journal, batches: int) -> None:
-    """Others commit while one sleeps; then their log files below the newest checkpoint are cleaned up."""
+def sleeps_through_a_clean_up(root: TableRoot, sleeper: Journal, batches: int, *, kept: int = 1) -> None:
+    """Others commit while one sleeps; then their log files are cleaned up, but for the newest `kept`."""
     other = Journal(root)
     first = sleeper.version + 1
     for batch in HISTORY.batches[2 : 2 + batches]:
         other.commit([by(e, "other") for e in batch], "other", batch[0].batch)
     root.open("journal").create_checkpoint()
-    for version in range(first, other.version):
+    for version in range(first, other.version + 1 - kept):
         (Path(root.uri("journal")) / "_delta_log" / f"{version:020d}.json").unlink()
 
 
@@ -248,6 +248,24 @@ def test_who_slept_while_the_log_was_cleaned_up_notices_after_writing(root: Tabl
     mine = sum(map(len, HISTORY.batches[:2]))
     foreign = sum(map(len, HISTORY.batches[2 : 2 + slept_for]))
     assert [e.instance for e in stored(root)] == ["i"] * mine + ["other"] * foreign
+
+
+@pytest.mark.parametrize("slept_for", [2, 8])
+def test_who_wrote_below_the_newest_checkpoint_has_been_replaced(root: TableRoot, slept_for: int) -> None:
+    """The write succeeds and the log behind it is whole: that the checkpoint lies beyond it is the only sign."""
+    journal = Journal(root)
+    HISTORY.commit(journal, 0, 2)
+    sleeps_through_a_clean_up(root, journal, slept_for, kept=0)
+    with pytest.raises(ForeignCommit, match="slept while another controller went on"):
+        HISTORY.commit(journal, 2, 3)
+
+
+def test_a_checkpoint_of_what_was_just_written_is_ones_own(root: TableRoot) -> None:
+    root.open("journal").alter.set_table_properties({"delta.checkpointInterval": "1"})
+    journal = Journal(root)
+    HISTORY.commit(journal)
+    assert root.log("journal").last_checkpoint() == journal.version, "every commit made one"
+    assert stored(root) == HISTORY.entries
 
 
 def test_a_cleaned_up_log_is_judged_by_the_rows(root: TableRoot, store: Store) -> None:

@@ -237,7 +237,7 @@ def test_backlog_unacked_and_partitions_are_reported_also_for_topics_not_opened_
 def test_refusals_name_their_reason(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with cluster(tmp_path, brokers=0) as here:
-            broker = ReferenceBroker("a", here.store, max_bundles=2, max_topics=3)
+            broker = ReferenceBroker("a", here.store, may_serve=lambda: True, max_bundles=2, max_topics=3)
             await broker.start(here.directory)
             here.brokers["a"] = broker
             assert broker.refuses(LOW) is None

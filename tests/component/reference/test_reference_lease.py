@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from controller.brokers.reference.capacity import Capacity
 from controller.brokers.reference.client.consumer import Consumer, Ranges
@@ -88,5 +91,87 @@ def test_nothing_is_delivered_or_confirmed_to_consumers_once_the_lease_has_expir
             await here.give(WHOLE, "b")
             await late
             await until(lambda: len(set(got)) == 20 and confirmed)
+
+    asyncio.run(scenario())
+
+
+def test_a_message_that_was_stored_as_the_lease_expired_is_not_acknowledged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next owner may have acquired the bundle between the store's answer and this one."""
+
+    async def scenario() -> None:
+        async with cluster(tmp_path, brokers=0) as here:
+            lease = await _leased(here)
+            producer = await here.producer(topic(1), "p")
+            append = here.engine.append
+
+            def append_slowly(*request: Any) -> Any:
+                lease.alive = False
+                return append(*request)
+
+            monkeypatch.setattr(here.engine, "append", append_slowly)
+            await producer.send("k", b"x")
+            await until(lambda: not lease.alive)
+            await asyncio.sleep(LOOK_AGAIN_S)
+            assert (producer.pending, here.engine.stats()[topic(1)]["messages"]) == (1, 1)
+            await here.brokers["a"].drop(WHOLE)
+            await here.give(WHOLE, "b")
+            await producer.flush()
+            assert here.engine.stats()[topic(1)]["messages"] == 1, "the store knows it"
+
+    asyncio.run(scenario())
+
+
+def test_an_acknowledgement_that_was_stored_as_the_lease_expired_is_not_confirmed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        got: list[int] = []
+        confirmed: list[Ranges] = []
+        async with cluster(tmp_path, brokers=0) as here:
+            lease = await _leased(here)
+            producer = await here.producer(topic(1), "p")
+            await producer.send("k", b"x")
+            await producer.flush()
+            reader = await here.consumer(
+                topic(1),
+                "s",
+                "c",
+                on_delivered=lambda consumer, messages, at_ms: got.extend(offset for offset, _ in messages),
+                on_confirmed=lambda consumer, ranges, at_ms: confirmed.append(ranges),
+                auto_ack=False,
+            )
+            await until(lambda: got)
+            acknowledge = here.engine.acknowledge
+
+            def acknowledge_slowly(*request: Any) -> Any:
+                lease.alive = False
+                return acknowledge(*request)
+
+            monkeypatch.setattr(here.engine, "acknowledge", acknowledge_slowly)
+            reader.ack([(0, 1)])
+            await until(lambda: not lease.alive)
+            await asyncio.sleep(LOOK_AGAIN_S)
+            assert confirmed == []
+            await here.brokers["a"].drop(WHOLE)
+            await here.give(WHOLE, "b")
+            await until(lambda: confirmed)
+            assert got == [0], "what is acknowledged is not delivered again"
+
+    asyncio.run(scenario())
+
+
+def test_a_producer_that_comes_after_the_lease_is_sent_on(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with cluster(tmp_path, brokers=0) as here:
+            lease = await _leased(here)
+            lease.alive = False
+            late = asyncio.create_task(here.producer(topic(1), "p"))
+            await asyncio.sleep(LOOK_AGAIN_S)
+            assert not late.done()
+            await here.brokers["a"].drop(WHOLE)
+            await here.give(WHOLE, "b")
+            await late
 
     asyncio.run(scenario())

@@ -22,6 +22,7 @@ from controller.brokers.reference.store.protocol import encode
 from controller.brokers.reference.store.server import StoreServer
 from controller.domain.errors import Fenced, StoreError
 from controller.domain.ids import RING_END, Bundle
+from tests.unit.brokers.disk import Disk
 
 WHOLE = Bundle("shop/orders", 0, RING_END)
 TOPIC = "persistent://shop/orders/t"
@@ -29,6 +30,19 @@ TOPIC = "persistent://shop/orders/t"
 
 def batch(first: int, count: int = 1) -> list[Message]:
     return [Message("p", s, "k", b"x") for s in range(first, first + count)]
+
+
+# The store, with a disk that says each time that something is flushed to it.
+LOUD = """
+import os, sys
+from controller.brokers.reference.store.server import main
+
+def flush(fd):
+    print("flushed", os.path.basename(os.readlink(f"/proc/self/fd/{fd}")), flush=True)
+    os.fsync(fd)
+
+main(sys.argv[1:], flush)
+"""
 
 
 def start_store(folder: Path, port: int = 0) -> tuple[subprocess.Popen[str], str]:
@@ -53,7 +67,7 @@ def start_store(folder: Path, port: int = 0) -> tuple[subprocess.Popen[str], str
 def test_requests_are_carried_out_in_the_order_of_the_calls(tmp_path: Path, fsync: bool) -> None:
     async def scenario() -> None:
         engine = StoreEngine(tmp_path, fsync=fsync)
-        server = StoreServer(engine, fsync=fsync)
+        server = StoreServer(engine)
         client = StoreClient(await server.start())
         await client.start()
         acquired = asyncio.ensure_future(client.acquire(WHOLE, 1, "a"))
@@ -103,6 +117,58 @@ def test_what_was_acknowledged_outlives_sigkill_and_the_client_goes_on(tmp_path:
         assert process.wait() == 0
 
     asyncio.run(scenario())
+
+
+def test_with_fsync_nothing_is_answered_before_it_is_flushed(tmp_path: Path) -> None:
+    """A disk that fails: what was answered before the flush would be answered all the same."""
+
+    async def scenario() -> None:
+        disk, failed = Disk(), asyncio.Event()
+        engine = StoreEngine(tmp_path, fsync=True, sync=disk.sync)
+        server = StoreServer(engine, failed.set)
+        client = StoreClient(await server.start(), timeout_s=1.0)
+        await client.start()
+        await client.acquire(WHOLE, 1, "a")
+        await client.append(TOPIC, 1, "a", batch(0))
+        disk.failing = True
+        lost = asyncio.ensure_future(client.append(TOPIC, 1, "a", batch(1)))
+        await asyncio.wait_for(failed.wait(), 30)
+        disk.failing = False
+        repeated = asyncio.ensure_future(client.append(TOPIC, 1, "a", batch(1)))  # would be taken for a duplicate
+        for unanswered in (lost, repeated):
+            with pytest.raises(StoreError, match="did not answer append"):
+                await unanswered
+        assert "cannot flush" in str(server.failure)
+        await client.stop()
+        await server.stop()
+        disk.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("options", [[], ["--fsync"]])
+def test_the_store_flushes_what_it_answers_if_it_is_told_to(tmp_path: Path, options: list[str]) -> None:
+    async def scenario(address: str) -> None:
+        client = StoreClient(address, timeout_s=60)
+        await client.start()
+        await client.acquire(WHOLE, 1, "a")
+        await client.append(TOPIC, 1, "a", batch(0))
+        await client.subscribe(TOPIC, "s", 1, "a")
+        await client.ack(TOPIC, "s", 1, "a", [(0, 1)])
+        await client.stop()
+
+    command = [sys.executable, "-c", LOUD, "--data-dir", str(tmp_path), *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said: list[str] = []
+        while "listening" not in (said or [""])[-1]:
+            said.append(process.stdout.readline())
+        asyncio.run(scenario(said.pop().split()[-1]))
+        process.send_signal(signal.SIGTERM)
+        said += process.stdout.read().splitlines()
+    flushed = {line.split()[1] for line in said if line.startswith("flushed")}
+    files = {"fences.log", "topic.new", "acks.log", f"{0:020d}.seg"}
+    assert flushed & files == (files if options else set())
 
 
 def test_a_malformed_frame_closes_only_its_own_connection(tmp_path: Path) -> None:

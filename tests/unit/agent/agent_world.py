@@ -39,6 +39,9 @@ class Journal:
     def register(self, session: Session) -> Entry:
         return self.add(Kind.REGISTERED, broker=session.broker, session=str(session))
 
+    def leave(self, session: Session) -> Entry:
+        return self.add(Kind.DRAIN, broker=session.broker, session=str(session), data={"leaving": True})
+
     def namespace(self, *bundles: Bundle) -> Entry:
         names = [str(b) for b in bundles or (WHOLE,)]
         return self.add(Kind.NAMESPACE_CREATED, data={"namespace": NAMESPACE, "bundles": names})

@@ -291,6 +291,27 @@ def test_child_sent_on_in_the_same_batch_waits_for_the_split(journal: Journal) -
     assert agent.served == {left: 3}
 
 
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_part_that_comes_back_waits_until_the_whole_has_been_dropped(journal: Journal, refused: bool) -> None:
+    """A lost the bundle, which B then split; A reads that and the offer of a half in one go."""
+    agent = _owner(journal)
+    left, right = WHOLE.split_at(MIDDLE)
+    journal.own(State.FREE, 1)
+    journal.own(State.ASSIGNING, 2, to=B)
+    journal.own(State.OWNED, 2, B)
+    journal.own(State.SPLITTING, 3, B, boundary=MIDDLE)
+    journal.add(Kind.SPLIT, bundle=str(WHOLE), by=str(B), data={"children": {str(left): 4, str(right): 4}})
+    journal.own(State.FREE, 4, bundle=left)
+    journal.own(State.ASSIGNING, 5, to=A, bundle=left)
+    if refused:
+        agent.refusals[left] = "304_broker_cap"
+    assert agent.read(journal) == [do.Drop(WHOLE)]
+    assert agent.tick() == []
+    assert agent.finish() == []
+    follows = Answer("rejected", left, 5, "304_broker_cap") if refused else do.Serve(left, 5)
+    assert agent.tick() == [follows]
+
+
 def test_failed_split_drops_parent_and_children(journal: Journal) -> None:
     agent = _owner(journal)
     left, right = WHOLE.split_at(MIDDLE)

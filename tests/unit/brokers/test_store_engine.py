@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from controller.brokers.reference.store import topic as topic_module
 from controller.brokers.reference.store.cursor import Cursor
 from controller.brokers.reference.store.engine import StoreEngine
 from controller.brokers.reference.store.messages import Message, pack_messages, unpack_all_stored, unpack_messages
@@ -43,6 +44,7 @@ def contents(store: StoreEngine, topic: str) -> list[tuple[str, int, bytes]]:
             return found
         records = unpack_all_stored(data)
         assert [r.offset for r in records] == list(range(offset, after))
+        assert records
         found += [(r.producer, r.sequence, r.payload) for r in records]
         offset = after
 
@@ -198,6 +200,78 @@ def test_a_cursor_is_the_set_of_acknowledged_offsets(ranges: list[tuple[int, int
     assert all(cursor.next_open(o) == next(n for n in range(o, 81) if n not in model) for o in range(80))
     flat = [cursor.mark, *(n for pair in cursor.ranges for n in pair)]
     assert all(a < b for a, b in pairwise(flat))
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 60), st.integers(1, 9)), max_size=40))
+def test_a_cumulative_acknowledgement_only_adds(steps: list[tuple[bool, int, int]]) -> None:
+    cursor, model = Cursor(), set()
+    for cumulative, low, width in steps:
+        if cumulative:
+            cursor.acknowledge_below(low)
+            model |= set(range(low))
+        else:
+            cursor.add(low, low + width)
+            model |= set(range(low, low + width))
+        assert [o for o in range(80) if cursor.contains(o)] == sorted(model)
+
+
+def test_a_late_cumulative_acknowledgement_moves_nothing_back(tmp_path: Path) -> None:
+    store = engine(tmp_path)
+    store.acquire(WHOLE, 1, "a")
+    store.append(TOPICS[0], 1, "a", [message(i) for i in range(9)])
+    store.subscribe(TOPICS[0], "s", 1, "a", latest=False)
+    store.acknowledge(TOPICS[0], "s", 1, "a", [(7, 8)], below=5)
+    assert store.acknowledge(TOPICS[0], "s", 1, "a", [], below=3).mark == 5
+    after = {"mark": 5, "ranges": [(7, 8)], "start": 0}
+    for _ in range(2):
+        assert store.tail(TOPICS[0])["cursors"]["s"] == after
+        store.close()
+        store = engine(tmp_path)
+
+
+def test_single_acknowledgements_survive_every_restart(tmp_path: Path) -> None:
+    """A start compacts the log: what the compacted log lacks is lost at the second one."""
+    store = engine(tmp_path)
+    store.acquire(WHOLE, 1, "a")
+    store.append(TOPICS[0], 1, "a", [message(i) for i in range(9)])
+    store.subscribe(TOPICS[0], "s", 1, "a", latest=False)
+    for offset in (0, 2, 4, 6):
+        store.acknowledge(TOPICS[0], "s", 1, "a", [(offset, offset + 1)])
+    for _ in range(3):
+        store.close()
+        store = engine(tmp_path)
+        assert store.tail(TOPICS[0])["cursors"]["s"]["ranges"] == [(2, 3), (4, 5), (6, 7)]
+
+
+def test_a_subscription_at_the_end_stays_there_through_compaction(tmp_path: Path) -> None:
+    store = engine(tmp_path)
+    store.acquire(WHOLE, 1, "a")
+    store.append(TOPICS[0], 1, "a", [message(i) for i in range(3)])
+    assert store.subscribe(TOPICS[0], "s", 1, "a", latest=True).start == 3
+    store.append(TOPICS[0], 1, "a", [message(i) for i in range(3, 6)])
+    for offset in (3, 4):
+        store.acknowledge(TOPICS[0], "s", 1, "a", [(offset, offset + 1)])
+    for _ in range(2):
+        store.close()
+        store = engine(tmp_path)
+        assert store.tail(TOPICS[0])["cursors"]["s"] == {"mark": 5, "ranges": [], "start": 3}
+
+
+def test_a_log_of_acknowledgements_that_grew_is_compacted_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topic_module, "COMPACT_ACKS_ABOVE_BYTES", 200)
+    store = engine(tmp_path)
+    store.acquire(WHOLE, 1, "a")
+    store.append(TOPICS[0], 1, "a", [message(i) for i in range(60)])
+    for name in ("s", "t"):
+        store.subscribe(TOPICS[0], name, 1, "a", latest=False)
+    for offset in range(0, 60, 2):
+        store.acknowledge(TOPICS[0], "s", 1, "a", [(offset, offset + 1)])
+    before = store.tail(TOPICS[0])["cursors"]
+    store.close()
+    assert engine(tmp_path).tail(TOPICS[0])["cursors"] == before
+    assert len(before["s"]["ranges"]) == 29
 
 
 @given(

@@ -131,8 +131,9 @@ def test_orders_are_limited_for_the_cluster_and_for_a_broker() -> None:
 def test_a_bundle_has_one_order_at_a_time() -> None:
     driver = observed_driver()
     driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
+    first = driver.order_id(FIRST)
     driver.command("unload_bundle", bundle=str(FIRST), to="c:1")
-    assert "is open" in driver.rejection()
+    assert f"order {first} about {FIRST} is open" in driver.rejection()
 
 
 def test_an_unanswered_order_expires_and_its_bundle_is_blocked_until_it_was_observed_again() -> None:
@@ -166,10 +167,12 @@ def test_a_late_answer_changes_nothing() -> None:
 def test_the_answer_of_another_agent_changes_nothing() -> None:
     driver = observed_driver()
     driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
-    rival = Session("a:1", 1, "rival", 1)
     data = {"id": driver.order_id(FIRST), "outcome": "moved"}
-    driver.run(BrokerEvent("order_ended", rival, 0, FIRST, data=data))
-    assert str(FIRST) in driver.state.observed.orders
+    registered = driver.join("d:1", nonce="rival", authority=METADATA)
+    for rival in (registered, Session("a:1", 1, "rival", 1)):
+        driver.run(BrokerEvent("order_ended", rival, 0, FIRST, data=data))
+        assert str(FIRST) in driver.state.observed.orders
+    assert driver.watch.refused == {"late_order_answer": 1, "event_of_ended_session": 1}
 
 
 def test_an_agent_that_dies_takes_its_orders_with_it() -> None:

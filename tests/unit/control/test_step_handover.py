@@ -91,9 +91,31 @@ def test_owner_that_ends_while_releasing_leaves_it_to_the_target_alone(three) ->
     driver, a, b, _ = three
     begin_release(driver, b)
     epoch = driver.of(WHOLE).epoch
-    driver.say(a, "goodbye")
+    entries = driver.say(a, "goodbye")
+    assert [e.state for e in entries if e.kind is Kind.OWNERSHIP] == ["assigning"], "never free: b may serve already"
     assert state_of(driver) == (State.ASSIGNING, None, b)
     assert driver.of(WHOLE).epoch == epoch + 1
+
+
+@pytest.mark.parametrize("state", [State.TRANSFERRING, State.RELEASING, State.SPLITTING])
+def test_only_the_party_that_is_asked_answers(three, state: State) -> None:
+    """Of two brokers and a stranger, each says whatever an agent can say, at the newest epoch."""
+    driver, a, b, c = three
+    if state is State.SPLITTING:
+        driver.command("split_bundle", bundle=str(WHOLE))
+    else:
+        (begin_transfer if state is State.TRANSFERRING else begin_release)(driver, b)
+    before = state_of(driver)
+    asked = {
+        State.TRANSFERRING: {(b, "accepted"), (b, "rejected")},
+        State.RELEASING: {(a, "released"), (b, "serving"), (b, "rejected")},
+        State.SPLITTING: {(a, "split_done"), (a, "rejected")},
+    }
+    for session in (a, b, c):
+        for kind in ("accepted", "rejected", "serving", "released", "fenced", "split_done"):
+            if (session, kind) not in asked[state]:
+                assert driver.say(session, kind, WHOLE) == [], f"{session} says {kind}"
+    assert state_of(driver) == before
 
 
 def test_target_that_ends_while_releasing_gives_it_back(three) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from controller.control.step import Batch, step
 from controller.control.watch import LAG_ALLOWANCE_MS
 from controller.domain.entries import Kind
 from controller.domain.events import Heartbeat
@@ -42,6 +43,18 @@ def test_a_lease_that_ended_never_lives_again() -> None:
     assert alive(driver) == set()
     driver.run(Heartbeat(a._replace(number=2), 0))
     assert alive(driver) == {"a:1#1.n1.2"}
+
+
+def test_a_session_that_has_ended_says_nothing_more() -> None:
+    """Were its late `leaving` journaled, the next session of the process would leave as well."""
+    driver = StepDriver()
+    a = driver.join("a:1")
+    driver.silent.add("a:1")
+    driver.wait(8_000)
+    assert driver.say(a, "leaving") == []
+    assert driver.watch.refused == {"event_of_ended_session": 1}
+    driver.join("a:1", number=2)
+    assert not driver.state.brokers["a:1"].leaving
 
 
 def test_next_session_of_the_same_process_ends_the_one_before() -> None:
@@ -133,13 +146,16 @@ def test_a_deadline_stands_still_while_nothing_can_be_read() -> None:
 
 
 def test_leases_are_not_judged_on_input_that_was_not_read_to_its_end() -> None:
+    """Its heartbeats may be in what is still to be read."""
     driver = StepDriver()
-    driver.join("a:1")
-    driver.now_ms += 60_000
-    from controller.control.step import Batch, step
-
-    batch = Batch([], {}, 99, "i", 0, read_to_end=False)
-    assert step(driver.state, driver.watch, batch, driver.now_ms, driver.settings).entries == []
+    a = driver.join("a:1")
+    driver.silent.add("a:1")
+    driver.wait(7_000)
+    driver.now_ms += 500
+    for read_to_end, found in ((False, []), (True, [str(a)])):
+        batch = Batch([], {}, 99, "i", 0, read_to_end=read_to_end)
+        entries = step(driver.state, driver.watch, batch, driver.now_ms, driver.settings).entries
+        assert [entry.session for entry in entries] == found
 
 
 def test_guard_freezes_when_too_many_fall_silent_and_thaws_when_they_return() -> None:
@@ -182,6 +198,40 @@ def test_one_of_four_is_no_mass_failure_and_neither_is_one_of_two() -> None:
         driver.wait(8000)
         assert len(ended(driver)) == 1
         assert not driver.state.frozen
+
+
+@pytest.mark.parametrize(
+    ("names", "silent", "trips"),
+    [
+        ("abc", "ab", True),  # the fewest brokers that the breaker judges
+        ("abc", "a", False),  # 33 %
+        ("ab", "ab", False),  # too few to judge
+        ("abcde", "ab", False),  # exactly 40 %
+        ("abcde", "abc", True),
+        ("abc", "abc", True),
+    ],
+)
+def test_the_breaker_trips_above_two_fifths_of_three_brokers_or_more(names: str, silent: str, trips: bool) -> None:
+    driver = StepDriver()
+    for name in names:
+        driver.join(f"{name}:1")
+    driver.silent.update(f"{name}:1" for name in silent)
+    driver.wait(8_000)
+    assert (driver.state.frozen, len(ended(driver))) == (trips, 0 if trips else len(silent))
+
+
+@pytest.mark.parametrize(("apart_ms", "trips"), [(40_000, True), (70_000, False)])
+def test_the_breaker_counts_brokers_that_fell_silent_within_a_minute(apart_ms: int, trips: bool) -> None:
+    driver = StepDriver()
+    for name in "abc":
+        driver.join(f"{name}:1")
+    driver.silent.add("a:1")
+    driver.wait(8_000)
+    assert len(ended(driver)) == 1
+    driver.wait(apart_ms)
+    driver.silent.add("b:1")
+    driver.wait(8_000)
+    assert (driver.state.frozen, len(ended(driver))) == (trips, 1 if trips else 2)
 
 
 def test_a_broker_that_has_come_back_is_not_counted_as_silent() -> None:
@@ -263,8 +313,6 @@ def test_what_was_committed_a_moment_ago_makes_nobody_a_laggard() -> None:
 
 
 def test_a_heartbeat_counts_from_the_moment_it_was_read() -> None:
-    from controller.control.step import Batch, step
-
     driver = StepDriver()
     a = driver.join("a:1")
     planned_ms = driver.now_ms

@@ -18,6 +18,7 @@ from typing import Any
 
 from controller.brokers.reference.store.cursor import Cursor
 from controller.brokers.reference.store.fences import Fence, Fences, exclusive_end
+from controller.brokers.reference.store.framed_log import Sync, sync_folder
 from controller.brokers.reference.store.messages import Message
 from controller.brokers.reference.store.segments import OpenFiles
 from controller.brokers.reference.store.topic import Stored, StoredTopic
@@ -38,9 +39,12 @@ class StoreEngine:
         fsync: bool = False,
         segment_bytes: int = DEFAULT_SEGMENT_BYTES,
         clock_ms: Callable[[], int] = wall_ms,
+        sync: Sync = os.fsync,
     ) -> None:
+        """`fsync`: flush what is stored with `sync`, so that it survives a power loss."""
+        self.fsync = fsync
         self._root = root
-        self._fsync = fsync
+        self._sync = sync if fsync else None
         self._segment_bytes = segment_bytes
         self._clock_ms = clock_ms
         root.mkdir(parents=True, exist_ok=True)
@@ -49,9 +53,12 @@ class StoreEngine:
         self._topics: dict[str, StoredTopic] = {}
         self._ring: dict[str, list[tuple[int, str]]] = {}  # namespace -> (hash, topic), sorted
         self._unsynced: set[Path] = set()
-        self._fences = Fences(root / "fences.log", fsync=fsync)
+        self._fences = Fences(root / "fences.log", sync=self._sync)
         for meta in sorted(root.glob("topics/*/*/topic.json")):
-            self._register(json.loads(meta.read_text())["topic"], meta.parent)
+            newest = self._register(json.loads(meta.read_text())["topic"], meta.parent).log.newest
+            if newest is not None:
+                self._unsynced.add(newest)  # an earlier process may have been killed before it flushed that
+        self.sync()
         self._lsn = max([self._fences.last_lsn, *(t.last_lsn for t in self._topics.values())])
 
     def acquire(self, bundle: Bundle, epoch: int, owner: str, *, tails: bool = True) -> dict[str, dict[str, Any]]:
@@ -66,17 +73,31 @@ class StoreEngine:
         """Store the messages that are not stored yet, all or none. Raises Fenced, OutOfSequence, StoreError."""
         self._fences.require(namespace_of(topic), topic_hash(topic), epoch, owner)
         self._lsn += 1
-        answers, path = self.create_topic(topic).append(
+        answers, written = self.create_topic(topic).append(
             messages, epoch=epoch, owner=owner, lsn=self._lsn, time_ms=self._clock_ms()
         )
-        if path is not None and self._fsync:
-            self._unsynced.add(path)
+        if self.fsync:
+            self._unsynced.update(written)
         return answers
 
     def sync(self) -> None:
-        """With `fsync`, flush appended messages to disk; the server calls this before it answers."""
-        while self._unsynced:
-            os.fsync(self._files.descriptor(self._unsynced.pop()))
+        """With `fsync`, flush appended messages to the disk; the server calls this before it answers.
+
+        Raises StoreError when that failed: what was appended may be lost with the power, and nothing tells how much.
+        """
+        if self._sync is not None:
+            for path in self._unsynced:
+                try:
+                    self._sync_one(path, self._sync)
+                except OSError as error:
+                    raise StoreError(f"cannot flush {path} to the disk: {error}; check the disk") from error
+        self._unsynced.clear()
+
+    def _sync_one(self, path: Path, sync: Sync) -> None:
+        if path.is_dir():
+            sync_folder(path, sync)
+        else:
+            sync(self._files.descriptor(path))
 
     def read(self, topic: str, offset: int, max_bytes: int) -> tuple[bytes, int]:
         """Frames from the offset on (see `messages.unpack_all_stored`), and the offset after them."""
@@ -110,8 +131,15 @@ class StoreEngine:
         folder = self._root / "topics" / _short(namespace_of(topic)) / _short(topic)
         folder.mkdir(parents=True, exist_ok=True)
         beside = folder / "topic.new"
-        beside.write_text(json.dumps({"topic": topic}))
+        with beside.open("w") as file:
+            file.write(json.dumps({"topic": topic}))
+            file.flush()
+            if self._sync is not None:
+                self._sync(file.fileno())
         beside.replace(folder / "topic.json")
+        if self._sync is not None:
+            for changed in (folder, folder.parent, folder.parent.parent, self._root):
+                sync_folder(changed, self._sync)
         return self._register(topic, folder)
 
     def topics(self, bundle: Bundle) -> list[str]:
@@ -155,7 +183,7 @@ class StoreEngine:
         return found
 
     def _register(self, topic: str, folder: Path) -> StoredTopic:
-        stored = StoredTopic(topic, folder, self._files, segment_bytes=self._segment_bytes, fsync=self._fsync)
+        stored = StoredTopic(topic, folder, self._files, segment_bytes=self._segment_bytes, sync=self._sync)
         self._topics[topic] = stored
         insort(self._ring.setdefault(stored.namespace, []), (stored.hash, topic))
         return stored

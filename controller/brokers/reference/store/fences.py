@@ -11,7 +11,7 @@ from bisect import bisect_right
 from pathlib import Path
 from typing import NamedTuple
 
-from controller.brokers.reference.store.framed_log import FramedLog
+from controller.brokers.reference.store.framed_log import FramedLog, Sync
 from controller.domain.errors import Fenced, StoreError
 from controller.domain.ids import RING_END
 
@@ -89,8 +89,8 @@ class FenceMap:
 class Fences:
     """The fence map with its durable log."""
 
-    def __init__(self, path: Path, *, fsync: bool = False) -> None:
-        self._log = FramedLog(path, fsync=fsync)
+    def __init__(self, path: Path, *, sync: Sync | None = None) -> None:
+        self._log = FramedLog(path, sync=sync)
         self._map = FenceMap()
         self.last_lsn = 0
         for body in self._log.recover():

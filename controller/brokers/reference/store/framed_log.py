@@ -2,6 +2,7 @@
 
 Invariants: a frame is complete before its write is acknowledged; only the last frame of a file may be torn, and it is
 truncated at start; a damaged frame followed by intact ones is corruption: the store does not start, and never skips it.
+With a `Sync`, a frame, its file and the file's name are on the disk before its write is acknowledged.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from controller.domain.errors import StoreError
 
 HEAD = struct.Struct(">II")
+Sync = Callable[[int], None]  # flushes an open file or folder to the disk, as os.fsync does; raises OSError
 
 
 def frame(body: bytes) -> bytes:
@@ -52,12 +54,22 @@ def write_whole(fd: int, data: bytes, size: int, where: Path) -> None:
         raise StoreError(f"cannot write {len(data)} bytes to {where}: {error}; free some space and retry") from error
 
 
+def sync_folder(folder: Path, sync: Sync) -> None:
+    """Flush the names in a folder: the file of a new name is lost with the power before that, whatever was flushed."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        sync(fd)
+    finally:
+        os.close(fd)
+
+
 class FramedLog:
     """A small append-only file of frames, rewritten as a whole when it is compacted."""
 
-    def __init__(self, path: Path, *, fsync: bool = False) -> None:
+    def __init__(self, path: Path, *, sync: Sync | None = None) -> None:
+        """`sync`: flush every frame with it; None: leave that to the operating system."""
         self._path = path
-        self._fsync = fsync
+        self._sync = sync
         self._fd = -1
         self.size_bytes = 0
 
@@ -72,6 +84,8 @@ class FramedLog:
         if good != len(data):
             os.ftruncate(self._fd, good)
         self.size_bytes = good
+        if self._sync is not None:
+            self._flush(self._sync)  # the process before may have been killed before it flushed the last frame
         return bodies
 
     def append(self, body: bytes) -> None:
@@ -80,8 +94,8 @@ class FramedLog:
             self._open()
         data = frame(body)
         write_whole(self._fd, data, self.size_bytes, self._path)
-        if self._fsync:
-            os.fsync(self._fd)
+        if self._sync is not None:
+            self._flush(self._sync)
         self.size_bytes += len(data)
 
     def rewrite(self, bodies: Iterable[bytes]) -> None:
@@ -92,8 +106,10 @@ class FramedLog:
         with beside.open("wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            (self._sync or os.fsync)(file.fileno())
         beside.replace(self._path)
+        if self._sync is not None:
+            sync_folder(self._path.parent, self._sync)
         self._open()
         self.size_bytes = len(data)
 
@@ -103,5 +119,16 @@ class FramedLog:
             os.close(self._fd)
             self._fd = -1
 
+    def _flush(self, sync: Sync) -> None:
+        """Flush the file; on an error take back what was written behind `size_bytes`, and raise StoreError."""
+        try:
+            sync(self._fd)
+        except OSError as error:
+            os.ftruncate(self._fd, self.size_bytes)
+            raise StoreError(f"cannot flush {self._path} to the disk: {error}; check the disk") from error
+
     def _open(self) -> None:
+        is_new = not self._path.exists()
         self._fd = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        if is_new and self._sync is not None:
+            sync_folder(self._path.parent, self._sync)

@@ -102,9 +102,16 @@ class TopicLog:
             self._segments.append(segment)
             self.bytes += segment.size_bytes
 
-    def append(self, records: list[StoredMessage]) -> Path:
-        """Append messages, dense from `next_offset`, with one write; returns the file written."""
+    @property
+    def newest(self) -> Path | None:
+        """The segment that is written to; None without messages."""
+        return self._segments[-1].path if self._segments else None
+
+    def append(self, records: list[StoredMessage]) -> list[Path]:
+        """Append messages, dense from `next_offset`, with one write; returns what is to be flushed: the file, and its
+        folder where the file is new."""
         segment = self._writable()
+        is_new = segment.size_bytes == 0
         frames = [pack_stored(record) for record in records]
         data = b"".join(frames)
         write_whole(self._files.descriptor(segment.path), data, segment.size_bytes, segment.path)
@@ -113,7 +120,7 @@ class TopicLog:
             segment.size_bytes += len(packed)
         self.next_offset = records[-1].offset + 1
         self.bytes += len(data)
-        return segment.path
+        return [segment.path, self._folder] if is_new else [segment.path]
 
     def read(self, offset: int, max_bytes: int) -> tuple[bytes, int]:
         """Complete frames from `offset` on, at least one if there is any, and the offset after them."""

@@ -1,13 +1,15 @@
 """`ballast store`: the segment store as a process of its own, TCP on loopback.
 
 One event loop, one thread: operations are carried out one after the other, so a fence and an append never race. With
-`--fsync`, the answers of one loop iteration wait for a common sync (group commit).
+`--fsync`, the answers of one loop iteration wait for a common sync (group commit). If that fails, nothing more is
+answered and the process ends: the operating system may have dropped what it could not write, and reports that once.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +17,7 @@ from pathlib import Path
 import structlog
 
 from controller.brokers.reference.store.engine import StoreEngine
+from controller.brokers.reference.store.framed_log import Sync
 from controller.brokers.reference.store.messages import unpack_messages
 from controller.brokers.reference.store.protocol import FrameConnection, Header, encode, error_header
 from controller.domain.errors import BallastError, StoreError
@@ -26,9 +29,11 @@ log = structlog.get_logger()
 class StoreServer:
     """Serves one engine to any number of connections."""
 
-    def __init__(self, engine: StoreEngine, *, fsync: bool = False) -> None:
+    def __init__(self, engine: StoreEngine, on_failure: Callable[[], object] = lambda: None) -> None:
+        """`on_failure` is called once the engine could not flush what was stored: this server answers nothing more."""
+        self.failure: StoreError | None = None
         self._engine = engine
-        self._fsync = fsync
+        self._on_failure = on_failure
         self._server: asyncio.Server | None = None
         self._connections: set[FrameConnection] = set()
         self._unsent: list[tuple[FrameConnection, bytes]] = []
@@ -57,12 +62,15 @@ class StoreServer:
         """Close all connections; everything answered stays stored."""
         if self._server is not None:
             self._server.close()
-        self._flush()
+        if self.failure is None:
+            self._flush()
         for connection in list(self._connections):
             connection.close()
         await asyncio.sleep(0)
 
     def _on_frame(self, connection: FrameConnection, header: Header, body: bytes) -> None:
+        if self.failure is not None:
+            return
         request = header["id"]
         operation = self._operations.get(header["op"])
         try:
@@ -71,10 +79,12 @@ class StoreServer:
             answer, data = operation(header, body)
         except BallastError as error:
             answer, data = error_header(error), b""
+        except OSError as error:
+            answer, data = error_header(StoreError(f"{header['op']}: {error}; check the disk")), b""
         except (KeyError, TypeError, ValueError) as error:
             answer, data = error_header(StoreError(f"bad {header['op']} request: {error!r}")), b""
         frame = encode({"id": request, **answer}, data)
-        if not self._fsync:
+        if not self._engine.fsync:
             connection.write(frame)
             return
         if not self._unsent:
@@ -83,7 +93,13 @@ class StoreServer:
 
     def _flush(self) -> None:
         unsent, self._unsent = self._unsent, []
-        self._engine.sync()
+        try:
+            self._engine.sync()
+        except StoreError as error:
+            log.error("store_failed", error=str(error), unanswered=len(unsent))
+            self.failure = error
+            self._on_failure()
+            return
         for connection, frame in unsent:
             connection.write(frame)
 
@@ -139,30 +155,35 @@ class StoreServer:
         return {"fences": [list(fence) for fence in self._engine.fences()]}, b""
 
 
-async def serve(data_dir: Path, host: str, port: int, *, fsync: bool) -> None:
-    """Run until SIGTERM or SIGINT. Prints one line `ballast-store listening <host:port>` when it is ready."""
-    engine = StoreEngine(data_dir, fsync=fsync)
-    server = StoreServer(engine, fsync=fsync)
-    address = await server.start(host, port)
+async def serve(data_dir: Path, host: str, port: int, *, fsync: bool, sync: Sync = os.fsync) -> None:
+    """Run until SIGTERM or SIGINT. Prints one line `ballast-store listening <host:port>` when it is ready.
+
+    Raises StoreError once something could not be flushed to the disk.
+    """
     stopped = asyncio.Event()
+    engine = StoreEngine(data_dir, fsync=fsync, sync=sync)
+    server = StoreServer(engine, stopped.set)
+    address = await server.start(host, port)
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     print(f"ballast-store listening {address}", flush=True)
     log.info("store_started", address=address, data_dir=str(data_dir), fsync=fsync)
     await stopped.wait()
     await server.stop()
+    if server.failure is not None:
+        raise server.failure
     engine.close()
 
 
-def main(argv: list[str] | None = None) -> None:
-    """The command line of `ballast store`."""
+def main(argv: list[str] | None = None, sync: Sync = os.fsync) -> None:
+    """The command line of `ballast store`. `sync` flushes a file to the disk."""
     parser = argparse.ArgumentParser(prog="ballast store", description="The shared durable segment store.")
     parser.add_argument("--data-dir", type=Path, required=True, help="folder of the segments; created when missing")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0, help="0 = a free one, printed at start")
     parser.add_argument("--fsync", action="store_true", help="survive power loss too, not only the process's end")
     given = parser.parse_args(argv)
-    asyncio.run(serve(given.data_dir, given.host, given.port, fsync=given.fsync))
+    asyncio.run(serve(given.data_dir, given.host, given.port, fsync=given.fsync, sync=sync))
 
 
 if __name__ == "__main__":

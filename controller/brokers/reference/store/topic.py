@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from controller.brokers.reference.store.cursor import Cursor
-from controller.brokers.reference.store.framed_log import FramedLog
+from controller.brokers.reference.store.framed_log import FramedLog, Sync
 from controller.brokers.reference.store.messages import Message, StoredMessage
 from controller.brokers.reference.store.producers import OutOfSequence, ProducerTail
 from controller.brokers.reference.store.segments import OpenFiles, TopicLog
@@ -33,7 +33,9 @@ class Stored:
 class StoredTopic:
     """The state of one topic, recovered from its folder."""
 
-    def __init__(self, name: str, folder: Path, files: OpenFiles, *, segment_bytes: int, fsync: bool) -> None:
+    def __init__(
+        self, name: str, folder: Path, files: OpenFiles, *, segment_bytes: int, sync: Sync | None = None
+    ) -> None:
         self.name = name
         self.namespace = namespace_of(name)
         self.hash = topic_hash(name)
@@ -44,13 +46,13 @@ class StoredTopic:
         for record in self.log.recover():
             self.producers.setdefault(record.producer, ProducerTail()).note(record.sequence, record.offset)
             self.last_lsn = record.lsn
-        self._acks = FramedLog(folder / "acks.log", fsync=fsync)
+        self._acks = FramedLog(folder / "acks.log", sync=sync)
         self._recover_cursors()
 
     def append(
         self, messages: list[Message], *, epoch: int, owner: str, lsn: int, time_ms: int
-    ) -> tuple[list[Stored], Path | None]:
-        """Store new messages, all or none; returns a `Stored` for each message and the file written, if any.
+    ) -> tuple[list[Stored], list[Path]]:
+        """Store new messages, all or none; returns a `Stored` for each message and what is to be flushed.
 
         Raises OutOfSequence when a producer skips a sequence, and then stores nothing.
         """
@@ -75,12 +77,12 @@ class StoredTopic:
             expected[producer] = sequence + 1
             answers.append(Stored(offset, False))
         if not fresh:
-            return answers, None
-        path = self.log.append(fresh)
+            return answers, []
+        written = self.log.append(fresh)
         for record in fresh:
             self.producers.setdefault(record.producer, ProducerTail()).note(record.sequence, record.offset)
         self.last_lsn = lsn
-        return answers, path
+        return answers, written
 
     def subscribe(self, subscription: str, *, latest: bool) -> Cursor:
         """The subscription's cursor; a new one is stored at the beginning of the topic, with `latest` at its end."""
