@@ -18,7 +18,7 @@ DEADLINES = tuple(f"control.{name}_deadline_ms" for name in ("assign", "accept",
 def check_all(settings: Settings) -> None:
     """Check every rule that only depends on the settings."""
     between_two = (_whole_panes, _poll, _heartbeat, _report_age, _retention, _bundles)
-    for rule in (*between_two, _strategies, _providers, _weights, _client, _placement):
+    for rule in (*between_two, _strategies, _providers, _weights, _client, _placement, _http):
         rule(settings)
 
 
@@ -130,6 +130,20 @@ def _placement(settings: Settings) -> None:
         check_placement(placement_settings(settings))
     except ConfigError as error:
         raise ConfigError(f"placement: {error}") from None
+
+
+def _http(settings: Settings) -> None:
+    """A key that would have no effect is refused, because its operator believes in it."""
+    given, both = settings.http, "http.tls_certificate and http.tls_key"
+    if (given.tls_certificate is None) != (given.tls_key is None):
+        alone = "http.tls_key" if given.tls_certificate is None else "http.tls_certificate"
+        raise ConfigError(f"{alone} ({settings.origin(alone)}) is given alone: TLS needs both, {both}")
+    if given.client_authority is not None and given.tls_certificate is None:
+        origin = settings.origin("http.client_authority")
+        raise ConfigError(
+            f"http.client_authority ({origin}) has no effect without TLS: give {both} too (for clients alone, that "
+            "check servers: http.server_authority)"
+        )
 
 
 def _client(settings: Settings) -> None:
