@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import ssl
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -260,7 +261,11 @@ def test_tls_files_of_no_use_stop_the_server(ours: Credentials, theirs: Credenti
     bad = tmp_path / "bad.pem"
     bad.write_text("nothing")
     certificate, key = map(str, ours.certificate("server"))
+    locked = tmp_path / "locked.pem"  # with a passphrase, which nobody is asked for
+    words = ["openssl", "rsa", "-aes256", "-passout", "pass:p4ss", "-in", key, "-out", str(locked)]
+    subprocess.run(words, check=True, capture_output=True)
     for tls, named in (
+        (TlsFiles(certificate, str(locked)), str(locked)),
         (TlsFiles(str(bad), key), str(bad)),
         (TlsFiles(certificate, str(theirs.certificate("server")[1])), str(theirs.certificate("server")[1])),
         (TlsFiles(certificate, key, client_authority=str(bad)), str(bad)),

@@ -20,8 +20,10 @@ from controller.brokers.reference.client.process import add_lookup_arguments, lo
 from controller.cli.act.topic import LookupFailed, ask
 from controller.cli.main import main
 from controller.process.access.access import HttpAccess
+from controller.process.access.tls import TlsFiles
 from controller.process.access.tokens import TokenFile
 from controller.testbed.demo.workload import CONSUMER
+from controller.testbed.pulsar.credentials import Credentials
 from tests.component.lookup_agent import lookup_agent
 from tests.short_run import ShortRun, info_of
 
@@ -70,6 +72,28 @@ def test_with_and_without_a_token(agent: str, token: Path, tmp_path: Path) -> No
     with pytest.raises(LookupFailed, match="not one of those that are accepted") as told:
         ask([agent], TOPIC, 30, HttpAccess(other))
     assert "another-token" not in str(told.value)
+
+
+def test_lookups_over_mutual_tls(agent: str, run: ShortRun, tmp_path: Path) -> None:
+    credentials = Credentials(tmp_path / "pki")
+    credentials.prepare("tls", tls=True)
+    authority = str(credentials.authority)
+
+    def shown(role: str) -> HttpAccess:
+        return HttpAccess(tls=TlsFiles(*map(str, credentials.certificate(role)), client_authority=authority))
+
+    async def find(url: str) -> str:
+        lookup = Lookup([url], access=shown("admin"))
+        try:
+            return (await asyncio.wait_for(lookup.find(TOPIC), 30)).broker
+        finally:
+            await lookup.close()
+
+    with lookup_agent(lambda: run.state, shown("server")) as url:
+        assert ask([url], TOPIC, 30, shown("admin"))["broker"] == "b1:8080"
+        assert asyncio.run(find(url)) == "b1:8080"
+        with pytest.raises(LookupFailed, match=url):
+            ask([url], TOPIC, 30, HttpAccess(tls=TlsFiles(server_authority=authority)))
 
 
 def test_an_agent_that_does_not_let_us_in_is_passed_over(agent: str, run: ShortRun) -> None:

@@ -12,6 +12,7 @@ from controller.config.http_access import check_http_access
 from controller.config.load import load_settings
 from controller.domain.errors import ConfigError
 from controller.service.start_checks import check_job
+from controller.testbed.pulsar.credentials import Credentials
 
 AGENT = ("agent", "--broker-id", "b1:8080")
 PULSAR_AGENT = ("agent", "--runtime", "pulsar", "--service-url", "http://127.0.0.1:1")
@@ -111,10 +112,21 @@ def test_endpoints_to_open_come_from_every_layer() -> None:
 
 def test_what_may_start(tmp_path: Path, token: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond loopback only the decision is made, without listening."""
-    for more in (f"http.token_file={token}", "http.allow_unauthenticated=true"):
-        settings = load_settings(None, "cluster", [more], env={})
+    credentials = Credentials(tmp_path / "pki")
+    credentials.prepare("tls", tls=True)
+    certificate, key = credentials.certificate("server")
+    tls = [f"http.tls_certificate={certificate}", f"http.tls_key={key}"]
+    mutual = [*tls, f"http.client_authority={credentials.authority}"]
+    for more in ([f"http.token_file={token}"], ["http.allow_unauthenticated=true"], mutual):
+        settings = load_settings(None, "cluster", more, env={})
         for key in ("http.bind_host", "agent.bind_host"):
             check_http_access(settings, key)
+    for more, why in (
+        (tls, "beyond loopback needs authentication"),  # of the server alone
+        ([*tls, f"http.client_authority={token}", f"http.server_authority={credentials.authority}"], f"files {token}"),
+    ):
+        with pytest.raises(ConfigError, match=why):
+            check_http_access(load_settings(None, "cluster", more, env={}), "http.bind_host")
     monkeypatch.undo()
     places = [f"tables.root={tmp_path}/t", f"tables.checkpoints={tmp_path}/c"]
     check_job(load_settings(None, overrides=places, env={}))
