@@ -16,6 +16,7 @@ from typing import Protocol
 from prometheus_client import CollectorRegistry
 from pyspark.sql import SparkSession
 
+from controller.config.http_access import http_access
 from controller.config.load import load_settings
 from controller.config.settings import Settings
 from controller.domain.errors import AnotherController, BallastError, ConfigError, ForeignCommit, without_login
@@ -101,7 +102,11 @@ def _run(settings: Settings, arguments: Arguments, stop: threading.Event) -> int
     quieten(spark.sparkContext)
     http = settings.http
     server = HealthServer(
-        http.bind_host, http.job_port, registry, lambda: [t for runner in runners for t in runner.troubles()]
+        http.bind_host,
+        http.job_port,
+        registry,
+        lambda: [t for runner in runners for t in runner.troubles()],
+        http_access(settings),
     )
     pid_file = _write_pid(arguments.pid_file)
     clean = False

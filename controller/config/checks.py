@@ -19,7 +19,7 @@ DEADLINES = tuple(f"control.{name}_deadline_ms" for name in ("assign", "accept",
 def check_all(settings: Settings) -> None:
     """Check every rule that only depends on the settings."""
     between_two = (_whole_panes, _poll, _heartbeat, _report_age, _retention, _bundles)
-    for rule in (*between_two, _strategies, _providers, _weights, _client, _placement, _storage_options):
+    for rule in (*between_two, _strategies, _providers, _weights, _client, _placement, _storage_options, _http):
         rule(settings)
 
 
@@ -133,8 +133,7 @@ def _placement(settings: Settings) -> None:
         raise ConfigError(f"placement: {error}") from None
 
 
-def _storage_options(settings: Settings) -> None:
-    check_storage_options(settings.tables.storage_options, settings.origin("tables.storage_options"))
+    for rule in (*between_two, _strategies, _providers, _weights, _client, _placement, _storage_options, _http):
 
 
 def _client(settings: Settings) -> None:

@@ -19,10 +19,11 @@ from controller.config.definition import STRICT, Definition, definitions_of
 from controller.config.sections.agent import Agent
 from controller.config.sections.balancing import Broker, Shedding, Split, Steady
 from controller.config.sections.control import Control, Guard, Rounds
+from controller.config.sections.http import Http
 from controller.config.sections.loads import Loads
 from controller.config.sections.pacing import Pacing
 from controller.config.sections.placement import PlacementSection
-from controller.config.sections.platform import Cluster, Http, Kafka, Logging, Store, Tables
+from controller.config.sections.platform import Cluster, Kafka, Logging, Store, Tables
 from controller.config.sections.pulsar import Pulsar
 from controller.config.sections.pulsar_cluster import PulsarCluster
 from controller.config.sections.reference import Reference

@@ -1,14 +1,18 @@
 """The HTTP server of a process: a Starlette application with /healthz and /metrics, in the running event loop.
 
 `health` is called for every request: an empty list means healthy (200), otherwise the answer lists the troubles (503).
+The server itself enforces its `HttpAccess`, for every route.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import uvicorn
 from prometheus_client import CollectorRegistry
@@ -16,11 +20,19 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from controller.domain.errors import ConfigError
+from controller.process.access.access import HEALTH, METRICS, NO_ACCESS_RULES, HttpAccess, check_exposure, url_of
+from controller.process.access.guard import CERTIFIED, Guard
+from controller.process.access.renewal import renew_certificate
+from controller.process.access.tokens import warn_if_shared
 from controller.process.metrics import CONTENT_TYPE, exposition
 
+log = logging.getLogger(__name__)
+
 Health = Callable[[], Sequence[str]]
+PATHS = {HEALTH: "/healthz", METRICS: "/metrics"}
 
 
 def make_app(registry: CollectorRegistry, health: Health, routes: Sequence[BaseRoute] = ()) -> Starlette:
@@ -33,7 +45,7 @@ def make_app(registry: CollectorRegistry, health: Health, routes: Sequence[BaseR
     async def metrics(request: Request) -> Response:
         return Response(exposition(registry), media_type=CONTENT_TYPE)
 
-    return Starlette(routes=[Route("/healthz", healthz), Route("/metrics", metrics), *routes])
+    return Starlette(routes=[Route(PATHS[HEALTH], healthz), Route(PATHS[METRICS], metrics), *routes])
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -60,34 +72,70 @@ class _Server(uvicorn.Server):
         yield
 
 
+class _Protocol(AutoHTTPProtocol):  # type: ignore[valid-type,misc]  # one of two classes, by what is installed
+    """Notes for each connection whether its client showed a certificate, which ASGI has no word for."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        super().connection_made(transport)
+        tls = transport.get_extra_info("ssl_object")
+        self.app_state: dict[str, Any] = {**self.app_state, CERTIFIED: bool(tls is not None and tls.getpeercert())}
+
+
 class HttpServer:
     """Listens from construction on, and answers from `start` on."""
 
-    def __init__(self, host: str, port: int = 0) -> None:
-        """Port 0 takes a free one. Raises ConfigError when it cannot listen on the address."""
+    def __init__(self, host: str, port: int = 0, access: HttpAccess = NO_ACCESS_RULES) -> None:
+        """Port 0 takes a free one. Raises ConfigError when it cannot listen on the address, must not with this access,
+        or cannot use a TLS file."""
+        check_exposure(access, host, f"listening on {host}:{port}")
+        self._tls = access.tls.server_context(certificate_optional=bool(access.open)) if access.tls.serves else None
         try:
             self._socket = listen(host, port)
         except OSError as error:
             raise ConfigError(
                 f"cannot listen on {host}:{port}: {error}; set another port, or 0 for a free one"
             ) from None
-        self.host, self.port = host, int(self._socket.getsockname()[1])
+        self.host, self.port, self._access = host, int(self._socket.getsockname()[1]), access
         self._server: _Server | None = None
         self._task: asyncio.Task[None] | None = None
+        self._renewing: asyncio.Task[None] | None = None
 
     @property
     def url(self) -> str:
         """The address it listens on."""
-        return f"http://{self.host}:{self.port}"
+        return url_of(self._access, self.host, self.port)
 
     def start(self, app: Starlette) -> None:
         """Start serving the application in the running loop; returns at once."""
-        config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=2)
+        self._warn_if_shared()
+        guarded = Guard(app, self._access, [PATHS[name] for name in self._access.open])
+        config = uvicorn.Config(
+            guarded,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=2,
+            http=_Protocol,
+            ws="none",
+        )
+        config.load()
+        config.ssl = self._tls  # not by uvicorn's options: its errors name no file, and a key with a passphrase hangs
         self._server = _Server(config)
-        self._task = asyncio.get_running_loop().create_task(self._server.serve(sockets=[self._socket]))
+        loop = asyncio.get_running_loop()
+        self._task = loop.create_task(self._server.serve(sockets=[self._socket]))
+        if self._tls is not None:
+            self._renewing = loop.create_task(renew_certificate(self._tls, self._access.tls))
+
+    def _warn_if_shared(self) -> None:
+        if self._access.tokens is not None:
+            self._access.tokens.warn_if_shared()
+        if self._access.tls.key is not None:
+            warn_if_shared(Path(self._access.tls.key), f"http.tls_key = {self._access.tls.key}")
 
     async def stop(self) -> None:
         """Finish open requests, for at most 2 s, and close."""
+        if self._renewing is not None:
+            self._renewing.cancel()
         if self._server is not None and self._task is not None:
             self._server.should_exit = True
             await self._task

@@ -11,15 +11,18 @@ import threading
 
 from prometheus_client import CollectorRegistry
 
+from controller.process.access.access import NO_ACCESS_RULES, HttpAccess
 from controller.process.http import Health, HttpServer, make_app
 
 
 class HealthServer:
     """Listens from construction on, serves from `start` to `stop`."""
 
-    def __init__(self, host: str, port: int, registry: CollectorRegistry, health: Health) -> None:
+    def __init__(
+        self, host: str, port: int, registry: CollectorRegistry, health: Health, access: HttpAccess = NO_ACCESS_RULES
+    ) -> None:
         """Port 0 takes a free one. `health` lists troubles. Raises ConfigError when it cannot listen on the address."""
-        self._server = HttpServer(host, port)
+        self._server = HttpServer(host, port, access)
         self._app = make_app(registry, health)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="health", daemon=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from deltalake.exceptions import DeltaError
 
+from controller.config.http_access import check_http_access
 from controller.config.places import check_old_place
 from controller.config.settings import Settings
 from controller.config.table_root import table_root
@@ -30,7 +31,7 @@ def check_job(settings: Settings, checkpoint: str | None = None, pid_file: Path 
     check_writers(settings)
     if pid_file is not None:
         check_file(pid_file, "--pid-file")
-    check_port(settings, "http.bind_host", "http.job_port")
+    check_http(settings, "http.bind_host", "http.job_port")
 
 
 def check_places(settings: Settings, checkpoint: str | None = None) -> None:
@@ -122,13 +123,14 @@ def _try_to_create(place: Path, nearest: Path) -> None:
                 folder.rmdir()
 
 
-def check_port(settings: Settings, host_key: str, port_key: str) -> None:
-    """Raise ConfigError if the configured address cannot be listened on."""
+def check_http(settings: Settings, host_key: str, port_key: str) -> None:
+    """Raise ConfigError if HTTP must not be served at the configured address, or it cannot be listened on."""
+    check_http_access(settings, host_key)
     check_listening(*((key, settings.value(key), f" ({settings.origin(key)})") for key in (host_key, port_key)))
 
 
 def check_listening(host: tuple[str, str, str], port: tuple[str, int, str]) -> None:
-    """As `check_port`, for host and port given as (name, value, origin for messages)."""
+    """Raise ConfigError if an address cannot be listened on. Host and port: (name, value, origin for messages)."""
     from controller.process.http import listen  # the web server takes a third of a second to import
 
     try:

@@ -224,6 +224,11 @@ class LocalCluster:
         """The lookup addresses of living agents, in order of broker ids."""
         return [str(b.info["lookup_url"]) for b in self.state.live_brokers() if b.info.get("lookup_url")]
 
+    def client_options(self) -> list[str]:
+        """The options with which a client program finds the cluster's agents, and shows what they demand."""
+        lookups = [word for url in self.lookup_urls() for word in ("--lookup", url)]
+        return ["--conf", str(self.config_file), *self._sets(), *lookups]
+
     # ------------------------------------------------------------ down
 
     def stop(self) -> None:

@@ -92,7 +92,7 @@ class Clients:
     def _start(self, name: str, program: tuple[str, ...], more: list[str]) -> Child:
         full = f"{self.label}-{name}"
         log = self.logs[name] = self.cluster.folder / "clients" / f"{full}.jsonl"
-        lookups = [word for url in self.cluster.lookup_urls() for word in ("--lookup", url)]
+        lookups = self.cluster.client_options()
         return self.cluster.start(full, [*program, *lookups, "--name", full, *more, "--log", str(log)], stdin=True)
 
 

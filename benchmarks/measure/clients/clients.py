@@ -77,7 +77,7 @@ class Clients:
         return check_store(self.cluster.folder / "store", [self.producer_log, self.reader_log], drained=True)
 
     def _client(self, name: str, program: tuple[str, ...], more: list[str], log: Path) -> Child:
-        lookups = [word for url in self.cluster.lookup_urls() for word in ("--lookup", url)]
+        lookups = self.cluster.client_options()
         return self.cluster.start(name, [*program, *lookups, *more, "--log", str(log)], stdin=True)
 
 

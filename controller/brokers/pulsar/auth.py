@@ -18,11 +18,12 @@ import httpx
 
 from controller.config.sections.pulsar_cluster import PulsarCluster
 from controller.domain.errors import BallastError, ConfigError
+from controller.process.access.tls import client_context, load_files
+from controller.process.access.tokens import Stamp, is_token, read_words, stamp_of
 from controller.process.clock import boot_ms
 
 RENEW_BEFORE_MS = 60_000  # a token may be checked by a broker whose clock is ahead
 ASSUMED_LIFE_S = 300  # of a token whose issuer does not say
-MOST_TOKEN_CHARS = 65_536
 _TIMEOUT_S = 10.0
 
 
@@ -57,7 +58,7 @@ class TokenFile:
     def __init__(self, path: Path) -> None:
         """Raises ConfigError if there is no usable token now."""
         self._path = path
-        self._stamp: tuple[int, int, int] | None = None
+        self._stamp: Stamp | None = None
         self._token = ""
         try:
             self._read()
@@ -75,8 +76,7 @@ class TokenFile:
 
     def _read(self) -> None:
         try:
-            found = self._path.stat()
-            stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
+            stamp = stamp_of(self._path)
             if stamp != self._stamp:
                 self._token = _secret_of(self._path)
                 self._stamp = stamp
@@ -116,7 +116,7 @@ class OAuth2:
             self._endpoint = self._endpoint or await self._discover(http)
             document = await _call(http, "POST", self._endpoint, self._form)
         token, life_s = document.get("access_token"), document.get("expires_in", ASSUMED_LIFE_S)
-        if not isinstance(token, str) or not _is_token(token):
+        if not isinstance(token, str) or not is_token(token):
             raise CredentialsMissing(f"{self._endpoint} answered without a usable access_token; ask its operator")
         known = isinstance(life_s, int | float) and not isinstance(life_s, bool) and 0 < life_s < 1e9
         life_ms = round(life_s * 1000) if known else ASSUMED_LIFE_S * 1000
@@ -160,31 +160,15 @@ def credentials_of(settings: PulsarCluster) -> Credentials:
     url, client_id, secret = map(str, parts.values())
     tls = ssl.create_default_context()
     if settings.tls_ca_file:
-        _load(settings.tls_ca_file, lambda: tls.load_verify_locations(settings.tls_ca_file))
+        load_files(settings.tls_ca_file, lambda: tls.load_verify_locations(settings.tls_ca_file))
     return OAuth2(url, client_id, secret, audience=settings.oauth2_audience, scope=settings.oauth2_scope, tls=tls)
 
 
 def tls_of(settings: PulsarCluster) -> ssl.SSLContext:
     """The context of connections to brokers; host names are always checked. Raises ConfigError."""
-    context = ssl.create_default_context()
-    if settings.tls_ca_file:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # these authorities alone
-        _load(settings.tls_ca_file, lambda: context.load_verify_locations(settings.tls_ca_file))
     if (settings.tls_cert_file is None) != (settings.tls_key_file is None):
         raise ConfigError("mutual TLS needs both pulsar_cluster.tls_cert_file and pulsar_cluster.tls_key_file")
-    if settings.tls_cert_file and settings.tls_key_file:
-        cert, key = settings.tls_cert_file, settings.tls_key_file
-        no_passphrase = "none"  # otherwise OpenSSL asks the terminal for one
-        _load(f"{cert} with {key}", lambda: context.load_cert_chain(cert, key, password=lambda: no_passphrase))
-    return context
-
-
-def _load(what: str, load: Any) -> None:
-    try:
-        load()
-    except OSError as error:  # ssl.SSLError is one
-        reason = error.strerror or "not a usable PEM file"
-        raise ConfigError(f"TLS files {what}: {reason}; give PEM files, a key without passphrase") from None
+    return client_context(settings.tls_ca_file, settings.tls_cert_file, settings.tls_key_file)
 
 
 async def _call(http: httpx.AsyncClient, method: str, url: str, form: dict[str, str] | None = None) -> dict[str, Any]:
@@ -217,12 +201,10 @@ def _read_key_file(path: Path) -> dict[str, Any]:
 
 def _secret_of(path: Path) -> str:
     """The one word in a file. Raises OSError, or CredentialsMissing, which names the file alone."""
-    with path.open("rb") as file:
-        text = file.read(MOST_TOKEN_CHARS + 1).decode("ascii", "replace").strip()
-    if not _is_token(text):
-        raise CredentialsMissing(f"{path} does not hold one word of printable ASCII; put the token alone into it")
-    return text
-
-
-def _is_token(text: str) -> bool:
-    return 0 < len(text) <= MOST_TOKEN_CHARS and text.isascii() and text.isprintable() and " " not in text
+    try:
+        (word,) = read_words(path)
+    except ValueError:  # none, several, or no word
+        raise CredentialsMissing(
+            f"{path} does not hold one word of printable ASCII; put the token alone into it"
+        ) from None
+    return word

@@ -11,9 +11,13 @@ import typer
 from controller.cli.options import AsJson, Conf, Profile, Sets, Timeout, Why, new_group, report_errors, settings_of
 from controller.cli.send_command import ANSWER_S, carry_out
 from controller.cli.show import emit_facts, emit_json
+from controller.config.http_access import http_access
 from controller.domain.errors import BallastError
 from controller.domain.ids import namespace_of
+from controller.domain.state import METADATA
 from controller.operations.reading import Reader
+from controller.process.access.access import NO_ACCESS_RULES, HttpAccess
+from controller.process.access.client import REFUSALS, new_client, refusal_text
 
 app = new_group("Topics: create, unload (close and reopen), look up.")
 LOOKUP_S = 10.0
@@ -57,9 +61,11 @@ def lookup(
 ) -> None:  # fmt: skip
     """Ask the agents who serves a topic; this assigns its bundle if nobody owns it."""
     name = full_name(topic)
-    state = Reader(settings_of(conf, profile, sets)).state()
-    urls = [str(b.info["lookup_url"]) for b in state.live_brokers() if b.info.get("lookup_url")]
-    found = ask(urls, name, timeout)
+    settings = settings_of(conf, profile, sets)
+    state = Reader(settings).state()
+    # An observed broker names its own web service, which answers no lookups of ours and must not see our token.
+    asked = [b for b in state.live_brokers() if b.info.get("lookup_url") and b.authority != METADATA]
+    found = ask([str(b.info["lookup_url"]) for b in asked], name, timeout, http_access(settings))
     if as_json:
         emit_json({"topic": name, **found})
     else:
@@ -69,31 +75,25 @@ def lookup(
 _ANSWER = ("broker", "address", "lookup_url", "bundle", "epoch", "seq")
 
 
-def ask(urls: Iterable[str], topic: str, timeout_s: float) -> dict[str, Any]:
-    """Ask agent after agent until one answers; skip agents that are unreachable or unsure.
+def ask(urls: Iterable[str], topic: str, timeout_s: float, access: HttpAccess = NO_ACCESS_RULES) -> dict[str, Any]:
+    """Ask agent after agent until one answers; skip agents that are unreachable, unsure, or do not let us in.
 
-    Raises LookupFailed with the last agent's message.
+    `access`: the token and certificate to show. Raises LookupFailed with the last agent's message.
     """
     refusal = "no living broker has told where it answers lookups"
-    for url in urls:
-        try:
-            answer = httpx.get(f"{url.rstrip('/')}/lookup", params={"topic": topic}, timeout=timeout_s, trust_env=False)
-        except httpx.HTTPError as error:
-            refusal = f"{url}: {type(error).__name__}: {error}"
-            continue
-        if answer.status_code == 200:
-            return dict(answer.json())
-        refusal = _refusal_text(url, answer)
-        if answer.status_code < 500:
-            break
+    with new_client(access, timeout_s) as http:
+        for url in urls:
+            try:
+                answer = http.get(f"{url.rstrip('/')}/lookup", params={"topic": topic})
+            except httpx.HTTPError as error:
+                refusal = f"{url}: {type(error).__name__}: {error}"
+                continue
+            if answer.status_code == 200:
+                return dict(answer.json())
+            refusal = refusal_text(url, answer)
+            if answer.status_code < 500 and answer.status_code not in REFUSALS:
+                break
     raise LookupFailed(f"no agent found {topic}: {refusal}")
-
-
-def _refusal_text(url: str, answer: httpx.Response) -> str:
-    try:
-        return str(answer.json()["text"])
-    except (ValueError, KeyError, TypeError):
-        return f"{url} answered {answer.status_code}"
 
 
 def full_name(topic: str) -> str:

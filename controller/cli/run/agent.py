@@ -33,6 +33,7 @@ from controller.cli.options import new_app
 from controller.cli.pulsar.connection import Connection, takes_connection
 from controller.cli.run.agent_wiring import leave_on_signals, open_producer, options_of, reader_maker, wait_for_kafka
 from controller.cli.run.cluster_agent import Runtime, run_cluster_agent
+from controller.config.http_access import http_access
 from controller.config.load import load_settings
 from controller.config.places import check_old_place
 from controller.config.policy_values import split_settings
@@ -43,11 +44,12 @@ from controller.domain.errors import BadRecord, ConfigError, without_login
 from controller.domain.ids import check_broker_id
 from controller.ledger.follower import Follower
 from controller.policy.split import find_exceeded_limit
+from controller.process.access.access import url_of
 from controller.process.clock import wall_ms
 from controller.process.http import HttpServer, make_app
 from controller.process.logs import configure_logs
 from controller.process.metrics import new_registry
-from controller.service.start_checks import check_listening, check_port
+from controller.service.start_checks import check_http, check_listening
 
 app = new_app()
 log = structlog.get_logger(__name__)
@@ -92,7 +94,7 @@ def agent(
         raise ConfigError(f"--broker-id: {error.text}") from None
     configure_logs(settings.logging.level, settings.logging.json_lines, broker=broker_id, cluster=settings.cluster.name)
     check_old_place(settings)
-    check_port(settings, "agent.bind_host", "http.agent_port")
+    check_http(settings, "agent.bind_host", "http.agent_port")
     host = ("agent.bind_host", settings.agent.bind_host, f" ({settings.origin('agent.bind_host')})")
     check_listening(host, ("--data-port", data_port, ""))
     log.info("the journal is read at %s", without_login(settings.tables.root))
@@ -181,7 +183,8 @@ async def _run(settings: Settings, broker: str, options: AgentOptions, capacity:
         max_topics=settings.reference.max_topics,
         may_serve=lambda: found.may_serve(),
     )
-    http = HttpServer(host, settings.http.agent_port)
+    access = http_access(settings)
+    http = HttpServer(host, settings.http.agent_port, access)
     metrics = AgentMetrics(new_registry())
     await wait_for_kafka(settings)
     urgent = await open_producer(settings, broker, options.lease_ms, "urgent")
@@ -196,7 +199,7 @@ async def _run(settings: Settings, broker: str, options: AgentOptions, capacity:
         runtime,
         connections,
         options,
-        lookup_url=f"http://{advertised}:{http.port}",
+        lookup_url=url_of(access, advertised, http.port),
         capacity=dataclasses.asdict(capacity),
         host=host_of(settings),
         splits=make_split_watch(settings),

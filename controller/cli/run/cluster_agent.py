@@ -20,6 +20,7 @@ from controller.brokers.pulsar.poll import ClusterPoll
 from controller.brokers.pulsar.topics import TopicReader
 from controller.bus.topics import TopicNames
 from controller.cli.run.agent_wiring import leave_on_signals, open_producer, options_of, reader_maker, wait_for_kafka
+from controller.config.http_access import http_access
 from controller.config.places import check_old_place
 from controller.config.settings import Settings
 from controller.config.table_root import table_root
@@ -30,7 +31,7 @@ from controller.process.clock import wall_ms
 from controller.process.http import HttpServer, make_app
 from controller.process.logs import configure_logs
 from controller.process.metrics import new_registry
-from controller.service.start_checks import check_port
+from controller.service.start_checks import check_http
 
 log = structlog.get_logger(__name__)
 
@@ -46,11 +47,11 @@ async def run_cluster_agent(settings: Settings, *, take_over: bool, standby: boo
     """Run until a signal, another agent or a failure ends it. Raises CallFailed if the cluster cannot be read."""
     configure_logs(settings.logging.level, settings.logging.json_lines, broker="pulsar", cluster=settings.cluster.name)
     check_old_place(settings)
-    check_port(settings, "agent.bind_host", "http.agent_port")
+    check_http(settings, "agent.bind_host", "http.agent_port")
     log.info("the journal is read at %s", without_login(settings.tables.root))
     nonce = secrets.token_hex(8)
     options = dataclasses.replace(options_of(settings), take_over=take_over)
-    http = HttpServer(settings.agent.bind_host, settings.http.agent_port)
+    http = HttpServer(settings.agent.bind_host, settings.http.agent_port, http_access(settings))
     metrics = AgentMetrics(new_registry())
     cluster = settings.pulsar_cluster
     async with PulsarAdmin(cluster) as admin, TopicReader(admin) as topics:

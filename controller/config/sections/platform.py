@@ -1,4 +1,4 @@
-"""What Ballast runs on: the cluster's name, Kafka, the tables, the segment store, HTTP, logs."""
+"""What Ballast runs on: the cluster's name, Kafka, the tables, the segment store, logs."""
 
 from __future__ import annotations
 
@@ -120,26 +120,6 @@ class Store(Section):
         "Force each append to the disk before it is acknowledged. "
         "Without it an acknowledged message survives a killed process, but not a power cut.",
         source=DESIGN,
-    )
-
-
-class Http(Section):
-    """The controller job's /healthz and /metrics."""
-
-    bind_host: str = key(
-        "127.0.0.1",
-        "Address at which the job serves health and metrics.",
-        source="nothing is opened to the network by default",
-        pattern=r"^\S+$",
-        allowed="a host name or address",
-    )
-    job_port: int = key(0, "Port of the job; 0 takes a free one and logs it.", source=DESIGN, lo=0, hi=65_535)
-    agent_port: int = key(
-        0,
-        "Port of each agent (lookup, health, metrics); 0 takes a free one and registers it.",
-        source=DESIGN,
-        lo=0,
-        hi=65_535,
     )
 
 

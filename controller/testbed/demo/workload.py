@@ -145,5 +145,5 @@ class Workload:
     def _client(self, name: str, program: tuple[str, ...], more: list[str]) -> Child:
         log = self.cluster.folder / "clients" / f"{name}.jsonl"
         self.logs.append(log)
-        lookups = [word for url in self.cluster.lookup_urls() for word in ("--lookup", url)]
+        lookups = self.cluster.client_options()
         return self.cluster.start(name, [*program, *lookups, *more, "--log", str(log)], stdin=True)

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from controller.agent.lookup import Changes, LookupService
-from controller.agent.metrics import AgentMetrics
 from controller.brokers.reference.client.lookup import Lookup
 from controller.cli.act.topic import LookupFailed, ask, full_name
 from controller.domain.errors import BadRecord
-from controller.process.http import HttpServer, make_app
-from controller.process.metrics import new_registry
+from tests.component.lookup_agent import lookup_agent
 from tests.short_run import ShortRun
 
 DEAD = "http://127.0.0.1:1"
@@ -37,26 +33,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> ShortRun:
 @pytest.fixture(scope="module")
 def agent(run: ShortRun) -> Iterator[str]:
     """The address of an agent's HTTP server on the run's state."""
-    ready, stopped = threading.Event(), threading.Event()
-    urls: list[str] = []
-
-    async def serve() -> None:
-        registry = new_registry(process=False)
-        service = LookupService(lambda: run.state, Changes(), lambda bundle: None, 50, AgentMetrics(registry))
-        server = HttpServer("127.0.0.1")
-        server.start(make_app(registry, list, service.routes()))
-        urls.append(server.url)
-        ready.set()
-        while not stopped.is_set():
-            await asyncio.sleep(0.02)
-        await server.stop()
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()))
-    thread.start()
-    assert ready.wait(60)
-    yield urls[0]
-    stopped.set()
-    thread.join(10)
+    with lookup_agent(lambda: run.state) as url:
+        yield url
 
 
 @pytest.mark.covers("any-broker-answers")

@@ -17,7 +17,7 @@ from controller.brokers.reference.client.consumer import Consumer
 from controller.brokers.reference.client.link import Links
 from controller.brokers.reference.client.log import ClientLog, DeliveryLog
 from controller.brokers.reference.client.lookup import Lookup
-from controller.brokers.reference.client.process import run_until_stopped
+from controller.brokers.reference.client.process import add_lookup_arguments, lookup_of, run_program, run_until_stopped
 from controller.brokers.reference.wire import Numbered, SubscriptionType
 from controller.domain.ids import namespace_of
 
@@ -33,7 +33,7 @@ class ConsumerProcess:
         name: str,
         subscription: str,
         kind: SubscriptionType,
-        lookup_urls: list[str],
+        lookup: Lookup,
         log: ClientLog,
         *,
         permits: int,
@@ -43,7 +43,7 @@ class ConsumerProcess:
         self._kind = kind
         self._permits = permits
         self._log = log
-        self._lookup = Lookup(lookup_urls)
+        self._lookup = lookup
         self._links = Links()
         self._consumers: dict[str, Consumer] = {}
         self._logs: list[DeliveryLog] = []
@@ -153,7 +153,7 @@ async def run(given: argparse.Namespace) -> None:
     """Run until stopped."""
     log = ClientLog(given.log)
     process = ConsumerProcess(
-        given.name, given.subscription, SubscriptionType(given.type), given.lookup, log, permits=given.permits
+        given.name, given.subscription, SubscriptionType(given.type), lookup_of(given), log, permits=given.permits
     )
     for topic in given.topic:
         await process.order({"topic": topic})
@@ -169,14 +169,14 @@ async def run(given: argparse.Namespace) -> None:
 def main(argv: list[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description="Consume from topics of a Ballast cluster.")
-    parser.add_argument("--lookup", action="append", required=True, help="an agent's URL; repeat it")
+    add_lookup_arguments(parser)
     parser.add_argument("--name", required=True, help="consumer name, one per process")
     parser.add_argument("--subscription", required=True)
     parser.add_argument("--type", choices=[t.value for t in SubscriptionType], default="exclusive")
     parser.add_argument("--topic", action="append", default=[], help="repeat it")
     parser.add_argument("--permits", type=int, default=1000, help="messages on their way per topic")
     parser.add_argument("--log", type=Path, required=True, help="JSONL file, see client/log.py")
-    asyncio.run(run(parser.parse_args(argv)))
+    run_program(run(parser.parse_args(argv)))
 
 
 if __name__ == "__main__":

@@ -7,9 +7,15 @@ a client never circles between a broker that gave a bundle away and an agent tha
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import dataclass
 
 import httpx
+
+from controller.process.access.access import NO_ACCESS_RULES, HttpAccess
+from controller.process.access.client import REFUSALS, new_async_client, refusal_text
+
+log = logging.getLogger(__name__)
 
 FIRST_BACKOFF_S = 0.02
 MAX_BACKOFF_S = 1.0
@@ -27,12 +33,16 @@ class TopicAddress:
 class Lookup:
     """Asks the agents in turn until one knows the owner. Shared by all clients of a process."""
 
-    def __init__(self, urls: list[str], *, timeout_s: float = 12.0, parallel: int = 32) -> None:
+    def __init__(
+        self, urls: list[str], *, timeout_s: float = 12.0, parallel: int = 32, access: HttpAccess = NO_ACCESS_RULES
+    ) -> None:
+        """`access`: the token and certificate to show. Raises ConfigError for TLS files that are of no use."""
         self._urls = [url.rstrip("/") for url in urls]
         self._next = 0
-        self._http = httpx.AsyncClient(timeout=timeout_s, trust_env=False)
+        self._http = new_async_client(access, timeout_s)
         self._slots = asyncio.Semaphore(parallel)  # when a broker goes away, all its clients come here at once
         self.asked = 0
+        self._refused = False  # one warning for a client that is not let in, however often it tries again
 
     async def find(self, topic: str, at_least: int = 0) -> TopicAddress:
         """The owner; waits while the topic has none or no agent answers."""
@@ -65,6 +75,9 @@ class Lookup:
             self._turn_from(asked)  # this agent is gone or answers nonsense: try the next one
             return None, None
         self._turn_from(asked)
+        if answer.status_code in REFUSALS and not self._refused:
+            self._refused = True
+            log.warning("lookups are refused, trying again: %s", refusal_text(url, answer))
         return None, _retry_after_s(answer)
 
     def _turn_from(self, asked: int) -> None:

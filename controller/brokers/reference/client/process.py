@@ -1,18 +1,49 @@
-"""What the two client programs share: control lines on stdin, stop on SIGTERM, periodic flush of the log."""
+"""What the two client programs share: lookups, control lines on stdin, stop on SIGTERM, periodic flush of the log.
+
+The token or certificate for lookups comes from section `http` of the configuration that `--conf` names, never from the
+command line, which the process list shows.
+"""
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import structlog
 
+from controller.brokers.reference.client.lookup import Lookup
+from controller.config.arguments import add_settings_arguments
+from controller.config.http_access import http_access
+from controller.config.load import load_settings
+from controller.domain.errors import ConfigError, describe_error
+
 FLUSH_EVERY_S = 0.2
 log = structlog.get_logger()
+
+
+def add_lookup_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add `--lookup`, and the options that choose the configuration."""
+    parser.add_argument("--lookup", action="append", required=True, help="an agent's URL; repeat it")
+    add_settings_arguments(parser)
+
+
+def lookup_of(given: argparse.Namespace) -> Lookup:
+    """Lookups as the command line and the configuration say. Raises ConfigError."""
+    return Lookup(given.lookup, access=http_access(load_settings(given.conf, given.profile, given.set)))
+
+
+def run_program(program: Coroutine[Any, Any, None]) -> None:
+    """Run a client; bad configuration ends it with one line and code 2."""
+    try:
+        asyncio.run(program)
+    except ConfigError as error:
+        print(f"ballast: {describe_error(error)}", file=sys.stderr)
+        sys.exit(2)
 
 
 async def run_until_stopped(on_line: Callable[[dict[str, Any]], Awaitable[None]], flush: Callable[[], None]) -> None:

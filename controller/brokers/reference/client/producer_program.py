@@ -18,7 +18,7 @@ from typing import Any
 from controller.brokers.reference.client.link import Links
 from controller.brokers.reference.client.log import ClientLog
 from controller.brokers.reference.client.lookup import Lookup
-from controller.brokers.reference.client.process import run_until_stopped
+from controller.brokers.reference.client.process import add_lookup_arguments, lookup_of, run_program, run_until_stopped
 from controller.brokers.reference.client.producer import Gap, Producer
 from controller.domain.ids import namespace_of
 
@@ -42,12 +42,12 @@ class Flow:
 class ProducerProcess:
     """All producers of the process and the clock that drives them."""
 
-    def __init__(self, name: str, lookup_urls: list[str], log: ClientLog, *, window: int, size_bytes: int) -> None:
+    def __init__(self, name: str, lookup: Lookup, log: ClientLog, *, window: int, size_bytes: int) -> None:
         self._name = name
         self._log = log
         self._window = window
         self._size_bytes = size_bytes
-        self._lookup = Lookup(lookup_urls)
+        self._lookup = lookup
         self._links = Links()
         self._flows: dict[str, Flow] = {}
         self._starting: set[asyncio.Task[None]] = set()
@@ -160,7 +160,7 @@ def _not_negative(fields: dict[str, Any], name: str, default: float) -> float:
 async def run(given: argparse.Namespace) -> None:
     """Run until stopped."""
     log = ClientLog(given.log)
-    process = ProducerProcess(given.name, given.lookup, log, window=given.window, size_bytes=given.size)
+    process = ProducerProcess(given.name, lookup_of(given), log, window=given.window, size_bytes=given.size)
     for topic in given.topic:
         name, _, rate = topic.rpartition("=")
         await process.order({"topic": name or topic, "rate": rate if name else given.rate})
@@ -176,7 +176,7 @@ async def run(given: argparse.Namespace) -> None:
 def main(argv: list[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description="Send to topics of a Ballast cluster.")
-    parser.add_argument("--lookup", action="append", required=True, help="an agent's URL; repeat it")
+    add_lookup_arguments(parser)
     parser.add_argument("--name", required=True, help="producer name, used by no other process")
     parser.add_argument("--topic", action="append", default=[], help="TOPIC or TOPIC=MESSAGES_PER_S; repeat it")
     parser.add_argument("--rate", type=float, default=10.0, help="messages/s for topics without their own")
@@ -184,7 +184,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--window", type=int, default=1000, help="unacknowledged messages per topic")
     parser.add_argument("--drain-s", type=float, default=15.0, help="how long the end waits for acknowledgements")
     parser.add_argument("--log", type=Path, required=True, help="JSONL file, see client/log.py")
-    asyncio.run(run(parser.parse_args(argv)))
+    run_program(run(parser.parse_args(argv)))
 
 
 if __name__ == "__main__":
