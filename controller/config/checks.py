@@ -133,7 +133,22 @@ def _placement(settings: Settings) -> None:
         raise ConfigError(f"placement: {error}") from None
 
 
-    for rule in (*between_two, _strategies, _providers, _weights, _client, _placement, _storage_options, _http):
+def _http(settings: Settings) -> None:
+    """A key that would have no effect is refused, because its operator believes in it."""
+    given, both = settings.http, "http.tls_certificate and http.tls_key"
+    if (given.tls_certificate is None) != (given.tls_key is None):
+        alone = "http.tls_key" if given.tls_certificate is None else "http.tls_certificate"
+        raise ConfigError(f"{alone} ({settings.origin(alone)}) is given alone: TLS needs both, {both}")
+    if given.client_authority is not None and given.tls_certificate is None:
+        origin = settings.origin("http.client_authority")
+        raise ConfigError(
+            f"http.client_authority ({origin}) has no effect without TLS: give {both} too (for clients alone, that "
+            "check servers: http.server_authority)"
+        )
+
+
+def _storage_options(settings: Settings) -> None:
+    check_storage_options(settings.tables.storage_options, settings.origin("tables.storage_options"))
 
 
 def _client(settings: Settings) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.process.paths import CHECKOUT
+from controller.process.paths import CODE
 from tests.mutants.mutant import CLASSES, PATCHES, Mutant, read_mutant, read_mutants
 from tests.mutants.workshop import applies
 
@@ -17,7 +17,7 @@ MUTANTS = read_mutants()
 def test_a_mutant_can_be_planted(mutant: Mutant) -> None:
     assert applies(mutant.patch) == "", "the code it is in has changed: make the patch again, or drop it with the code"
     assert all(name.startswith(("controller/", "jobs/", "schemas/")) for name in mutant.files)
-    assert [test for test in mutant.tests if not (CHECKOUT / test.partition("::")[0]).exists()] == []
+    assert [test for test in mutant.tests if not (CODE / test.partition("::")[0]).exists()] == []
     assert mutant.bug.endswith(".")
 
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from controller.process.paths import CHECKOUT as ROOT
+from controller.process.paths import CODE as ROOT
 from tests.mutants.mutant import Mutant
 
 COPIED = ("benchmarks", "conf", "controller", "docs", "jobs", "notebooks", "schemas", "tests")
