@@ -84,7 +84,9 @@ def test_a_folder_to_run_from(installed: Installed, tmp_path: Path) -> None:
     folder = tmp_path / "my ballast"
     made = installed.ballast("init", str(folder), "--profile", "cluster")
     assert made.returncode == 0, made.stderr
-    checked = installed.ballast("config", "check", "--conf", str(folder / "ballast.yaml"))
+    check = ("config", "check", "--conf", str(folder / "ballast.yaml"))
+    assert "HTTP beyond loopback needs authentication" in installed.ballast(*check).stderr
+    checked = installed.ballast(*check, "--set", "http.allow_unauthenticated=true")
     assert checked.returncode == 0, checked.stderr
     assert "\nprofile: cluster\n" in (folder / "ballast.yaml").read_text()
     assert (folder / "spark.conf").read_text() == (CONF / "spark" / "cluster.conf").read_text()
