@@ -12,7 +12,10 @@ from controller.process.paths import CONF
 from controller.testbed.kafka import EmbeddedKafka
 from controller.testbed.spark_cluster import SparkCluster
 from tests.cluster.workers import apart, closed_to_others, install_apart, running_cluster
+from tests.component.object_store.conftest import root, server, store  # fixtures
 from tests.installed import Installed
+
+__all__ = ["cluster", "far", "folder", "root", "server", "spark_conf", "store"]
 
 # The driver's own addresses: Spark would listen on the machine's, and executors are on the same machine here.
 LOOPBACK = "spark.driver.host 127.0.0.1\nspark.driver.bindAddress 127.0.0.1\n"

@@ -55,6 +55,7 @@ class Site:
 
     def __init__(self, folder: Path, spark_conf: Path) -> None:
         self.folder, self._spark_conf = folder, spark_conf
+        self.root = TableRoot(folder / "tables")
         self.jobs: list[Job] = []
 
     def start(self) -> Job:
@@ -64,14 +65,13 @@ class Site:
 
     def counted(self) -> int:
         """Reports in the panes of brokers, which a batch writes last."""
-        root = TableRoot(str(self.folder / "tables"))
-        if not root.exists("broker_panes"):
+        if not self.root.exists("broker_panes"):
             return 0
-        return sum(root.open("broker_panes").to_pyarrow_table(columns=["reports"])["reports"].to_pylist())
+        return sum(self.root.open("broker_panes").to_pyarrow_table(columns=["reports"])["reports"].to_pylist())
 
     def sums(self) -> dict[str, float]:
         """Bytes in by bundle, over all panes."""
-        rows = TableRoot(str(self.folder / "tables")).open("bundle_panes").to_pyarrow_table().to_pylist()
+        rows = self.root.open("bundle_panes").to_pyarrow_table().to_pylist()
         result: dict[str, float] = {}
         for row in rows:
             result[row["bundle"]] = result.get(row["bundle"], 0.0) + row["throughput_in_sum"]
@@ -145,4 +145,17 @@ def test_a_driver_that_dies_goes_on_where_it_was(site: Site, reports: Reports) -
     first.wait()
     reports.send(100)
     site.start()
+    check_exact(site, reports)
+
+
+def test_tables_in_an_object_store_get_every_report_once(
+    site: Site, reports: Reports, folder: Path, root: TableRoot
+) -> None:
+    """Workers see neither its credentials nor the tables: the driver writes, conditionally."""
+    options = ", ".join(f"{name}: '{value}'" for name, value in root.storage_options.items())
+    file = folder / "ballast.yaml"
+    file.write_text(file.read_text().replace("root: tables,", f"root: '{root.root}', storage_options: {{{options}}},"))
+    site.root = root
+    site.start()
+    reports.send(100)
     check_exact(site, reports)
