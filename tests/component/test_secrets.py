@@ -40,7 +40,7 @@ REACHING_KAFKA = (
     "override freeze t/n/0x00000000_0x80000000", "override exclude-namespace t/n", "round-now", "thaw",
 )  # fmt: skip
 # They read no configuration of an operator's; `run` becomes another process (tests/e2e/test_secret_processes.py).
-WITHOUT = ("demo", "kafka", "sim", "replay-reports", "run")
+WITHOUT = ("demo", "kafka", "sim", "replay-reports", "run", "setup", "init", "package", "spark")
 # An agent waits for its Kafka: tests/e2e/test_secret_processes.py.
 NOT_REACHING = (
     "config show --set kafka.topic_prefix=!",
@@ -120,9 +120,7 @@ def test_commands_that_fail_before(line: str, conf: Path, capfd: pytest.CaptureF
     assert MARK not in _said(lambda: main([*line.split(), "--conf", str(conf)]), capfd)
 
 
-@pytest.mark.parametrize(
-    "command", [name for name in COMMANDS if name not in ("demo", "kafka", "sim", "run", "replay-reports")]
-)
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name not in WITHOUT])
 def test_a_fault_of_our_own_in_any_command(
     command: str, conf: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -134,7 +134,7 @@ def stage(cluster: PulsarCluster, tmp_path_factory: pytest.TempPathFactory) -> I
         report = traffic.stop(drain_s=300.0)
         for key in SWITCHES:
             cluster.admin.request("DELETE", "broker1", f"/admin/v2/brokers/configuration/{key}")
-        print(report)
+        print(report.document())
         assert report.lost == 0
         assert report.reordered == 0
 
