@@ -27,6 +27,7 @@ from controller.policy.view.snapshot import Snapshot
 _F = {name: i for i, name in enumerate(BUNDLE_FIELDS)}
 _PULSARS = (Reason.SPLIT_TOPICS, Reason.SPLIT_SESSIONS, Reason.SPLIT_MSG_RATE, Reason.SPLIT_BANDWIDTH)
 SPLIT_LIMITS = (*_PULSARS, Reason.SPLIT_STORAGE)
+_NAMES = tuple(limit.value for limit in SPLIT_LIMITS)  # an enum's value is looked up anew at every access
 
 
 def find_exceeded_limit(bundle_stats: Mapping[str, float], settings: SplitSettings) -> Reason | None:
@@ -118,11 +119,10 @@ def _find_obstacle(
 def _evidence(
     snapshot: Snapshot, settings: SplitSettings, at: int, reason: Reason, permille: Sequence[int]
 ) -> dict[str, Any]:
-    listed = SPLIT_LIMITS if settings.max_storage_bytes else _PULSARS  # only a limit that is on is mentioned
-    of_limits = {limit.value: part for limit, part in zip(SPLIT_LIMITS, permille, strict=True) if limit in listed}
+    listed = len(SPLIT_LIMITS if settings.max_storage_bytes else _PULSARS)  # only a limit that is on is mentioned
     return {
-        "exceeded": reason.value,
-        "permille_of_limit": of_limits,
+        "exceeded": _NAMES[SPLIT_LIMITS.index(reason)],
+        "permille_of_limit": dict(zip(_NAMES[:listed], permille[:listed], strict=True)),
         "namespace_bundles": int(snapshot.frame.namespace_bundles[namespace_of_bundle(snapshot.bundles[at])]),
     }
 
