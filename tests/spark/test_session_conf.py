@@ -50,10 +50,11 @@ from jobs.engine import describe_engine
 from jobs.spark_context import scheduler_pool
 with scheduler_pool(context, "control"):
     doubled = sorted(context.parallelize(range(4), 2).map(lambda x: 2 * x).collect())
-pool = context._jsc.sc().getPoolForName("control").get()
+pool = context._jsc.sc().getPoolForName("control")
+share = pool.get().minShare() if pool.isDefined() else None  # without fair scheduling there are no pools
 spark.range(3).write.format("delta").save({table!r})
 asked = [context.master, context.appName, context.defaultParallelism, doubled, conf, sql]
-print("ASKED", json.dumps([*asked, describe_engine(context)._asdict(), pool.minShare()]))
+print("ASKED", json.dumps([*asked, describe_engine(context)._asdict(), share]))
 """
 
 
