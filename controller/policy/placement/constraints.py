@@ -115,7 +115,7 @@ def pairs_exceed_caps(totals: Floats, fields: Floats, caps: BrokerCaps) -> Bools
     """
     result = np.zeros((1, 1), bool)
     for (held, cap), (value, _) in zip(list_capped(totals, caps), list_capped(fields, caps), strict=True):
-        if held.max() + value.max() > cap:  # hardly ever, and all pairs are many
+        if held.max(initial=0.0) + value.max(initial=0.0) > cap:  # hardly ever, and all pairs are many
             result = result | (held + value[:, None] > cap)
     return result
 

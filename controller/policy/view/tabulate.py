@@ -117,14 +117,9 @@ def _find_forbidden(cluster: ObservedCluster, brokers: Sequence[str], at_ms: int
             found[broker] = Reason.SETTLING.value
     if is_modular(cluster.facts):
         used = {order.range_text for order in cluster.orders.values() if order.kind is OrderKind.MOVE}
-        texts = used | cluster.range_blocks.keys()
-        names = [name for name in cluster.bundles if name.rpartition("/")[2] in texts] if texts else []
-        found |= {
-            name: Reason.RANGE_IN_USE.value
-            for name in names
-            if name not in cluster.orders
-            and (name.rpartition("/")[2] in used or cluster.is_range_kept_by_another(name))
-        }
+        names = cluster.bundles if used or cluster.range_blocks else ()
+        waiting = (n for n in names if n.rpartition("/")[2] in used or cluster.is_range_kept_by_another(n))
+        found |= {name: Reason.RANGE_IN_USE.value for name in waiting if name not in cluster.orders}
     for name, block in cluster.blocks.items():
         if at_ms < block.not_before_ms:
             found[name] = Reason.BACKING_OFF.value

@@ -6,10 +6,10 @@ import pytest
 
 from controller.domain.entries import Kind
 from controller.domain.events import BrokerEvent, Heartbeat
-from controller.domain.ids import Session
+from controller.domain.ids import Bundle, Session
 from controller.domain.observed import OrderKind
 from controller.domain.state import METADATA
-from tests.unit.control.observed_driver import BUNDLES, CONFIGURATION, RING, observed_driver
+from tests.unit.control.observed_driver import BUNDLES, CONFIGURATION, RING, ObservedDriver, observed_driver
 from tests.unit.control.step_driver import StepDriver, with_settings
 
 FIRST, SECOND, THIRD, FOURTH = BUNDLES
@@ -207,11 +207,16 @@ def test_orders_that_bring_nothing_back_off_for_twice_as_long_each_time() -> Non
     assert str(FIRST) not in driver.state.observed.blocks
 
 
-def test_under_the_modular_manager_a_range_has_one_order_at_a_time() -> None:
-    driver = observed_driver()
+def with_an_equal_range() -> tuple[ObservedDriver, Bundle]:
+    """A cluster in which another namespace has a bundle of the first one's range."""
+    driver, other = observed_driver(), Bundle("t/other", FIRST.lower, FIRST.upper)
     driver.tell("a:1", "ring", namespace="t/other", boundaries=list(RING))
-    other = type(FIRST)("t/other", FIRST.lower, FIRST.upper)
     driver.tell("b:1", "observed", added=[str(other)])
+    return driver, other
+
+
+def test_under_the_modular_manager_a_range_has_one_order_at_a_time() -> None:
+    driver, other = with_an_equal_range()
     driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
     driver.command("unload_bundle", bundle=str(other), to="c:1")
     assert "an order about range 0x00000000_0x40000000 of another namespace is open" in driver.rejection()
@@ -225,10 +230,7 @@ def test_under_the_modular_manager_a_range_has_one_order_at_a_time() -> None:
 
 def test_a_bundle_whose_order_failed_may_be_ordered_again_and_frees_its_range() -> None:
     """As of an agent that died between destination and unload: its bundle never moves by itself."""
-    driver = observed_driver()
-    driver.tell("a:1", "ring", namespace="t/other", boundaries=list(RING))
-    other = type(FIRST)("t/other", FIRST.lower, FIRST.upper)
-    driver.tell("b:1", "observed", added=[str(other)])
+    driver, other = with_an_equal_range()
     driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
     driver.end_order(FIRST, "failed")
     driver.tell("a:1", "observed", confirmed=[str(FIRST)], requested_seq=driver.state.seq)
@@ -283,10 +285,7 @@ def test_a_namespace_is_unloaded_a_few_bundles_at_a_time() -> None:
 
 
 def test_equal_ranges_of_two_unloaded_namespaces_take_turns() -> None:
-    driver = observed_driver()
-    driver.tell("a:1", "ring", namespace="t/other", boundaries=list(RING))
-    other = type(FIRST)("t/other", FIRST.lower, FIRST.upper)
-    driver.tell("b:1", "observed", added=[str(other)])
+    driver, other = with_an_equal_range()
     driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
     driver.command("unload_namespace", namespace="t/other", to="c:1")
     assert str(other) not in driver.state.observed.orders
