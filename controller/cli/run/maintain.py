@@ -23,7 +23,7 @@ from controller.domain.errors import ConfigError
 from controller.ledger.maintenance import BULK, DeltaRsEngine, Tended, maintain
 from controller.operations.reading import no_tables
 from controller.process.clock import wall_ms
-from controller.process.paths import CODE, is_address
+from controller.process.paths import CODE
 from controller.process.spark_submit import LOCAL_SPARK_CONF, spark_environment, spark_submit_command
 
 JOB = CODE / "jobs" / "maintain.py"
@@ -43,7 +43,7 @@ def run(
     """Delete rows older than the section `retention` of the configuration allows; merge and remove files."""
     names = tables_to_maintain(table)
     if spark:
-        if is_address(settings_of(conf, profile, sets).tables.root):
+        if table_root(settings_of(conf, profile, sets)).is_object_store:
             raise ConfigError(
                 "--spark is not allowed with tables in an object store: Spark's Delta commits there without a"
                 " condition, beside a controller that commits too; leave it out"

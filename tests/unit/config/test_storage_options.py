@@ -66,3 +66,4 @@ def test_spark_does_not_write_to_an_object_store() -> None:
         check_writers(settings)
     check_writers(load_settings(None, overrides=("tables.root=s3://lake/ballast",), env={}))
     check_writers(load_settings(None, overrides=("loads.writer=spark",), env={}))
+    check_writers(load_settings(None, overrides=("tables.root=file:///lake/ballast", "loads.writer=spark"), env={}))
