@@ -7,7 +7,7 @@ ARGS ?=
 EXAMPLES ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo pulsar-demo test test-unit test-policy test-random test-orders test-e2e test-slow test-faults test-pulsar test-pulsar-testbed test-cluster mutants soak lint fmt bench lock clean
+.PHONY: help setup demo pulsar pulsar-demo test test-unit test-policy test-random test-orders test-e2e test-slow test-faults test-pulsar test-pulsar-testbed test-cluster mutants soak lint fmt bench lock clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,6 +17,9 @@ setup: $(STAMP) ## Install the virtual environment and the JARs; afterwards ever
 
 demo: setup ## Run a cluster on this machine and watch it balance (ARGS="--brokers 4 --minutes 5 --headless --json")
 	@$(BIN)/ballast demo $(ARGS)
+
+pulsar: setup ## Fetch and unpack Apache Pulsar (245 MB), once
+	@$(BIN)/python -m controller.testbed.pulsar.distribution
 
 pulsar-demo: setup ## Let Ballast balance a real Pulsar cluster (12 minutes; 245 MB the first time; ARGS="--headless --json")
 	@$(BIN)/ballast pulsar demo $(ARGS)
