@@ -14,6 +14,7 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 
 from controller.domain.errors import without_login
+from controller.operations.liveness import engine_text
 from controller.service.feed import EngineRow
 from jobs.spark_context import gateway_of, scala_context_of
 
@@ -30,10 +31,6 @@ class Engine(NamedTuple):
     master: str
     executors: int
     cores: int
-
-    def __str__(self) -> str:
-        where = f"{self.executors} executors, " if self.executors else ""
-        return f"Spark {self.spark} at {self.master}: {where}{self.cores} cores"
 
 
 def describe_engine(context: SparkContext) -> Engine:
@@ -74,5 +71,5 @@ class EngineWatch:
             log.debug("Spark does not say what it runs on: %s", error)
             return
         if engine != self._engine:
-            log.info("%s", engine)
+            log.info("%s", engine_text(engine._asdict()))
         self._engine = engine

@@ -27,6 +27,12 @@ class Heard:
     engine: Mapping[str, Any] | None = None  # what it runs on: spark, master, executors, cores
 
 
+def engine_text(engine: Mapping[str, Any]) -> str:
+    """What a controller runs on, as its log and `ballast status` say it."""
+    executors = f"{engine['executors']} executors, " if engine["executors"] else ""
+    return f"Spark {engine['spark']} at {engine['master']}, {executors}{engine['cores']} cores"
+
+
 def last_word(bootstrap: str, client: Mapping[str, object], names: TopicNames, timeout_ms: int = 3_000) -> Heard | None:
     """The last record of the feed; None if the topic is missing or empty. Raises KafkaUnavailable."""
     newest = read_newest(bootstrap, names.journal_feed, client, timeout_ms=timeout_ms)

@@ -112,7 +112,7 @@ def test_reports_are_summed_by_workers_who_know_nothing_of_the_driver(
     reports.send(60)
     job = site.start()
     check_exact(site, reports)
-    engine = f"at {cluster.url}: {WORKERS} executors, {WORKERS * CORES} cores"
+    engine = f"at {cluster.url}, {WORKERS} executors, {WORKERS * CORES} cores"
     site.wait(lambda: engine in job.said(), "the line that says what it runs on")
     theirs = processes_of(user_of_workers())
     used = {name for process in theirs for name in files_in_use(process)}

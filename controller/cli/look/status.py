@@ -25,7 +25,7 @@ from controller.config.settings import Settings
 from controller.domain.errors import BallastError, without_login
 from controller.domain.observed import Adoption
 from controller.domain.state import LIVE
-from controller.operations.liveness import OFFLINE, Heard, last_word
+from controller.operations.liveness import OFFLINE, Heard, engine_text, last_word
 from controller.operations.overview import status as status_of
 from controller.operations.reading import Reader
 from controller.operations.stopped import with_stop
@@ -145,8 +145,7 @@ def _engine_text(controller: Mapping[str, Any]) -> str:
     engine = controller.get("engine")
     if not engine:
         return ""  # an older controller, or one that has just started
-    executors = f"{engine['executors']} executors, " if engine["executors"] else ""
-    return f"; Spark {engine['spark']} at {engine['master']}, {executors}{engine['cores']} cores"
+    return f"; {engine_text(engine)}"
 
 
 def _stopped_text(controller: Mapping[str, Any]) -> str:
