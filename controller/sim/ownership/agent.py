@@ -53,11 +53,10 @@ class SimAgent:
         return self.alive and self.cluster.now_ms >= self.paused_until_ms
 
     def serving_now(self) -> dict[Bundle, int]:
-        """What it serves as far as invariant I1 is concerned: nothing once the process is dead or its lease has
-        expired."""
+        """What it serves, fenced or not: nothing once the process is dead or its lease has expired."""
         if not self.alive or self.lease.has_expired(self.cluster.now_ms):
             return {}
-        return {b: e for b, e in self.serves.items() if not self.cluster.store.excludes(b, e)}
+        return self.serves
 
     # ------------------------------------------------------------ what happens to it
 

@@ -39,6 +39,7 @@ class SimCluster:
         self.pending: list[Event] = []
         self.agents: list[SimAgent] = []
         self.store = MemoryFences()
+        self.fences: list[tuple[Bundle, int]] = []  # that the journal has ordered
         self.cut: dict[str, int] = {}
         self.taken = False  # an agent has begun to serve a bundle since the last check of I1
         self._heap: list[tuple[int, int, Callable[[], object]]] = []
@@ -121,7 +122,7 @@ class SimCluster:
 
     def check_servers(self) -> None:
         """Check I1 on all brokers."""
-        check_one_server({a.session: a.serving_now() for a in self.agents if a.alive})
+        check_one_server({a.session: a.serving_now() for a in self.agents if a.alive}, self.fences)
 
     # ------------------------------------------------------------ for agents
 
@@ -195,3 +196,8 @@ class SimCluster:
             return
         self.state = fold(self.state, entries)
         self.journal += entries
+        self.fences += [
+            (Bundle.parse(entry.bundle), entry.epoch)
+            for entry in entries
+            if entry.bundle and entry.epoch is not None and (entry.data.get("fence") or entry.data.get("fencer"))
+        ]

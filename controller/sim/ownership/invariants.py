@@ -5,9 +5,8 @@ A check raises InvariantBroken with the name of the invariant and the offending 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from itertools import pairwise
 
 from controller.domain.apply import fold
 from controller.domain.entries import Entry
@@ -19,17 +18,33 @@ from controller.domain.ring import check_cover
 from controller.domain.state import ClusterState
 
 
-def check_one_server(serving: Mapping[Session, Iterable[Bundle]]) -> None:
-    """I1: at most one session serves a hash at any moment. `serving`: living, unlapsed sessions only."""
-    by_namespace: dict[str, list[tuple[Bundle, Session]]] = {}
+def check_one_server(
+    serving: Mapping[Session, Mapping[Bundle, int]], fences: Sequence[tuple[Bundle, int]] = ()
+) -> None:
+    """I1: at most one session serves a hash at any moment.
+
+    `serving`: bundles with their epochs, of living, unlapsed sessions only. `fences`: ranges and epochs of the fences
+    that the journal has ordered. A server that a fence excludes still counts, since a store may be all that keeps two
+    owners apart, unless the fence was ordered: then the controller gave up on the owner below it.
+    """
+    by_namespace: dict[str, list[tuple[Bundle, Session, int]]] = {}
     for session, bundles in serving.items():
-        for bundle in bundles:
-            by_namespace.setdefault(bundle.namespace, []).append((bundle, session))
+        for bundle, epoch in bundles.items():
+            by_namespace.setdefault(bundle.namespace, []).append((bundle, session, epoch))
     for places in by_namespace.values():
         places.sort()
-        for (one, first), (other, second) in pairwise(places):
-            if one.overlaps(other):
-                raise InvariantBroken(f"I1: {first} serves {one} while {second} serves {other}")
+        for at, (one, first, epoch) in enumerate(places):
+            for other, second, later in places[at + 1 :]:
+                if other.lower >= one.upper:
+                    break
+                if not _is_ordered(fences, one, other, *sorted((epoch, later))):
+                    raise InvariantBroken(
+                        f"I1: {first} serves {one} at epoch {epoch} while {second} serves {other} at epoch {later}"
+                    )
+
+
+def _is_ordered(fences: Sequence[tuple[Bundle, int]], one: Bundle, other: Bundle, older: int, newer: int) -> bool:
+    return any(older < epoch <= newer and part.overlaps(one) and part.overlaps(other) for part, epoch in fences)
 
 
 def check_rings(state: ClusterState) -> None:

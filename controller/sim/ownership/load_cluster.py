@@ -148,8 +148,9 @@ class LoadCluster(SimCluster):
         """Every bundle that is really served, with its broker."""
         for agent in self.agents:
             if agent.alive:
-                for bundle in agent.serving_now():
-                    yield bundle, agent.broker
+                for bundle, epoch in agent.serving_now().items():
+                    if not self.store.excludes(bundle, epoch):
+                        yield bundle, agent.broker
 
     def halves(self, bundle: Bundle, boundary: int) -> Mapping[str, float]:
         """The loads of both halves, for `split_done`, from the load simulation if there is one."""

@@ -12,6 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from controller.agent.handover import core
+from controller.agent.handover.rules import goal
 from controller.domain.errors import InvariantBroken
 from controller.domain.ids import Bundle
 from controller.domain.ownership import State
@@ -80,6 +82,11 @@ def disturb(cluster: SimCluster, choice: random.Random) -> None:
 @settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 2**32), slow=st.sampled_from([0.2, 1.0, 5.0]))
 def test_one_server_whatever_happens_and_everything_is_served_in_the_end(seed: int, slow: float) -> None:
+    run_disturbed(seed, slow)
+
+
+def run_disturbed(seed: int, slow: float) -> None:
+    """A cluster with 25 faults, which then settles."""
     cluster = begin(seed, slow)
     choice = random.Random(seed + 1)
     for _ in range(25):
@@ -129,7 +136,20 @@ def test_the_check_itself_notices_two_servers() -> None:
     cluster = begin(3)
     one, other = cluster.agents[0], cluster.agents[1]
     with pytest.raises(InvariantBroken, match="I1"):
-        check_one_server({one.session: [Bundle("t/n", 0, 10)], other.session: [Bundle("t/n", 5, 15)]})
+        check_one_server({one.session: {Bundle("t/n", 0, 10): 3}, other.session: {Bundle("t/n", 5, 15): 4}})
+
+
+@pytest.mark.parametrize(("fence", "ordered"), [(3, False), (4, True), (5, True), (6, False)])
+def test_only_a_fence_ordered_between_two_epochs_excuses_the_older_server(fence: int, ordered: bool) -> None:
+    cluster = begin(3)
+    one, other = cluster.agents[0].session, cluster.agents[1].session
+    whole, half = Bundle("t/n", 0, 10), Bundle("t/n", 5, 10)
+    serving = {one: {whole: 3}, other: {half: 5}}
+    if ordered:
+        check_one_server(serving, [(half, fence)])
+    else:
+        with pytest.raises(InvariantBroken, match="I1"):
+            check_one_server(serving, [(half, fence)])
 
 
 def test_the_simulation_finds_the_double_owner_that_a_missing_margin_would_cause() -> None:
@@ -148,3 +168,15 @@ def test_the_simulation_finds_the_double_owner_that_a_missing_margin_would_cause
         except InvariantBroken as error:
             found = found or "I1" in str(error)
     assert found
+
+
+def test_the_simulation_finds_a_grantee_that_does_not_wait_for_the_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store fences the earlier owner off, so no message is lost; but clients are served by two brokers."""
+    monkeypatch.setattr(core, "goal", lambda slot, record, me, released: goal(slot, record, me, True))
+    found = 0
+    for seed in range(12):
+        try:
+            run_disturbed(seed, slow=1.0)
+        except InvariantBroken as error:
+            found += "I1" in str(error)
+    assert found > 2
