@@ -43,6 +43,7 @@ class Cluster:
     owner: Ints  # [N] index of the broker
     noise: float = NOISE  # standard deviation of what is measured, as a fraction
     interval_ms: int = MINUTE_MS  # between two rounds
+    lateness: float = 0.0  # how much of a reading of CPU is of the round before
 
     def __post_init__(self) -> None:
         self.factor = np.ones(len(self.traffic))  # times the traffic at rest

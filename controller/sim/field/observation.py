@@ -1,7 +1,8 @@
 """What a player of the field is told: usage and rates with noise, nothing beyond a limit, and no bundle's cost.
 
-A saturated broker reports 100 %, however much more is asked of it. A broker's readings of its three resources err
-independently; a bundle's figures err together, since one measurement of its traffic makes them all.
+A saturated broker reports 100 %, however much more is asked of it. Readings of CPU may be late, those of traffic never.
+A broker's readings of its three resources err independently; a bundle's figures err together, since one measurement of
+its traffic makes them all.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 from controller.decide.line import BUNDLE_FIGURES, Line
 from controller.domain.load import RESOURCES
 from controller.policy.view.frame import Ints
-from controller.sim.field.cluster import Cluster, Floats, Random
+from controller.sim.field.cluster import CPU, Cluster, Floats, Random
 from controller.sim.field.names import broker_name, bundle_names
 
 START_MS = 1_700_000_000_000
@@ -64,6 +65,7 @@ class Observer:
         self.broker_names = tuple(map(broker_name, range(len(cluster.cores))))
         self.bundle_names = bundle_names(len(cluster.traffic), cluster.bundles_a_tenant)
         self._names = np.array(self.bundle_names, object)
+        self._before: Floats | None = None  # [B] CPU in the round before
 
     def observe(self, number: int, changed: bool) -> Observation:
         """The line of this round. `changed`: brokers joined or left since the one before."""
@@ -95,6 +97,10 @@ class Observer:
     def _usage_share(self) -> Floats:
         """[B x R] of the limit."""
         true = self._cluster.utilisation()
+        now = true[:, CPU].copy()
+        if self._before is not None:
+            true[:, CPU] += self._cluster.lateness * (self._before - now)
+        self._before = now
         result = np.full((len(true), len(RESOURCES)), MEMORY_USED)
         result[:, _MEASURED] = np.clip(true * self._errors(true.shape), 0, 1)
         return result

@@ -18,6 +18,7 @@ RESTART_EVERY, RESTART_TAKES = 4, 2  # rounds
 MESSAGE_SIGMA, MESSAGE_COST = 1.0, (0.8, 1.2)
 BASE_CPU = (0.0, 0.25)
 FOREIGN_CPU = 0.35
+LATENESS, LATE_BASE_CPU, LATE_EVERY, LATE_BUNDLES, LATE_FACTOR = 0.6, (0.1, 0.3), 10, 6, 4.0
 SPARSE_MS, SPARSE_DRIFT = 3 * MINUTE_MS, 0.1
 
 
@@ -129,9 +130,24 @@ def sparse(rng: Random) -> Story:
     return drifting(draw_cluster(rng, 20, 400, interval_ms=SPARSE_MS), rng, SPARSE_DRIFT)
 
 
+def late(rng: Random) -> Story:
+    """Three small brokers use CPU without any bundle and report it late; every ten minutes other bundles are hot."""
+    cluster = draw_cluster(rng, 3, 24, sigma=0.4, utilisation=0.2)
+    cluster.lateness, cluster.other_cpu = LATENESS, np.full(3, rng.uniform(*LATE_BASE_CPU))
+    cluster.pack()
+
+    def happen(number: int) -> bool:
+        if number % LATE_EVERY == LATE_EVERY - 1:
+            cluster.factor[:] = 1.0
+            cluster.factor[rng.choice(24, LATE_BUNDLES, replace=False)] = LATE_FACTOR
+        return False
+
+    return Story(cluster, happen)
+
+
 SURPRISES: dict[str, Scenario] = {
     made.__name__: made
     for made in (
-        costs, slowdown, surge, restarts, huge, bandwidth, messages, base, foreign, precise, noisy, sparse,
+        costs, slowdown, surge, restarts, huge, bandwidth, messages, base, foreign, precise, noisy, sparse, late,
     )
 }  # fmt: skip

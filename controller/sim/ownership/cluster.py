@@ -21,7 +21,13 @@ from controller.domain.ids import Bundle
 from controller.domain.settings.policy import ControlSettings
 from controller.domain.state import ClusterState
 from controller.sim.ownership.agent import SimAgent
-from controller.sim.ownership.invariants import check_fold, check_one_server, check_settled, check_state
+from controller.sim.ownership.invariants import (
+    check_fold,
+    check_one_server,
+    check_settled,
+    check_state,
+    list_ordered_fences,
+)
 
 
 class SimCluster:
@@ -196,8 +202,4 @@ class SimCluster:
             return
         self.state = fold(self.state, entries)
         self.journal += entries
-        self.fences += [
-            (Bundle.parse(entry.bundle), entry.epoch)
-            for entry in entries
-            if entry.bundle and entry.epoch is not None and (entry.data.get("fence") or entry.data.get("fencer"))
-        ]
+        self.fences += list_ordered_fences(entries)

@@ -5,7 +5,7 @@ A check raises InvariantBroken with the name of the invariant and the offending 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 
 from controller.domain.apply import fold
@@ -41,6 +41,15 @@ def check_one_server(
                     raise InvariantBroken(
                         f"I1: {first} serves {one} at epoch {epoch} while {second} serves {other} at epoch {later}"
                     )
+
+
+def list_ordered_fences(entries: Iterable[Entry]) -> list[tuple[Bundle, int]]:
+    """Range and epoch of every fence that these entries order."""
+    return [
+        (Bundle.parse(entry.bundle), entry.epoch)
+        for entry in entries
+        if entry.bundle and entry.epoch is not None and (entry.data.get("fence") or entry.data.get("fencer"))
+    ]
 
 
 def _is_ordered(fences: Sequence[tuple[Bundle, int]], one: Bundle, other: Bundle, older: int, newer: int) -> bool:

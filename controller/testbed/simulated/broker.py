@@ -1,0 +1,184 @@
+"""One broker process: the real agent on an event loop of its own, and a broker that only keeps who is served.
+
+The broker may be slow, refuse, and fail in the middle of a call. What it serves is the truth that invariants look at,
+whatever the agent believes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from controller.agent.agent import Agent
+from controller.agent.connections import AgentConnections
+from controller.agent.lifecycle import Ending
+from controller.agent.metrics import AgentMetrics
+from controller.agent.options import AgentOptions
+from controller.brokers.memory.fences import MemoryFences
+from controller.brokers.memory.runtime import MemoryRuntime
+from controller.brokers.runtime import Where
+from controller.domain.ids import Bundle
+from controller.testbed.simulated.controller import NAMES
+from controller.testbed.simulated.kafka import Link, SimKafka, SimProducer, SimReader
+from controller.testbed.simulated.tables import SimFollower, SimStore
+from controller.testbed.simulated.virtual_loop import VirtualLoop
+from controller.testbed.simulated.world import World
+
+METRICS = AgentMetrics(CollectorRegistry())  # making one takes longer than many a run
+
+
+class SimRuntime(MemoryRuntime):
+    """A broker whose calls take time and may fail. `on_serve` is called whenever it begins to serve something."""
+
+    def __init__(self, fences: MemoryFences, world: World, address: str, on_serve: Callable[[], None]) -> None:
+        super().__init__(fences, address)
+        self.slow_ms = 0.0
+        self.fails = 0.0  # the part of the calls that fail
+        self.refusing = False
+        self._world, self._on_serve = world, on_serve
+
+    def refuses(self, bundle: Bundle) -> str | None:
+        """A reason, while it takes nothing more."""
+        return "304_broker_cap" if self.refusing else None
+
+    async def _work(self) -> None:
+        await asyncio.sleep((self._world.delay_ms(1, 40) + self.slow_ms) / 1000)
+        if self._world.random.random() < self.fails:
+            raise OSError("the broker failed")
+
+    async def hold(self, bundle: Bundle) -> None:
+        await self._work()
+        await super().hold(bundle)
+
+    async def fence(self, bundle: Bundle, epoch: int) -> None:
+        await self._work()
+        await super().fence(bundle, epoch)
+
+    async def serve(self, bundle: Bundle, epoch: int) -> None:
+        await self._work()
+        await super().serve(bundle, epoch)
+        self._on_serve()
+        await self._work()
+
+    async def release(self, bundle: Bundle, next_owner: Where | None) -> None:
+        await self._work()
+        await super().release(bundle, next_owner)
+
+    async def drop(self, bundle: Bundle) -> None:
+        """Stopping at once never fails: a process that cannot even do that ends."""
+        await super().drop(bundle)
+
+    async def split(self, parent: Bundle, children: Mapping[Bundle, int]) -> None:
+        await self._work()
+        await super().split(parent, children)
+        self._on_serve()
+
+
+class SimBroker:
+    """One process of a broker. `clock_rate`: of its machine's boot clock, against true time."""
+
+    def __init__(
+        self, world: World, kafka: SimKafka, store: SimStore, fences: MemoryFences, broker: str, nonce: str,
+        options: AgentOptions, *, clock_rate: float, on_serve: Callable[[], None], on_end: Callable[[Ending], None],
+    ) -> None:  # fmt: skip
+        self.broker, self.link = broker, Link()
+        self.alive, self.paused_until_ms = True, 0.0
+        self.table_cut_until_ms = 0.0
+        self.wall_step_ms = 0.0
+        self._world, self._kafka, self._rate, self._on_end = world, kafka, clock_rate, on_end
+        self._readers: list[SimReader] = []
+        self._producers = [SimProducer(kafka, self.link, self._runs) for _ in range(2)]
+        self.loop = VirtualLoop(
+            lambda: world.now_ms * clock_rate,
+            lambda delay_ms: world.after(delay_ms / clock_rate, self._turn),
+            lambda: world.delay_ms(1, 80) * store.slow,
+        )
+        self.runtime = SimRuntime(fences, world, f"{broker}-data", on_serve)
+        journal = SimFollower(store, lambda: world.now_ms >= self.table_cut_until_ms)
+        self.agent = Agent(
+            broker, nonce, self.runtime,
+            AgentConnections(self._producers[0], self._producers[1], self._open_reader, journal, NAMES),
+            options, metrics=METRICS, boot_ms=self.boot_ms, wall_ms=self.wall_ms, jitter=world.random.random(),
+        )  # fmt: skip
+        self._run = self.loop.create_task(self.agent.run())
+        self._run.add_done_callback(self._note_end)
+        world.after(0, self._turn)
+
+    # ------------------------------------------------------------ what happens to it
+
+    def pause(self, ms: float) -> None:
+        """SIGSTOP, and SIGCONT so much later."""
+        self.paused_until_ms = max(self.paused_until_ms, self._world.now_ms + ms)
+
+    def leave(self) -> None:
+        """SIGTERM."""
+        if self._runs():
+            self.loop.call_soon_threadsafe(self.agent.leave)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        if not self.alive:
+            return
+        self.alive = False
+        for producer in self._producers:
+            producer.dead = True
+        for reader in self._readers:
+            reader.stop()
+
+    def read_again(self) -> None:
+        """Its connection to Kafka was made anew."""
+        for reader in self._readers:
+            reader.read_again()
+
+    # ------------------------------------------------------------ what is true of it
+
+    def serving(self) -> dict[Bundle, int]:
+        """What it serves, with epochs: nothing once the process is dead or its lease has expired."""
+        sessions = self.agent.sessions
+        if not self.alive or sessions is None or sessions.lease.has_expired(self.boot_ms()):
+            return {}
+        return self.runtime.serving()
+
+    def boot_ms(self) -> int:
+        """CLOCK_BOOTTIME of its machine."""
+        return int(self._world.now_ms * self._rate)
+
+    def wall_ms(self) -> int:
+        """The wall clock, which somebody may set."""
+        return int(1_700_000_000_000 + self._world.now_ms + self.wall_step_ms)
+
+    # ------------------------------------------------------------ inside
+
+    def _runs(self) -> bool:
+        return self.alive and self._world.now_ms >= self.paused_until_ms
+
+    def _turn(self) -> None:
+        if not self.alive:
+            return
+        wait_ms = self.paused_until_ms - self._world.now_ms
+        if wait_ms > 0:
+            self._world.after(wait_ms, self._turn)
+        else:
+            self.loop.run_ready()
+
+    def _open_reader(
+        self, topics: list[str], take: Callable[[Sequence[Any]], None], on_failure: Callable[[Exception], object]
+    ) -> SimReader:
+        reader = self._kafka.reader(self.link, topics, take)
+        reader.runs = self._runs
+        self._readers.append(reader)
+        return reader
+
+    def _note_end(self, task: asyncio.Task[Ending]) -> None:
+        if self.alive:
+            self.kill()
+            self._world.after(0, lambda: self._on_end(task.result()))
+
+    def close(self) -> None:
+        """Give back what the operating system counts. Nothing that it still does reaches anybody."""
+        self.kill()
+        self._world = World(0)  # its own from here on
+        self.loop.unwind()

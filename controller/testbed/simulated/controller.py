@@ -1,0 +1,164 @@
+"""One controller process: the real start, the real control loop, the real feed, on the simulated Kafka and tables.
+
+Its life is one thread: listen, claim the journal, then a batch after the other. It ends as the real job does: on a lost
+journal, on anything unexpected, or killed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from prometheus_client import CollectorRegistry
+
+from controller.bus.topics import TopicNames
+from controller.domain.entries import Entry
+from controller.domain.settings.policy import ControlSettings
+from controller.domain.state import ClusterState
+from controller.service.feed import Feed
+from controller.service.loop import Claim, Clocks, ControlLoop
+from controller.service.metrics import ControlMetrics
+from controller.service.records import Offsets, Row
+from controller.service.start import become_controller, check_alone, first_entries, ticking_instance
+from controller.testbed.simulated.kafka import Fetched, Link, SimKafka, SimProducer
+from controller.testbed.simulated.tables import SimControlTables, SimStore
+from controller.testbed.simulated.world import Actor, World
+
+JOURNAL_ID = "simulated"
+KAFKA = {"cluster_id": "simulated"}
+TICK_MS, REPEAT_MS = 500, 1_000
+NAMES = TopicNames()
+METRICS = ControlMetrics(CollectorRegistry())  # making one takes longer than many a run
+
+
+class SimFeed(Feed):
+    """The feed of one controller; its timer is the world's."""
+
+    def begin(self, world: World, seq: int, living: SimController) -> None:
+        """Tick from now on, for as long as the controller lives."""
+        self.seq = seq
+
+        def tick(number: int) -> None:
+            if not living.alive:
+                return
+            if not living.paused:
+                self._tick()
+                if number % (REPEAT_MS // TICK_MS) == 0:
+                    self._publish({"seq": self.seq})
+            world.after(TICK_MS, lambda: tick(number + 1))
+
+        tick(0)
+
+    def poke(self) -> None:
+        """There are no rounds here."""
+
+
+class SimController:
+    """One instance. `clock_rate`: of its boot clock, against true time."""
+
+    def __init__(
+        self, world: World, kafka: SimKafka, store: SimStore, instance: str, settings: ControlSettings, *,
+        take_over: bool, clock_rate: float,
+    ) -> None:  # fmt: skip
+        self.instance, self.settings, self.take_over = instance, settings, take_over
+        self.link = Link()
+        self.loop: ControlLoop | None = None
+        self.alive = True
+        self.wall_step_ms = 0.0
+        self._world, self._kafka, self._store, self._rate = world, kafka, store, clock_rate
+        self._producer = SimProducer(kafka, self.link, lambda: self.alive and not self.paused)
+        self._entries: list[Entry] = []
+        self.actor = world.act(self._live)
+
+    @property
+    def paused(self) -> bool:
+        """Whether the process is stopped now."""
+        return self._world.now_ms < self.actor.paused_until_ms
+
+    def pause(self, ms: float) -> None:
+        """SIGSTOP, and SIGCONT so much later."""
+        self.actor.paused_until_ms = self._world.now_ms + ms
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self.alive = False
+        self._producer.dead = True
+        self.actor.kill()
+
+    def boot_ms(self) -> int:
+        """CLOCK_BOOTTIME of its machine."""
+        return int(self._world.now_ms * self._rate)
+
+    def wall_ms(self) -> int:
+        """The wall clock, which somebody may set."""
+        return int(1_700_000_000_000 + self._world.now_ms + self.wall_step_ms)
+
+    def _live(self, actor: Actor) -> None:
+        try:
+            tables, state, entries = become_controller(
+                lambda: SimControlTables(self._store, self.instance, actor), self._prepare, self.take_over
+            )
+            self._control(actor, tables, state, entries)
+        finally:
+            self.alive = False
+            self._producer.dead = True
+
+    def _prepare(self, state: ClusterState, take_over: bool) -> list[Entry]:
+        check_alone(state, state.seq == 0, take_over, self.settings, self._listen)
+        return first_entries(state, self.instance, self.wall_ms(), self.settings, KAFKA, JOURNAL_ID)
+
+    def _listen(self, for_ms: int) -> str | None:
+        """As `listen_for_another`."""
+        heard: list[str] = []
+
+        def take(records: Sequence[Fetched]) -> None:
+            heard.extend(filter(None, (ticking_instance(record.value, JOURNAL_ID) for record in records)))
+
+        reader = self._kafka.reader(self.link, [NAMES.heartbeats], take)
+        reader.runs = lambda: self.alive and not self.paused
+        reader.start()
+        try:
+            waited_ms = 0.0
+            while not heard and waited_ms < for_ms:
+                self.actor.sleep(100)
+                waited_ms += 100
+        finally:
+            reader.stop()
+        return heard[0] if heard else None
+
+    def _control(self, actor: Actor, tables: SimControlTables, state: ClusterState, entries: list[Entry]) -> None:
+        feed = SimFeed(
+            self._producer,  # type: ignore[arg-type]
+            NAMES, self.instance, journal_id=JOURNAL_ID, tick_ms=TICK_MS, repeat_ms=REPEAT_MS, wall_ms=self.wall_ms,
+        )  # fmt: skip
+        self.loop = ControlLoop(
+            Claim(self.instance, state, KAFKA), tables, feed, NAMES, self.settings,
+            Clocks(self.boot_ms, self.wall_ms), METRICS,
+        )  # fmt: skip
+        position = self._beginning(state)
+        feed.publish(entries)
+        feed.begin(self._world, state.seq, self)
+        for batch_id in range(1_000_000):
+            while not self._kafka.reaches(self.link):
+                actor.sleep(100)
+            since, until = position, self._kafka.ends(NAMES.control)
+            self.loop.process(lambda: self._collect(actor, since, until), batch_id)  # noqa: B023: called at once
+            position = until
+            actor.sleep(self._world.delay_ms(50, 300))
+
+    def _beginning(self, state: ClusterState) -> Offsets:
+        """Where the first batch begins: at the journal's offsets, of heartbeats at their end."""
+        ends = self._kafka.ends(NAMES.control)
+        return {
+            topic: {
+                number: end if topic == NAMES.heartbeats else state.offsets.get(topic, {}).get(number, 0)
+                for number, end in partitions.items()
+            }
+            for topic, partitions in ends.items()
+        }
+
+    def _collect(self, actor: Actor, since: Offsets, until: Offsets) -> list[Row]:
+        """A batch's rows: planned before, read now."""
+        actor.sleep(self._world.delay_ms(5, 150) * self._kafka.slow)
+        while not self._kafka.hears(self.link):
+            actor.sleep(100)
+        return list(self._kafka.rows(since, until))

@@ -1,0 +1,234 @@
+"""A deployment: one Kafka, one table store, controllers and brokers that a supervisor starts again.
+
+After every action: I1, strictly (`check_one_server`). After every commit: I2, I3, and that only the living are granted
+anything. At the end, `settle`: every bundle is served, by whom the journal says, at its epoch (I6); the journal folds to
+the state, from a snapshot as from the start (I4); and nothing goes on changing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from controller.agent.lifecycle import BROKEN, Ending
+from controller.agent.options import AgentOptions
+from controller.brokers.memory.fences import MemoryFences
+from controller.domain.entries import Entry, Kind
+from controller.domain.errors import ForeignCommit, InvariantBroken
+from controller.domain.ids import Bundle
+from controller.domain.ownership import State
+from controller.domain.settings.policy import ControlSettings
+from controller.domain.state import ClusterState
+from controller.sim.ownership.invariants import (
+    check_fold,
+    check_one_server,
+    check_settled,
+    check_state,
+    list_ordered_fences,
+)
+from controller.testbed.simulated.broker import SimBroker
+from controller.testbed.simulated.controller import NAMES, SimController
+from controller.testbed.simulated.kafka import Link, SimKafka
+from controller.testbed.simulated.tables import SimStore
+from controller.testbed.simulated.world import World
+
+NAMESPACE, BUNDLES = "t/n", 4
+BROKERS = ("a:1", "b:1", "c:1", "d:1")
+OPTIONS = AgentOptions(report_interval_ms=3_600_000, leave_timeout_ms=20_000)
+DRIFT = 0.01  # of a machine's boot clock, either way
+RESTART_MS = (500, 6_000)  # until the supervisor starts a process again
+PATIENCE_MS, STEP_MS, QUIET_MS = 120_000, 5_000, 15_000
+EXPECTED = (ForeignCommit, OSError)  # what a controller may end by
+
+
+class Deployment:
+    """Everything of one run."""
+
+    def __init__(self, seed: int, settings: ControlSettings | None = None) -> None:
+        self.world = World(seed)
+        self.kafka, self.store, self.fences = SimKafka(self.world), SimStore(self.world), MemoryFences()
+        self.settings = settings or ControlSettings()
+        self.brokers: list[SimBroker] = []  # all processes that ever ran, the newest last
+        self.controllers: list[SimController] = []
+        self.ordered: list[tuple[Bundle, int]] = []  # fences that the journal has ordered
+        self.supervised = True
+        self._taken = False
+        self._serial = 0
+        self.world.after_each = self._check_servers
+        self.store.on_commit = self._check_commit
+
+    # ------------------------------------------------------------ processes
+
+    def begin(self) -> None:
+        """Start everything, and give every bundle an owner."""
+        self.start_controller()
+        for broker in BROKERS:
+            self.start_broker(broker)
+        self._watch_over(0)
+        self.command("create_namespace", namespace=NAMESPACE, bundles=BUNDLES)
+        self.command("mode", mode="live")
+        self.run(4_000)
+        self.ask_for_owners()
+        self.run(4_000)
+
+    def start_controller(self, take_over: bool = False) -> SimController:
+        """Start a controller; there may be another one."""
+        self._serial += 1
+        name = f"controller-{self._serial}"
+        rate = 1 + DRIFT * self.world.random.uniform(-1, 1)
+        found = SimController(
+            self.world, self.kafka, self.store, name, self.settings, take_over=take_over, clock_rate=rate
+        )
+        self.controllers.append(found)
+        return found
+
+    def start_broker(self, broker: str, take_over: bool = False) -> SimBroker:
+        """Start a process of the broker; there may be another one."""
+        self._serial += 1
+        options = OPTIONS if not take_over else AgentOptions(
+            report_interval_ms=OPTIONS.report_interval_ms, leave_timeout_ms=OPTIONS.leave_timeout_ms, take_over=True
+        )  # fmt: skip
+        rate = 1 + DRIFT * self.world.random.uniform(-1, 1)
+        found = SimBroker(
+            self.world, self.kafka, self.store, self.fences, broker, f"n{self._serial}", options,
+            clock_rate=rate, on_serve=self._note_taken, on_end=lambda ending: self._judge_end(broker, ending),
+        )  # fmt: skip
+        self.brokers.append(found)
+        return found
+
+    def living(self, broker: str | None = None) -> list[SimBroker]:
+        """The processes that live, of one broker or of all."""
+        return [one for one in self.brokers if one.alive and broker in (None, one.broker)]
+
+    def controller(self) -> SimController | None:
+        """The newest controller that lives."""
+        return next((one for one in reversed(self.controllers) if one.alive), None)
+
+    def links(self) -> list[Link]:
+        """Of all processes that live."""
+        return [*(one.link for one in self.living()), *(one.link for one in self.controllers if one.alive)]
+
+    def _watch_over(self, number: int) -> None:
+        """The supervisor's round: what has ended is started again, after a while."""
+        if self.supervised:
+            low, high = RESTART_MS
+            self.world.after(self.world.delay_ms(low, high), lambda: self._watch_over(number + 1))
+            for failure in [one.actor.failure for one in self.controllers if one.actor.failure is not None]:
+                if not isinstance(failure, EXPECTED):
+                    raise failure
+            if number and self.controller() is None:
+                self.start_controller()
+            for broker in BROKERS:
+                if number and not self.living(broker) and self.kafka.world.now_ms >= self.kafka.down_until_ms:
+                    self.start_broker(broker)
+
+    def _judge_end(self, broker: str, ending: Ending) -> None:
+        if ending.code == BROKEN:
+            raise InvariantBroken(f"the agent of {broker} ended as broken: {ending.text}")
+
+    # ------------------------------------------------------------ operators and clients
+
+    def command(self, kind: str, **args: object) -> None:
+        """An operator's command."""
+        self._serial += 1
+        record = {"v": 1, "id": f"c{self._serial}", "kind": kind, "args": args, "who": "sim", "why": "sim"}
+        self.kafka.append(NAMES.commands, json.dumps(record).encode(), None)
+
+    def ask_for_owners(self) -> None:
+        """Clients look up every bundle; the agents ask for an owner of those without one."""
+        for one in self.living():
+            for record in one.agent.watcher.state.bundles.values():
+                if record.state is State.FREE and one.agent.may_serve():
+                    one.agent.publisher.ask_for(record.bundle)
+
+    def bundles(self) -> tuple[Bundle, ...]:
+        """Those of the ring."""
+        return self.store.state.namespaces.get(NAMESPACE, ())
+
+    # ------------------------------------------------------------ time and invariants
+
+    def run(self, ms: float) -> None:
+        """Let time pass."""
+        self.world.run(ms)
+
+    def end_faults(self) -> None:
+        """Mend everything; what has ended is started again by the supervisor."""
+        now_ms = self.world.now_ms
+        self.kafka.down_until_ms = self.store.down_until_ms = now_ms
+        self.kafka.slow = self.store.slow = 1.0
+        self.kafka.lose, self.store.fails = (lambda topic: False), (lambda: None)
+        for link in self.links():
+            link.cut_until_ms = link.deaf_until_ms = now_ms
+            link.lost_acks = 0.0
+        for one in self.living():
+            one.paused_until_ms = one.table_cut_until_ms = now_ms
+            one.runtime.slow_ms = one.runtime.fails = 0.0
+            one.runtime.refusing = False
+        for controller in self.controllers:
+            controller.actor.paused_until_ms = min(controller.actor.paused_until_ms, now_ms)
+
+    def settle(self) -> float:
+        """End all faults, and check that everything is served again; returns after how many ms that was."""
+        self.end_faults()
+        for broker in BROKERS:
+            self.command("undrain", broker=broker)
+        began_ms = self.world.now_ms
+        while not self._is_settled():
+            if self.world.now_ms - began_ms > PATIENCE_MS:
+                self._check_settled()
+                raise InvariantBroken(f"I6: not settled {PATIENCE_MS} ms after the last fault")
+            self.run(STEP_MS)
+            self.ask_for_owners()
+            if self.store.state.frozen:
+                self.command("thaw")
+        took_ms = self.world.now_ms - began_ms
+        epochs = {name: record.epoch for name, record in self.store.state.bundles.items()}
+        self.run(QUIET_MS)
+        self._check_settled()
+        moved = [name for name, record in self.store.state.bundles.items() if epochs.get(name) != record.epoch]
+        if moved:
+            raise InvariantBroken(f"I6: {moved} still change their owner though nothing happens any more")
+        check_fold(ClusterState(), self.store.journal, self.store.state)
+        check_fold(self.store.load_state(), [], self.store.state)
+        return took_ms
+
+    def close(self) -> None:
+        """End everything."""
+        self.supervised = False
+        for controller in self.controllers:
+            controller.kill()
+        self.world.close()
+        for broker in self.brokers:
+            broker.close()
+
+    def _is_settled(self) -> bool:
+        try:
+            self._check_settled()
+        except InvariantBroken:
+            return False
+        return self.controller() is not None and all(self.living(broker) for broker in BROKERS)
+
+    def _check_settled(self) -> None:
+        state = self.store.state
+        check_settled(state)
+        serving = {one.agent.sessions.current: one.serving() for one in self.living() if one.agent.sessions}
+        for record in state.bundles.values():
+            if record.by is not None and serving.get(record.by, {}).get(record.bundle) != record.epoch:
+                raise InvariantBroken(
+                    f"I6: {record.by} owns {record.bundle} at {record.epoch}, serves {serving.get(record.by)}"
+                )
+
+    def _note_taken(self) -> None:
+        self._taken = True
+
+    def _check_servers(self) -> None:
+        """Only a broker that begins to serve can be a second server."""
+        if self._taken:
+            self._taken = False
+            sessions = {one.agent.sessions.current: one.serving() for one in self.brokers if one.agent.sessions}
+            check_one_server(sessions, self.ordered)
+
+    def _check_commit(self, entries: Sequence[Entry], before: ClusterState) -> None:
+        self.ordered += list_ordered_fences(entries)
+        if any(entry.kind is not Kind.OFFSETS for entry in entries):
+            check_state(before, self.store.state)

@@ -1,0 +1,221 @@
+"""Kafka in memory: partitions that only grow, producers that retry, readers that are late.
+
+As in Kafka, records of one partition keep their order for every reader, and records of two partitions do not. A record
+is acknowledged after it was appended, and an acknowledgement may be lost; then the producer sends it again, so that a
+record may be there twice. Every fault is a state that somebody sets: an outage, a machine that is cut off, a machine
+that sends but fetches nothing.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, NamedTuple
+
+from controller.bus.producer import to_json
+from controller.service.records import Row
+from controller.testbed.simulated.world import World
+
+PARTITIONS = 3  # of a topic whose records have keys
+RETRY_MS, DELIVERY_TIMEOUT_MS = 100.0, 10_000.0
+
+
+class Undelivered(Exception):
+    """Raised by the future of a record that was not acknowledged in time; it may be there all the same."""
+
+
+class Fetched(NamedTuple):
+    """A record as a reader gets it."""
+
+    topic: str
+    value: bytes
+
+
+class Link:
+    """The connection of one machine to Kafka. Times until which a fault lasts."""
+
+    def __init__(self) -> None:
+        self.cut_until_ms = 0.0
+        self.deaf_until_ms = 0.0  # sends, but fetches nothing
+        self.lost_acks = 0.0  # the part of the acknowledgements that get lost
+
+
+class SimKafka:
+    """The one cluster of a run. `counts`: how often what is rare has happened."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.down_until_ms = 0.0
+        self.slow = 1.0  # multiplies delays
+        self.counts: dict[str, int] = defaultdict(int)
+        self.lose: Callable[[str], bool] = lambda topic: False  # whether one reader never gets one record
+        self._log: dict[tuple[str, int], list[Row]] = defaultdict(list)
+        self._readers: list[SimReader] = []
+
+    def reaches(self, link: Link) -> bool:
+        """Whether the machine can send now."""
+        now_ms = self.world.now_ms
+        return now_ms >= self.down_until_ms and now_ms >= link.cut_until_ms
+
+    def hears(self, link: Link) -> bool:
+        """Whether the machine can fetch now."""
+        return self.reaches(link) and self.world.now_ms >= link.deaf_until_ms
+
+    def append(self, topic: str, value: bytes, key: str | None) -> tuple[int, int]:
+        """Append a record; returns partition and offset."""
+        partition = zlib.crc32(key.encode()) % PARTITIONS if key is not None else 0
+        log = self._log[topic, partition]
+        row = Row(topic, partition, len(log), int(self.world.now_ms), value, key)
+        log.append(row)
+        for reader in self._readers:
+            if topic in reader.topics:
+                reader.expect(row)
+        return partition, row.offset
+
+    def ends(self, topics: Sequence[str]) -> dict[str, dict[str, int]]:
+        """Topic -> partition -> the offset after the newest record, of partitions that have any."""
+        found: dict[str, dict[str, int]] = {topic: {} for topic in topics}
+        for (topic, partition), log in self._log.items():
+            if topic in found:
+                found[topic][str(partition)] = len(log)
+        return found
+
+    def rows(self, since: Mapping[str, Mapping[str, int]], until: Mapping[str, Mapping[str, int]]) -> Iterator[Row]:
+        """The records from one position to another."""
+        for topic, partitions in until.items():
+            for partition, end in partitions.items():
+                yield from self._log[topic, int(partition)][since.get(topic, {}).get(partition, 0) : end]
+
+    def reader(self, link: Link, topics: Sequence[str], take: Callable[[Sequence[Fetched]], None]) -> SimReader:
+        """A reader of these topics, not yet started."""
+        return SimReader(self, link, frozenset(topics), take)
+
+    def subscribe(self, reader: SimReader) -> None:
+        """From now on it gets what is appended."""
+        self._readers.append(reader)
+
+    def unsubscribe(self, reader: SimReader) -> None:
+        """It gets nothing any more."""
+        if reader in self._readers:
+            self._readers.remove(reader)
+
+
+class SimProducer:
+    """The `Sender` of one process: one request at a time, sent again until it is acknowledged or too old."""
+
+    def __init__(self, kafka: SimKafka, link: Link, runs: Callable[[], bool]) -> None:
+        """`runs`: whether the process runs at this moment; a paused one sends later, a dead one never."""
+        self._kafka, self._link, self._runs = kafka, link, runs
+        self._queue: list[tuple[str, bytes, str | None, float, Future[tuple[int, int]]]] = []
+        self._busy = False
+        self.dead = False
+
+    def send(
+        self, topic: str, value: Mapping[str, Any], key: str | None = None, timestamp_ms: int | None = None
+    ) -> Future[tuple[int, int]]:
+        """See `controller.agent.connections.Sender`."""
+        result: Future[tuple[int, int]] = Future()
+        self._queue.append((topic, to_json(value), key, self._kafka.world.now_ms, result))
+        if not self._busy:
+            self._busy = True
+            self._later(1, 10, self._try)
+        return result
+
+    def _later(self, low_ms: float, high_ms: float, action: Callable[[], None]) -> None:
+        world = self._kafka.world
+        world.after(world.delay_ms(low_ms, high_ms) * self._kafka.slow, action)
+
+    def _try(self) -> None:
+        world = self._kafka.world
+        if self.dead:
+            return
+        if not self._runs() or (self._queue and not self._kafka.reaches(self._link) and not self._expired()):
+            world.after(RETRY_MS, self._try)
+            return
+        if not self._queue:
+            self._busy = False
+            return
+        topic, value, key, _, result = self._queue[0]
+        if self._expired():
+            self._queue.pop(0)
+            self._kafka.counts["send expired"] += 1
+            result.set_exception(Undelivered(f"{topic}: not acknowledged within {DELIVERY_TIMEOUT_MS:g} ms"))
+            self._later(0, 1, self._try)
+            return
+        placed = self._kafka.append(topic, value, key)
+        if world.random.random() < self._link.lost_acks:
+            self._kafka.counts["acknowledgement lost"] += 1
+            world.after(RETRY_MS, self._try)
+            return
+        self._later(1, 60, lambda: self._acknowledge(result, placed))
+
+    def _acknowledge(self, result: Future[tuple[int, int]], placed: tuple[int, int]) -> None:
+        if self.dead:
+            return
+        if not self._runs():
+            self._kafka.world.after(RETRY_MS, lambda: self._acknowledge(result, placed))
+            return
+        self._queue.pop(0)
+        result.set_result(placed)
+        self._try()
+
+    def _expired(self) -> bool:
+        return bool(self._queue) and self._kafka.world.now_ms - self._queue[0][3] > DELIVERY_TIMEOUT_MS
+
+
+class SimReader:
+    """See `controller.agent.connections.Reader`. `take` is called as by the reader's thread."""
+
+    def __init__(
+        self, kafka: SimKafka, link: Link, topics: frozenset[str], take: Callable[[Sequence[Fetched]], None]
+    ) -> None:
+        self.topics = topics
+        self.runs: Callable[[], bool] = lambda: True
+        self._kafka, self._link, self._take = kafka, link, take
+        self._stopped = False
+        self._waiting: dict[tuple[str, int], deque[tuple[float, Row]]] = defaultdict(deque)
+        self._recent: list[Row] = []
+
+    def start(self, timeout_ms: int = 30_000) -> None:
+        """Subscribe. Raises OSError without a connection."""
+        if not self._kafka.reaches(self._link):
+            raise OSError("Kafka does not answer")
+        self._kafka.subscribe(self)
+
+    def stop(self, timeout_s: float = 5.0) -> None:
+        """Unsubscribe."""
+        self._stopped = True
+        self._kafka.unsubscribe(self)
+
+    def expect(self, row: Row) -> None:
+        """The record was appended: it arrives later, after those before it in its partition."""
+        world, place = self._kafka.world, (row.topic, row.partition)
+        if self._kafka.lose(row.topic):
+            self._kafka.counts["record never read"] += 1
+            return
+        waiting = self._waiting[place]
+        at_ms = world.now_ms + world.delay_ms(1, 400) * self._kafka.slow
+        waiting.append((max(at_ms, waiting[-1][0]) if waiting else at_ms, row))
+        world.after(waiting[-1][0] - world.now_ms, lambda: self._arrive(place))
+
+    def read_again(self) -> None:
+        """The connection was made anew: the newest records come again."""
+        if self._recent and not self._stopped and self.runs():
+            self._kafka.counts["records read again"] += 1
+            self._take([Fetched(row.topic, row.value or b"") for row in self._recent])
+
+    def _arrive(self, place: tuple[str, int]) -> None:
+        """Take what has arrived of a partition, in order."""
+        world, waiting = self._kafka.world, self._waiting[place]
+        if self._stopped or not waiting or waiting[0][0] > world.now_ms:
+            return
+        if not self.runs() or not self._kafka.hears(self._link):
+            world.after(RETRY_MS, lambda: self._arrive(place))
+            return
+        arrived = []
+        while waiting and waiting[0][0] <= world.now_ms:
+            arrived.append(waiting.popleft()[1])
+        self._recent = [*self._recent, *arrived][-20:]
+        self._take([Fetched(row.topic, row.value or b"") for row in arrived])

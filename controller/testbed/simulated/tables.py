@@ -1,0 +1,236 @@
+"""The journal's table in memory, as the control loop commits to it and as agents follow it.
+
+What decides is the real code: `Journal` (compare-and-set, what a commit without an answer means), `ControlTables`
+(blocks while the outcome is unknown), `Follower` (from a snapshot, entry by entry, over expired ones) and the codec of
+snapshots. Only the store below them is simulated: it may be away, slow, lose answers, and forget old entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from controller.control.context import Evidence
+from controller.control.step_decisions import StepEvidence
+from controller.domain.apply import apply_in_place
+from controller.domain.entries import Entry
+from controller.domain.errors import ForeignCommit, OutcomeUnknown
+from controller.domain.state import ClusterState
+from controller.domain.state_codec import decode, encode
+from controller.ledger.delta_log import Commit
+from controller.ledger.follower import Follower
+from controller.ledger.journal_commit import Journal
+from controller.ledger.journal_rows import EntriesExpired
+from controller.service.tables import ControlTables
+from controller.testbed.simulated.world import Actor, World
+
+SNAPSHOT_EVERY = 40  # entries
+SNAPSHOTS_KEPT = 3
+ANSWER_LOST, NEVER_WRITTEN = "answer lost", "never written"
+
+
+class Version(NamedTuple):
+    """One commit of the journal's table."""
+
+    instance: str
+    batch: int
+    entries: tuple[Entry, ...]
+
+
+class SimStore:
+    """The object store or file system with the tables. `state`: the fold of all that was ever committed."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.down_until_ms = 0.0
+        self.slow = 1.0
+        self.fails: Callable[[], str | None] = lambda: None  # what happens to a commit: None, or one of the above
+        self.versions: list[Version] = []
+        self.journal: list[Entry] = []
+        self.state = ClusterState()
+        self.first_seq = 1  # entries before it have expired
+        self.snapshots: list[str] = []
+        self.on_commit: Callable[[Sequence[Entry], ClusterState], None] = lambda entries, before: None
+
+    @property
+    def up(self) -> bool:
+        """Whether it answers now."""
+        return self.world.now_ms >= self.down_until_ms
+
+    def check_up(self) -> None:
+        """Raise OSError unless it answers."""
+        if not self.up:
+            raise OSError("the table store does not answer")
+
+    def append(self, version: Version) -> None:
+        """Commit; the caller has checked that nobody else has."""
+        before = self.state
+        self.versions.append(version)
+        self.journal += version.entries
+        self.state = before.copy()
+        for entry in version.entries:
+            apply_in_place(self.state, entry)
+        self.on_commit(version.entries, before)
+
+    def save_snapshot(self, state: ClusterState) -> None:
+        """Keep a snapshot, unless there is a newer one."""
+        if not self.snapshots or decode(self.snapshots[-1]).seq < state.seq:
+            self.snapshots = [*self.snapshots, encode(state)][-SNAPSHOTS_KEPT:]
+
+    def expire(self) -> bool:
+        """Forget the entries that every snapshot includes; whether there were any."""
+        oldest = decode(self.snapshots[0]).seq + 1 if self.snapshots else 1
+        expired, self.first_seq = oldest > self.first_seq, max(oldest, self.first_seq)
+        return expired
+
+    def entries_above(self, seq: int) -> list[Entry]:
+        """The entries after this one. Raises EntriesExpired if the next one is gone."""
+        if seq + 1 < self.first_seq:
+            raise EntriesExpired(f"the journal begins at entry {self.first_seq}, {seq + 1} is needed")
+        return self.journal[seq:]
+
+    def load_state(self) -> ClusterState:
+        """The newest snapshot, and the entries after it."""
+        state = decode(self.snapshots[-1]) if self.snapshots else ClusterState()
+        for entry in self.entries_above(state.seq):
+            apply_in_place(state, entry)
+        return state
+
+
+class SimFollower(Follower):
+    """The follower of one agent; its machine may be cut off from the store."""
+
+    def __init__(self, store: SimStore, reaches: Callable[[], bool]) -> None:
+        self._store, self._reaches = store, reaches
+        self._version = None
+        self._read_whole_at = self._polls_without_news = 0
+        self._ahead: dict[int, Entry] = {}
+        self.state = ClusterState()
+        self.known_seq = 0
+
+    def _check(self) -> None:
+        self._store.check_up()
+        if not self._reaches():
+            raise OSError("this machine does not reach the table store")
+
+    def bootstrap(self) -> ClusterState:
+        """As the real one does."""
+        self._check()
+        self.state = self._store.load_state()
+        self._version = self._read_whole_at = len(self._store.versions) - 1
+        self.hear(self.state.seq)
+        self._apply_buffered()
+        return self.state
+
+    def _tail(self) -> list[Entry]:
+        self._check()
+        return self._read_whole()
+
+    def _read_whole(self) -> list[Entry]:
+        self._check()
+        try:
+            entries = self._store.entries_above(self.seq)
+        except EntriesExpired:
+            self.bootstrap()
+            return []
+        self._version = self._read_whole_at = len(self._store.versions) - 1
+        return self._apply(entries)
+
+
+class SimJournal(Journal):
+    """The journal's writer, of a controller that runs in an actor."""
+
+    def __init__(self, store: SimStore, actor: Actor) -> None:
+        self._store, self._actor = store, actor
+        self._root = SimpleNamespace(uri=lambda name: f"memory:{name}")  # type: ignore[assignment]
+        self._log = SimpleNamespace(last_checkpoint=lambda: -1)  # type: ignore[assignment]
+        self._version = self._opened_at = len(store.versions) - 1
+        self._table = SimpleNamespace(version=lambda: self._written)  # type: ignore[assignment]
+        self._written = self._version
+        self._trouble = None
+        self._last = store.journal[-1] if store.journal else None
+        self._entries: tuple[Entry, ...] = ()
+
+    def commit(self, entries: Sequence[Entry], instance: str, batch_id: int) -> int:
+        """As the real one does."""
+        self._entries = tuple(entries)
+        return super().commit(entries, instance, batch_id)
+
+    def _append(self, rows: Any, instance: str, batch_id: int, seq: int) -> None:
+        self._sleep(2, 60)
+        self._store.check_up()
+        fate = self._store.fails()
+        if len(self._store.versions) - 1 != self._version:
+            raise OSError(f"version {self._version + 1} is there already")
+        if fate != NEVER_WRITTEN:
+            self._store.append(Version(instance, batch_id, self._entries))
+        self._sleep(2, 60)
+        if fate is not None:
+            raise OSError(f"no answer ({fate})")
+        self._written = self._version + 1
+
+    def _read_since_handle(self, instance: str) -> tuple[Any, list[Commit]]:
+        self._sleep(2, 60)
+        self._store.check_up()
+        newest = len(self._store.versions) - 1
+        commits = [self._describe(number) for number in range(self._version + 1, newest + 1)]
+        self._written = newest
+        return self._table, commits
+
+    def _describe(self, number: int) -> Commit:
+        version = self._store.versions[number]
+        info = {"ballast.instance": version.instance, "ballast.seq": version.entries[-1].seq}
+        return Commit(number, info, (), removed_data=True, transactions={version.instance: version.batch})
+
+    def _retry(self, read: Callable[[], Any]) -> Any:
+        try:
+            return read()
+        except OSError as error:
+            raise OutcomeUnknown(f"the log cannot be read: {error}") from error
+
+    def _sleep(self, low_ms: float, high_ms: float) -> None:
+        self._actor.sleep(self._actor.world.delay_ms(low_ms, high_ms) * self._store.slow)
+
+
+class SimControlTables(ControlTables):
+    """The tables of one controller."""
+
+    def __init__(self, store: SimStore, instance: str, actor: Actor) -> None:
+        self._store, self._actor, self._instance = store, actor, instance
+        self._journal = SimJournal(store, actor)
+        self._give_up = SimpleNamespace(wait=self._wait)  # type: ignore[assignment]
+        self._projected_seq = store.state.seq
+        self.quarantine = SimpleNamespace(write=lambda *args: None)  # type: ignore[assignment]
+
+    def load_state(self) -> ClusterState:
+        """The state at the journal's newest entry."""
+        self._store.check_up()
+        return self._store.load_state()
+
+    @property
+    def overtaken(self) -> ForeignCommit | None:
+        """Projections are written with the journal here."""
+        return None
+
+    def append_evidence(
+        self, evidence: Sequence[Evidence], wall_ms: int, durations_ms: Mapping[str, int]
+    ) -> dict[str, str]:
+        """Nobody reads it here."""
+        return {}
+
+    def append_decisions(self, found: StepEvidence) -> None:
+        """Nobody reads them here."""
+
+    def retry_decisions(self) -> None:
+        """Nobody reads them here."""
+
+    def project(self, state: ClusterState) -> None:
+        """Save a snapshot now and then."""
+        if state.seq - self._projected_seq >= SNAPSHOT_EVERY and self._store.up:
+            self._store.save_snapshot(state)
+            self._projected_seq = state.seq
+
+    def _wait(self, seconds: float) -> bool:
+        self._actor.sleep(1000 * seconds)
+        return False

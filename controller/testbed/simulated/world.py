@@ -1,0 +1,116 @@
+"""Virtual time: one heap of timed actions, one seeded generator, and threads that run only when it is their turn.
+
+Nothing happens between two actions, and of equal times the one scheduled first comes first, so a seed always gives the
+same run. Code that blocks (the control loop) runs in an `Actor`: a thread that hands its turn back whenever it sleeps.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+import threading
+from collections.abc import Callable
+
+
+class World:
+    """The clock and the dice of one run. Times in ms, as floats."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.now_ms = 10_000.0
+        self.after_each: Callable[[], None] = lambda: None  # what must hold is checked here
+        self._heap: list[tuple[float, int, Callable[[], object]]] = []
+        self._serial = 0
+        self._actors: list[Actor] = []
+
+    def after(self, delay_ms: float, action: Callable[[], object]) -> None:
+        """Do this so much later."""
+        self._serial += 1
+        heapq.heappush(self._heap, (self.now_ms + max(delay_ms, 0.0), self._serial, action))
+
+    def run(self, for_ms: float) -> None:
+        """Let time pass."""
+        end_ms = self.now_ms + for_ms
+        while self._heap and self._heap[0][0] <= end_ms:
+            self.now_ms, _, action = heapq.heappop(self._heap)
+            action()
+            self.after_each()
+        self.now_ms = end_ms
+
+    def delay_ms(self, low: float, high: float) -> float:
+        """A random delay: mostly near the low end, as networks and disks are."""
+        return low + (high - low) * self.random.random() ** 3
+
+    def act(self, work: Callable[[Actor], None]) -> Actor:
+        """Run this in a thread of its own, beginning now."""
+        actor = Actor(self, work)
+        self._actors.append(actor)
+        self.after(0, actor.resume)
+        return actor
+
+    def close(self) -> None:
+        """End all actors."""
+        for actor in self._actors:
+            actor.kill()
+        self._heap.clear()
+
+
+class Killed(BaseException):
+    """Raised in an actor whose process was killed: no `except Exception` may stop it."""
+
+
+class Actor:
+    """A thread that runs while everything else waits, from one `sleep` to the next."""
+
+    def __init__(self, world: World, work: Callable[[Actor], None]) -> None:
+        self.world = world
+        self.failure: Exception | None = None
+        self.ended = False
+        self.paused_until_ms = 0.0
+        self._work = work
+        self._killed = False
+        self._mine, self._theirs = threading.Semaphore(0), threading.Semaphore(0)
+        self._thread = threading.Thread(target=self._run, name="simulated", daemon=True)
+        self._thread.start()
+
+    def resume(self) -> None:
+        """Give it its turn; returns when it sleeps or ends."""
+        if self.ended:
+            return
+        wait_ms = self.paused_until_ms - self.world.now_ms
+        if wait_ms > 0 and not self._killed:
+            self.world.after(wait_ms, self.resume)
+            return
+        self._mine.release()
+        self._theirs.acquire()
+
+    def sleep(self, ms: float) -> None:
+        """Called in the thread: hand the turn back for so long."""
+        self._check()
+        self.world.after(ms, self.resume)
+        self._theirs.release()
+        self._mine.acquire()
+        self._check()
+
+    def kill(self) -> None:
+        """End it where it sleeps; it does nothing more."""
+        self._killed = True
+        if threading.current_thread() is not self._thread:
+            self.resume()
+
+    def _check(self) -> None:
+        if self._killed:
+            raise Killed
+
+    def _run(self) -> None:
+        self._mine.acquire()
+        try:
+            self._check()
+            self._work(self)
+        except Killed:
+            pass
+        except Exception as error:
+            self.failure = error
+        finally:
+            self.ended = True
+            self._theirs.release()
