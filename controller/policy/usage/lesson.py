@@ -4,6 +4,10 @@ What is known of a broker's usage as a whole is kept beside what is known of its
 traffic teach nothing new about each of them, however often they are seen. Only what arrived, left or changed its
 traffic does. So the parts' variances are as they would be if they were independent, and `BrokerStates.pinned` says what
 is left of them in the sum.
+
+Traffic and usage are not measured at the same moment (Pulsar's brokers look at their CPU once a minute), and what more
+traffic costs is known less well than what the usual traffic costs. So the more a broker's expected load has just
+changed, the less this round's reading says about it.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ FALL_PATIENCE = 2  # rounds of a fall that nothing explains: there is room soone
 FORGETTING = 0.02  # a round, of the uncertainty of brokers' states
 TREND_KEPT, TREND_TOLD = 0.7, 5.0  # a trend of so many standard deviations: what was learned no longer holds
 RELEARNED = 0.2  # the spread of factors then
+LATE = 0.5  # of a change of what is expected: a reading may still be, in part, of the time before it
 SMALLEST_FACTOR = 0.1
 CERTAIN = 0.01  # of a variance, that one lesson leaves at least
 SLOWEST = 8.0
@@ -79,7 +84,8 @@ def learn(model: UsageModel, seen: Seen, unit: Floats, full: Bools) -> UsageMode
     surprise = np.where(heard, seen.usage - expected, 0.0)
     surprise = np.where(full, np.maximum(surprise, 0.0), surprise)
     silent = ~heard | (full & (surprise <= 0))  # nothing is learned there
-    reading = (model.noise * np.maximum(expected, np.nan_to_num(seen.usage))) ** 2 + TINY
+    noise = model.noise * np.maximum(expected, np.nan_to_num(seen.usage))
+    reading = noise**2 + (LATE * _change(model, seen, rows)) ** 2 + TINY
     of_bundles = sum_by(seen.reporter, rows.there**2 * rows.variance, count)
     parts = Parts(of_bundles, brokers.base_variance, work**2 * brokers.speed_variance)
     doubt = _doubt(model, seen, rows, parts)
@@ -157,6 +163,16 @@ def _doubt(model: UsageModel, seen: Seen, rows: Rows, parts: Parts) -> Floats:
     drift = FORGETTING * (parts.base + parts.speed)
     known = np.maximum(np.nan_to_num(brokers.error) ** 2 + arrived + departed + drift, TINY)
     return np.where(np.isnan(brokers.error), parts.total, known)
+
+
+def _change(model: UsageModel, seen: Seen, rows: Rows) -> Floats:
+    """[B] by how much more is expected of a broker's bundles than in the round before; 0 for a new process."""
+    brokers, bundles, count = model.brokers, model.bundles, len(model.brokers.names)
+    carried = np.flatnonzero(bundles.carrier >= 0)
+    carrier: Ints = bundles.carrier[carried].astype(np.int64)
+    before = sum_by(carrier, bundles.carried[carried] * brokers.speed[carrier] * bundles.factor[carried], count)
+    now = sum_by(seen.reporter, rows.there * bundles.factor[seen.bundle], count)
+    return np.where(np.isnan(brokers.error), 0.0, now - before)
 
 
 def _hold_back(
