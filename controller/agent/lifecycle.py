@@ -31,7 +31,7 @@ class Lifecycle:
     def __init__(self, connections: AgentConnections) -> None:
         self._connections = connections
         self._ended: asyncio.Future[Ending] | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}  # in the order of their start, in which they are cancelled
 
     def begin(self) -> None:
         """From now on the run can end."""
@@ -60,7 +60,7 @@ class Lifecycle:
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run this beside everything else."""
         task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._on_done)
         return task
 
@@ -76,9 +76,10 @@ class Lifecycle:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            self._tasks.difference_update(tasks)
+            for task in tasks:
+                self._tasks.pop(task, None)
 
     def _on_done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         if not task.cancelled() and task.exception() is not None:
             self.fail(task.exception() or RuntimeError("a task ended"))

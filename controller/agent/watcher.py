@@ -258,8 +258,8 @@ class Watcher:
 
     def _pass_on_fed(self) -> None:
         fed, self._fed = self._fed, []
-        if fed:
-            self._table.submit(self._journal.offer, fed)
+        if fed and self._loop is not None:
+            self._loop.run_in_executor(self._table, self._journal.offer, fed)
 
     def _catch_up(self) -> list[Entry]:
         return list(self._journal.catch_up())

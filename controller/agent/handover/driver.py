@@ -54,7 +54,7 @@ class HandoverDriver:
         self._metrics = metrics
         self._on_moved = on_moved
         self._running: dict[Bundle, asyncio.Task[Outcome]] = {}
-        self._side: set[asyncio.Task[None]] = set()
+        self._side: dict[asyncio.Task[None], None] = {}
         self._heard_at: dict[Bundle, int] = {}
         self.core: HandoverCore | None = None
 
@@ -160,8 +160,8 @@ class HandoverDriver:
                 log.exception("reopening %s failed", action.topic)
 
         task = asyncio.get_running_loop().create_task(reopen())
-        self._side.add(task)
-        task.add_done_callback(self._side.discard)
+        self._side[task] = None
+        task.add_done_callback(lambda done: self._side.pop(done, None))
 
     async def _attempt(self, work: Work) -> Outcome:
         try:

@@ -1,1 +1,1 @@
-"""A whole deployment in one process and in virtual time: real agents, the real control loop, faults, and what must hold."""
+"""A whole deployment in virtual time: real agents, the real control loop, faults, and what must hold all the same."""

@@ -27,6 +27,7 @@ from controller.testbed.simulated.tables import SimFollower, SimStore
 from controller.testbed.simulated.virtual_loop import VirtualLoop
 from controller.testbed.simulated.world import World
 
+FAILED = 1  # exit code of a process that could not reach Kafka at its start
 METRICS = AgentMetrics(CollectorRegistry())  # making one takes longer than many a run
 
 
@@ -175,7 +176,9 @@ class SimBroker:
     def _note_end(self, task: asyncio.Task[Ending]) -> None:
         if self.alive:
             self.kill()
-            self._world.after(0, lambda: self._on_end(task.result()))
+            error = task.exception()
+            ending = Ending(FAILED, str(error)) if isinstance(error, OSError) else task.result()
+            self._world.after(0, lambda: self._on_end(ending))
 
     def close(self) -> None:
         """Give back what the operating system counts. Nothing that it still does reaches anybody."""

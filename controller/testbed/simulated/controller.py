@@ -7,6 +7,7 @@ journal, on anything unexpected, or killed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from prometheus_client import CollectorRegistry
 
@@ -141,7 +142,7 @@ class SimController:
             while not self._kafka.reaches(self.link):
                 actor.sleep(100)
             since, until = position, self._kafka.ends(NAMES.control)
-            self.loop.process(lambda: self._collect(actor, since, until), batch_id)  # noqa: B023: called at once
+            self.loop.process(partial(self._collect, actor, since, until), batch_id)
             position = until
             actor.sleep(self._world.delay_ms(50, 300))
 

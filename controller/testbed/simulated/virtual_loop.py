@@ -49,7 +49,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         super().__init__(self._selector_of_nothing)
         self._selector_of_nothing.on_wait = self._end_turn
         self._now_ms, self._wake, self._work_ms = now_ms, wake, work_ms
-        self._due_ms = float("inf")
+        self._busy_until: dict[Any, float] = {}  # executor -> the loop's time
+        self._due_ms = float("inf")  # when the next turn comes that was asked for
 
     def time(self) -> float:
         """The process's clock, in seconds."""
@@ -57,9 +58,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def run_ready(self) -> None:
         """Run whatever can run now."""
-        if not self.is_closed():
+        if self.is_closed():
+            return
+        if self._now_ms() >= self._due_ms:
             self._due_ms = float("inf")
-            self.run_forever()
+        self.run_forever()
 
     def call_soon_threadsafe(self, callback: Callable[..., Any], *args: Any, context: Any = None) -> asyncio.Handle:
         """From outside of its turn: the loop gets one at once."""
@@ -69,8 +72,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return handle
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
-        """Call it in the midst of its time: what it finds may be old when it is heard of."""
+        """Call it in the midst of its time: what it finds may be old when it is heard of. Calls in the same executor,
+        which has one thread, follow each other."""
         result: asyncio.Future[Any] = self.create_future()
+        calls_at = max(self.time(), self._busy_until.get(executor, 0.0)) + self._work_ms() / 1000
+        self._busy_until[executor] = answers_at = calls_at + self._work_ms() / 1000
 
         def answer(give: Callable[[Any], None], what: Any) -> None:
             if not result.done():
@@ -80,11 +86,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             try:
                 found = func(*args)
             except BaseException as error:  # whatever it is, the one who waits must hear of it
-                self.call_later(self._work_ms() / 1000, answer, result.set_exception, error)
+                self.call_at(answers_at, answer, result.set_exception, error)
             else:
-                self.call_later(self._work_ms() / 1000, answer, result.set_result, found)
+                self.call_at(answers_at, answer, result.set_result, found)
 
-        self.call_later(self._work_ms() / 1000, call)
+        self.call_at(calls_at, call)
         return result
 
     def unwind(self) -> None:
@@ -107,7 +113,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def _end_turn(self, timeout_s: float | None) -> None:
         self.stop()
         if timeout_s is not None:
-            due_ms = self._now_ms() + timeout_s * 1000
+            wait_ms = (timeout_s + EPSILON_S) * 1000
+            due_ms = self._now_ms() + wait_ms
             if due_ms < self._due_ms:
-                self._due_ms = due_ms
-                self._wake((timeout_s + EPSILON_S) * 1000)
+                self._due_ms = due_ms - EPSILON_S
+                self._wake(wait_ms)

@@ -1,0 +1,101 @@
+"""`python -m controller.testbed.simulated`: many seeds of the simulated deployment, or one of them again.
+
+Prints how often each fault struck, so that one that never happens is noticed, and for the first failing seeds the
+smallest trace and the command that runs it again. Exits with 1 if any failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timezone
+from multiprocessing import get_context
+
+from controller.testbed.simulated.nemesis import FAULTS
+from controller.testbed.simulated.runs import Run, run_seed, shrink
+
+MODULE = "controller.testbed.simulated"
+SHRUNK = 3  # failing seeds that are made smaller
+FRESH_AFTER = 200  # runs of a process
+RARE_PCT = 5.0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run what was asked for."""
+    if os.environ.get("PYTHONHASHSEED") != "0":  # the order of sets is part of a run
+        os.execve(sys.executable, [sys.executable, "-m", MODULE, *(sys.argv[1:] if argv is None else argv)],
+                  {**os.environ, "PYTHONHASHSEED": "0"})  # fmt: skip
+    given = _arguments(argv)
+    if given.seed is not None:
+        return _again(given.seed, given.only)
+    first = _of_today() if given.of_today else given.first
+    began_s = time.monotonic()
+    runs = _run_all(range(first, first + given.seeds), given.processes)
+    _tell(runs, time.monotonic() - began_s)
+    failing = [run for run in runs if run.failure]
+    for run in failing[:SHRUNK]:
+        smallest, faults = shrink(run)
+        print(f"\nseed {run.seed}: {smallest.failure}\nof {FAULTS} faults, {len(faults)} are enough:")
+        print("\n".join(smallest.trace))
+        print(f"again: PYTHONHASHSEED=0 python -m {MODULE} --seed {run.seed} --only {','.join(map(str, faults))}")
+    return 1 if failing else 0
+
+
+def _run_all(seeds: Iterable[int], processes: int) -> list[Run]:
+    if processes == 1:
+        return [run_seed(seed) for seed in seeds]
+    with get_context("spawn").Pool(processes, maxtasksperchild=FRESH_AFTER) as pool:
+        return sorted(pool.imap_unordered(run_seed, seeds), key=lambda run: run.seed)
+
+
+def _again(seed: int, only: Sequence[int] | None) -> int:
+    run = run_seed(seed, only, trace=True)
+    print("\n".join(run.trace))
+    print(run.failure or f"seed {seed} is clean; settled after {run.settled_ms / 1000:.0f} s")
+    return 1 if run.failure else 0
+
+
+def _tell(runs: Sequence[Run], took_s: float) -> None:
+    clean = sum(not run.failure for run in runs)
+    settled_s = sorted(run.settled_ms / 1000 for run in runs if not run.failure)
+    hours = sum(run.virtual_ms for run in runs) / 3_600_000
+    print(f"seeds {runs[0].seed} to {runs[-1].seed}: {clean} of {len(runs)} clean, {hours:.1f} simulated hours "
+          f"in {took_s:.0f} s ({len(runs) / took_s:.1f} seeds/s)")  # fmt: skip
+    if settled_s:
+        print(
+            f"settled after the last fault: median {settled_s[len(settled_s) // 2]:.0f} s, most {settled_s[-1]:.0f} s"
+        )
+    struck, seeds = Counter[str](), Counter[str]()
+    for run in runs:
+        struck.update(run.struck)
+        seeds.update(run.struck.keys())
+    for name, count in struck.most_common():
+        share_pct = 100 * seeds[name] / len(runs)
+        print(f"  {count:7}  in {share_pct:3.0f} % of seeds  {name}{'  RARE' if share_pct < RARE_PCT else ''}")
+    for run in runs:
+        if run.failure:
+            print(f"seed {run.seed} FAILED: {run.failure}")
+
+
+def _of_today() -> int:
+    """A seed of the date, so that every day tries others."""
+    return int(datetime.now(timezone.utc).strftime("%Y%m%d")) * 1_000
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=400, help="how many (default 400)")
+    parser.add_argument("--first", type=int, default=1, help="the first one (default 1)")
+    parser.add_argument("--of-today", action="store_true", help="begin at a seed of the date instead")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--seed", type=int, help="only this one, with its trace")
+    parser.add_argument("--only", type=lambda text: [int(n) for n in text.split(",") if n], help="of its faults")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

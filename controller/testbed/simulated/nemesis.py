@@ -1,0 +1,291 @@
+"""What goes wrong in a run: every kind of fault by name, and how often each has struck.
+
+A fault is a state that lasts for a while, or something that happens once. Which, whom and for how long is drawn from
+the run's dice, so a seed always gives the same faults; with `only` some of them are left out, which is how a failing
+run is made smaller.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection
+
+from controller.testbed.simulated.broker import SimBroker
+from controller.testbed.simulated.deployment import BROKERS, Deployment
+from controller.testbed.simulated.tables import ANSWER_LOST, NEVER_WRITTEN
+
+SHORT_MS, LONG_MS = (500, 2_000, 5_000), (3_000, 9_000, 20_000)  # around the lease of 6 s
+GAPS_MS = (50, 200, 500, 2_000, 5_000)  # between two faults
+FAULTS = 25  # a run
+LEAST_BROKERS = 2  # that are left alive by single crashes
+STEPS_MS = (-3_600_000, -2_000, 2_000, 3_600_000)  # of a wall clock
+
+
+class Nemesis:
+    """Strikes a deployment. `struck`: how often each kind did."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        self.struck: Counter[str] = Counter()
+        self._at = deployment
+        self._dice = deployment.world.random
+        self.kinds: dict[str, tuple[int, Callable[[], str | None]]] = {  # weight, and what it does
+            "transfer": (8, self._transfer),
+            "unload": (2, self._unload),
+            "split": (2, self._split),
+            "drain": (1, self._drain),
+            "lookups": (2, self._look_up),
+            "broker paused": (3, self._pause_broker),
+            "broker killed": (3, self._kill_broker),
+            "broker started beside itself": (2, self._start_beside),
+            "broker leaves": (1, self._leave),
+            "broker slow": (2, self._slow_broker),
+            "broker's calls fail": (2, self._fail_broker),
+            "broker refuses": (1, self._refuse),
+            "cut off from Kafka": (3, self._cut),
+            "fetches nothing": (2, self._deafen),
+            "acknowledgements lost": (2, self._lose_acks),
+            "records read again": (2, self._read_again),
+            "feed records lost": (2, self._lose_feed),
+            "tables out of one's reach": (1, self._cut_tables),
+            "wall clock set": (1, self._set_clock),
+            "Kafka down": (1, self._stop_kafka),
+            "Kafka slow": (2, self._slow_kafka),
+            "tables down": (2, self._stop_tables),
+            "commits go wrong": (3, self._spoil_commits),
+            "old entries expire": (2, self._expire),
+            "controller killed": (3, self._kill_controller),
+            "controller paused": (2, self._pause_controller),
+            "second controller": (2, self._start_second),
+            "take-over": (2, self._take_over),
+            "most brokers killed": (1, self._kill_most),
+        }
+
+    def torment(self, only: Collection[int] | None = None) -> None:
+        """Strike FAULTS times, with time to act in between. `only`: the numbers of the faults that really strike."""
+        names = list(self.kinds)
+        weights = [self.kinds[name][0] for name in names]
+        for number in range(FAULTS):
+            name = self._dice.choices(names, weights)[0]
+            gap_ms = self._dice.choice(GAPS_MS)
+            if only is None or number in only:
+                self._strike(number, name)
+            self._at.run(gap_ms)
+
+    def _strike(self, number: int, name: str) -> None:
+        whom = self.kinds[name][1]()
+        if whom is not None:
+            self.struck[name] += 1
+            self._at.note(f"fault {number}: {name} {whom}".rstrip())
+
+    # ------------------------------------------------------------ operators
+
+    def _transfer(self) -> str | None:
+        if not self._at.bundles():
+            return None
+        bundle, to = self._dice.choice(self._at.bundles()), self._dice.choice(BROKERS)
+        self._at.command("unload_bundle", bundle=str(bundle), to=to)
+        return f"{bundle} to {to}"
+
+    def _unload(self) -> str | None:
+        if not self._at.bundles():
+            return None
+        bundle = self._dice.choice(self._at.bundles())
+        self._at.command("unload_bundle", bundle=str(bundle))
+        return str(bundle)
+
+    def _split(self) -> str | None:
+        if not self._at.bundles():
+            return None
+        bundle = self._dice.choice(self._at.bundles())
+        self._at.command("split_bundle", bundle=str(bundle), unload=self._dice.random() < 0.5)
+        return str(bundle)
+
+    def _drain(self) -> str:
+        broker = self._dice.choice(BROKERS)
+        kind = self._dice.choice(("drain", "undrain"))
+        self._at.command(kind, broker=broker)
+        return f"{kind} {broker}"
+
+    def _look_up(self) -> str:
+        self._at.ask_for_owners()
+        return ""
+
+    # ------------------------------------------------------------ brokers
+
+    def _one(self) -> SimBroker | None:
+        living = self._at.living()
+        return self._dice.choice(living) if living else None
+
+    def _pause_broker(self) -> str | None:
+        one, ms = self._one(), self._dice.choice((500, *LONG_MS))
+        if one is None:
+            return None
+        one.pause(ms)
+        return f"{one.broker} for {ms} ms"
+
+    def _kill_broker(self) -> str | None:
+        one = self._one()
+        if one is None or len(self._at.living()) <= LEAST_BROKERS:
+            return None
+        one.kill()
+        return one.broker
+
+    def _start_beside(self) -> str:
+        broker, take_over = self._dice.choice(BROKERS), self._dice.random() < 0.5
+        self._at.start_broker(broker, take_over)
+        return f"{broker}{' with --take-over' if take_over else ''}"
+
+    def _leave(self) -> str | None:
+        one = self._one()
+        if one is None:
+            return None
+        one.leave()
+        return one.broker
+
+    def _slow_broker(self) -> str | None:
+        one, ms = self._one(), self._dice.choice((300, 3_000, 12_000))
+        if one is None:
+            return None
+        one.runtime.slow_ms = ms
+        self._end_later(lambda: setattr(one.runtime, "slow_ms", 0.0))
+        return f"{one.broker}: calls take {ms} ms more"
+
+    def _fail_broker(self) -> str | None:
+        one = self._one()
+        if one is None:
+            return None
+        one.runtime.fails = 0.5
+        self._end_later(lambda: setattr(one.runtime, "fails", 0.0))
+        return one.broker
+
+    def _refuse(self) -> str | None:
+        one = self._one()
+        if one is None:
+            return None
+        one.runtime.refusing = True
+        self._end_later(lambda: setattr(one.runtime, "refusing", False))
+        return one.broker
+
+    def _kill_most(self) -> str:
+        living = self._at.living()
+        for one in living[1:]:
+            one.kill()
+        for broker in self._dice.sample(BROKERS, 3):
+            delay_ms = self._dice.randint(10, 4_000)
+            self._at.world.after(
+                delay_ms, lambda b=broker: None if self._at.living(b) else self._at.start_broker(b)  # type: ignore[misc]
+            )  # fmt: skip
+        return f"{len(living) - 1} of them"
+
+    # ------------------------------------------------------------ Kafka, as one machine sees it and as a whole
+
+    def _cut(self) -> str | None:
+        links, ms = self._at.links(), self._dice.choice(LONG_MS)
+        if not links:
+            return None
+        at = self._dice.randrange(len(links))
+        links[at].cut_until_ms = self._at.world.now_ms + ms
+        return f"machine {at} for {ms} ms"
+
+    def _deafen(self) -> str | None:
+        links, ms = self._at.links(), self._dice.choice(LONG_MS)
+        if not links:
+            return None
+        at = self._dice.randrange(len(links))
+        links[at].deaf_until_ms = self._at.world.now_ms + ms
+        return f"machine {at} for {ms} ms"
+
+    def _lose_acks(self) -> str | None:
+        links = self._at.links()
+        if not links:
+            return None
+        at = self._dice.randrange(len(links))
+        links[at].lost_acks = 0.3
+        self._end_later(lambda: setattr(links[at], "lost_acks", 0.0))
+        return f"machine {at}"
+
+    def _read_again(self) -> str | None:
+        one = self._one()
+        if one is None:
+            return None
+        one.read_again()
+        return one.broker
+
+    def _lose_feed(self) -> str:
+        kafka = self._at.kafka
+        kafka.lose = lambda topic: topic == "journal-feed" and self._dice.random() < 0.3
+        self._end_later(lambda: setattr(kafka, "lose", lambda topic: False))
+        return ""
+
+    def _stop_kafka(self) -> str:
+        ms = self._dice.choice(LONG_MS)
+        self._at.kafka.down_until_ms = self._at.world.now_ms + ms
+        return f"for {ms} ms"
+
+    def _slow_kafka(self) -> str:
+        self._at.kafka.slow = self._dice.choice((0.2, 3.0, 8.0))
+        self._end_later(lambda: setattr(self._at.kafka, "slow", 1.0))
+        return f"{self._at.kafka.slow:g} times"
+
+    # ------------------------------------------------------------ tables and clocks
+
+    def _cut_tables(self) -> str | None:
+        one, ms = self._one(), self._dice.choice(LONG_MS)
+        if one is None:
+            return None
+        one.table_cut_until_ms = self._at.world.now_ms + ms
+        return f"{one.broker} for {ms} ms"
+
+    def _stop_tables(self) -> str:
+        ms = self._dice.choice((*SHORT_MS, 20_000))
+        self._at.store.down_until_ms = self._at.world.now_ms + ms
+        return f"for {ms} ms"
+
+    def _spoil_commits(self) -> str:
+        store = self._at.store
+
+        def fate() -> str | None:
+            return self._dice.choice((None, None, ANSWER_LOST, NEVER_WRITTEN))
+
+        store.fails = fate
+        self._end_later(lambda: setattr(store, "fails", lambda: None))
+        return ""
+
+    def _expire(self) -> str | None:
+        return "" if self._at.store.expire() else None
+
+    def _set_clock(self) -> str | None:
+        one, ms = self._one(), self._dice.choice(STEPS_MS)
+        if one is None:
+            return None
+        one.wall_step_ms += ms
+        return f"{one.broker} by {ms} ms"
+
+    # ------------------------------------------------------------ controllers
+
+    def _kill_controller(self) -> str | None:
+        controller = self._at.controller()
+        if controller is None:
+            return None
+        controller.kill()
+        return controller.instance
+
+    def _pause_controller(self) -> str | None:
+        controller, ms = self._at.controller(), self._dice.choice(LONG_MS)
+        if controller is None:
+            return None
+        controller.pause(ms)
+        return f"{controller.instance} for {ms} ms"
+
+    def _start_second(self) -> str:
+        return self._at.start_controller().instance
+
+    def _take_over(self) -> str:
+        """The old one sleeps in the midst of whatever it does, and wakes up when another one is there."""
+        controller = self._at.controller()
+        if controller is not None and self._dice.random() < 0.5:
+            controller.pause(self._dice.choice(SHORT_MS))
+        return self._at.start_controller(take_over=True).instance
+
+    def _end_later(self, end: Callable[[], object]) -> None:
+        self._at.world.after(self._dice.choice((*SHORT_MS, *LONG_MS)), end)

@@ -1,0 +1,66 @@
+"""Runs of the simulated deployment by seed: one, many, and the smallest part of a failing one that still fails."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+from controller.testbed.simulated.deployment import Deployment
+from controller.testbed.simulated.nemesis import FAULTS, Nemesis
+
+
+@dataclass(frozen=True)
+class Run:
+    """What came of a seed. `failure`: empty if everything held. `settled_ms`: until all was served after the faults."""
+
+    seed: int
+    failure: str
+    struck: Counter[str] = field(default_factory=Counter)
+    settled_ms: float = 0.0
+    virtual_ms: float = 0.0
+    trace: tuple[str, ...] = ()
+
+
+def run_seed(seed: int, only: Collection[int] | None = None, trace: bool = False) -> Run:
+    """Run one seed, with all of its faults or some."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)  # thousands of processes fail here, as they are meant to
+    deployment = Deployment(seed)
+    deployment.trace = [] if trace else None
+    nemesis = Nemesis(deployment)
+    settled_ms, failure = 0.0, ""
+    try:
+        deployment.begin()
+        nemesis.torment(only)
+        deployment.note("the faults end")
+        settled_ms = deployment.settle()
+    except Exception as error:  # whatever it is, no simulated fault may cause it
+        failure = f"{type(error).__name__}: {error}"
+        deployment.note(failure)
+    finally:
+        deployment.close()
+        logging.disable(before)
+    kept = Counter({**nemesis.struck, **{name: count for name, count in deployment.kafka.counts.items() if count}})
+    return Run(seed, failure, kept, settled_ms, deployment.world.now_ms, tuple(deployment.trace or ()))
+
+
+def shrink(failing: Run, say: Callable[[str], None] = lambda text: None) -> tuple[Run, list[int]]:
+    """The run with as few faults as still break the same invariant, with its trace, and the numbers of these faults.
+
+    Parts are left out by halves first, then one by one, until nothing more can be.
+    """
+    kind = failing.failure[:24]
+    kept, size = list(range(FAULTS)), FAULTS // 2
+    while size:
+        at = 0
+        while at < len(kept):
+            fewer = kept[:at] + kept[at + size :]
+            if run_seed(failing.seed, fewer).failure[:24] == kind:
+                kept = fewer
+                say(f"{len(kept)} faults are enough")
+            else:
+                at += size
+        size //= 2
+    return run_seed(failing.seed, kept, trace=True), kept
