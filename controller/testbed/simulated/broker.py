@@ -34,8 +34,11 @@ METRICS = AgentMetrics(CollectorRegistry())  # making one takes longer than many
 class SimRuntime(MemoryRuntime):
     """A broker whose calls take time and may fail. `on_serve` is called whenever it begins to serve something."""
 
-    def __init__(self, fences: MemoryFences, world: World, address: str, on_serve: Callable[[], None]) -> None:
-        super().__init__(fences, address)
+    def __init__(
+        self, fences: MemoryFences, world: World, address: str, on_serve: Callable[[], None], can_fence: bool
+    ) -> None:
+        super().__init__(fences if can_fence else MemoryFences(), address)
+        self.can_fence = can_fence
         self.slow_ms = 0.0
         self.fails = 0.0  # the part of the calls that fail
         self.refusing = False
@@ -69,7 +72,9 @@ class SimRuntime(MemoryRuntime):
         await super().release(bundle, next_owner)
 
     async def drop(self, bundle: Bundle) -> None:
-        """Stopping at once never fails: a process that cannot even do that ends."""
+        """Stop at once, unless that fails, too: the process must end then."""
+        if self._world.random.random() < self.fails / 2:
+            raise OSError("the broker failed to stop")
         await super().drop(bundle)
 
     async def split(self, parent: Bundle, children: Mapping[Bundle, int]) -> None:
@@ -83,7 +88,8 @@ class SimBroker:
 
     def __init__(
         self, world: World, kafka: SimKafka, store: SimStore, fences: MemoryFences, broker: str, nonce: str,
-        options: AgentOptions, *, clock_rate: float, on_serve: Callable[[], None], on_end: Callable[[Ending], None],
+        options: AgentOptions, *, clock_rate: float, can_fence: bool, on_serve: Callable[[], None],
+        on_end: Callable[[Ending], None],
     ) -> None:  # fmt: skip
         self.broker, self.link = broker, Link()
         self.alive, self.paused_until_ms = True, 0.0
@@ -97,7 +103,7 @@ class SimBroker:
             lambda delay_ms: world.after(delay_ms / clock_rate, self._turn),
             lambda: world.delay_ms(1, 80) * store.slow,
         )
-        self.runtime = SimRuntime(fences, world, f"{broker}-data", on_serve)
+        self.runtime = SimRuntime(fences, world, f"{broker}-data", on_serve, can_fence)
         journal = SimFollower(store, lambda: world.now_ms >= self.table_cut_until_ms)
         self.agent = Agent(
             broker, nonce, self.runtime,

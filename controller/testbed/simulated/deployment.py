@@ -35,7 +35,9 @@ from controller.testbed.simulated.world import World
 NAMESPACE, BUNDLES = "t/n", 4
 BROKERS = ("a:1", "b:1", "c:1", "d:1")
 OPTIONS = AgentOptions(report_interval_ms=3_600_000, leave_timeout_ms=20_000)
-DRIFT = 0.01  # of a machine's boot clock, either way
+DRIFT = 0.07  # of a machine's boot clock, either way: two clocks may differ by a margin a lease, and hardly more
+CANNOT_FENCE = 0.3  # of the runs have a broker whose store knows no fences
+LAG_LIMIT = 30  # entries: small, as a run has some hundred
 RESTART_MS = (500, 6_000)  # until the supervisor starts a process again
 PATIENCE_MS, STEP_MS, QUIET_MS = 120_000, 5_000, 15_000
 EXPECTED = (AnotherController, ForeignCommit, OSError)  # what a controller may end by
@@ -47,9 +49,10 @@ class Deployment:
     def __init__(self, seed: int, settings: ControlSettings | None = None) -> None:
         self.world = World(seed)
         self.kafka, self.store, self.fences = SimKafka(self.world), SimStore(self.world), MemoryFences()
-        self.settings = settings or ControlSettings()
+        self.settings = settings or ControlSettings(lag_limit_entries=LAG_LIMIT)
         self.brokers: list[SimBroker] = []  # all processes that ever ran, the newest last
         self.controllers: list[SimController] = []
+        self.unfenced = self.world.random.choice(BROKERS) if self.world.random.random() < CANNOT_FENCE else ""
         self.ordered: list[tuple[Bundle, int]] = []  # fences that the journal has ordered
         self.trace: list[str] | None = None  # a list: note there what happens
         self.supervised = True
@@ -92,7 +95,8 @@ class Deployment:
         rate = 1 + DRIFT * self.world.random.uniform(-1, 1)
         found = SimBroker(
             self.world, self.kafka, self.store, self.fences, broker, f"n{self._serial}", options,
-            clock_rate=rate, on_serve=self._note_taken, on_end=lambda ending: self._judge_end(broker, ending),
+            clock_rate=rate, can_fence=broker != self.unfenced, on_serve=self._note_taken,
+            on_end=lambda ending: self._judge_end(broker, ending),
         )  # fmt: skip
         self.brokers.append(found)
         return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection
+from functools import partial
 
 from controller.testbed.simulated.broker import SimBroker
 from controller.testbed.simulated.deployment import BROKERS, Deployment
@@ -57,7 +58,7 @@ class Nemesis:
             "controller paused": (2, self._pause_controller),
             "second controller": (2, self._start_second),
             "take-over": (2, self._take_over),
-            "most brokers killed": (1, self._kill_most),
+            "several brokers killed": (2, self._kill_some),
         }
 
     def torment(self, only: Collection[int] | None = None) -> None:
@@ -166,16 +167,19 @@ class Nemesis:
         self._end_later(lambda: setattr(one.runtime, "refusing", False))
         return one.broker
 
-    def _kill_most(self) -> str:
+    def _kill_some(self) -> str:
+        """As many as around the mass-failure breaker's threshold; some are back within seconds."""
         living = self._at.living()
-        for one in living[1:]:
+        killed = self._dice.sample(living, min(self._dice.randint(1, len(BROKERS)), max(0, len(living) - 1)))
+        for one in killed:
             one.kill()
         for broker in self._dice.sample(BROKERS, 3):
-            delay_ms = self._dice.randint(10, 4_000)
-            self._at.world.after(
-                delay_ms, lambda b=broker: None if self._at.living(b) else self._at.start_broker(b)  # type: ignore[misc]
-            )  # fmt: skip
-        return f"{len(living) - 1} of them"
+            self._at.world.after(self._dice.randint(10, 4_000), partial(self._start_if_gone, broker))
+        return f"{len(killed)} of {len(living)}"
+
+    def _start_if_gone(self, broker: str) -> None:
+        if not self._at.living(broker):
+            self._at.start_broker(broker)
 
     # ------------------------------------------------------------ Kafka, as one machine sees it and as a whole
 
@@ -255,11 +259,13 @@ class Nemesis:
         return "" if self._at.store.expire() else None
 
     def _set_clock(self) -> str | None:
-        one, ms = self._one(), self._dice.choice(STEPS_MS)
-        if one is None:
+        machines = [*self._at.living(), *(one for one in self._at.controllers if one.alive)]
+        ms = self._dice.choice(STEPS_MS)
+        if not machines:
             return None
-        one.wall_step_ms += ms
-        return f"{one.broker} by {ms} ms"
+        at = self._dice.randrange(len(machines))
+        machines[at].wall_step_ms += ms
+        return f"machine {at} by {ms} ms"
 
     # ------------------------------------------------------------ controllers
 
