@@ -5,9 +5,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ARGS ?=
 EXAMPLES ?= 10
+SEEDS ?= 1000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo pulsar pulsar-demo test test-unit test-policy test-random test-orders test-e2e test-slow test-faults test-pulsar test-pulsar-testbed test-cluster mutants soak lint fmt bench lock clean
+.PHONY: help setup demo pulsar pulsar-demo test test-unit test-policy test-random test-orders sim test-e2e test-slow test-faults test-pulsar test-pulsar-testbed test-cluster mutants soak lint fmt bench lock clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +39,9 @@ test-random: setup ## Property tests on new examples, ten times as many (EXAMPLE
 
 test-orders: setup ## Orders on a simulated Pulsar, 1,000 runs (4 minutes at most)
 	@BALLAST_EXAMPLES=5 $(BIN)/python -m pytest -n 2 tests/component/sim/test_sim_observed.py $(ARGS)
+
+sim: setup ## Real agents and control loop in virtual time, with faults, by seed (SEEDS=10000; ARGS="--of-today")
+	@$(BIN)/python -m controller.testbed.simulated --seeds $(SEEDS) $(ARGS)
 
 test-e2e: setup ## End-to-end tests, which start the whole system
 	@$(BIN)/python -m pytest -m "e2e and not slow and not faults and not soak and not cluster and not pulsar" $(ARGS)

@@ -22,6 +22,7 @@ COPIED = ("benchmarks", "conf", "controller", "docs", "jobs", "notebooks", "sche
 COPIED_FILES = ("CHANGELOG.md", "Makefile", "README.md", "pyproject.toml")
 TEST_LIMIT_S = 120  # of one test, which a bug may hang
 RUN_LIMIT_S = 900
+SIMULATION = "controller.testbed.simulated"
 SURVIVED, CAUGHT = 0, 1  # pytest's exit codes: all passed, some failed
 
 
@@ -34,9 +35,13 @@ class Run:
 
     @property
     def failed(self) -> str:
-        """The first test that failed, or an empty string."""
-        lines = (line for line in self.output.splitlines() if line.startswith(("FAILED ", "ERROR ")))
-        return next(lines, "").partition(" - ")[0].partition(" ")[2]
+        """The first test or seed that failed, or an empty string."""
+        for line in self.output.splitlines():
+            if line.startswith(("FAILED ", "ERROR ")):
+                return line.partition(" - ")[0].partition(" ")[2]
+            if line.startswith("seed ") and " FAILED: " in line:
+                return line
+        return ""
 
 
 def applies(patch: Path, root: Path = ROOT) -> str:
@@ -73,13 +78,20 @@ class Workshop:
 
     def run(self, tests: Sequence[str], *, keep_bytecode: bool = False) -> Run:
         """Run the tests in the copy, up to the first failure."""
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--tb=line"]
-        command += [f"--timeout={TEST_LIMIT_S}", *tests]
+        command = ["pytest", "-x", "-q", "-p", "no:cacheprovider", "--tb=line", f"--timeout={TEST_LIMIT_S}", *tests]
+        return self._execute(command, keep_bytecode)
+
+    def simulate(self, seeds: int, *, keep_bytecode: bool = False) -> Run:
+        """Run so many seeds of the simulated deployment in the copy, up to the first failure."""
+        command = [SIMULATION, "--seeds", str(seeds), "--processes", "1", "--until-failure"]
+        return self._execute(command, keep_bytecode)
+
+    def _execute(self, module: Sequence[str], keep_bytecode: bool) -> Run:
         environment = {**os.environ, "PYTHONPATH": str(self.folder)}
         if not keep_bytecode:
             environment["PYTHONDONTWRITEBYTECODE"] = "1"
         process = subprocess.Popen(
-            command,
+            [sys.executable, "-m", *module],
             cwd=self.folder,
             env=environment,
             stdout=subprocess.PIPE,

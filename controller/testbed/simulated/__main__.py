@@ -33,8 +33,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if given.seed is not None:
         return _again(given.seed, given.only)
     first = _of_today() if given.of_today else given.first
-    began_s = time.monotonic()
-    runs = _run_all(range(first, first + given.seeds), given.processes)
+    seeds, began_s = range(first, first + given.seeds), time.monotonic()
+    if given.until_failure:
+        return _until_failure(seeds)
+    runs = _run_all(seeds, given.processes)
     _tell(runs, time.monotonic() - began_s)
     failing = [run for run in runs if run.failure]
     for run in failing[:SHRUNK]:
@@ -50,6 +52,16 @@ def _run_all(seeds: Iterable[int], processes: int) -> list[Run]:
         return [run_seed(seed) for seed in seeds]
     with get_context("spawn").Pool(processes, maxtasksperchild=FRESH_AFTER) as pool:
         return sorted(pool.imap_unordered(run_seed, seeds), key=lambda run: run.seed)
+
+
+def _until_failure(seeds: Iterable[int]) -> int:
+    """One after the other, without more ado."""
+    for seed in seeds:
+        run = run_seed(seed)
+        if run.failure:
+            print(f"seed {seed} FAILED: {run.failure}")
+            return 1
+    return 0
 
 
 def _again(seed: int, only: Sequence[int] | None) -> int:
@@ -91,6 +103,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=400, help="how many (default 400)")
     parser.add_argument("--first", type=int, default=1, help="the first one (default 1)")
     parser.add_argument("--of-today", action="store_true", help="begin at a seed of the date instead")
+    parser.add_argument("--until-failure", action="store_true", help="end with the first seed that fails")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--seed", type=int, help="only this one, with its trace")
     parser.add_argument("--only", type=lambda text: [int(n) for n in text.split(",") if n], help="of its faults")

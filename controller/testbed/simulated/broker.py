@@ -32,13 +32,15 @@ METRICS = AgentMetrics(CollectorRegistry())  # making one takes longer than many
 
 
 class SimRuntime(MemoryRuntime):
-    """A broker whose calls take time and may fail. `on_serve` is called whenever it begins to serve something."""
+    """A broker whose calls take time and may fail. `on_call` is told of every call to serve a bundle, `on_serve` of
+    every time that something is served from then on."""
 
     def __init__(
         self, fences: MemoryFences, world: World, address: str, on_serve: Callable[[], None], can_fence: bool
     ) -> None:
         super().__init__(fences if can_fence else MemoryFences(), address)
         self.can_fence = can_fence
+        self.on_call: Callable[[Bundle], None] = lambda bundle: None
         self.slow_ms = 0.0
         self.fails = 0.0  # the part of the calls that fail
         self.refusing = False
@@ -62,6 +64,7 @@ class SimRuntime(MemoryRuntime):
         await super().fence(bundle, epoch)
 
     async def serve(self, bundle: Bundle, epoch: int) -> None:
+        self.on_call(bundle)
         await self._work()
         await super().serve(bundle, epoch)
         self._on_serve()
@@ -95,9 +98,10 @@ class SimBroker:
         self.alive, self.paused_until_ms = True, 0.0
         self.table_cut_until_ms = 0.0
         self.wall_step_ms = 0.0
+        self.sessions_begun = 1  # the highest number of a session that it has sent a heartbeat of
         self._world, self._kafka, self._rate, self._on_end = world, kafka, clock_rate, on_end
         self._readers: list[SimReader] = []
-        self._producers = [SimProducer(kafka, self.link, self._runs) for _ in range(2)]
+        self.producers = [SimProducer(kafka, self.link, self._runs) for _ in range(2)]
         self.loop = VirtualLoop(
             lambda: world.now_ms * clock_rate,
             lambda delay_ms: world.after(delay_ms / clock_rate, self._turn),
@@ -107,7 +111,7 @@ class SimBroker:
         journal = SimFollower(store, lambda: world.now_ms >= self.table_cut_until_ms)
         self.agent = Agent(
             broker, nonce, self.runtime,
-            AgentConnections(self._producers[0], self._producers[1], self._open_reader, journal, NAMES),
+            AgentConnections(self.producers[0], self.producers[1], self._open_reader, journal, NAMES),
             options, metrics=METRICS, boot_ms=self.boot_ms, wall_ms=self.wall_ms, jitter=world.random.random(),
         )  # fmt: skip
         self._run = self.loop.create_task(self.agent.run())
@@ -130,7 +134,7 @@ class SimBroker:
         if not self.alive:
             return
         self.alive = False
-        for producer in self._producers:
+        for producer in self.producers:
             producer.dead = True
         for reader in self._readers:
             reader.stop()

@@ -1,14 +1,16 @@
 """A deployment: one Kafka, one table store, controllers and brokers that a supervisor starts again.
 
-After every action: I1, strictly (`check_one_server`). After every commit: I2, I3, and that only the living are granted
-anything. At the end, `settle`: every bundle is served, by whom the journal says, at its epoch (I6); the journal folds
-to the state, from a snapshot as from the start (I4); and nothing goes on changing.
+What must hold at every moment: see `witness`. At the end, `settle`: every bundle is served, by whom the journal says,
+at its epoch (I6); the journal folds to the state, from a snapshot as from the start, and every agent knows it (I4);
+every command had one outcome; and nothing goes on changing.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 
 from controller.agent.lifecycle import BROKEN, Ending
 from controller.agent.options import AgentOptions
@@ -19,17 +21,12 @@ from controller.domain.ids import Bundle
 from controller.domain.ownership import State
 from controller.domain.settings.policy import ControlSettings
 from controller.domain.state import ClusterState
-from controller.sim.ownership.invariants import (
-    check_fold,
-    check_one_server,
-    check_settled,
-    check_state,
-    list_ordered_fences,
-)
+from controller.sim.ownership.invariants import check_fold, check_settled
 from controller.testbed.simulated.broker import SimBroker
 from controller.testbed.simulated.controller import NAMES, SimController
 from controller.testbed.simulated.kafka import Link, SimKafka
 from controller.testbed.simulated.tables import SimStore
+from controller.testbed.simulated.witness import Witness
 from controller.testbed.simulated.world import World
 
 NAMESPACE, BUNDLES = "t/n", 4
@@ -40,6 +37,7 @@ CANNOT_FENCE = 0.3  # of the runs have a broker whose store knows no fences
 LAG_LIMIT = 30  # entries: small, as a run has some hundred
 RESTART_MS = (500, 6_000)  # until the supervisor starts a process again
 PATIENCE_MS, STEP_MS, QUIET_MS = 120_000, 5_000, 15_000
+OUTCOMES = (Kind.COMMAND_ACCEPTED, Kind.COMMAND_REJECTED)
 EXPECTED = (AnotherController, ForeignCommit, OSError)  # what a controller may end by
 
 
@@ -53,13 +51,14 @@ class Deployment:
         self.brokers: list[SimBroker] = []  # all processes that ever ran, the newest last
         self.controllers: list[SimController] = []
         self.unfenced = self.world.random.choice(BROKERS) if self.world.random.random() < CANNOT_FENCE else ""
-        self.ordered: list[tuple[Bundle, int]] = []  # fences that the journal has ordered
+        self.witness = Witness(self.brokers)
         self.trace: list[str] | None = None  # a list: note there what happens
         self.supervised = True
-        self._taken = False
         self._serial = 0
-        self.world.after_each = self._check_servers
-        self.store.on_commit = self._check_commit
+        self._commands: list[str] = []
+        self.world.after_each = self.witness.check
+        self.store.on_commit = self._note_commit
+        self.store.on_snapshot = self.witness.saves
 
     # ------------------------------------------------------------ processes
 
@@ -95,9 +94,12 @@ class Deployment:
         rate = 1 + DRIFT * self.world.random.uniform(-1, 1)
         found = SimBroker(
             self.world, self.kafka, self.store, self.fences, broker, f"n{self._serial}", options,
-            clock_rate=rate, can_fence=broker != self.unfenced, on_serve=self._note_taken,
+            clock_rate=rate, can_fence=broker != self.unfenced, on_serve=self.witness.begins_to_serve,
             on_end=lambda ending: self._judge_end(broker, ending),
         )  # fmt: skip
+        found.runtime.on_call = partial(self.witness.is_told_to_serve, found)
+        for producer in found.producers:
+            producer.on_send = partial(self.witness.sends, found)
         self.brokers.append(found)
         return found
 
@@ -137,7 +139,8 @@ class Deployment:
     def command(self, kind: str, **args: object) -> None:
         """An operator's command."""
         self._serial += 1
-        record = {"v": 1, "id": f"c{self._serial}", "kind": kind, "args": args, "who": "sim", "why": "sim"}
+        self._commands.append(f"c{self._serial}")
+        record = {"v": 1, "id": self._commands[-1], "kind": kind, "args": args, "who": "sim", "why": "sim"}
         self.kafka.append(NAMES.commands, json.dumps(record).encode(), None)
 
     def ask_for_owners(self) -> None:
@@ -198,6 +201,9 @@ class Deployment:
         took_ms = settled_ms - began_ms
         check_fold(ClusterState(), self.store.journal, self.store.state)
         check_fold(self.store.load_state(), [], self.store.state)
+        for one in self.living():
+            check_fold(one.agent.watcher.state, self.store.journal[one.agent.watcher.state.seq :], self.store.state)
+        self._check_commands()
         return took_ms
 
     def close(self) -> None:
@@ -219,6 +225,12 @@ class Deployment:
             return False
         return self.controller() is not None and all(self.living(broker) for broker in BROKERS)
 
+    def _check_commands(self) -> None:
+        outcomes = Counter(entry.command_id for entry in self.store.journal if entry.kind in OUTCOMES)
+        for command in self._commands:
+            if outcomes[command] != 1:
+                raise InvariantBroken(f"command {command} had {outcomes[command]} outcomes instead of one")
+
     def _check_settled(self) -> None:
         state = self.store.state
         check_settled(state)
@@ -229,22 +241,10 @@ class Deployment:
                     f"I6: {record.by} owns {record.bundle} at {record.epoch}, serves {serving.get(record.by)}"
                 )
 
-    def _note_taken(self) -> None:
-        self._taken = True
-
-    def _check_servers(self) -> None:
-        """Only a broker that begins to serve can be a second server."""
-        if self._taken:
-            self._taken = False
-            sessions = {one.agent.sessions.current: one.serving() for one in self.brokers if one.agent.sessions}
-            check_one_server(sessions, self.ordered)
-
-    def _check_commit(self, entries: Sequence[Entry], before: ClusterState) -> None:
-        self.ordered += list_ordered_fences(entries)
+    def _note_commit(self, entries: Sequence[Entry], before: ClusterState) -> None:
         for entry in entries if self.trace is not None else ():
             self.note(f"    {describe(entry)}")
-        if any(entry.kind is not Kind.OFFSETS for entry in entries):
-            check_state(before, self.store.state)
+        self.witness.commits(entries, before, self.store.state)
 
 
 def describe(entry: Entry) -> str:

@@ -111,11 +111,13 @@ class SimProducer:
         self._queue: list[tuple[str, bytes, str | None, float, Future[tuple[int, int]]]] = []
         self._busy = False
         self.dead = False
+        self.on_send: Callable[[str, Mapping[str, Any]], None] = lambda topic, record: None
 
     def send(
         self, topic: str, value: Mapping[str, Any], key: str | None = None, timestamp_ms: int | None = None
     ) -> Future[tuple[int, int]]:
         """See `controller.agent.connections.Sender`."""
+        self.on_send(topic, value)
         result: Future[tuple[int, int]] = Future()
         self._queue.append((topic, to_json(value), key, self._kafka.world.now_ms, result))
         if not self._busy:

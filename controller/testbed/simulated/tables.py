@@ -52,6 +52,7 @@ class SimStore:
         self.first_seq = 1  # entries before it have expired
         self.snapshots: list[str] = []
         self.on_commit: Callable[[Sequence[Entry], ClusterState], None] = lambda entries, before: None
+        self.on_snapshot: Callable[[ClusterState, str], None] = lambda state, text: None
 
     @property
     def up(self) -> bool:
@@ -77,6 +78,7 @@ class SimStore:
         """Keep a snapshot, unless there is a newer one."""
         if not self.snapshots or decode(self.snapshots[-1]).seq < state.seq:
             self.snapshots = [*self.snapshots, encode(state)][-SNAPSHOTS_KEPT:]
+            self.on_snapshot(state, self.snapshots[-1])
 
     def expire(self) -> bool:
         """Forget the entries that every snapshot includes; whether there were any."""

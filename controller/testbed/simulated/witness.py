@@ -1,0 +1,115 @@
+"""What must hold in a simulated deployment at every moment, told from what processes really do, not from what they say.
+
+- I1, strictly: at most one server a hash, also where only a fence keeps two apart that the journal did not order.
+- A bundle is granted only when nobody else serves any of it, unless the journal has ordered a fence in between.
+- The controller ends a session for its lease only when that lease has expired for the agent, too, and never while the
+  mass-failure breaker keeps leases alive.
+- Without a valid lease an agent begins to serve nothing and publishes nothing; it begins no session and leaves none
+  while it still serves something.
+- After every commit: I2, I3, and that only the living are granted anything. A snapshot is the state it was made of.
+
+A breach is kept, as the code in which it is noticed may well survive an exception, and raised after the action.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from controller.domain.entries import Entry, Kind
+from controller.domain.errors import InvariantBroken
+from controller.domain.ids import Bundle, Session
+from controller.domain.ownership import State
+from controller.domain.state import ClusterState
+from controller.domain.state_codec import decode
+from controller.sim.ownership.invariants import check_fold, check_one_server, check_state, list_ordered_fences
+from controller.testbed.simulated.broker import SimBroker
+from controller.testbed.simulated.controller import NAMES
+
+
+class Witness:
+    """Of one run. `brokers`: every process that ever ran."""
+
+    def __init__(self, brokers: Sequence[SimBroker]) -> None:
+        self.ordered: list[tuple[Bundle, int]] = []  # fences that the journal has ordered
+        self._brokers = brokers
+        self._breach = ""
+        self._someone_serves = False
+
+    def check(self) -> None:
+        """After every action: raise InvariantBroken for what was noticed. Only who begins to serve can be a second
+        server."""
+        if self._breach:
+            raise InvariantBroken(self._breach)
+        if self._someone_serves:
+            self._someone_serves = False
+            check_one_server(self._serving(), self.ordered)
+
+    # ------------------------------------------------------------ told by processes
+
+    def begins_to_serve(self) -> None:
+        """A broker has begun to serve something."""
+        self._someone_serves = True
+
+    def is_told_to_serve(self, one: SimBroker, bundle: Bundle) -> None:
+        """An agent tells its broker to serve this."""
+        if not one.agent.may_serve():
+            self._note(f"{one.broker} is told to serve {bundle} without a valid lease")
+
+    def sends(self, one: SimBroker, topic: str, record: Mapping[str, Any]) -> None:
+        """An agent sends a record."""
+        sessions = one.agent.sessions
+        if sessions is None or topic not in (NAMES.heartbeats, NAMES.broker_events):
+            return
+        serving, kind = one.runtime.serving(), record.get("kind")
+        if topic == NAMES.heartbeats:
+            begins = record["session"] > one.sessions_begun
+            one.sessions_begun = max(one.sessions_begun, int(record["session"]))
+            if begins and serving:
+                self._note(f"{one.broker} begins session {record['session']} while it serves {serving}")
+        elif kind == "goodbye":
+            if serving:
+                self._note(f"{one.broker} says goodbye while it serves {serving}")
+        elif not sessions.may_act() or record["session"] != sessions.current.number:
+            self._note(f"{one.broker} publishes {kind} of session {record['session']} without a valid lease")
+
+    def commits(self, entries: Sequence[Entry], before: ClusterState, after: ClusterState) -> None:
+        """A controller has committed these entries."""
+        self.ordered += list_ordered_fences(entries)
+        frozen = before.frozen
+        for entry in entries:
+            if entry.kind is Kind.GUARD:
+                frozen = bool(entry.data.get("frozen"))
+            elif entry.kind is Kind.SESSION_ENDED and entry.reason == "lease" and entry.session:
+                self._check_lease(Session.parse(entry.session), frozen)
+            elif entry.kind is Kind.OWNERSHIP and entry.state == State.ASSIGNING.value and entry.bundle:
+                self._check_grant(Bundle.parse(entry.bundle), entry.epoch or 0)
+        if any(entry.kind is not Kind.OFFSETS for entry in entries):
+            check_state(before, after)
+
+    def saves(self, state: ClusterState, text: str) -> None:
+        """A snapshot was made of the state."""
+        check_fold(decode(text), [], state)
+
+    # ------------------------------------------------------------ inside
+
+    def _check_lease(self, session: Session, frozen: bool) -> None:
+        if frozen:
+            self._note(f"the controller ends {session} for its lease although the breaker has tripped")
+        for one in self._brokers:
+            sessions = one.agent.sessions
+            if one.alive and sessions and sessions.current == session and sessions.lease_remaining_ms() > 0:
+                self._note(f"the controller ends {session}, whose lease lives {sessions.lease_remaining_ms()} ms more")
+
+    def _check_grant(self, bundle: Bundle, epoch: int) -> None:
+        for session, serving in self._serving().items():
+            for other, served in serving.items():
+                excused = any(served < fence <= epoch and part.overlaps(other) for part, fence in self.ordered)
+                if other.overlaps(bundle) and served < epoch and not excused:
+                    self._note(f"{bundle} is granted at epoch {epoch} while {session} serves {other} at {served}")
+
+    def _serving(self) -> dict[Session, dict[Bundle, int]]:
+        return {one.agent.sessions.current: one.serving() for one in self._brokers if one.agent.sessions}
+
+    def _note(self, breach: str) -> None:
+        self._breach = self._breach or breach

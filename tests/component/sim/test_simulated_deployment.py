@@ -1,0 +1,111 @@
+"""Real agents and the real control loop in virtual time: clean seeds stay clean, and planted bugs are found."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.agent.handover import core
+from controller.agent.handover.rules import goal
+from controller.agent.session.lease import Lease
+from controller.domain.errors import InvariantBroken
+from controller.domain.settings.policy import ControlSettings
+from controller.testbed.simulated.deployment import BROKERS, BUNDLES, Deployment
+from controller.testbed.simulated.nemesis import FAULTS, Nemesis
+from controller.testbed.simulated.runs import run_seed, shrink
+
+SEEDS = range(1, 9)  # `make sim` runs many more
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nothing_that_may_happen_breaks_an_invariant(seed: int) -> None:
+    assert run_seed(seed).failure == ""
+
+
+def test_a_seed_is_always_the_same_run() -> None:
+    first, again = run_seed(11, trace=True), run_seed(11, trace=True)
+    assert first.trace == again.trace
+    assert len(first.trace) > FAULTS
+
+
+def test_a_quiet_deployment_is_served_and_writes_nothing_more() -> None:
+    deployment = Deployment(3)
+    try:
+        deployment.begin()
+        served = [bundle for one in deployment.living() for bundle in one.serving()]
+        assert sorted(served) == sorted(deployment.bundles())
+        assert len(served) == BUNDLES
+        assert {one.broker for one in deployment.living()} == set(BROKERS)
+        seq = deployment.store.state.seq
+        deployment.run(60_000)
+        assert deployment.store.state.seq == seq
+    finally:
+        deployment.close()
+
+
+def failures(seeds: int) -> list[str]:
+    return [found for found in (run_seed(seed).failure for seed in range(1, seeds + 1)) if found]
+
+
+def test_a_grantee_that_does_not_wait_for_the_release_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(core, "goal", lambda slot, record, me, released: goal(slot, record, me, True))
+    found = failures(6)
+    assert found
+    assert all(text.startswith("InvariantBroken: I1") for text in found)
+
+
+def test_a_lease_that_is_renewed_too_far_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    renew = Lease.renew
+    monkeypatch.setattr(Lease, "renew", lambda lease, sent_ms, now_ms: renew(lease, now_ms + 3_000, now_ms))
+    assert any("whose lease lives" in text for text in failures(6))
+
+
+def test_a_controller_without_a_margin_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "controller.testbed.simulated.deployment.ControlSettings",
+        lambda **given: ControlSettings(**{**given, "margin_ms": -2_000}),
+    )
+    assert any("whose lease lives" in text for text in failures(6))
+
+
+def test_a_lost_command_is_found() -> None:
+    deployment = Deployment(5)
+    try:
+        deployment.begin()
+        deployment._commands.append("c-never-sent")
+        with pytest.raises(InvariantBroken, match="c-never-sent had 0 outcomes"):
+            deployment.settle()
+    finally:
+        deployment.close()
+
+
+def test_every_kind_of_fault_can_strike() -> None:
+    deployment = Deployment(2)
+    try:
+        deployment.begin()
+        nemesis = Nemesis(deployment)
+        for name, (_, strike) in nemesis.kinds.items():
+            if name != "old entries expire":  # there must be some
+                assert strike() is not None, name
+            deployment.end_faults()
+            deployment.run(8_000)  # what has ended is started again
+        deployment.settle()
+    finally:
+        deployment.close()
+
+
+def test_a_failing_run_is_made_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 25 faults, those remain without which the run is clean."""
+
+    def strike(nemesis: Nemesis, number: int, name: str) -> None:
+        nemesis.struck[name] += 1
+        if {7, 18} <= struck.setdefault(id(nemesis), set()) | {number}:
+            raise InvariantBroken("I0: both have struck")
+        struck[id(nemesis)].add(number)
+
+    struck: dict[int, set[int]] = {}
+    monkeypatch.setattr(Nemesis, "_strike", strike)
+    monkeypatch.setattr(Deployment, "run", lambda deployment, ms: None)
+    monkeypatch.setattr(Deployment, "settle", lambda deployment: 0.0)
+    smallest, faults = shrink(run_seed(1))
+    assert smallest.failure == "InvariantBroken: I0: both have struck"
+    assert faults == [7, 18]
