@@ -47,8 +47,9 @@ def init(
         place.write_text(text, encoding="utf-8")
     emit_text(f"{folder}: {len(files)} files, profile {profile}")
     emit_text(f"next: edit {folder / CONFIGURATION}, then `ballast config check --conf {folder / CONFIGURATION}`")
-    emit_text(f"for the units: `systemd-sysusers {folder / USERS}` makes the user ballast, who reads that folder and")
-    emit_text(f"writes below {ROOT}: give it both")
+    emit_text(
+        f"for the units: `systemd-sysusers {folder / USERS}`, then let ballast read {folder} and write below {ROOT}"
+    )
 
 
 def starter_files(folder: Path, profile: str) -> Iterator[tuple[str, str]]:
