@@ -1,4 +1,4 @@
-"""docs/deployment.md: its commands are accepted, its settings are not refused, and it says what jobs need of the JVM."""
+"""docs/deployment.md: its commands and settings are accepted, and it says what jobs need of the JVM."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def test_probes_ask_what_is_served_without_a_token(settings: Settings) -> None:
 
 
 def test_a_restart_never_depends_on_health() -> None:
-    """An agent without Kafka is unhealthy, and a restart would not mend that; a sidecar is not the broker's readiness."""
+    """A restart mends nothing for an agent without Kafka; and a sidecar is not the broker's readiness."""
     for container in containers():
         for kind in ("startupProbe", "livenessProbe"):
             if kind in container:
@@ -198,9 +198,8 @@ def test_nobody_is_root() -> None:
         for container in pod["containers"]:
             if container.get("image") not in (OURS, None):
                 continue
-            context = {
-                **pod.get("securityContext", {}), **container.get("podSecurityContext", {}), **container["securityContext"]
-            }  # fmt: skip
+            of_pod = container.get("podSecurityContext", pod.get("securityContext", {}))
+            context = {**of_pod, **container["securityContext"]}
             assert context["runAsNonRoot"] is True
             assert context["runAsUser"] == 185
             assert context["allowPrivilegeEscalation"] is False
