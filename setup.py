@@ -9,9 +9,13 @@ from setuptools import find_packages, setup
 
 SHIPPED = {
     "conf": ["*.yaml", "*.lock", "*.txt"],
+    "conf/deploy/container": ["Containerfile"],
+    "conf/deploy/databricks": ["*.yml", "*.yaml"],
+    "conf/deploy/kubernetes": ["*.yaml"],
     "conf/profiles": ["*.yaml"],
     "conf/spark": ["*.conf", "*.xml"],
     "conf/systemd": ["*.service", "*.timer"],
+    "conf/sysusers": ["*.conf"],
     "docs": ["sql*.md"],
     "notebooks": ["*.py"],
 }

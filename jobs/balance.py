@@ -8,8 +8,19 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+
+def main() -> None:
+    """Run the job with the arguments of this process. Ends the process with the job's exit code unless that is 0.
+
+    Also the entry point `balance` of the wheel, for platforms that take an exit with 0 for a failure.
+    """
+    from jobs.balance_job import main as run_job
+
+    code = run_job(sys.argv[1:])
+    if code:
+        sys.exit(code)
+
+
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-    from jobs.balance_job import main
-
-    sys.exit(main(sys.argv[1:]))
+    main()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -118,6 +119,39 @@ def test_systemd_takes_the_units(installed: Installed, tmp_path: Path) -> None:
     )
     assert said.returncode == 0, said.stderr
     assert not [line for line in said.stderr.splitlines() if str(folder) in line]
+
+
+@pytest.mark.skipif(shutil.which("systemd-sysusers") is None, reason="there is no systemd to ask")
+def test_systemd_makes_the_user_of_the_units(installed: Installed, tmp_path: Path) -> None:
+    folder, root = tmp_path / "folder", tmp_path / "root"
+    made = installed.ballast("init", str(folder))
+    assert f"systemd-sysusers {folder}/sysusers/ballast.conf" in made.stdout
+    (root / "etc").mkdir(parents=True)
+    users = folder / "sysusers" / "ballast.conf"
+    done = subprocess.run(
+        ["systemd-sysusers", f"--root={root}", str(users)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    named = {line.split(":")[0] for line in (root / "etc" / "passwd").read_text().splitlines()}
+    units = "".join(unit.read_text() for unit in (folder / "systemd").glob("*.service"))
+    assert set(re.findall(r"^User=(.*)$", units, re.MULTILINE)) == named == {"ballast"}
+
+
+def test_the_recipes_are_written_with_their_notebooks(installed: Installed, tmp_path: Path) -> None:
+    assert installed.ballast("init", str(tmp_path / "folder")).returncode == 0
+    written = files_below(tmp_path / "folder" / "deploy")
+    notebooks = {Path("databricks/notebooks/01_operations.py"), Path("databricks/notebooks/04_backtest.py")}
+    assert written == files_below(CONF / "deploy") | notebooks
+
+
+def test_the_job_is_an_entry_point_of_the_wheel(installed: Installed) -> None:
+    found = (
+        "from importlib.metadata import distribution; print([p.value for p in distribution('ballast').entry_points])"
+    )
+    done = subprocess.run(
+        [installed.python, "-c", found], capture_output=True, text=True, check=True, env=clean_environment()
+    )
+    assert "'jobs.balance:main'" in done.stdout
 
 
 def test_the_zip_for_executors_is_all_that_a_task_imports(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """`ballast init DIR`: a folder to run Ballast from, with a configuration, Spark settings and systemd units.
 
-Every file is a copy of a shipped one, with this installation's paths filled in. Nothing is overwritten.
+Every file is a copy of a shipped one, with this installation's paths filled in; recipes for containers, Kubernetes and
+Databricks are copied as they are. Nothing is overwritten.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from controller.domain.errors import ConfigError
 from controller.process.paths import CONF, ROOT, SHIPPED
 
 CONFIGURATION, SPARK_SETTINGS, UNITS = "ballast.yaml", "spark.conf", "systemd"
+USERS = "sysusers/ballast.conf"  # for systemd-sysusers: the user that the units name
+RECIPES, BUNDLE = "deploy", "deploy/databricks"
 PROFILE_LINE = "#profile: local"
 SPARK_OF_PROFILE = {"cluster": "cluster.conf"}  # every other profile is for one machine
 
@@ -31,7 +34,7 @@ def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write to; made if it does not exist.")],
     profile: Annotated[str, typer.Option("--profile", help="Profile that the configuration names.")] = "local",
 ) -> None:
-    """Write a commented configuration, Spark settings, notebooks, queries and systemd units into a folder."""
+    """Write a commented configuration, Spark settings, notebooks, queries, systemd units and recipes into a folder."""
     load_settings(None, profile, env={})  # refuses a profile that does not exist
     folder = folder.expanduser().resolve()
     files = dict(starter_files(folder, profile))
@@ -44,6 +47,9 @@ def init(
         place.write_text(text, encoding="utf-8")
     emit_text(f"{folder}: {len(files)} files, profile {profile}")
     emit_text(f"next: edit {folder / CONFIGURATION}, then `ballast config check --conf {folder / CONFIGURATION}`")
+    emit_text(
+        f"for the units: `systemd-sysusers {folder / USERS}`, then let ballast read {folder} and write below {ROOT}"
+    )
 
 
 def starter_files(folder: Path, profile: str) -> Iterator[tuple[str, str]]:
@@ -56,9 +62,20 @@ def starter_files(folder: Path, profile: str) -> Iterator[tuple[str, str]]:
         for name, value in paths.items():
             text = text.replace(name, value)
         yield f"{UNITS}/{unit.name}", text
+    yield USERS, (CONF / USERS).read_text(encoding="utf-8")
     for kind, pattern in (("notebooks", "*.py"), ("docs", "sql*.md")):
         for file in sorted((SHIPPED / kind).glob(pattern)):
             yield f"{kind}/{file.name}", file.read_text(encoding="utf-8")
+    yield from _recipes()
+
+
+def _recipes() -> Iterator[tuple[str, str]]:
+    """The files of `conf/deploy`. A bundle contains its notebooks, so they are beside it once more."""
+    for file in sorted((CONF / RECIPES).rglob("*")):
+        if file.is_file():
+            yield f"{RECIPES}/{file.relative_to(CONF / RECIPES).as_posix()}", file.read_text(encoding="utf-8")
+    for notebook in sorted((SHIPPED / "notebooks").glob("0*.py")):
+        yield f"{BUNDLE}/notebooks/{notebook.name}", notebook.read_text(encoding="utf-8")
 
 
 def _with_profile(text: str, profile: str) -> str:
