@@ -9,7 +9,17 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from benchmarks.measure.policy.strategy_field import GROUPS, main, play_all, result_of, standing, totals
+from benchmarks.measure.policy.strategy_field import (
+    GROUPS,
+    USUAL,
+    main,
+    merge,
+    play_all,
+    read_stored,
+    result_of,
+    standing,
+    totals,
+)
 from controller.cli.tryout.decide import answer
 from controller.decide.line import RESOURCE_KEYS, Line
 from controller.decide.session import DecideSession
@@ -300,3 +310,29 @@ class TestTheBenchmark:
             main(arguments)
         assert exited.value.code == 2
         assert complaint in capsys.readouterr().err
+
+
+class TestMerging:
+    def test_what_was_played_now_replaces_what_is_stored(self) -> None:
+        old, new = {"mean": 2.0}, {"mean": 1.0}
+        stored = {"calm": {"greedy": old, "steady": old}, "skew": {"greedy": old, "steady": old}}
+        merged = merge(stored, {"calm": {"steady": new}, "hot": {"steady": new}})
+        assert list(merged) == ["skew", "hot", "calm"], "in the order in which they are shown"
+        assert merged["calm"] == {"greedy": old, "steady": new}
+        assert merged["skew"] == stored["skew"]
+
+    def test_the_stored_figures_are_of_every_scenario_and_player(self) -> None:
+        assert set(read_stored()) >= set(USUAL)
+
+
+def test_late_readings_are_of_the_round_before() -> None:
+    cluster = draw_cluster(dice(), 2, 8, noise=0.0)
+    cluster.lateness = 0.25
+    observer = Observer(cluster, dice())
+    before = cluster.utilisation()[:, CPU]
+    assert np.allclose(observer.observe(0, False).utilisation[:, CPU], before), "nothing was before the first round"
+    cluster.factor[:] = 1.5
+    now = cluster.utilisation()[:, CPU]
+    seen = observer.observe(1, False)
+    assert np.allclose(seen.utilisation[:, CPU], 0.75 * now + 0.25 * before)
+    assert np.allclose(seen.rates[:, 0], (cluster.traffic * 1.5)[seen.bundles]), "traffic is never late"

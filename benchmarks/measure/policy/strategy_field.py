@@ -1,16 +1,18 @@
 """Measures how well each strategy balances clusters whose bundles' costs nobody knows, and with how many moves.
 
-    python -m benchmarks strategy_field [--seeds 1-3] [--scenarios seven,surge] [--players greedy,steady]
+    python -m benchmarks strategy_field [--seeds 1-3] [--scenarios seven,surge] [--players greedy,steady] [--merge]
 
 Every scenario of `controller/sim/field/`, sixty rounds each. A figure is the mean over the seeds: the worst broker's
 utilisation divided by the best achievable, over all rounds and over the last ten; broker-minutes above 85 %; moves; and
 bundles that moved twice within half an hour. `greedy` and `oracle` are no strategies of the product; `oracle:0.04` is
-the oracle with another tolerance.
+the oracle with another tolerance. The same code gives the same figures on every machine, so `--merge` may play only
+what has changed and keep the rest of the stored figures.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.measure.figures import write
+from benchmarks.measure.figures import RESULTS, write
 from benchmarks.measure.result import Result, Target
 from benchmarks.pages import performance as page
 from controller.policy.strategies import STRATEGIES, has, traits_of
@@ -65,6 +67,19 @@ def play_all(
             found[scenario][player] = figures
             say(line_of(scenario, player, figures))
     return found
+
+
+def read_stored() -> Found:
+    """The figures of the stored result."""
+    stored: Found = json.loads((RESULTS / f"{NAME}.json").read_text())["figures"]["scenarios"]
+    return stored
+
+
+def merge(stored: Found, played: Found) -> Found:
+    """The stored figures with those played now in their place, in the order of scenarios and players."""
+    both = {name: {**stored.get(name, {}), **played.get(name, {})} for name in (*stored, *played)}
+    order = [name for name in USUAL if name in both] + [name for name in both if name not in USUAL]
+    return {name: {player: both[name][player] for player in PLAYERS if player in both[name]} for name in order}
 
 
 def line_of(scenario: str, player: str, figures: Cell) -> str:
@@ -162,15 +177,22 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--players", type=_players, help=f"of {', '.join(PLAYERS)}, oracle:TOLERANCE (default: all)")
     parser.add_argument("--quick", action="store_true", help="one seed, three players, nine scenarios")
     parser.add_argument("--store", action="store_true", help="store the figures of fewer seeds than usual, too")
+    parser.add_argument("--merge", action="store_true", help="store the figures beside those that are stored already")
     parser.add_argument("--strict", action="store_true", help="exit code 1 if a target is missed")
     given = parser.parse_args(argv)
     narrowed = bool(given.scenarios or given.players or given.quick)
     if given.store and narrowed:
         parser.error("--store keeps the figures of all scenarios and players: leave out what chooses some of them")
+    if given.merge and (given.quick or tuple(given.seeds) != SEEDS):
+        parser.error("--merge needs all seeds: the stored figures are means over them")
     seeds = SEEDS[:1] if given.quick else given.seeds
     scenarios = given.scenarios or ((*SEVEN, *QUIET) if given.quick else USUAL)
     players = given.players or (QUICK_PLAYERS if given.quick else PLAYERS)
     found = play_all(seeds, scenarios, players, _say)
+    if given.merge:
+        found = merge(read_stored(), found)
+        if missing := [name for name, row in found.items() if set(row) != set(PLAYERS)]:
+            parser.error(f"--merge: not everybody has played {', '.join(missing)}: name these with --scenarios first")
     for group, names in GROUPS.items():
         for player, figures in totals(found, names).items() if set(names) <= set(found) else ():
             _say(line_of(f"{group}:", player, figures))
@@ -178,7 +200,7 @@ def main(argv: Sequence[str]) -> int:
     for line in result.lines():
         if line.endswith(("MISSED", "reached")):
             _say(line)
-    if given.store or not (narrowed or tuple(seeds) != SEEDS):
+    if given.store or given.merge or not (narrowed or tuple(seeds) != SEEDS):
         _say(f"written to {write(NAME, result.document())}")
         page.refresh()
         _say("docs/strategies.md shows them after `python -m benchmarks.pages.strategies --write`, and after `….plots`")
