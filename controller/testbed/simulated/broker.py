@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from random import Random
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -25,7 +26,7 @@ from controller.testbed.simulated.controller import NAMES
 from controller.testbed.simulated.kafka import Link, SimKafka, SimProducer, SimReader
 from controller.testbed.simulated.tables import SimFollower, SimStore
 from controller.testbed.simulated.virtual_loop import VirtualLoop
-from controller.testbed.simulated.world import World
+from controller.testbed.simulated.world import LOOK_AGAIN_MS, World, delay_ms
 
 FAILED = 1  # exit code of a process that could not reach Kafka at its start
 METRICS = AgentMetrics(CollectorRegistry())  # making one takes longer than many a run
@@ -36,7 +37,7 @@ class SimRuntime(MemoryRuntime):
     every time that something is served from then on."""
 
     def __init__(
-        self, fences: MemoryFences, world: World, address: str, on_serve: Callable[[], None], can_fence: bool
+        self, fences: MemoryFences, dice: Random, address: str, on_serve: Callable[[], None], can_fence: bool
     ) -> None:
         super().__init__(fences if can_fence else MemoryFences(), address)
         self.can_fence = can_fence
@@ -44,15 +45,15 @@ class SimRuntime(MemoryRuntime):
         self.slow_ms = 0.0
         self.fails = 0.0  # the part of the calls that fail
         self.refusing = False
-        self._world, self._on_serve = world, on_serve
+        self._dice, self._on_serve = dice, on_serve
 
     def refuses(self, bundle: Bundle) -> str | None:
         """A reason, while it takes nothing more."""
         return "304_broker_cap" if self.refusing else None
 
     async def _work(self) -> None:
-        await asyncio.sleep((self._world.delay_ms(1, 40) + self.slow_ms) / 1000)
-        if self._world.random.random() < self.fails:
+        await asyncio.sleep((delay_ms(self._dice, 1, 40) + self.slow_ms) / 1000)
+        if self.fails and self._dice.random() < self.fails:
             raise OSError("the broker failed")
 
     async def hold(self, bundle: Bundle) -> None:
@@ -76,7 +77,7 @@ class SimRuntime(MemoryRuntime):
 
     async def drop(self, bundle: Bundle) -> None:
         """Stop at once, unless that fails, too: the process must end then."""
-        if self._world.random.random() < self.fails / 2:
+        if self.fails and self._dice.random() < self.fails / 2:
             raise OSError("the broker failed to stop")
         await super().drop(bundle)
 
@@ -94,7 +95,8 @@ class SimBroker:
         options: AgentOptions, *, clock_rate: float, can_fence: bool, on_serve: Callable[[], None],
         on_end: Callable[[Ending], None],
     ) -> None:  # fmt: skip
-        self.broker, self.link = broker, Link()
+        self.broker, self.dice = broker, world.dice(f"{broker} {nonce}")
+        self.link = Link(self.dice)
         self.alive, self.paused_until_ms = True, 0.0
         self.table_cut_until_ms = 0.0
         self.wall_step_ms = 0.0
@@ -105,14 +107,14 @@ class SimBroker:
         self.loop = VirtualLoop(
             lambda: world.now_ms * clock_rate,
             lambda delay_ms: world.after(delay_ms / clock_rate, self._turn),
-            lambda: world.delay_ms(1, 80) * store.slow,
+            lambda: delay_ms(self.dice, 1, 80) * store.slow,
         )
-        self.runtime = SimRuntime(fences, world, f"{broker}-data", on_serve, can_fence)
+        self.runtime = SimRuntime(fences, self.dice, f"{broker}-data", on_serve, can_fence)
         journal = SimFollower(store, lambda: world.now_ms >= self.table_cut_until_ms)
         self.agent = Agent(
             broker, nonce, self.runtime,
             AgentConnections(self.producers[0], self.producers[1], self._open_reader, journal, NAMES),
-            options, metrics=METRICS, boot_ms=self.boot_ms, wall_ms=self.wall_ms, jitter=world.random.random(),
+            options, metrics=METRICS, boot_ms=self.boot_ms, wall_ms=self.wall_ms, jitter=self.dice.random(),
         )  # fmt: skip
         self._run = self.loop.create_task(self.agent.run())
         self._run.add_done_callback(self._note_end)
@@ -171,7 +173,7 @@ class SimBroker:
             return
         wait_ms = self.paused_until_ms - self._world.now_ms
         if wait_ms > 0:
-            self._world.after(wait_ms, self._turn)
+            self._world.after(min(wait_ms, LOOK_AGAIN_MS), self._turn)  # the pause may be ended early
         else:
             self.loop.run_ready()
 

@@ -22,7 +22,7 @@ from controller.service.records import Offsets, Row
 from controller.service.start import become_controller, check_alone, first_entries, ticking_instance
 from controller.testbed.simulated.kafka import Fetched, Link, SimKafka, SimProducer
 from controller.testbed.simulated.tables import SimControlTables, SimStore
-from controller.testbed.simulated.world import Actor, World
+from controller.testbed.simulated.world import Actor, World, delay_ms
 
 JOURNAL_ID = "simulated"
 KAFKA = {"cluster_id": "simulated"}
@@ -61,7 +61,8 @@ class SimController:
         take_over: bool, clock_rate: float,
     ) -> None:  # fmt: skip
         self.instance, self.settings, self.take_over = instance, settings, take_over
-        self.link = Link()
+        self.dice = world.dice(instance)
+        self.link = Link(self.dice)
         self.loop: ControlLoop | None = None
         self.alive = True
         self.wall_step_ms = 0.0
@@ -96,7 +97,7 @@ class SimController:
     def _live(self, actor: Actor) -> None:
         try:
             tables, state, entries = become_controller(
-                lambda: SimControlTables(self._store, self.instance, actor), self._prepare, self.take_over
+                lambda: SimControlTables(self._store, self.instance, actor, self.dice), self._prepare, self.take_over
             )
             self._control(actor, tables, state, entries)
         finally:
@@ -144,7 +145,7 @@ class SimController:
             since, until = position, self._kafka.ends(NAMES.control)
             self.loop.process(partial(self._collect, actor, since, until), batch_id)
             position = until
-            actor.sleep(self._world.delay_ms(50, 300))
+            actor.sleep(delay_ms(self.dice, 50, 300))
 
     def _beginning(self, state: ClusterState) -> Offsets:
         """Where the first batch begins: at the journal's offsets, of heartbeats at their end."""
@@ -159,7 +160,7 @@ class SimController:
 
     def _collect(self, actor: Actor, since: Offsets, until: Offsets) -> list[Row]:
         """A batch's rows: planned before, read now."""
-        actor.sleep(self._world.delay_ms(5, 150) * self._kafka.slow)
+        actor.sleep(delay_ms(self.dice, 5, 150) * self._kafka.slow)
         while not self._kafka.hears(self.link):
             actor.sleep(100)
         return list(self._kafka.rows(since, until))

@@ -27,7 +27,7 @@ from controller.testbed.simulated.controller import NAMES, SimController
 from controller.testbed.simulated.kafka import Link, SimKafka
 from controller.testbed.simulated.tables import SimStore
 from controller.testbed.simulated.witness import Witness
-from controller.testbed.simulated.world import World
+from controller.testbed.simulated.world import World, delay_ms
 
 NAMESPACE, BUNDLES = "t/n", 4
 BROKERS = ("a:1", "b:1", "c:1", "d:1")
@@ -119,7 +119,7 @@ class Deployment:
         """The supervisor's round: what has ended is started again, after a while."""
         if self.supervised:
             low, high = RESTART_MS
-            self.world.after(self.world.delay_ms(low, high), lambda: self._watch_over(number + 1))
+            self.world.after(delay_ms(self.world.random, low, high), lambda: self._watch_over(number + 1))
             for failure in [one.actor.failure for one in self.controllers if one.actor.failure is not None]:
                 if not isinstance(failure, EXPECTED):
                     raise failure
@@ -170,7 +170,7 @@ class Deployment:
         now_ms = self.world.now_ms
         self.kafka.down_until_ms = self.store.down_until_ms = now_ms
         self.kafka.slow = self.store.slow = 1.0
-        self.kafka.lose, self.store.fails = (lambda topic: False), (lambda: None)
+        self.kafka.lost_feed = self.store.spoilt = 0.0
         for link in self.links():
             link.cut_until_ms = link.deaf_until_ms = now_ms
             link.lost_acks = 0.0

@@ -12,12 +12,15 @@ import zlib
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from random import Random
 from typing import Any, NamedTuple
 
 from controller.bus.producer import to_json
+from controller.bus.topics import TopicNames
 from controller.service.records import Row
-from controller.testbed.simulated.world import World
+from controller.testbed.simulated.world import World, delay_ms
 
+FEED = TopicNames().journal_feed
 PARTITIONS = 3  # of a topic whose records have keys
 RETRY_MS, DELIVERY_TIMEOUT_MS = 100.0, 10_000.0
 
@@ -34,9 +37,10 @@ class Fetched(NamedTuple):
 
 
 class Link:
-    """The connection of one machine to Kafka. Times until which a fault lasts."""
+    """The connection of one machine to Kafka, with dice of its own. Times until which a fault lasts."""
 
-    def __init__(self) -> None:
+    def __init__(self, dice: Random) -> None:
+        self.dice = dice
         self.cut_until_ms = 0.0
         self.deaf_until_ms = 0.0  # sends, but fetches nothing
         self.lost_acks = 0.0  # the part of the acknowledgements that get lost
@@ -50,7 +54,7 @@ class SimKafka:
         self.down_until_ms = 0.0
         self.slow = 1.0  # multiplies delays
         self.counts: dict[str, int] = defaultdict(int)
-        self.lose: Callable[[str], bool] = lambda topic: False  # whether one reader never gets one record
+        self.lost_feed = 0.0  # the part of the feed's records that a reader never gets
         self._log: dict[tuple[str, int], list[Row]] = defaultdict(list)
         self._readers: list[SimReader] = []
 
@@ -127,7 +131,7 @@ class SimProducer:
 
     def _later(self, low_ms: float, high_ms: float, action: Callable[[], None]) -> None:
         world = self._kafka.world
-        world.after(world.delay_ms(low_ms, high_ms) * self._kafka.slow, action)
+        world.after(delay_ms(self._link.dice, low_ms, high_ms) * self._kafka.slow, action)
 
     def _try(self) -> None:
         world = self._kafka.world
@@ -147,7 +151,7 @@ class SimProducer:
             self._later(0, 1, self._try)
             return
         placed = self._kafka.append(topic, value, key)
-        if world.random.random() < self._link.lost_acks:
+        if self._link.lost_acks and self._link.dice.random() < self._link.lost_acks:
             self._kafka.counts["acknowledgement lost"] += 1
             world.after(RETRY_MS, self._try)
             return
@@ -194,11 +198,12 @@ class SimReader:
     def expect(self, row: Row) -> None:
         """The record was appended: it arrives later, after those before it in its partition."""
         world, place = self._kafka.world, (row.topic, row.partition)
-        if self._kafka.lose(row.topic):
+        lost = self._kafka.lost_feed if row.topic == FEED else 0.0
+        if lost and self._link.dice.random() < lost:
             self._kafka.counts["record never read"] += 1
             return
         waiting = self._waiting[place]
-        at_ms = world.now_ms + world.delay_ms(1, 400) * self._kafka.slow
+        at_ms = world.now_ms + delay_ms(self._link.dice, 1, 400) * self._kafka.slow
         waiting.append((max(at_ms, waiting[-1][0]) if waiting else at_ms, row))
         world.after(waiting[-1][0] - world.now_ms, lambda: self._arrive(place))
 

@@ -13,7 +13,6 @@ from functools import partial
 
 from controller.testbed.simulated.broker import SimBroker
 from controller.testbed.simulated.deployment import BROKERS, Deployment
-from controller.testbed.simulated.tables import ANSWER_LOST, NEVER_WRITTEN
 
 SHORT_MS, LONG_MS = (500, 2_000, 5_000), (3_000, 9_000, 20_000)  # around the lease of 6 s
 GAPS_MS = (50, 200, 500, 2_000, 5_000)  # between two faults
@@ -28,7 +27,7 @@ class Nemesis:
     def __init__(self, deployment: Deployment) -> None:
         self.struck: Counter[str] = Counter()
         self._at = deployment
-        self._dice = deployment.world.random
+        self._dice = deployment.world.dice("nemesis")
         self.kinds: dict[str, tuple[int, Callable[[], str | None]]] = {  # weight, and what it does
             "transfer": (8, self._transfer),
             "unload": (2, self._unload),
@@ -66,6 +65,7 @@ class Nemesis:
         names = list(self.kinds)
         weights = [self.kinds[name][0] for name in names]
         for number in range(FAULTS):
+            self._dice = self._at.world.dice(f"fault {number}")  # left out, it changes nothing of the others
             name = self._dice.choices(names, weights)[0]
             gap_ms = self._dice.choice(GAPS_MS)
             if only is None or number in only:
@@ -217,8 +217,8 @@ class Nemesis:
 
     def _lose_feed(self) -> str:
         kafka = self._at.kafka
-        kafka.lose = lambda topic: topic == "journal-feed" and self._dice.random() < 0.3
-        self._end_later(lambda: setattr(kafka, "lose", lambda topic: False))
+        kafka.lost_feed = 0.3
+        self._end_later(lambda: setattr(kafka, "lost_feed", 0.0))
         return ""
 
     def _stop_kafka(self) -> str:
@@ -247,12 +247,8 @@ class Nemesis:
 
     def _spoil_commits(self) -> str:
         store = self._at.store
-
-        def fate() -> str | None:
-            return self._dice.choice((None, None, ANSWER_LOST, NEVER_WRITTEN))
-
-        store.fails = fate
-        self._end_later(lambda: setattr(store, "fails", lambda: None))
+        store.spoilt = 0.5
+        self._end_later(lambda: setattr(store, "spoilt", 0.0))
         return ""
 
     def _expire(self) -> str | None:

@@ -8,6 +8,7 @@ snapshots. Only the store below them is simulated: it may be away, slow, lose an
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from random import Random
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ from controller.ledger.follower import Follower
 from controller.ledger.journal_commit import Journal
 from controller.ledger.journal_rows import EntriesExpired
 from controller.service.tables import ControlTables
-from controller.testbed.simulated.world import Actor, World
+from controller.testbed.simulated.world import Actor, World, delay_ms
 
 SNAPSHOT_EVERY = 40  # entries
 SNAPSHOTS_KEPT = 3
@@ -45,7 +46,7 @@ class SimStore:
         self.world = world
         self.down_until_ms = 0.0
         self.slow = 1.0
-        self.fails: Callable[[], str | None] = lambda: None  # what happens to a commit: None, or one of the above
+        self.spoilt = 0.0  # the part of the commits that end in one of the above
         self.versions: list[Version] = []
         self.journal: list[Entry] = []
         self.state = ClusterState()
@@ -143,8 +144,8 @@ class SimFollower(Follower):
 class SimJournal(Journal):
     """The journal's writer, of a controller that runs in an actor."""
 
-    def __init__(self, store: SimStore, actor: Actor) -> None:
-        self._store, self._actor = store, actor
+    def __init__(self, store: SimStore, actor: Actor, dice: Random) -> None:
+        self._store, self._actor, self._dice = store, actor, dice
         self._root = SimpleNamespace(uri=lambda name: f"memory:{name}")  # type: ignore[assignment]
         self._log = SimpleNamespace(last_checkpoint=lambda: -1)  # type: ignore[assignment]
         self._version = self._opened_at = len(store.versions) - 1
@@ -162,7 +163,9 @@ class SimJournal(Journal):
     def _append(self, rows: Any, instance: str, batch_id: int, seq: int) -> None:
         self._sleep(2, 60)
         self._store.check_up()
-        fate = self._store.fails()
+        fate = None
+        if self._store.spoilt and self._dice.random() < self._store.spoilt:
+            fate = self._dice.choice((ANSWER_LOST, NEVER_WRITTEN))
         if len(self._store.versions) - 1 != self._version:
             raise OSError(f"version {self._version + 1} is there already")
         if fate != NEVER_WRITTEN:
@@ -192,15 +195,15 @@ class SimJournal(Journal):
             raise OutcomeUnknown(f"the log cannot be read: {error}") from error
 
     def _sleep(self, low_ms: float, high_ms: float) -> None:
-        self._actor.sleep(self._actor.world.delay_ms(low_ms, high_ms) * self._store.slow)
+        self._actor.sleep(delay_ms(self._dice, low_ms, high_ms) * self._store.slow)
 
 
 class SimControlTables(ControlTables):
     """The tables of one controller."""
 
-    def __init__(self, store: SimStore, instance: str, actor: Actor) -> None:
+    def __init__(self, store: SimStore, instance: str, actor: Actor, dice: Random) -> None:
         self._store, self._actor, self._instance = store, actor, instance
-        self._journal = SimJournal(store, actor)
+        self._journal = SimJournal(store, actor, dice)
         self._give_up = SimpleNamespace(wait=self._wait)  # type: ignore[assignment]
         self._projected_seq = store.state.seq
         self.quarantine = SimpleNamespace(write=lambda *args: None)  # type: ignore[assignment]

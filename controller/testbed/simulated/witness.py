@@ -83,7 +83,7 @@ class Witness:
             elif entry.kind is Kind.SESSION_ENDED and entry.reason == "lease" and entry.session:
                 self._check_lease(Session.parse(entry.session), frozen)
             elif entry.kind is Kind.OWNERSHIP and entry.state == State.ASSIGNING.value and entry.bundle:
-                self._check_grant(Bundle.parse(entry.bundle), entry.epoch or 0)
+                self._check_grant(Bundle.parse(entry.bundle), entry.epoch or 0, entry.to)
         if any(entry.kind is not Kind.OFFSETS for entry in entries):
             check_state(before, after)
 
@@ -101,8 +101,10 @@ class Witness:
             if one.alive and sessions and sessions.current == session and sessions.lease_remaining_ms() > 0:
                 self._note(f"the controller ends {session}, whose lease lives {sessions.lease_remaining_ms()} ms more")
 
-    def _check_grant(self, bundle: Bundle, epoch: int) -> None:
+    def _check_grant(self, bundle: Bundle, epoch: int, to: str | None) -> None:
         for session, serving in self._serving().items():
+            if str(session) == to:
+                continue
             for other, served in serving.items():
                 excused = any(served < fence <= epoch and part.overlaps(other) for part, fence in self.ordered)
                 if other.overlaps(bundle) and served < epoch and not excused:

@@ -11,17 +11,24 @@ import random
 import threading
 from collections.abc import Callable
 
+LOOK_AGAIN_MS = 100.0
+
 
 class World:
     """The clock and the dice of one run. Times in ms, as floats."""
 
     def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
+        self.seed = seed
+        self.random = self.dice("world")
         self.now_ms = 10_000.0
         self.after_each: Callable[[], None] = lambda: None  # what must hold is checked here
         self._heap: list[tuple[float, int, Callable[[], object]]] = []
         self._serial = 0
         self._actors: list[Actor] = []
+
+    def dice(self, whose: str) -> random.Random:
+        """A generator of one's own: what others draw, or whether they exist, changes nothing of it."""
+        return random.Random(f"{self.seed} {whose}")
 
     def after(self, delay_ms: float, action: Callable[[], object]) -> None:
         """Do this so much later."""
@@ -37,10 +44,6 @@ class World:
             self.after_each()
         self.now_ms = end_ms
 
-    def delay_ms(self, low: float, high: float) -> float:
-        """A random delay: mostly near the low end, as networks and disks are."""
-        return low + (high - low) * self.random.random() ** 3
-
     def act(self, work: Callable[[Actor], None]) -> Actor:
         """Run this in a thread of its own, beginning now."""
         actor = Actor(self, work)
@@ -53,6 +56,11 @@ class World:
         for actor in self._actors:
             actor.kill()
         self._heap.clear()
+
+
+def delay_ms(dice: random.Random, low: float, high: float) -> float:
+    """A random delay: mostly near the low end, as networks and disks are."""
+    return low + (high - low) * dice.random() ** 3
 
 
 class Killed(BaseException):
@@ -79,7 +87,7 @@ class Actor:
             return
         wait_ms = self.paused_until_ms - self.world.now_ms
         if wait_ms > 0 and not self._killed:
-            self.world.after(wait_ms, self.resume)
+            self.world.after(min(wait_ms, LOOK_AGAIN_MS), self.resume)  # the pause may be ended early
             return
         self._mine.release()
         self._theirs.acquire()
