@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,12 +11,14 @@ import pyarrow.compute as pc
 from controller.config.places import check_old_place
 from controller.config.settings import Settings
 from controller.config.table_root import table_root
+from controller.domain.entries import Entry
 from controller.domain.errors import BallastError
 from controller.domain.state import ClusterState
 from controller.ledger.files import read_range, retry_on_vacuum
 from controller.ledger.snapshots import load_state
 from controller.process.paths import RUN
 from schemas.catalog import TABLES
+from schemas.journal import JOURNAL
 
 
 class NoTables(BallastError):
@@ -49,14 +51,42 @@ class Reader:
         """The cluster's state according to the journal."""
         return load_state(self.root)
 
+    def attempts(self) -> Mapping[str, int]:
+        """Attempt id -> seq of the first journal entry that names it: the evidence that counts."""
+        entries = self.rows("journal", "seq", columns=["seq", "attempt_id"])
+        named = entries.filter(pc.is_valid(entries["attempt_id"])).sort_by([("seq", "descending")])
+        return dict(zip(named["attempt_id"].to_pylist(), named["seq"].to_pylist(), strict=True))
+
+    def entries_since(self, at_ms: int) -> list[Entry]:
+        """The journal's entries after this wall-clock time, in no order."""
+        return [Entry.from_row(row) for row in self.rows("journal", "at_ms", above=at_ms).to_pylist()]
+
+    def newest_entries(self, column: str, value: str, limit: int) -> list[Entry]:
+        """The newest `limit` entries whose text column has this value, oldest of them first.
+
+        The wide columns are read for the range of these entries alone.
+        """
+        seqs = self.rows("journal", "seq", columns=["seq"], equal={column: value})["seq"].to_pylist()
+        chosen = sorted(seqs)[-limit:]
+        if not chosen:
+            return []
+        rows = self.rows("journal", "seq", chosen[0] - 1, chosen[-1], JOURNAL.names, equal={column: value})
+        return [Entry.from_row(row) for row in rows.sort_by("seq").to_pylist()]
+
     def rows(
-        self, name: str, column: str, above: int = -1, up_to: int | None = None, columns: Sequence[str] | None = None
+        self,
+        name: str,
+        column: str,
+        above: int = -1,
+        up_to: int | None = None,
+        columns: Sequence[str] | None = None,
+        equal: Mapping[str, str] | None = None,
     ) -> pa.Table:
-        """Rows with above < column <= up_to; empty if the table does not exist yet."""
+        """Rows with above < column <= up_to and the `equal` values; empty if the table does not exist yet."""
         record = TABLES[name]
 
         def read() -> pa.Table:
-            return read_range(self.root.open(name), self.root.log(name), record, column, above, up_to, columns)
+            return read_range(self.root.open(name), self.root.log(name), record, column, above, up_to, columns, equal)
 
         if not self.root.exists(name):
             wanted = columns or record.names
