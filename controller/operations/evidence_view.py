@@ -71,7 +71,8 @@ class EvidenceView:
     ) -> list[Row]:
         """Matching decisions that count, newest first, ordered by round or batch within a time; JSON is parsed.
 
-        Only decisions with `from_ms` <= `at_ms` <= `up_to_ms` are read. Evidence makes up nearly all of the table, so it is only read for the rows that are returned.
+        Only decisions with `from_ms` <= `at_ms` <= `up_to_ms` are read. Evidence makes up nearly all of the table, so
+        it is only read for the rows that are returned.
         """
         order = self._attempts()
         given = {"round_id": round_id, "bundle": bundle, "decision_id": decision_id}

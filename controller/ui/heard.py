@@ -1,4 +1,4 @@
-"""Whether the controller is alive, by its last word on Kafka: asked every few seconds, and only while somebody looks."""
+"""Whether the controller is alive, by its last word on Kafka: asked every few seconds, only while somebody looks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What the page keeps of the journal in memory, so that no view reads the journal as a whole.
 
-These are the attempts that entries name (which evidence counts), the entries of the last hour, and the last command that
-set the mode or the strategy. Read once, then kept up by the entries that a follower applies.
+These are the attempts that entries name (which evidence counts), the entries of the last hour, and the last commands
+that set the mode and the strategy. Read once, then kept up by the entries that a follower applies.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import signal
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 from deltalake.exceptions import DeltaError
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -25,55 +26,53 @@ from starlette.routing import Route
 import controller
 from controller.config.http_access import http_access
 from controller.config.settings import Settings
-from controller.domain.errors import BadRecord, BallastError, describe_error
+from controller.domain.errors import BadRecord, BallastError, ConfigError, describe_error
+from controller.operations.explain import NothingNamed
 from controller.operations.reading import NoTables
 from controller.process.access.access import HttpAccess, check_exposure
 from controller.process.access.loopback import is_loopback
 from controller.process.access.named_tokens import NamedTokens
 from controller.process.clock import wall_ms
 from controller.process.http import HttpServer
-from controller.ui.cluster import LiveCluster
-from controller.ui.heard import Listening
-from controller.ui.live import Following, Hub, TooManyPages
+from controller.ui.actions import NoName, act
+from controller.ui.documents import (
+    get_broker,
+    get_bundle,
+    get_bundle_load,
+    get_decision,
+    get_map,
+    get_now,
+    get_pulsar,
+    get_realised,
+    get_round,
+    get_rounds,
+    get_search,
+    get_what_if,
+)
+from controller.ui.live import TooManyPages
+from controller.ui.page import Page
 from controller.ui.security import Gate, Rules, Who, hosts_of
-from controller.ui.shared import Shared
-from controller.ui.views.now import now
 
 STATIC = Path(__file__).parent / "static"
 TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-FRESH_MS = 5_000  # a document that tells ages is made again after this time, also without news
 MOST_BODY_BYTES = 16_384
 WRONG_TOKEN_S = 0.5  # a guess takes this long
 ADDRESSES = ("/", "/now", "/broker/{rest:path}", "/bundle/{rest:path}", "/rounds", "/round/{rest:path}", "/map",
              "/search", "/pulsar")  # fmt: skip
-
-
-class Page:
-    """The application's parts: what is shared by all requests."""
-
-    def __init__(self, settings: Settings, rules: Rules, ask_kafka: bool = True) -> None:
-        self.settings, self.rules = settings, rules
-        self.cluster = LiveCluster(settings)
-        self.hub = Hub(self.cluster)
-        self.following = Following(self.cluster, self.hub)
-        self.listening = Listening(settings, ask_kafka)
-        self.shared = Shared()
-
-    def start(self) -> None:
-        """Begin to follow the tables."""
-        self.following.start()
-        self.listening.start()
-
-    def stop(self) -> None:
-        """End what `start` began, and all streams."""
-        self.hub.close()
-        self.listening.stop()
-        self.following.stop()
-
-    def document(self, key: Hashable, make: Callable[[], Any], *versions: Hashable) -> Response:
-        """A JSON document, made once for these versions."""
-        body = self.shared.get(key, versions, lambda: msgspec.json.encode(make()))
-        return Response(body, media_type="application/json")
+DOCUMENTS = {
+    "/api/now": get_now,
+    "/api/broker/{name}": get_broker,
+    "/api/bundle/{name:path}": get_bundle,
+    "/api/load/{name:path}": get_bundle_load,
+    "/api/realised/{kind}/{name:path}": get_realised,
+    "/api/rounds": get_rounds,
+    "/api/round/{name}": get_round,
+    "/api/round/{name}/as/{strategy}": get_what_if,
+    "/api/decision/{name:path}": get_decision,
+    "/api/map": get_map,
+    "/api/search": get_search,
+    "/api/pulsar": get_pulsar,
+}
 
 
 def make_page_app(page: Page) -> Gate:
@@ -94,7 +93,8 @@ def make_page_app(page: Page) -> Gate:
         Route("/healthz", _bound(page, _healthz)),
         Route("/api/session", _bound(page, _session), methods=["GET", "POST", "DELETE"]),
         Route("/api/live", _bound(page, _live)),
-        Route("/api/now", _bound(page, _now)),
+        Route("/api/act", _bound(page, _act), methods=["POST"]),
+        *(Route(path, _bound(page, endpoint)) for path, endpoint in DOCUMENTS.items()),
         Route("/static/{name:path}", static),
         *(Route(address, front) for address in ADDRESSES),
     ]
@@ -164,10 +164,14 @@ async def _live(page: Page, request: Request) -> Response:
     return StreamingResponse(events(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
 
-def _now(page: Page, request: Request) -> Response:
-    at_ms, word = wall_ms(), page.listening.last()
-    return page.document("now", lambda: now(page.cluster, word, at_ms), page.cluster.versions, word.not_asked,
-                         at_ms // FRESH_MS)  # fmt: skip
+async def _act(page: Page, request: Request) -> Response:
+    """A command in the name of a person."""
+    body = await read_body(request)
+    try:
+        answer = await run_in_threadpool(act, page.settings, request.state.who.name, body, page.send)
+    except NoName as error:
+        return JSONResponse({"error": "no_name", "text": str(error)}, 403)
+    return JSONResponse(answer)
 
 
 # ------------------------------------------------------------ helpers
@@ -196,6 +200,10 @@ def _tell(request: Request, error: Exception) -> Response:
     text = describe_error(error)
     if isinstance(error, BadRecord):
         return JSONResponse({"error": error.rule_id, "text": text}, 400)
+    if isinstance(error, NothingNamed):
+        return JSONResponse({"error": "nothing_named", "text": text}, 404)
+    if isinstance(error, ConfigError):
+        return JSONResponse({"error": "configuration", "text": text}, 400)
     return JSONResponse({"error": "no_tables" if isinstance(error, NoTables) else "unreadable", "text": text}, 503)
 
 
@@ -225,7 +233,7 @@ def _static_answer(request: Request, content: bytes, media_type: str, tag: str) 
 
 
 def page_rules(settings: Settings, host: str, token_file: Path | None) -> tuple[Rules, HttpAccess]:
-    """Who may ask a page that listens on `host`, and what its server demands. Raises ConfigError where it must not listen.
+    """Who may ask a page that listens on `host`, and what its server demands. Raises ConfigError where it must not.
 
     Tokens are judged by the gate, because a browser cannot show one when it opens a page; certificates by the server.
     """

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from controller.bus.topics import TopicNames
-from controller.cli.adoption_text import adoption_text
 from controller.cli.evidence_text import reason_text
 from controller.cli.options import PROBLEM, AsJson, Conf, Profile, Sets, new_app, report_errors, settings_of
 from controller.cli.show import (
@@ -25,6 +24,7 @@ from controller.config.settings import Settings
 from controller.domain.errors import BallastError, without_login
 from controller.domain.observed import Adoption
 from controller.domain.state import LIVE
+from controller.operations.adoption_text import adoption_text
 from controller.operations.liveness import OFFLINE, Heard, last_word
 from controller.operations.overview import status as status_of
 from controller.operations.reading import Reader

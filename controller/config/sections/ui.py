@@ -1,4 +1,4 @@
-"""The operators' page: where it listens, and whose names may act on it. Who may read is a matter of the section `http`."""
+"""The operators' page: where it listens, and who may act on it. Who may read is up to the section `http`."""
 
 from __future__ import annotations
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from controller.ui.page import Page
 from controller.ui.security import Rules, hosts_of
-from controller.ui.server import Page, make_page_app
+from controller.ui.server import make_page_app
 from tests.short_run import ShortRun, play
 
 

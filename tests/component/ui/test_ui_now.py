@@ -13,8 +13,9 @@ from controller.operations.bundles import all_bundle_rows, count_bundles
 from controller.operations.overview import broker_rows
 from controller.operations.reading import Reader
 from controller.ui.cluster import LiveCluster
+from controller.ui.page import Page
 from controller.ui.security import Rules, hosts_of
-from controller.ui.server import ADDRESSES, Page, make_page_app
+from controller.ui.server import ADDRESSES, make_page_app
 from controller.ui.views.now import worst_resource
 from tests.short_run import ShortRun
 
@@ -78,7 +79,9 @@ def test_every_view_has_an_address_that_can_be_pasted(client: TestClient) -> Non
 
 
 def test_a_page_can_start_before_the_tables_exist(run: ShortRun, tmp_path: Path) -> None:
-    settings = run.settings.model_copy(update={"tables": run.settings.tables.model_copy(update={"root": str(tmp_path)})})
+    settings = run.settings.model_copy(
+        update={"tables": run.settings.tables.model_copy(update={"root": str(tmp_path)})}
+    )
     page = Page(settings, Rules(hosts_of("127.0.0.1", ())), ask_kafka=False)
     assert not page.cluster.poll()
     with TestClient(make_page_app(page), base_url="http://localhost:8180") as client:

@@ -13,8 +13,9 @@ from controller.config.load import load_settings
 from controller.domain.errors import ConfigError
 from controller.process.access.named_tokens import NamedTokens, new_token
 from controller.process.access.tokens import TokenFile
+from controller.ui.page import Page
 from controller.ui.security import CSP, Rules, hosts_of
-from controller.ui.server import STATIC, Page, make_page_app, page_rules
+from controller.ui.server import STATIC, make_page_app, page_rules
 from tests.component.ui.conftest import token_file
 
 ADDRESS = "http://127.0.0.1:8180"
@@ -155,7 +156,12 @@ def test_a_token_of_http_lets_read_and_names_nobody(page: Page, tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("content", "named"),
-    [("", "it names nobody"), ("# nobody\n", "it names nobody"), ("anna: secret\n", "line 1"), ("\nan na: 00\n", "line 2")],
+    [
+        ("", "it names nobody"),
+        ("# nobody\n", "it names nobody"),
+        ("anna: secret\n", "line 1"),
+        ("\nan na: 00\n", "line 2"),
+    ],
 )
 def test_a_token_file_that_is_of_no_use_prevents_a_start(tmp_path: Path, content: str, named: str) -> None:
     file = tmp_path / "people"
