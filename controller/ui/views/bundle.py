@@ -7,6 +7,7 @@ from typing import Any
 
 from controller.domain.entries import Entry, Kind
 from controller.domain.ids import Bundle
+from controller.domain.ownership import State
 from controller.operations.evidence_words import evidence_lines, lost_text, reason_text, scores_text
 from controller.operations.explain import LOOK_BACK, NothingNamed, bundle_document, bundle_now
 from controller.operations.load_history import load_history
@@ -33,7 +34,7 @@ def bundle(cluster: LiveCluster, name: str, now_ms: int) -> Row:
         "sentence": _sentence(now),
         "decisions": [decision_row(row) for row in found["decisions"]],
         "stayed": _stayed(found["candidate"], now),
-        "owners": _owners(entries),
+        "owners": _owners(name, entries),
         "entries": [_entry_row(entry) for entry in reversed(entries)],
         "overrides": [wish.to_json() for wish in state.overrides.values() if wish.concerns(parsed)],
     }
@@ -99,11 +100,12 @@ def _none(found: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     return f"{none}: its broker {why['broker']} {what}, because {reason} (score {score}, mean {mean}){lost}."
 
 
-def _owners(entries: list[Entry]) -> list[Row]:
-    """Who owned it from when on, oldest first; only changes."""
+def _owners(name: str, entries: list[Entry]) -> list[Row]:
+    """Who owned it from when on, oldest first; only changes. The halves of a split begin at their parent's owner."""
     found: list[Row] = []
     for entry in entries:
-        if entry.kind is not Kind.OWNERSHIP or entry.state != "owned" or entry.by is None:
+        born = entry.kind is Kind.SPLIT and entry.bundle != name
+        if entry.by is None or not (born or (entry.kind is Kind.OWNERSHIP and entry.state == State.OWNED.value)):
             continue
         owner = entry.by.rpartition("#")[0]
         if not found or found[-1]["owner"] != owner:
