@@ -45,7 +45,8 @@ def read_range(
     """The rows with above < column <= up_to at the handle's version, in no particular order.
 
     `equal`: text columns and the values that they must have. Columns that a file lacks are null, columns that the
-    record lacks are left out, since writers of other versions may have other columns. Raises FileNotFoundError when VACUUM has removed a file since the handle was opened.
+    record lacks are left out, since writers of other versions may have other columns. Raises FileNotFoundError when
+    VACUUM has removed a file since the handle was opened.
     """
     schema = arrow_schema(record)
     if columns is not None:

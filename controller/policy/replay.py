@@ -1,6 +1,7 @@
 """A stored round, decided again from what it stored: is it the same plan, or does this version decide by other rules?
 
-`decide_as` decides it by another strategy. A round of other rules is neither equal nor broken: only the version that decided it could tell.
+`decide_as` decides stored rounds by another strategy. A round of other rules is neither equal nor broken: only the
+version that decided it could tell.
 """
 
 from __future__ import annotations

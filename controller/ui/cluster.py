@@ -22,6 +22,7 @@ from controller.process.clock import wall_ms
 from controller.ui.history import ScoreHistory
 from controller.ui.memory import Memory
 
+DAY_MS = 24 * 3_600_000
 LOADS_EVERY_POLLS = 4  # looks at the load tables: they change every ten seconds
 
 
@@ -110,6 +111,10 @@ class LiveCluster:
         """Since when, and all entries since then, oldest first, but for those that only say how far Kafka was read."""
         with self._lock:
             return self._memory.since_ms, list(self._memory.recent)
+
+    def day_since_ms(self, now_ms: int) -> int:
+        """When the last 24 hours began; those before the newest round where that is older: the cluster has stopped."""
+        return min(now_ms, self.state().round_at_ms or now_ms) - DAY_MS
 
     def set_by(self, kind: str) -> Entry | None:
         """The last accepted command of this kind."""

@@ -11,7 +11,7 @@ from controller.operations.explain import NothingNamed, broker_document
 from controller.operations.overview import broker_rows
 from controller.ui.cluster import LiveCluster
 from controller.ui.loads import NewestLoads
-from controller.ui.views.now import DAY_MS, worst_resource
+from controller.ui.views.now import worst_resource
 from controller.ui.views.words import decision_document, decision_row
 
 MOST_BUNDLES = 200  # the busiest; the map shows all
@@ -24,7 +24,7 @@ def broker(cluster: LiveCluster, loads: NewestLoads, name: str, now_ms: int) -> 
     own = next((row for row in broker_rows(reader, view) if row["broker"] == name), None)
     if own is None:
         raise NothingNamed(f"no broker is named {name}")
-    found = broker_document(view, name, own["state"] == "alive", now_ms - DAY_MS)
+    found = broker_document(view, name, own["state"] == "alive", cluster.day_since_ms(now_ms))
     held = _held(cluster, loads, name)
     return {
         "broker": own,

@@ -13,8 +13,7 @@ from controller.operations.explain import LOOK_BACK, NothingNamed, bundle_docume
 from controller.operations.load_history import load_history
 from controller.operations.realised_moves import judge_moves, realised_text
 from controller.operations.text import percent_text
-from controller.ui.cluster import LiveCluster
-from controller.ui.views.now import DAY_MS
+from controller.ui.cluster import DAY_MS, LiveCluster
 from controller.ui.views.words import decision_row
 
 Row = dict[str, Any]
@@ -26,7 +25,7 @@ def bundle(cluster: LiveCluster, name: str, now_ms: int) -> Row:
     now = bundle_now(state, name)
     if now is None:
         raise NothingNamed(f"no bundle is named {name}")
-    found = bundle_document(reader, view, now, LOOK_BACK, now_ms - DAY_MS)
+    found = bundle_document(reader, view, now, LOOK_BACK, cluster.day_since_ms(now_ms))
     parsed = Bundle.parse(name)
     entries = [Entry.from_row(row) for row in found["journal"]]
     return {
@@ -48,7 +47,7 @@ def bundle_load(cluster: LiveCluster, name: str) -> Row:
 def realised(cluster: LiveCluster, *, bundle: str | None = None, round_id: str | None = None, now_ms: int = 0) -> Row:
     """What moves were predicted to change at both ends and what they did: of a bundle's last day, or of a round."""
     view = cluster.evidence()
-    since_ms = now_ms - DAY_MS if bundle is not None else 0
+    since_ms = cluster.day_since_ms(now_ms) if bundle is not None else 0
     decisions = view.decisions(bundle=bundle, round_id=round_id, skips=False, from_ms=since_ms)
     rows = judge_moves(view, decisions, cluster.reader.window_ms)
     return {"rows": [{**row, "text": realised_text(row)} for row in rows]}

@@ -14,11 +14,10 @@ from controller.operations.overview import broker_rows
 from controller.operations.overview import status as status_of
 from controller.operations.stopped import with_stop
 from controller.policy.strategies import get
-from controller.ui.cluster import LiveCluster
+from controller.ui.cluster import DAY_MS, LiveCluster
 from controller.ui.heard import Word
 from controller.ui.memory import sender_of
 
-DAY_MS = 24 * 3_600_000
 MOST_POINTS = 1_440  # of the balance of a day
 Row = dict[str, Any]
 _OF_BROKER = (

@@ -18,8 +18,10 @@ from controller.ui.views.words import decision_document, decision_row
 PAGE = 200  # rounds at a time
 WARM_UP = 3  # earlier rounds that a strategy sees before the one it is asked about
 MOST_SKIPS = 200  # of a plan, those of the most loaded brokers; their number is told
-_KEPT = ("round_id", "at_ms", "seq", "strategy", "challenger", "mode", "rules", "moves", "splits", "skips",
-         "mean_score", "max_score", "duration_ms", "plan_hash", "config_version", "code_version", "state_seq")  # fmt: skip
+_KEPT = (
+    "round_id", "at_ms", "seq", "strategy", "challenger", "mode", "rules", "moves", "splits", "skips", "mean_score",
+    "max_score", "duration_ms", "plan_hash", "config_version", "code_version", "state_seq",
+)  # fmt: skip
 Row = dict[str, Any]
 
 

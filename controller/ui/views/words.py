@@ -57,7 +57,7 @@ def sentences_of(decision: Mapping[str, Any]) -> list[str]:
     said = [f"{_deed(decision)}: {why}."]
     predicted = [text for end in (decision["source"], decision["target"]) if (text := _predicted(decision, end))]
     if predicted:
-        said.append(f"{' and '.join(predicted)}.")
+        said.append(f"Predicted: {', '.join(predicted)}.")
     outcome = decision["outcome"]
     if decision["challenger"] and decision["kind"] != DecisionKind.SKIP.value:
         said.append("A challenger decided it, so nothing was carried out.")
@@ -89,4 +89,4 @@ def _predicted(decision: Mapping[str, Any], broker: str | None) -> str:
     before, after = decision["before"].get(broker), decision["after"].get(broker)
     if before is None or after is None:
         return ""
-    return f"{broker} was at {percent_text(before)} and was predicted to come to {percent_text(after)}"
+    return f"{broker} from {percent_text(before)} to {percent_text(after)}"

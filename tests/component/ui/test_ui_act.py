@@ -76,11 +76,8 @@ def test_a_command_is_journaled_with_name_and_reason(client: TestClient, journal
     assert journal.run.state.mode == "paused"
     page.cluster.poll()
     shown = client.get("/api/now").json()
-    assert (shown["mode"], shown["mode_set"]["who"], shown["mode_set"]["why"]) == (
-        "paused",
-        "anna",
-        "upgrade of rack 2",
-    )
+    assert shown["mode"] == "paused"
+    assert (shown["mode_set"]["who"], shown["mode_set"]["why"]) == ("anna", "upgrade of rack 2")
 
 
 def test_each_action_reaches_the_journal(client: TestClient, journal: Journal) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from controller.domain.ownership import State
 from controller.ui.server import STATIC
 
 NODE = shutil.which("node")
@@ -51,7 +52,8 @@ for (let group = 0; group < groups; group += 1) {
   const own = scale.filter(([of]) => of === group).map(([, ratio]) => ratio);
   if (Math.max(...own) > 1.02 * Math.min(...own)) wrong += 1;
 }
-const long = laid.filled.map((at) => Math.max(laid.group[4 * at + 2] / laid.group[4 * at + 3], laid.group[4 * at + 3] / laid.group[4 * at + 2]));
+const ratio = (at) => laid.group[4 * at + 2] / laid.group[4 * at + 3];
+const long = laid.filled.map((at) => Math.max(ratio(at), 1 / ratio(at)));
 console.log(JSON.stringify({ whole, outside, wrong, missed, longest: Math.max(...long) }));
 """
 
@@ -77,10 +79,8 @@ def test_the_map_reads_what_the_server_writes(tmp_path: Path, client: TestClient
     (tmp_path / "map.bin").write_bytes(client.get("/api/map").content)
     found = run_script(tmp_path, MAP)
     state = page.cluster.state()
-    living = {
-        (r.bundle.namespace, r.bundle.lower, r.bundle.upper) for r in state.bundles.values() if r.state != "retired"
-    }
-    assert {tuple(name) for name in found["names"]} == living
+    living = [record.bundle for record in state.bundles.values() if record.state is not State.RETIRED]
+    assert {tuple(name) for name in found["names"]} == {(b.namespace, b.lower, b.upper) for b in living}
     assert found["brokers"] == sorted(state.brokers)
 
 

@@ -53,10 +53,12 @@ function mount(root) {
     ],
   });
   const outcomes = h("p.lead");
-  root.append(head, section("Open orders", orders.element), section("Orders of the last hour", outcomes, ended.element), section("What Ballast requires", requirements.element));
+  const rest = h("div.view", { hidden: true });
+  rest.append(section("Open orders", orders.element), section("Orders of the last hour", outcomes, ended.element), section("What Ballast requires", requirements.element));
+  root.append(head, rest);
   return {
     update(data) {
-      root.hidden = false;
+      rest.hidden = !data.driven;
       region(head, [data.driven, data.adoption, data.obstacle, data.suspects, data.blocked], () => headOf(data));
       if (!data.driven) return;
       orders.update(data.orders);

@@ -3,7 +3,7 @@
 import { getJson } from "../api.js";
 import { Lines } from "../charts.js";
 import { address, h, s, section, since, to } from "../dom.js";
-import { duration, percent, time } from "../format.js";
+import { count, duration, percent, time } from "../format.js";
 import { Table } from "../table.js";
 
 export const rounds = {
@@ -79,7 +79,7 @@ class Bars {
       const [moves, splits] = [row.moves, row.splits].map((n) => (n / most) * 58);
       const x = at * step;
       const wide = Math.max(1, step - 1);
-      const title = `${time(row.at_ms)} UTC, ${row.strategy}: ${row.moves} moves, ${row.splits} splits`;
+      const title = `${time(row.at_ms)} UTC, ${row.strategy}: ${count(row.moves, "move")}, ${count(row.splits, "split")}`;
       return s("g", { onclick: () => this.open(row.at_ms) }, s("title", null, title),
         s("rect.hit", { x, y: 0, width: Math.max(step, 1), height: 62 }),
         s("rect", { "data-kind": "moves", x, y: 60 - moves, width: wide, height: Math.max(moves, 1) }),
