@@ -56,6 +56,12 @@ class LiveCluster:
         return Versions(self._memory.news_seq, self._memory.evidence_seq, self._loads.version)
 
     @property
+    def journal_id(self) -> str | None:
+        """Of the journal that is followed; None before there is one."""
+        with self._lock:
+            return self._follower.state.journal_id
+
+    @property
     def reader(self) -> LiveReader:
         """Reads this cluster's tables. Raises NoTables."""
         if self._reader is None:

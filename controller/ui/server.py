@@ -123,8 +123,10 @@ def _bound(page: Page, endpoint: Callable[..., Any]) -> Callable[[Request], Any]
 
 
 def _healthz(page: Page, request: Request) -> Response:
-    troubles = [page.following.trouble] if page.following.trouble else []
-    return JSONResponse({"ok": not troubles, "troubles": troubles}, 503 if troubles else 200)
+    """Whether the tables can be read; what is wrong, and whose page this is, only to those who may read."""
+    trouble = page.following.trouble
+    known = {"troubles": [trouble] if trouble else [], "journal_id": page.cluster.journal_id}
+    return JSONResponse({"ok": not trouble, **(known if request.state.who.reads else {})}, 503 if trouble else 200)
 
 
 async def _session(page: Page, request: Request) -> Response:

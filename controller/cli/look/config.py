@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,6 +11,7 @@ from controller.cli.options import AsJson, Conf, Profile, Sets, new_group, repor
 from controller.cli.show import emit_json, emit_table
 from controller.config.http_access import check_http_access
 from controller.service.start_checks import check_places
+from controller.ui.server import page_rules
 
 app = new_group("Configuration: show the effective values, check a file.")
 
@@ -38,6 +40,7 @@ def check(conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json
     check_places(settings)
     for host_key in ("http.bind_host", "agent.bind_host"):
         check_http_access(settings, host_key)
+    page_rules(settings, settings.ui.bind_host, Path(settings.ui.token_file) if settings.ui.token_file else None)
     if as_json:
         emit_json({"ok": True, "profile": settings.profile, "version": settings.version})
     else:

@@ -27,6 +27,7 @@ from controller.domain.state import LIVE
 from controller.operations.adoption_text import adoption_text
 from controller.operations.liveness import OFFLINE, Heard, last_word
 from controller.operations.overview import status as status_of
+from controller.operations.page_address import find_page
 from controller.operations.reading import Reader
 from controller.operations.stopped import with_stop
 from controller.process.clock import wall_ms
@@ -45,7 +46,7 @@ def status(
     reader = Reader(settings)
     heard, kafka_error = (None, OFFLINE) if offline else _ask_kafka(settings)
     now_ms = wall_ms()
-    document = {
+    document: dict[str, Any] = {
         "cluster": settings.cluster.name,
         "tables": without_login(reader.root.root),
         **with_stop(
@@ -55,6 +56,7 @@ def status(
             now_ms,
         ),
     }
+    document["page"] = None if offline else find_page(settings, document["journal_id"])
     if as_json:
         emit_json(document)
     else:
@@ -95,6 +97,7 @@ def _print(document: Mapping[str, Any]) -> None:
 def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     brokers, bundles = document["brokers"], document["bundles"]
     yield "cluster", f"{document['cluster']}  ({document['tables']})"
+    yield "page", document.get("page")
     yield "controller", _controller_text(document["controller"])
     identity = f", id {document['journal_id']}" if document["journal_id"] else ""
     yield "journal", f"seq {document['seq']}, {document['namespaces']} namespaces{identity}"

@@ -7,9 +7,9 @@ from typing import Any
 
 from controller.config.policy_values import placement_settings, resource_weights, shed_settings
 from controller.config.settings import Settings
-from controller.domain.balance_score import balance_score
 from controller.domain.errors import without_login
 from controller.domain.load import RESOURCES
+from controller.operations.balance_score import balance_score
 from controller.operations.overview import broker_rows
 from controller.operations.overview import status as status_of
 from controller.operations.stopped import with_stop

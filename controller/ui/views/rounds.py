@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from controller.domain.balance_score import balance_score
 from controller.domain.decision import Decision, DecisionKind
 from controller.domain.load import RESOURCES
+from controller.operations.balance_score import balance_score
 from controller.operations.explain import NothingNamed
 from controller.policy.replay import decide_as
 from controller.policy.strategies import get, names

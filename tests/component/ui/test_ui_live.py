@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from controller.domain.entries import Kind
+from controller.operations.page_address import find_page
 from controller.process.http import HttpServer
 from controller.ui.live import MOST_PAGES, Hub, TooManyPages
 from controller.ui.page import Page
@@ -83,6 +84,17 @@ def test_a_change_reaches_two_pages_within_a_second(run: ShortRun, served: tuple
                     pass
             assert time.monotonic() - began_s < WITHIN_S
             assert client.get(f"{url}/api/now").json()["mode"] == "live"
+
+
+def test_status_names_the_address_of_this_clusters_page(run: ShortRun, served: tuple[Page, str]) -> None:
+    page, url = served
+    while not page.cluster.versions.seq:
+        time.sleep(0.05)
+    there = run.settings.ui.model_copy(update={"port": int(url.rpartition(":")[2])})
+    settings = run.settings.model_copy(update={"ui": there})
+    assert find_page(settings, run.state.journal_id) == f"{url}/"
+    assert find_page(settings, "another-journal") is None
+    assert find_page(settings.model_copy(update={"ui": there.model_copy(update={"port": 1})}), None) is None
 
 
 def test_entries_that_only_say_how_far_kafka_was_read_wake_nobody(run: ShortRun) -> None:

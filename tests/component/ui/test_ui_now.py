@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from controller.config.policy_values import resource_weights
-from controller.domain.balance_score import balance_score
+from controller.operations.balance_score import balance_score
 from controller.operations.bundles import all_bundle_rows, count_bundles
 from controller.operations.overview import broker_rows
 from controller.operations.reading import Reader

@@ -107,6 +107,7 @@ def test_beyond_loopback_nothing_is_told_without_a_token(page: Page, tmp_path: P
         told = client.get("/api/session").json()
         assert (told["name"], told["reads"], told["can_log_in"]) == (None, False, True)
         assert "cluster" not in told
+        assert client.get("/healthz").json() == {"ok": True}
         bearer = {"Authorization": f"Bearer {token}"}
         assert client.get("/api/now", headers=bearer).status_code == 200
         assert client.get("/api/now", headers={"Authorization": f"Bearer {token}0"}).status_code == 401

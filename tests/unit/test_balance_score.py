@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from controller.domain.balance_score import LEAST_LOAD, balance_score, balance_score_of
+from controller.operations.balance_score import LEAST_LOAD, balance_score, balance_score_of
 
 
 @pytest.mark.parametrize(
