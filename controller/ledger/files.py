@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import TypeVar
 
 import pyarrow as pa
@@ -41,12 +43,13 @@ def read_range(
     up_to: int | None = None,
     columns: Sequence[str] | None = None,
     equal: Mapping[str, str] | None = None,
+    among: Sequence[int] | None = None,
 ) -> pa.Table:
     """The rows with above < column <= up_to at the handle's version, in no particular order.
 
-    `equal`: text columns and the values that they must have. Columns that a file lacks are null, columns that the
-    record lacks are left out, since writers of other versions may have other columns. Raises FileNotFoundError when
-    VACUUM has removed a file since the handle was opened.
+    `equal`: text columns and the values that they must have. `among`: the few values that `column` may have. Columns
+    that a file lacks are null, columns that the record lacks are left out, since writers of other versions may have
+    other columns. Raises FileNotFoundError when VACUUM has removed a file since the handle was opened.
     """
     schema = arrow_schema(record)
     if columns is not None:
@@ -59,6 +62,8 @@ def read_range(
         wanted = wanted & (pc.field(column) <= up_to)
     for name, value in (equal or {}).items():
         wanted = wanted & (pc.field(name) == value)
+    if among is not None:  # not `isin`: only comparisons are held against the statistics of row groups
+        wanted = wanted & reduce(or_, (pc.field(column) == value for value in among), pc.scalar(False))
     known = _all_nullable(schema, record, column, *(equal or {}))
     files = pads.dataset(paths, schema=known, filesystem=log.files, format="parquet")
     return files.to_table(columns=schema.names, filter=wanted)

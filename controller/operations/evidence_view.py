@@ -21,6 +21,8 @@ from schemas.evidence_tables import BROKER_SCORES, DECISIONS, ROUNDS
 
 CANDIDATES = ("pairs", "candidates")  # evidence keys
 JSON_COLUMNS = ("evidence_json", "before_json", "after_json")
+_TO_CHOOSE = ("decision_id", "attempt_id", "at_ms", "kind", "source", "target")
+_FEW_TIMES = 100  # of a read that names each of them
 Row = dict[str, Any]
 
 
@@ -32,6 +34,13 @@ class EvidenceView:
         self._rounds: list[Row] | None = None
         self._named: Mapping[str, int] | None = None
         self._scores: dict[str, list[Row]] = {}
+
+    def again(self, same_rounds: bool) -> EvidenceView:
+        """A view of the evidence now. `same_rounds`: no round has come since, so what is known of rounds stays."""
+        view = EvidenceView(self._reader)
+        if same_rounds:
+            view._rounds, view._scores = self._rounds, self._scores
+        return view
 
     def rounds(self) -> list[Row]:
         """All rounds that count, newest first, without their inputs; `seq` is that of the journal entry."""
@@ -77,8 +86,7 @@ class EvidenceView:
         order = self._attempts()
         given = {"round_id": round_id, "bundle": bundle, "decision_id": decision_id}
         wanted = {column: value for column, value in given.items() if value is not None}
-        plain = [name for name in DECISIONS.names if name not in JSON_COLUMNS]
-        table = self._rows_that_count("decisions", order, plain, from_ms, up_to_ms, wanted)
+        table = self._rows_that_count("decisions", order, _TO_CHOOSE, from_ms, up_to_ms, wanted)
         if broker is not None:
             table = table.filter(pc.or_kleene(pc.equal(table["source"], broker), pc.equal(table["target"], broker)))
         if not skips:
@@ -88,9 +96,10 @@ class EvidenceView:
         )[:limit]
         if not found:
             return []
-        times = [row["at_ms"] for row in found]
+        times = sorted({row["at_ms"] for row in found})
         attempts = {row["attempt_id"] for row in found}
-        whole = self._rows_that_count("decisions", attempts, DECISIONS.names, min(times), max(times))
+        among = times if len(times) <= _FEW_TIMES else None
+        whole = self._rows_that_count("decisions", attempts, DECISIONS.names, times[0], times[-1], wanted, among)
         by_id = {(row["attempt_id"], row["decision_id"]): row for row in whole.to_pylist()}
         return [_parse(by_id[row["attempt_id"], row["decision_id"]]) for row in found]
 
@@ -134,8 +143,9 @@ class EvidenceView:
         from_ms: int = 0,
         up_to_ms: int | None = None,
         equal: Mapping[str, str] | None = None,
+        among: Sequence[int] | None = None,
     ) -> pa.Table:
-        rows = self._reader.rows(name, "at_ms", from_ms - 1, up_to_ms, columns, equal)
+        rows = self._reader.rows(name, "at_ms", from_ms - 1, up_to_ms, columns, equal, among)
         wanted = pa.array(list(attempts), pa.string())
         return rows.filter(pc.is_in(rows["attempt_id"].cast(pa.string()), value_set=wanted))
 

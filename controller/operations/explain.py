@@ -6,14 +6,11 @@ journal says happened afterwards, so that "decided" and "done" are never confuse
 
 from __future__ import annotations
 
-import json
 from typing import Any
-
-import pyarrow.compute as pc
 
 from controller.config.settings import Settings
 from controller.domain.decision import Reason
-from controller.domain.entries import Entry, Kind
+from controller.domain.entries import Kind
 from controller.domain.errors import BallastError
 from controller.domain.ownership import State
 from controller.domain.reasons.table import REASON_TABLE
@@ -23,7 +20,6 @@ from controller.operations.bundles import observed_row, ownership_row
 from controller.operations.evidence_view import EvidenceView, candidates_of, giver_of
 from controller.operations.reading import NoTables, Reader
 from controller.operations.realised_moves import judge_moves
-from schemas.journal import JOURNAL
 
 HISTORY = 50  # entries and decisions of a bundle or broker that a document contains
 LOOK_BACK = 20  # rounds that are searched for a bundle as a candidate
@@ -189,9 +185,8 @@ def _why_not(view: EvidenceView, rounds: list[Row], owner: str | None) -> Row | 
 
 def _origin(reader: Reader, bundle: str) -> list[Row]:
     """The entry that created the bundle: the split of its parent; none for a namespace's initial bundles."""
-    splits = reader.rows("journal", "seq", columns=JOURNAL.names, equal={"kind": Kind.SPLIT.value})
-    named = splits.filter(pc.match_substring(splits["data"], json.dumps(bundle))).sort_by("seq")
-    return [Entry.from_row(row).to_row() for row in named.to_pylist()[:1]]
+    found = reader.split_into(bundle)
+    return [found.to_row()] if found is not None else []
 
 
 def _round(view: EvidenceView, row: Row, window_ms: int) -> Row:

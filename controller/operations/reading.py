@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pyarrow.compute as pc
 from controller.config.places import check_old_place
 from controller.config.settings import Settings
 from controller.config.table_root import table_root
-from controller.domain.entries import Entry
+from controller.domain.entries import Entry, Kind
 from controller.domain.errors import BallastError
 from controller.domain.state import ClusterState
 from controller.ledger.files import read_range, retry_on_vacuum
@@ -64,14 +65,24 @@ class Reader:
     def newest_entries(self, column: str, value: str, limit: int) -> list[Entry]:
         """The newest `limit` entries whose text column has this value, oldest of them first.
 
-        The wide columns are read for the range of these entries alone.
+        The wide columns are read for these entries alone.
         """
         seqs = self.rows("journal", "seq", columns=["seq"], equal={column: value})["seq"].to_pylist()
         chosen = sorted(seqs)[-limit:]
         if not chosen:
             return []
-        rows = self.rows("journal", "seq", chosen[0] - 1, chosen[-1], JOURNAL.names, equal={column: value})
+        rows = self.rows("journal", "seq", chosen[0] - 1, chosen[-1], JOURNAL.names, among=chosen)
         return [Entry.from_row(row) for row in rows.sort_by("seq").to_pylist()]
+
+    def split_into(self, bundle: str) -> Entry | None:
+        """The split that made this bundle; None for one of a namespace's first."""
+        split = {"kind": Kind.SPLIT.value}
+        seqs = self.rows("journal", "seq", columns=["seq"], equal=split)["seq"].to_pylist()
+        if not seqs:
+            return None
+        rows = self.rows("journal", "seq", min(seqs) - 1, max(seqs), JOURNAL.names, equal=split)
+        named = rows.filter(pc.match_substring(rows["data"], json.dumps(bundle))).sort_by("seq")
+        return Entry.from_row(named.slice(0, 1).to_pylist()[0]) if named.num_rows else None
 
     def rows(
         self,
@@ -81,12 +92,17 @@ class Reader:
         up_to: int | None = None,
         columns: Sequence[str] | None = None,
         equal: Mapping[str, str] | None = None,
+        among: Sequence[int] | None = None,
     ) -> pa.Table:
-        """Rows with above < column <= up_to and the `equal` values; empty if the table does not exist yet."""
+        """Rows as `read_range` gives them: above < column <= up_to, and the `equal` values, and `column` `among` few.
+
+        Empty if the table does not exist yet.
+        """
         record = TABLES[name]
 
         def read() -> pa.Table:
-            return read_range(self.root.open(name), self.root.log(name), record, column, above, up_to, columns, equal)
+            table, log = self.root.open(name), self.root.log(name)
+            return read_range(table, log, record, column, above, up_to, columns, equal, among)
 
         if not self.root.exists(name):
             wanted = columns or record.names

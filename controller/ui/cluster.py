@@ -47,7 +47,8 @@ class LiveCluster:
         self._memory = Memory()
         self._reader: LiveReader | None = None
         self._state: ClusterState | None = None
-        self._evidence: tuple[int, EvidenceView] | None = None
+        self._evidence: EvidenceView | None = None
+        self._evidence_of = (0, 0)  # entries: newest evidence, newest round
         self._polls = 0
 
     @property
@@ -103,10 +104,13 @@ class LiveCluster:
     def evidence(self) -> EvidenceView:
         """The evidence as of the newest entry that names some. Raises NoTables."""
         with self._lock:
-            version = self._memory.evidence_seq
-            if self._evidence is None or self._evidence[0] != version:
-                self._evidence = version, EvidenceView(self.reader)
-            return self._evidence[1]
+            version = self._memory.evidence_seq, self._memory.round_seq
+            if self._evidence is None:
+                self._evidence = EvidenceView(self.reader)
+            elif self._evidence_of != version:
+                self._evidence = self._evidence.again(same_rounds=self._evidence_of[1] == version[1])
+            self._evidence_of = version
+            return self._evidence
 
     def attempts(self) -> Mapping[str, int]:
         """Attempt id -> seq of the first entry that names it."""
@@ -121,6 +125,11 @@ class LiveCluster:
     def day_since_ms(self, now_ms: int) -> int:
         """When the last 24 hours began; those before the newest round where that is older: the cluster has stopped."""
         return min(now_ms, self.state().round_at_ms or now_ms) - DAY_MS
+
+    def split_into(self, bundle: str) -> Entry | None:
+        """The split that made this bundle."""
+        with self._lock:
+            return self._memory.splits.get(bundle)
 
     def set_by(self, kind: str) -> Entry | None:
         """The last accepted command of this kind."""
@@ -159,3 +168,7 @@ class LiveReader(Reader):
         if at_ms < since_ms:
             return super().entries_since(at_ms)
         return [entry for entry in recent if entry.at_ms > at_ms]
+
+    def split_into(self, bundle: str) -> Entry | None:
+        """As the memory has it."""
+        return self._cluster.split_into(bundle)

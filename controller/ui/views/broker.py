@@ -7,13 +7,14 @@ from typing import Any
 from controller.config.policy_values import resource_weights, shed_settings
 from controller.domain.overrides import Override
 from controller.operations.evidence_words import lost_text, score_text
-from controller.operations.explain import NothingNamed, broker_document
+from controller.operations.explain import HISTORY, NothingNamed, broker_document
 from controller.operations.overview import broker_rows
-from controller.ui.cluster import LiveCluster
+from controller.ui.cluster import DAY_MS, LiveCluster
 from controller.ui.loads import NewestLoads
 from controller.ui.views.now import worst_resource
 from controller.ui.views.words import decision_document, decision_row
 
+HOUR_MS = 3_600_000
 MOST_BUNDLES = 200  # the busiest; the map shows all
 Row = dict[str, Any]
 
@@ -24,7 +25,10 @@ def broker(cluster: LiveCluster, loads: NewestLoads, name: str, now_ms: int) -> 
     own = next((row for row in broker_rows(reader, view) if row["broker"] == name), None)
     if own is None:
         raise NothingNamed(f"no broker is named {name}")
-    found = broker_document(view, name, own["state"] == "alive", cluster.day_since_ms(now_ms))
+    since_ms = cluster.day_since_ms(now_ms)
+    found = broker_document(view, name, own["state"] == "alive", since_ms + DAY_MS - HOUR_MS)
+    if len(found["decisions"]) < HISTORY:  # rounds decide about every broker: an hour is enough, but at the beginning
+        found["decisions"] = view.decisions(broker=name, limit=HISTORY, from_ms=since_ms)
     held = _held(cluster, loads, name)
     return {
         "broker": own,

@@ -7,7 +7,8 @@ A bundle's name is its namespace (an index into `namespaces`) and its bounds. `t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -21,6 +22,7 @@ from controller.ui.cluster import LiveCluster
 from controller.ui.loads import BundleLoad, NewestLoads
 
 NOBODY = 0xFFFFFFFF  # in place of a broker's index
+_UNKNOWN = BundleLoad(math.nan, math.nan)
 FIELDS = (("namespace", "<u4"), ("lower", "<u4"), ("upper", "<u4"), ("broker", "<u4"), ("moving", "|u1"),
           ("throughput", "<f4"), ("msg_rate", "<f4"))  # fmt: skip
 
@@ -28,6 +30,7 @@ FIELDS = (("namespace", "<u4"), ("lower", "<u4"), ("upper", "<u4"), ("broker", "
 class _Tile(NamedTuple):
     """A bundle on the map: who holds it, and whether it is on its way."""
 
+    name: str
     bundle: Bundle
     broker: str | None
     moving: bool
@@ -53,29 +56,30 @@ def bundle_map(cluster: LiveCluster, loads: NewestLoads) -> bytes:
 def _columns(
     state: ClusterState, brokers: list[str], of: Mapping[str, BundleLoad]
 ) -> tuple[dict[str, np.ndarray], list[str]]:
-    place = {broker: at for at, broker in enumerate(brokers)}
-    spaces: dict[str, int] = {}
-    rows = []
-    for tile in _tiles(state):
-        bundle = tile.bundle
-        load = of.get(str(bundle))
-        rows.append((
-            spaces.setdefault(bundle.namespace, len(spaces)), bundle.lower, bundle.upper,
-            place.get(tile.broker, NOBODY) if tile.broker else NOBODY, tile.moving,
-            load.throughput if load else np.nan, load.msg_rate if load else np.nan,
-        ))  # fmt: skip
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(FIELDS)
-    arrays = {name: np.array(column, kind) for (name, kind), column in zip(FIELDS, columns, strict=True)}
-    return arrays, list(spaces)
+    """By column rather than by bundle, since there may be a hundred thousand."""
+    tiles = list(_tiles(state))
+    place: dict[str | None, int] = {broker: at for at, broker in enumerate(brokers)}
+    spaces = {name: at for at, name in enumerate(sorted({tile.bundle.namespace for tile in tiles}))}
+    loads = [of.get(tile.name, _UNKNOWN) for tile in tiles]
+    values: dict[str, Iterable[float]] = {
+        "namespace": (spaces[tile.bundle.namespace] for tile in tiles),
+        "lower": (tile.bundle.lower for tile in tiles),
+        "upper": (tile.bundle.upper for tile in tiles),
+        "broker": (place.get(tile.broker, NOBODY) for tile in tiles),
+        "moving": (tile.moving for tile in tiles),
+        "throughput": (load.throughput for load in loads),
+        "msg_rate": (load.msg_rate for load in loads),
+    }
+    return {name: np.fromiter(values[name], kind, len(tiles)) for name, kind in FIELDS}, list(spaces)
 
 
 def _tiles(state: ClusterState) -> Iterator[_Tile]:
-    for record in state.bundles.values():
+    for name, record in state.bundles.items():
         if record.state is not State.RETIRED:
-            yield _Tile(record.bundle, record.by.broker if record.by else None, record.to is not None)
+            yield _Tile(name, record.bundle, record.by.broker if record.by else None, record.to is not None)
     observed = state.observed
     for name, seen in observed.bundles.items():
-        yield _Tile(seen.bundle, seen.broker, name in observed.orders)
+        yield _Tile(name, seen.bundle, seen.broker, name in observed.orders)
 
 
 def _pack(header: Mapping[str, object], arrays: Mapping[str, np.ndarray]) -> bytes:
