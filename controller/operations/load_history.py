@@ -51,7 +51,7 @@ def load_history(reader: Reader, bundle: str, span_ms: int) -> dict[str, list[An
 
 def _step_ms(reader: Reader, above: int, newest: int) -> int:
     """The distance of panes at which about MOST_ROWS rows are read."""
-    actions = pa.table(reader.root.open("bundle_load").get_add_actions(flatten=True))
+    actions = pa.table(reader.open("bundle_load").get_add_actions(flatten=True))
     if "max.as_of_ms" not in actions.column_names or "num_records" not in actions.column_names:
         return PANE_MS
     inside = actions.filter(pc.greater(actions["max.as_of_ms"], above))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from deltalake import DeltaTable
 
 from controller.config.places import check_old_place
 from controller.config.settings import Settings
@@ -101,19 +102,34 @@ class Reader:
         record = TABLES[name]
 
         def read() -> pa.Table:
-            table, log = self.root.open(name), self.root.log(name)
+            table, log = self.open(name), self.root.log(name)
             return read_range(table, log, record, column, above, up_to, columns, equal, among)
 
-        if not self.root.exists(name):
+        if not self.exists(name):
             wanted = columns or record.names
             return pa.table({c: pa.array([], pa.null()) for c in wanted})
-        return retry_on_vacuum(read)
+        try:
+            return read()
+        except FileNotFoundError:
+            self.forget(name)
+            return retry_on_vacuum(read)
+
+    def exists(self, name: str) -> bool:
+        """Whether the table has been created."""
+        return self.root.exists(name)
+
+    def open(self, name: str) -> DeltaTable:
+        """The table at its newest version."""
+        return self.root.open(name)
+
+    def forget(self, name: str) -> None:
+        """VACUUM has removed a file of the version that was opened."""
 
     def newest(self, name: str, column: str) -> int | None:
         """The largest value of a column; it must have file statistics (one of a table's first 32)."""
-        if not self.root.exists(name):
+        if not self.exists(name):
             return None
-        actions = pa.table(self.root.open(name).get_add_actions(flatten=True))
+        actions = pa.table(self.open(name).get_add_actions(flatten=True))
         if not actions.num_rows or f"max.{column}" not in actions.column_names:
             return None
         found: int | None = pc.max(actions[f"max.{column}"]).as_py()

@@ -10,6 +10,8 @@ import threading
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from deltalake import DeltaTable
+
 from controller.config.settings import Settings
 from controller.config.table_root import table_root
 from controller.domain.entries import Entry
@@ -147,12 +149,24 @@ class LiveCluster:
         return True
 
 
+# What a table's content depends on; others are opened anew for each read.
+_VERSION_OF = {
+    "journal": Versions._fields.index("seq"),
+    **dict.fromkeys(("rounds", "decisions", "broker_scores"), Versions._fields.index("evidence")),
+    "bundle_load": Versions._fields.index("loads"),
+}
+
+
 class LiveReader(Reader):
-    """A reader that asks the tables only for what the page does not keep in memory."""
+    """A reader that asks the tables only for what the page does not keep in memory.
+
+    A table stays open until what is known of it has changed: opening takes longer than most reads.
+    """
 
     def __init__(self, settings: Settings, cluster: LiveCluster) -> None:
         super().__init__(settings)
         self._cluster = cluster
+        self._opened: dict[str, tuple[int, DeltaTable]] = {}
 
     def state(self) -> ClusterState:
         """The state that is followed: read it only."""
@@ -168,6 +182,24 @@ class LiveReader(Reader):
         if at_ms < since_ms:
             return super().entries_since(at_ms)
         return [entry for entry in recent if entry.at_ms > at_ms]
+
+    def exists(self, name: str) -> bool:
+        """Whether the table has been created."""
+        return name in self._opened or super().exists(name)
+
+    def open(self, name: str) -> DeltaTable:
+        """The table at a version that has all that `Versions` names."""
+        if name not in _VERSION_OF:
+            return super().open(name)
+        version = self._cluster.versions[_VERSION_OF[name]]  # before it is opened
+        kept = self._opened.get(name)
+        if kept is None or kept[0] != version:
+            kept = self._opened[name] = version, super().open(name)
+        return kept[1]
+
+    def forget(self, name: str) -> None:
+        """Open it anew."""
+        self._opened.pop(name, None)
 
     def split_into(self, bundle: str) -> Entry | None:
         """As the memory has it."""
