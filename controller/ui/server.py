@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import inspect
 import signal
 from collections.abc import Callable
 from dataclasses import replace
@@ -104,7 +105,7 @@ def make_page_app(page: Page) -> Gate:
 
 def _bound(page: Page, endpoint: Callable[..., Any]) -> Callable[[Request], Any]:
     """An endpoint that gets the page: a coroutine runs in the loop, a function in a thread."""
-    if asyncio.iscoroutinefunction(endpoint):
+    if inspect.iscoroutinefunction(endpoint):
 
         async def in_loop(request: Request) -> Response:
             answer: Response = await endpoint(page, request)
@@ -146,7 +147,9 @@ async def _session(page: Page, request: Request) -> Response:
 
 
 def _session_document(page: Page, who: Who) -> dict[str, Any]:
-    known = {"name": who.name, "reads": who.reads, "can_log_in": bool(page.rules.people or page.rules.readers)}
+    people = page.rules.people is not None
+    known = {"name": who.name, "reads": who.reads, "can_log_in": people or page.rules.readers is not None,
+             "can_act": people}  # fmt: skip
     told = {"version": controller.__version__, "cluster": page.settings.cluster.name} if who.reads else {}
     return {**known, **told, "now_ms": wall_ms()}
 

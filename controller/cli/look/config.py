@@ -11,7 +11,6 @@ from controller.cli.options import AsJson, Conf, Profile, Sets, new_group, repor
 from controller.cli.show import emit_json, emit_table
 from controller.config.http_access import check_http_access
 from controller.service.start_checks import check_places
-from controller.ui.server import page_rules
 
 app = new_group("Configuration: show the effective values, check a file.")
 
@@ -40,6 +39,8 @@ def check(conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json
     check_places(settings)
     for host_key in ("http.bind_host", "agent.bind_host"):
         check_http_access(settings, host_key)
+    from controller.ui.server import page_rules  # an HTTP server, which takes its time to import
+
     page_rules(settings, settings.ui.bind_host, Path(settings.ui.token_file) if settings.ui.token_file else None)
     if as_json:
         emit_json({"ok": True, "profile": settings.profile, "version": settings.version})

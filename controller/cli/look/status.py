@@ -27,7 +27,6 @@ from controller.domain.state import LIVE
 from controller.operations.adoption_text import adoption_text
 from controller.operations.liveness import OFFLINE, Heard, last_word
 from controller.operations.overview import status as status_of
-from controller.operations.page_address import find_page
 from controller.operations.reading import Reader
 from controller.operations.stopped import with_stop
 from controller.process.clock import wall_ms
@@ -56,7 +55,7 @@ def status(
             now_ms,
         ),
     }
-    document["page"] = None if offline else find_page(settings, document["journal_id"])
+    document["page"] = None if offline else _find_page(settings, document["journal_id"])
     if as_json:
         emit_json(document)
     else:
@@ -71,6 +70,12 @@ def _ask_kafka(settings: Settings) -> tuple[Heard | None, str | None]:
         return last_word(kafka.bootstrap_servers, kafka.client, TopicNames(kafka.topic_prefix)), None
     except BallastError as error:
         return None, str(error)
+
+
+def _find_page(settings: Settings, journal_id: str | None) -> str | None:
+    from controller.operations.page_address import find_page  # an HTTP client, which takes its time to import
+
+    return find_page(settings, journal_id)
 
 
 def _print(document: Mapping[str, Any]) -> None:

@@ -51,7 +51,7 @@ export const logOut = () => send("DELETE", "/api/session");
  */
 export function button(context, label, action) {
   const session = context.session();
-  if (!session || !session.can_log_in) return "";
+  if (!session || !session.can_act) return "";
   const run = async () => {
     if (!context.session().name) {
       await logIn();

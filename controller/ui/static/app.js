@@ -40,6 +40,7 @@ function decode(part) {
 export function go(path, replace) {
   if (path !== location.pathname + location.search) history[replace ? "replaceState" : "pushState"](null, "", path);
   show();
+  scrollTo(0, 0);
 }
 
 function show() {
@@ -54,7 +55,6 @@ function show() {
   }
   page.shown = new Shown(VIEWS[kind], kind, name, query);
   if (document.activeElement === document.body || !document.activeElement) $("view").focus({ preventScroll: true });
-  scrollTo(0, 0);
 }
 
 /** One view on the page, from its opening until another is opened. */
@@ -230,6 +230,7 @@ async function start() {
   document.addEventListener("keydown", key);
   document.addEventListener("click", click);
   document.addEventListener("visibilitychange", () => !document.hidden && page.shown && page.versions && page.shown.heard(page.versions));
+  document.addEventListener("log-in-needed", () => $("dialog").open || logIn("The session has ended.").then(restart));
   addEventListener("popstate", show);
   theme();
   setInterval(tick, 1000);

@@ -151,7 +151,8 @@ def test_a_token_of_http_lets_read_and_names_nobody(page: Page, tmp_path: Path) 
     file.write_text("a-reading-token\n")
     with page_with(page, Rules(hosts_of("127.0.0.1", ()), readers=TokenFile(file), must_log_in=True)) as client:
         bearer = {"Authorization": "Bearer a-reading-token"}
-        assert client.get("/api/session", headers=bearer).json()["name"] is None
+        told = client.get("/api/session", headers=bearer).json()
+        assert (told["name"], told["can_act"]) == (None, False)
         assert client.get("/api/now", headers=bearer).status_code == 200
 
 
