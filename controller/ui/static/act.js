@@ -18,13 +18,21 @@ function field(label, control) {
 }
 
 function controls(submit, dialog) {
-  return h("p.buttons", null, h("button.main", { type: "submit" }, submit), h("button", { type: "button", onclick: () => dialog().close() }, "Cancel"));
+  return h(
+    "p.buttons",
+    null,
+    h("button.main", { type: "submit" }, submit),
+    h("button", { type: "button", onclick: () => dialog().close() }, "Cancel"),
+  );
 }
 
 /** Asks for a token; resolves once it was accepted, or never. The token is only sent in the body. */
 export function logIn(text) {
   return new Promise((resolve) => {
-    const token = h("input", { type: "password", autocomplete: "current-password", required: true, autofocus: true, maxlength: 1000 });
+    const token = h(
+      "input",
+      { type: "password", autocomplete: "current-password", required: true, autofocus: true, maxlength: 1000 },
+    );
     const told = h("p.error", { role: "alert" });
     const form = h("form", {
       onsubmit: async (event) => {
@@ -38,7 +46,11 @@ export function logIn(text) {
           token.select();
         }
       },
-    }, h("p", null, text || "With your token you may act; the journal keeps your name."), field("Token", token), told, controls("Log in", () => dialog));
+    }, h(
+      "p",
+      null,
+      text || "With your token you may act; the journal keeps your name.",
+    ), field("Token", token), told, controls("Log in", () => dialog));
     const dialog = open("Log in", form);
   });
 }
@@ -65,7 +77,10 @@ export function button(context, label, action) {
 
 function ask(context, action) {
   const inputs = Object.entries(action.fields || {}).map(([name, of]) => [name, of, control(of)]);
-  const why = h("textarea", { rows: 3, required: true, minlength: LEAST_REASON, maxlength: 500, placeholder: "The journal keeps it." });
+  const why = h(
+    "textarea",
+    { rows: 3, required: true, minlength: LEAST_REASON, maxlength: 500, placeholder: "The journal keeps it." },
+  );
   const told = h("p.error", { role: "alert" });
   const form = h("form", {
     onsubmit: async (event) => {
@@ -74,8 +89,14 @@ function ask(context, action) {
       main.disabled = true;
       told.textContent = "Sent; waiting for the journal.";
       try {
-        const given = Object.fromEntries(inputs.map(([name, , input]) => [name, input.value.trim()]).filter(([, value]) => value));
-        const answer = await send("POST", "/api/act", { kind: action.kind, args: { ...action.args, ...given }, why: why.value });
+        const given = Object.fromEntries(
+          inputs.map(([name, , input]) => [name, input.value.trim()]).filter(([, value]) => value),
+        );
+        const answer = await send(
+          "POST",
+          "/api/act",
+          { kind: action.kind, args: { ...action.args, ...given }, why: why.value },
+        );
         if (!answer.accepted) throw new Error(`The journal rejected it: ${answer.reason}`);
         dialog.close();
         context.reload();
@@ -91,6 +112,10 @@ function ask(context, action) {
 }
 
 function control({ options, placeholder, optional, value }) {
-  if (options) return h("select", null, options.map((one) => h("option", { value: one, selected: one === value }, one || "(placement chooses)")));
+  if (options) return h(
+    "select",
+    null,
+    options.map((one) => h("option", { value: one, selected: one === value }, one || "(placement chooses)")),
+  );
   return h("input", { type: "text", placeholder, required: !optional, value, maxlength: 400, spellcheck: "false" });
 }

@@ -26,8 +26,10 @@ export const getJson = async (path, signal) => (await ask(path, { signal })).jso
 
 export const getBytes = async (path, signal) => (await ask(path, { signal })).arrayBuffer();
 
-export const send = async (method, path, body) =>
-  (await ask(path, { method, headers: { "Content-Type": "application/json" }, body: JSON.stringify(body || {}) })).json();
+export async function send(method, path, body) {
+  const headers = { "Content-Type": "application/json" };
+  return (await ask(path, { method, headers, body: JSON.stringify(body || {}) })).json();
+}
 
 /** The path of a document about something with a name, which may contain slashes. */
 export const about = (kind, name) => `/api/${kind}/${String(name).split("/").map(encodeURIComponent).join("/")}`;

@@ -14,8 +14,15 @@ import { rounds } from "./views/rounds.js";
 import { search } from "./views/search.js";
 
 const VIEWS = { now, broker, bundle, rounds, round, map, search, pulsar };
-const NAV = [["now", "Now", "n"], ["rounds", "Rounds", "r"], ["map", "Map", "m"], ["search", "Search", "s"], ["pulsar", "Pulsar", "p"]];
+const NAV = [
+  ["now", "Now", "n"],
+  ["rounds", "Rounds", "r"],
+  ["map", "Map", "m"],
+  ["search", "Search", "s"],
+  ["pulsar", "Pulsar", "p"],
+];
 const LEAST_BETWEEN_MS = 1000; // two readings of a view
+const AFTER_G_MS = 1500; // for the second key
 const QUIET_AFTER_MS = 10000; // without an event stream: say that the page is not live
 
 const $ = (id) => document.getElementById(id);
@@ -60,11 +67,22 @@ function show() {
 /** One view on the page, from its opening until another is opened. */
 class Shown {
   constructor(view, kind, name, query) {
-    Object.assign(this, { view, kind, name, query, left: new AbortController(), last_ms: 0, seen: "", again: 0, busy: false });
+    Object.assign(
+      this,
+      { view, kind, name, query, left: new AbortController(), last_ms: 0, seen: "", again: 0, busy: false },
+    );
     this.root = h("div.view", { "data-kind": kind });
     $("view").replaceChildren(this.root);
     document.title = `${view.title(name)} · ${$("cluster").textContent}`;
-    this.context = { name, query, go, session: () => page.session, signal: this.left.signal, reload: () => this.read(), ready: () => this.ready() };
+    this.context = {
+      name,
+      query,
+      go,
+      session: () => page.session,
+      signal: this.left.signal,
+      reload: () => this.read(),
+      ready: () => this.ready(),
+    };
     this.parts = view.mount(this.root, this.context);
     this.read();
   }
@@ -168,7 +186,11 @@ async function session() {
   if (page.session.cluster) $("cluster").textContent = page.session.cluster;
   const { name, can_log_in } = page.session;
   $("who").replaceChildren(
-    name ? h("button", { type: "button", title: `Acting as ${name}. Log out`, onclick: () => logOut().then(restart) }, name)
+    name ? h(
+      "button",
+      { type: "button", title: `Acting as ${name}. Log out`, onclick: () => logOut().then(restart) },
+      name,
+    )
       : can_log_in ? h("button", { type: "button", onclick: () => logIn().then(restart) }, "Log in") : "");
   return page.session;
 }
@@ -181,11 +203,25 @@ async function restart() {
   return known;
 }
 
-const HELP = [["/", "search"], ["g n", "Now"], ["g r", "Rounds"], ["g m", "Map"], ["g s", "Search"], ["g p", "Pulsar"], ["j k", "next, previous row"], ["t", "light, dark"], ["?", "this list"]];
+const HELP = [
+  ["/", "search"],
+  ["g n", "Now"],
+  ["g r", "Rounds"],
+  ["g m", "Map"],
+  ["g s", "Search"],
+  ["g p", "Pulsar"],
+  ["j k", "next, previous row"],
+  ["t", "light, dark"],
+  ["?", "this list"],
+];
 
 function help() {
   const dialog = $("dialog");
-  dialog.replaceChildren(h("h2", null, "Keys"), h("dl.keys", null, HELP.map(([key, what]) => h("div", null, h("dt", null, h("kbd", null, key)), h("dd", null, what)))),
+  dialog.replaceChildren(h("h2", null, "Keys"), h(
+    "dl.keys",
+    null,
+    HELP.map(([key, what]) => h("div", null, h("dt", null, h("kbd", null, key)), h("dd", null, what))),
+  ),
     h("p", null, h("button", { type: "button", autofocus: true, onclick: () => dialog.close() }, "Close")));
   dialog.showModal();
 }
@@ -198,7 +234,8 @@ function key(event) {
   if (event.key === "Escape" && event.target === $("query")) $("view").focus();
   if (typing) return;
   const to = NAV.find(([, , letter]) => letter === event.key);
-  if (event.timeStamp - gone_ms < 1500 && to && !document.querySelector(`#nav [data-kind="${to[0]}"]`).hidden) go(`/${to[0]}`);
+  const there = to && !document.querySelector(`#nav [data-kind="${to[0]}"]`).hidden;
+  if (there && event.timeStamp - gone_ms < AFTER_G_MS) go(`/${to[0]}`);
   else if (event.key === "/") $("query").focus();
   else if (event.key === "?") help();
   else if (event.key === "t") nextTheme();
@@ -220,16 +257,31 @@ function click(event) {
 }
 
 async function start() {
-  $("nav").append(...NAV.map(([kind, name, letter]) => h("a", { href: `/${kind}`, "data-kind": kind, title: `${name} (g ${letter})`, hidden: kind === "pulsar" }, name)));
+  $("nav").append(
+    ...NAV.map(
+      ([kind, name, letter]) => h(
+        "a",
+        { href: `/${kind}`, "data-kind": kind, title: `${name} (g ${letter})`, hidden: kind === "pulsar" },
+        name,
+      ),
+    ),
+  );
   $("tools").append(h("span.live", { id: "live", role: "img", "aria-label": "Live" }), h("span", { id: "who" }),
-    h("button", { id: "theme", type: "button", title: "Light, dark (t)", onclick: nextTheme }), h("button", { type: "button", title: "Keys (?)", "aria-label": "Keys", onclick: help }, "?"));
+    h("button", { id: "theme", type: "button", title: "Light, dark (t)", onclick: nextTheme }), h(
+      "button",
+      { type: "button", title: "Keys (?)", "aria-label": "Keys", onclick: help },
+      "?",
+    ));
   $("find").addEventListener("submit", (event) => {
     event.preventDefault();
     go(`/search?q=${encodeURIComponent($("query").value.trim())}`);
   });
   document.addEventListener("keydown", key);
   document.addEventListener("click", click);
-  document.addEventListener("visibilitychange", () => !document.hidden && page.shown && page.versions && page.shown.heard(page.versions));
+  document.addEventListener(
+    "visibilitychange",
+    () => !document.hidden && page.shown && page.versions && page.shown.heard(page.versions),
+  );
   document.addEventListener("log-in-needed", () => $("dialog").open || logIn("The session has ended.").then(restart));
   addEventListener("popstate", show);
   theme();
@@ -237,7 +289,10 @@ async function start() {
   new MutationObserver(tick).observe($("view"), { childList: true, subtree: true });
   try {
     const known = await restart();
-    if (known && known.reads) getJson("/api/pulsar").then((found) => ($("nav").querySelector('[data-kind="pulsar"]').hidden = !found.driven), () => {});
+    if (known && known.reads) getJson("/api/pulsar").then(
+      (found) => ($("nav").querySelector('[data-kind="pulsar"]').hidden = !found.driven),
+      () => {},
+    );
   } catch (error) {
     notice(error.message);
     document.body.dataset.ready = "error";

@@ -33,13 +33,29 @@ export class Lines {
     this.svg.setAttribute("width", this.width);
     this.svg.setAttribute("viewBox", `0 0 ${this.width} ${this.height}`);
     const known = lines.flatMap((line) => line.values).filter((value) => value !== null && !Number.isNaN(value));
-    this.most = Math.max(this.top, ...marks.map((mark) => mark.value || 0), known.reduce((a, b) => Math.max(a, b), 0)) * 1.05 || 1;
+    this.most = Math.max(
+      this.top,
+      ...marks.map((mark) => mark.value || 0),
+      known.reduce((a, b) => Math.max(a, b), 0),
+    ) * 1.05 || 1;
     [this.from, this.until] = at_ms.length ? [at_ms[0], Math.max(at_ms[at_ms.length - 1], at_ms[0] + 1)] : [0, 1];
     this.cursor = s("line.cursor", { y1: 0, y2: this.height - 16, visibility: "hidden" });
-    this.svg.replaceChildren(...this.grid(), ...marks.map((mark) => this.mark(mark)), ...lines.map((line) => this.line(at_ms, line)), this.cursor);
-    this.svg.setAttribute("aria-label", `${this.label}: ${lines.map((line) => `${line.name} ${this.last(line)}`).join(", ") || "nothing is known"}`);
+    this.svg.replaceChildren(
+      ...this.grid(),
+      ...marks.map((mark) => this.mark(mark)),
+      ...lines.map((line) => this.line(at_ms, line)),
+      this.cursor,
+    );
+    this.svg.setAttribute(
+      "aria-label",
+      `${this.label}: ${lines.map((line) => `${line.name} ${this.last(line)}`).join(", ") || "nothing is known"}`,
+    );
     this.legend.replaceChildren(...[...lines, ...marks].filter((one) => one.name).map((one) =>
-      h("span.key", { "data-kind": one.kind }, one.values ? `${one.name} ${this.last(one)}` : `${one.name} ${this.format(one.value)}`)));
+      h(
+        "span.key",
+        { "data-kind": one.kind },
+        one.values ? `${one.name} ${this.last(one)}` : `${one.name} ${this.format(one.value)}`,
+      )));
   }
 
   last(line) {
@@ -90,7 +106,8 @@ export class Lines {
   nearest(event) {
     const { at_ms } = this.data;
     if (!at_ms.length) return -1;
-    const wanted = this.from + ((event.clientX - this.svg.getBoundingClientRect().left) / this.width) * (this.until - this.from);
+    const share = (event.clientX - this.svg.getBoundingClientRect().left) / this.width;
+    const wanted = this.from + share * (this.until - this.from);
     let low = 0;
     let high = at_ms.length - 1;
     while (high - low > 1) {
@@ -107,7 +124,9 @@ export class Lines {
     const x = this.x(this.data.at_ms[at]);
     for (const name of ["x1", "x2"]) this.cursor.setAttribute(name, x);
     this.cursor.setAttribute("visibility", "visible");
-    const values = this.data.lines.map((line) => `${line.name} ${line.values[at] === null ? "unknown" : this.format(line.values[at])}`);
+    const values = this.data.lines.map(
+      (line) => `${line.name} ${line.values[at] === null ? "unknown" : this.format(line.values[at])}`,
+    );
     this.told.textContent = `${clock(this.data.at_ms[at])} UTC: ${values.join(", ")}`;
   }
 
@@ -128,7 +147,12 @@ export function bar(load, level, limit) {
   const full = Math.max(1, load);
   const share = (value) => `${(100 * Math.min(1, value / full)).toFixed(2)}%`;
   const over = limit !== null && load >= limit;
-  const label = `${percent(load)} of its limit${level === null ? "" : `, level ${percent(level)}`}${over ? ", overloaded" : ""}`;
+  const words = [
+    `${percent(load)} of its limit`,
+    level === null ? "" : `level ${percent(level)}`,
+    over && "overloaded",
+  ];
+  const label = words.filter(Boolean).join(", ");
   return h("span.bar", { role: "img", "aria-label": label, title: label, "data-over": over },
     h("i.fill", { vars: { width: share(load) } }),
     level === null || level === undefined ? null : h("i.level", { vars: { left: share(level) } }),

@@ -45,7 +45,7 @@ export function region(element, data, render) {
 
 /** The address of a view about something; names may contain slashes, which stay. */
 export function address(kind, name) {
-  return `/${kind}/${String(name).split("/").map(encodeURIComponent).join("/")}`;
+  return `/${kind}/${String(name).split("/").map(encodeURIComponent).join("/").replaceAll("%3A", ":")}`;
 }
 
 /** A link to a broker, bundle or round; nothing where there is no name. */
@@ -57,13 +57,37 @@ export function to(kind, name, text) {
 export function since(at_ms, words) {
   if (!at_ms) return "";
   const iso = new Date(at_ms).toISOString();
-  return h("time", { datetime: iso, title: `${iso.replace("T", " ").slice(0, 19)} UTC`, "data-at": at_ms, "data-words": words || "ago" });
+  return h(
+    "time",
+    {
+      datetime: iso,
+      title: `${iso.replace("T", " ").slice(0, 19)} UTC`,
+      "data-at": at_ms,
+      "data-words": words || "ago",
+    },
+  );
 }
 
 /** A section with a heading. */
 export function section(title, ...children) {
   return h("section", { "aria-label": title }, h("h2", null, title), ...children);
 }
+
+/** A short table that is drawn whole: `rows` of cells, some of them `right(…)`. */
+export function plainTable(label, names, rows, { caption, props } = {}) {
+  const cell = (content) => (content && content.classed ? h(`td.${content.classed}`, null, content.content)
+    : h("td", null, content));
+  const head = h("thead", null, h("tr", null, names.map((name) => h("th", { scope: "col" }, name))));
+  const body = rows.map((cells, at) => h("tr", props ? props(at) : null, cells.map(cell)));
+  return h(
+    "div.scroll",
+    null,
+    h("table", { "aria-label": label }, caption ? h("caption", null, caption) : "", head, h("tbody", null, body)),
+  );
+}
+
+/** The content of a cell that is aligned to the right. */
+export const right = (content) => ({ classed: "right", content });
 
 /** Names and values. */
 export function facts(pairs) {

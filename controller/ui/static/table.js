@@ -1,5 +1,5 @@
-// Tables as tables. Long ones only have the rows that can be seen; a row that has not changed keeps its element, so that
-// focus and selection survive an update.
+// Tables as tables. Long ones only have the rows that can be seen; a row that has not changed keeps its element, so
+// that focus and selection survive an update.
 
 import { h } from "./dom.js";
 
@@ -105,7 +105,11 @@ export class Table {
 }
 
 function classes(column) {
-  return [column.align === "right" && "right", column.wide && "wide", column.grow && "grow"].filter(Boolean).join(" ") || null;
+  return [
+    column.align === "right" && "right",
+    column.wide && "wide",
+    column.grow && "grow",
+  ].filter(Boolean).join(" ") || null;
 }
 
 function spacer(rows, columns) {

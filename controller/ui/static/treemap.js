@@ -55,8 +55,8 @@ export function largestFirst(values, indices) {
 
 /**
  * Two levels: groups inside the rectangle, then members inside each group below a strip for its label. `groupOf[i]` is
- * the group of member i, below `groups`; `sizes[i]` > 0. Returns {group: Float32Array, member: Float32Array, of: [indices
- * by group], inset}.
+ * the group of member i, below `groups`; `sizes[i]` > 0. Returns {group, member: rectangles, four numbers each; of:
+ * members by group, largest first; filled: groups that have any, largest first}.
  */
 export function layOut(sizes, groupOf, groups, width, height, strip) {
   const of = Array.from({ length: groups }, () => []);
@@ -72,7 +72,15 @@ export function layOut(sizes, groupOf, groups, width, height, strip) {
   for (const at of filled) {
     const [x, y, w, h] = group.subarray(4 * at, 4 * at + 4);
     const head = h > 3 * strip && w > 3 * strip ? strip : 0;
-    squarify(sizes, largestFirst(sizes, of[at]), x + 1, y + 1 + head, Math.max(w - 2, 0), Math.max(h - 2 - head, 0), member);
+    squarify(
+      sizes,
+      largestFirst(sizes, of[at]),
+      x + 1,
+      y + 1 + head,
+      Math.max(w - 2, 0),
+      Math.max(h - 2 - head, 0),
+      member,
+    );
   }
   return { group, member, of, filled };
 }

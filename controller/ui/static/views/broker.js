@@ -3,7 +3,7 @@
 import { button } from "../act.js";
 import { about, getJson } from "../api.js";
 import { bar, Lines } from "../charts.js";
-import { facts, h, reason, region, section, since, to } from "../dom.js";
+import { facts, h, plainTable, reason, region, right, section, since, to } from "../dom.js";
 import { count, percent, rate, resource } from "../format.js";
 import { Table } from "../table.js";
 import { candidates, decisionList } from "./decisions.js";
@@ -32,27 +32,61 @@ function mount(root, context) {
     columns: [
       { name: "Bundle", cell: (row) => to("bundle", row.bundle), by: (row) => row.bundle, grow: true },
       { name: "State", wide: true, cell: (row) => row.state, by: (row) => row.state },
-      { name: "Bytes", align: "right", descending: true, cell: (row) => rate(row.throughput, "B/s"), by: (row) => row.throughput },
-      { name: "Messages", align: "right", descending: true, cell: (row) => rate(row.msg_rate, "/s"), by: (row) => row.msg_rate },
-      { name: "Moved", wide: true, align: "right", descending: true, cell: (row) => since(row.moved_at_ms), by: (row) => row.moved_at_ms },
+      {
+        name: "Bytes",
+        align: "right",
+        descending: true,
+        cell: (row) => rate(row.throughput, "B/s"),
+        by: (row) => row.throughput,
+      },
+      {
+        name: "Messages",
+        align: "right",
+        descending: true,
+        cell: (row) => rate(row.msg_rate, "/s"),
+        by: (row) => row.msg_rate,
+      },
+      {
+        name: "Moved",
+        wide: true,
+        align: "right",
+        descending: true,
+        cell: (row) => since(row.moved_at_ms),
+        by: (row) => row.moved_at_ms,
+      },
     ],
   });
-  root.append(head, section("Load", chart.element, now), wishes, why, h("section", { "aria-label": "Bundles" }, heading, bundles.element), decisions);
+  root.append(
+    head,
+    section("Load", chart.element, now),
+    wishes,
+    why,
+    h("section", { "aria-label": "Bundles" }, heading, bundles.element),
+    decisions,
+  );
   return {
     update(data) {
       region(head, data.broker, () => headOf(data, context));
       const { history } = data;
       chart.update({
         at_ms: history.at_ms,
-        lines: [{ name: `load (${resource(data.worst) || "worst resource"})`, values: history.score, kind: "main" }, { name: "level", values: history.mean, kind: "level" }],
+        lines: [
+          { name: `load (${resource(data.worst) || "worst resource"})`, values: history.score, kind: "main" },
+          { name: "level", values: history.mean, kind: "level" },
+        ],
         marks: [{ name: "limit", value: data.limit, kind: "limit" }],
       });
       region(now, [data.broker.utilisations, data.limit], () => usage(data));
       region(why, [data.considered, data.as_target], () => considered(data));
       region(wishes, data.overrides, (found) => overrideSection(found, context));
-      heading.textContent = data.held > data.bundles.length ? `Bundles: the busiest ${data.bundles.length} of ${data.held}` : `Bundles: ${data.held}`;
+      const shown = data.bundles.length;
+      heading.textContent = `Bundles: ${data.held > shown ? `the busiest ${shown} of ` : ""}${data.held}`;
       bundles.update(data.bundles);
-      region(decisions, data.decisions, (rows) => section("Decisions of the last 24 hours", decisionList(rows, "Nothing was decided about it.")));
+      region(
+        decisions,
+        data.decisions,
+        (rows) => section("Decisions of the last 24 hours", decisionList(rows, "Nothing was decided about it.")),
+      );
     },
   };
 }
@@ -63,7 +97,10 @@ function headOf({ broker, last_round }, context) {
     h("h1", null, broker.broker),
     facts([
       ["State", [broker.state, broker.drained ? ", drained" : "", broker.leaving ? ", leaving" : ""]],
-      ["Last round says", broker.reason ? [broker.is_source ? "source: " : "", reason(broker.reason, broker.reason_words)] : ""],
+      [
+        "Last round says",
+        broker.reason ? [broker.is_source ? "source: " : "", reason(broker.reason, broker.reason_words)] : "",
+      ],
       ["Round", last_round ? to("round", last_round.round_id) : ""],
       ["Kind", broker.runtime],
       ["Lookup", broker.lookup_url],
@@ -71,23 +108,52 @@ function headOf({ broker, last_round }, context) {
       ["Incarnation", String(broker.incarnation)],
     ]),
     h("p.buttons", null, drained
-      ? button(context, "Undrain", { kind: "undrain", title: "Undrain", text: `${broker.broker} may take bundles again.`, args: { broker: broker.broker } })
-      : button(context, "Drain", { kind: "drain", title: "Drain", danger: true, text: `All ${count(broker.bundles, "bundle")} of ${broker.broker} move to other brokers; it gets none until it is undrained.`, args: { broker: broker.broker } })),
+      ? button(
+        context,
+        "Undrain",
+        {
+          kind: "undrain",
+          title: "Undrain",
+          text: `${broker.broker} may take bundles again.`,
+          args: { broker: broker.broker },
+        },
+      )
+      : button(
+        context,
+        "Drain",
+        { kind: "drain", title: "Drain", danger: true, text: drainText(broker), args: { broker: broker.broker } },
+      )),
   ];
+}
+
+function drainText(broker) {
+  const what = `All ${count(broker.bundles, "bundle")} of ${broker.broker} move to other brokers`;
+  return `${what}; it gets none until it is undrained.`;
 }
 
 function usage({ broker, limit }) {
   const known = Object.entries(broker.utilisations).filter(([, value]) => value !== null && value !== undefined);
   if (!known.length) return h("p.empty", null, "The last round knew nothing of its usage.");
-  return h("dl.usage", null, known.map(([name, value]) => h("div", null, h("dt", null, resource(name)), h("dd", null, bar(value, null, limit), h("b", null, percent(value))))));
+  return h(
+    "dl.usage",
+    null,
+    known.map(
+      ([name, value]) => h(
+        "div",
+        null,
+        h("dt", null, resource(name)),
+        h("dd", null, bar(value, null, limit), h("b", null, percent(value))),
+      ),
+    ),
+  );
 }
+
+const targetCells = (row) => [to("broker", row.source), to("bundle", row.bundle), right(row.target_after), row.result];
 
 function considered({ considered: found, as_target }) {
   if (!found && !as_target.length) return "";
   return section("In the last round",
     found ? [found.sentences.map((text) => h("p.sentence", null, text)), candidates(found)] : "",
     as_target.length ? h("details", null, h("summary", null, `As a target: ${as_target.length} pairs`),
-      h("div.scroll", null, h("table", { "aria-label": "As a target" },
-        h("thead", null, h("tr", null, ["From", "Bundle", "It would come to", "Result"].map((name) => h("th", { scope: "col" }, name)))),
-        h("tbody", null, as_target.map((row) => h("tr", null, h("td", null, to("broker", row.source)), h("td", null, to("bundle", row.bundle)), h("td.right", null, row.target_after), h("td", null, row.result))))))) : "");
+      plainTable("As a target", ["From", "Bundle", "It would come to", "Result"], as_target.map(targetCells))) : "");
 }

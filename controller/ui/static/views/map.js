@@ -1,14 +1,15 @@
-// Map: all bundles by broker on one canvas. The area is the traffic, the colour the load; a second canvas above has what
-// is pointed at, so that 100,000 rectangles are painted once and not at every move of the pointer.
+// Map: all bundles by broker on one canvas. The area is the traffic, the colour the load; a second canvas above has
+// what is pointed at, so that 100,000 rectangles are painted once and not at every move of the pointer.
 
 import { getBytes } from "../api.js";
 import { SCALE, UNKNOWN, isBright, ofLoad } from "../colour.js";
 import { address, h } from "../dom.js";
-import { percent, range, rate } from "../format.js";
+import { count, percent, range, rate } from "../format.js";
 import { hit, layOut } from "../treemap.js";
 
 const STRIP_PX = 15;
 const TYPES = { "<u4": Uint32Array, "<f4": Float32Array, "|u1": Uint8Array };
+const COLOURS = { broker: "load of the broker", bundle: "traffic of the bundle" };
 const NOBODY = 0xffffffff;
 
 export const map = {
@@ -35,13 +36,31 @@ export function read(buffer) {
 function mount(root, context) {
   const state = { data: null, laid: null, colour: context.query.get("colour") || "broker", at: -1 };
   const canvas = h("canvas", { "aria-hidden": "true" });
-  const above = h("canvas.above", { tabindex: 0, role: "application", "aria-label": "Map of bundles. Arrow keys go from broker to broker and bundle to bundle, Enter opens." });
+  const above = h(
+    "canvas.above",
+    {
+      tabindex: 0,
+      role: "application",
+      "aria-label": "Map of bundles. Arrow keys go from broker to broker and bundle to bundle, Enter opens.",
+    },
+  );
   const box = h("div.map", null, canvas, above);
   const told = h("p.told", { role: "status", "aria-live": "polite" });
   const summary = h("p.quiet");
-  const choice = h("select", { "aria-label": "Colour", onchange: () => { state.colour = choice.value; paint(state, canvas, above); context.ready(); } },
-    h("option", { value: "broker", selected: state.colour === "broker" }, "load of the broker"), h("option", { value: "bundle", selected: state.colour === "bundle" }, "traffic of the bundle"));
-  root.append(h("header.head", null, h("h1", null, "Map"), h("p.ask", null, "Area: traffic. Colour: ", choice, legend())), summary, box, told);
+  const choice = h("select", {
+    "aria-label": "Colour", onchange: () => {
+      state.colour = choice.value;
+      paint(state, canvas, above);
+      context.ready();
+    }
+  },
+    Object.entries(COLOURS).map(([value, text]) => h("option", { value, selected: state.colour === value }, text)));
+  root.append(
+    h("header.head", null, h("h1", null, "Map"), h("p.ask", null, "Area: traffic. Colour: ", choice, legend())),
+    summary,
+    box,
+    told,
+  );
 
   const draw = () => {
     if (!state.data) return;
@@ -99,7 +118,8 @@ function mount(root, context) {
     update(data) {
       state.data = data;
       const unknown = data.throughput.reduce((n, value) => n + Number.isNaN(value), 0);
-      summary.textContent = `${data.count.toLocaleString("en")} bundles on ${data.brokers.length.toLocaleString("en")} brokers${unknown ? `; ${unknown.toLocaleString("en")} of them have no load of their own` : ""}`;
+      const rest = unknown ? `; ${unknown.toLocaleString("en")} of them have no load of their own` : "";
+      summary.textContent = `${count(data.count, "bundle")} on ${count(data.brokers.length, "broker")}${rest}`;
       draw();
     },
   };
@@ -201,8 +221,14 @@ function describe(state, at) {
   if (at < 0) return ["Point at a bundle, or use the arrow keys."];
   const { data } = state;
   const broker = data.brokers[data.broker[at]];
-  const load = Number.isNaN(data.throughput[at]) ? "no load of its own" : `${rate(data.throughput[at], "B/s")}, ${rate(data.msg_rate[at], "messages/s")}`;
-  return [h("b", null, nameOf(data, at)), ` on ${broker ? `${broker.broker} (${percent(broker.score)})` : "nobody"}: ${load}${data.moving[at] ? ", on its way" : ""}`];
+  const known = !Number.isNaN(data.throughput[at]);
+  const rates = () => `${rate(data.throughput[at], "B/s")}, ${rate(data.msg_rate[at], "messages/s")}`;
+  const load = known ? rates() : "no load of its own";
+  const where = broker ? `${broker.broker} (${percent(broker.score)})` : "nobody";
+  return [
+    h("b", null, nameOf(data, at)),
+    ` on ${where}: ${load}${data.moving[at] ? ", on its way" : ""}`,
+  ];
 }
 
 /** The next bundle of the broker (up, down), or the first of the next broker (left, right). */
@@ -218,8 +244,12 @@ function neighbour({ laid, data, at }, across, down) {
   return own[(own.indexOf(at) + down + own.length) % own.length];
 }
 
+const step = (background, color, text) => h("i", { vars: { background, color } }, text);
+
 function legend() {
   const steps = [0, 0.2, 0.4, 0.6, 0.8, 1];
   return h("span.scale", { role: "img", "aria-label": "Colours from no load, dark violet, to full load, yellow" },
-    steps.map((share) => h("i", { vars: { background: ofLoad(share), color: isBright(share) ? "#111" : "#fff" } }, `${100 * share}`)), h("i", { vars: { background: UNKNOWN, color: "#fff" } }, "?"));
+    steps.map(
+      (share) => step(ofLoad(share), isBright(share) ? "#111" : "#fff", `${Math.round(100 * share)}`),
+    ), step(UNKNOWN, "#fff", "?"));
 }

@@ -18,8 +18,20 @@ function mount(root) {
     label: "Requirements",
     key: (row) => `${row.broker} ${row.requirement}`,
     columns: [
-      { name: "", cell: (row) => h("span.mark", { "data-mark": row.state === "ok" ? "ok" : row.state === "advice" ? "" : "gone" }, row.state), by: (row) => row.state },
-      { name: "Broker", cell: (row) => (row.broker === "all" ? "all" : to("broker", row.broker)), by: (row) => row.broker },
+      {
+        name: "",
+        cell: (row) => h(
+          "span.mark",
+          { "data-mark": row.state === "ok" ? "ok" : row.state === "advice" ? "" : "gone" },
+          row.state,
+        ),
+        by: (row) => row.state,
+      },
+      {
+        name: "Broker",
+        cell: (row) => (row.broker === "all" ? "all" : to("broker", row.broker)),
+        by: (row) => row.broker,
+      },
       { name: "Requirement", cell: (row) => row.requirement, by: (row) => row.requirement },
       { name: "Found", cell: (row) => row.found },
       { name: "Remedy", grow: true, wide: true, cell: (row) => row.remedy },
@@ -44,7 +56,15 @@ function mount(root) {
     empty: "None ended in the last hour.",
     columns: [
       { name: "Ended", cell: (row) => since(row.at_ms) },
-      { name: "Outcome", cell: (row) => h("span.mark", { "data-mark": ["moved", "split"].includes(row.outcome) ? "ok" : "gone" }, row.outcome), by: (row) => row.outcome },
+      {
+        name: "Outcome",
+        cell: (row) => h(
+          "span.mark",
+          { "data-mark": ["moved", "split"].includes(row.outcome) ? "ok" : "gone" },
+          row.outcome,
+        ),
+        by: (row) => row.outcome,
+      },
       { name: "Bundle", cell: (row) => to("bundle", row.bundle), grow: true },
       { name: "From", wide: true, cell: (row) => (row.source ? to("broker", row.source) : "") },
       { name: "Now on", cell: (row) => (row.owner ? to("broker", row.owner) : "") },
@@ -54,7 +74,11 @@ function mount(root) {
   });
   const outcomes = h("p.lead");
   const rest = h("div.view", { hidden: true });
-  rest.append(section("Open orders", orders.element), section("Orders of the last hour", outcomes, ended.element), section("What Ballast requires", requirements.element));
+  rest.append(
+    section("Open orders", orders.element),
+    section("Orders of the last hour", outcomes, ended.element),
+    section("What Ballast requires", requirements.element),
+  );
   root.append(head, rest);
   return {
     update(data) {
@@ -75,7 +99,9 @@ function headOf(data) {
     h("h1", null, "Pulsar"),
     h("p.lead", null, `The cluster: ${data.adoption}.`),
     data.obstacle ? h("p.error", null, `No orders to brokers: ${data.obstacle}`) : "",
-    data.suspects.map((one) => h("p", null, to("broker", one.broker), ` does not answer: ${one.why || "no reason is known"}`)),
+    data.suspects.map(
+      (one) => h("p", null, to("broker", one.broker), ` does not answer: ${one.why || "no reason is known"}`),
+    ),
     data.blocked ? h("p.quiet", null, `${data.blocked} bundles wait after orders that brought nothing.`) : "",
   ];
 }

@@ -27,15 +27,30 @@ function mount(root, context) {
     key: (row) => row.broker,
     columns: [
       { name: "Broker", cell: (row) => to("broker", row.broker), by: (row) => row.broker },
-      { name: "Load", grow: true, descending: true, cell: (row) => bar(row.score, row.mean, null), by: (row) => row.score },
+      {
+        name: "Load",
+        grow: true,
+        descending: true,
+        cell: (row) => bar(row.score, row.mean, null),
+        by: (row) => row.score,
+      },
       { name: "", align: "right", cell: (row) => percent(row.score) },
       { name: "Hits", align: "right", wide: true, cell: (row) => String(row.hits) },
-      { name: "It was", cell: (row) => [row.is_source ? h("span.mark", { "data-mark": "source" }, "source") : "", row.eligible ? "" : h("span.mark", null, "not eligible")] },
+      {
+        name: "It was",
+        cell: (row) => [
+          row.is_source ? h("span.mark", { "data-mark": "source" }, "source") : "",
+          row.eligible ? "" : h("span.mark", null, "not eligible"),
+        ],
+      },
       { name: "Why", wide: true, cell: (row) => reason(row.reason, row.reason_words) },
     ],
   });
   root.append(head, plans, asked, others, realised, section("Brokers", scores.element));
-  getJson(about("realised/round", context.name), context.signal).then((found) => region(realised, found.rows, realisedSection), () => {});
+  getJson(about("realised/round", context.name), context.signal).then(
+    (found) => region(realised, found.rows, realisedSection),
+    () => {},
+  );
   return {
     update(data) {
       region(head, [data.plans[0], data.newer, data.older], () => headOf(data));
@@ -49,7 +64,12 @@ function mount(root, context) {
 function headOf({ plans: [plan], newer, older }) {
   return [
     h("h1", null, `Round ${plan.round_id}`),
-    h("p.buttons", null, older ? h("a", { href: address("round", older), rel: "prev" }, "← older") : "", newer ? h("a", { href: address("round", newer), rel: "next" }, "newer →") : ""),
+    h(
+      "p.buttons",
+      null,
+      older ? h("a", { href: address("round", older), rel: "prev" }, "← older") : "",
+      newer ? h("a", { href: address("round", newer), rel: "next" }, "newer →") : "",
+    ),
     facts([
       ["At (UTC)", h("span", null, time(plan.at_ms), " ", since(plan.at_ms))],
       ["Mode", plan.mode],
@@ -69,12 +89,27 @@ function planOf(plan, note) {
     h("p.quiet", null, `${count(plan.moves, "move")}, ${count(plan.splits, "split")}, ${plan.skips} left`),
     note ? h("p.quiet", null, note) : "",
     decisionList(plan.decisions, "It moved and split nothing."),
-    plan.left.length ? h("details", null, h("summary", null, `What it left: ${plan.left.length + plan.left_more}`), decisionList(plan.left, ""), plan.left_more ? h("p.quiet", null, `and ${plan.left_more} more, less loaded`) : "") : "");
+    plan.left.length ? leftOf(plan) : "");
+}
+
+function leftOf({ left, left_more }) {
+  const more = left_more ? h("p.quiet", null, `and ${left_more} more, less loaded`) : "";
+  return h(
+    "details",
+    null,
+    h("summary", null, `What it left: ${left.length + left_more}`),
+    decisionList(left, ""),
+    more,
+  );
 }
 
 function askOther(names, plans, context, others) {
   const known = new Set(plans.map((plan) => plan.strategy));
-  const choice = h("select", { "aria-label": "Strategy" }, names.filter((name) => !known.has(name)).map((name) => h("option", { value: name }, name)));
+  const choice = h(
+    "select",
+    { "aria-label": "Strategy" },
+    names.filter((name) => !known.has(name)).map((name) => h("option", { value: name }, name)),
+  );
   const told = h("span.quiet", { role: "status" });
   const run = h("button", {
     type: "button",
@@ -82,7 +117,10 @@ function askOther(names, plans, context, others) {
       run.disabled = true;
       told.textContent = "deciding again…";
       try {
-        const found = await getJson(`${about("round", context.name)}/as/${encodeURIComponent(choice.value)}`, context.signal);
+        const found = await getJson(
+          `${about("round", context.name)}/as/${encodeURIComponent(choice.value)}`,
+          context.signal,
+        );
         others.prepend(planOf(found.plan, found.note));
         told.textContent = "";
       } catch (error) {

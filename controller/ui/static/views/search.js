@@ -1,7 +1,7 @@
 // Search: topic to bundle to owner; brokers, bundles, namespaces, rounds and reasons by a part of the name.
 
 import { getJson } from "../api.js";
-import { address, h, region, section, to } from "../dom.js";
+import { h, plainTable, region, section, to } from "../dom.js";
 import { count } from "../format.js";
 
 export const search = {
@@ -12,6 +12,7 @@ export const search = {
   mount,
 };
 
+const MOST_HITS = 50; // of a kind, as the server sends
 const HEADS = { reason: "Reasons", broker: "Brokers", round: "Rounds", namespace: "Namespaces", bundle: "Bundles" };
 
 function mount(root, context) {
@@ -24,21 +25,44 @@ function mount(root, context) {
 }
 
 function results({ query, topics, hits }) {
-  if (!query) return h("p.lead", null, "Type a topic (persistent://tenant/namespace/topic), or a part of the name of a bundle, broker, namespace or round, or a reason such as 412.");
-  const kinds = Object.keys(HEADS).map((kind) => [kind, hits.filter((hit) => hit.kind === kind)]).filter(([, rows]) => rows.length);
+  if (!query) return h(
+    "p.lead",
+    null,
+    "Type a topic (persistent://tenant/namespace/topic), a part of the name of a bundle, broker, namespace or round, ",
+    "or a reason such as 412.",
+  );
+  const kinds = Object.keys(HEADS).map(
+    (kind) => [kind, hits.filter((hit) => hit.kind === kind)],
+  ).filter(([, rows]) => rows.length);
   if (!topics.length && !kinds.length) return h("p.lead", null, `Nothing here is named ${query}.`);
-  return [topics.length ? topicSection(topics) : "", kinds.map(([kind, rows]) => section(`${HEADS[kind]}: ${rows.length}${rows.length === 50 ? " or more" : ""}`, h("ul.list", null, rows.map(hitRow))))];
+  return [topics.length ? topicSection(topics) : "", kinds.map(([kind, rows]) => hitSection(kind, rows))];
+}
+
+function topicCells(row) {
+  return [row.topic, to("bundle", row.bundle) || "none", to("broker", row.owner) || "nobody", row.state];
+}
+
+function hitSection(kind, rows) {
+  const more = rows.length === MOST_HITS ? " or more" : "";
+  return section(`${HEADS[kind]}: ${rows.length}${more}`, h("ul.list", null, rows.map(hitRow)));
 }
 
 function topicSection(topics) {
   const created = topics.some((row) => row.created);
-  return section(created ? `Topic: ${count(topics.length, "partition")}` : "Topic", created ? "" : h("p.quiet", null, "Not created through Ballast; by its name it belongs here:"),
-    h("div.scroll", null, h("table", { "aria-label": "Topics" },
-      h("thead", null, h("tr", null, ["Topic", "Bundle", "Owner", "State"].map((name) => h("th", { scope: "col" }, name)))),
-      h("tbody", null, topics.map((row) => h("tr", null, h("td", null, row.topic), h("td", null, row.bundle ? to("bundle", row.bundle) : "none"), h("td", null, row.owner ? to("broker", row.owner) : "nobody"), h("td", null, row.state || "")))))));
+  return section(created ? `Topic: ${count(topics.length, "partition")}` : "Topic", created ? "" : h(
+    "p.quiet",
+    null,
+    "Not created through Ballast; by its name it belongs here:",
+  ),
+    plainTable("Topics", ["Topic", "Bundle", "Owner", "State"], topics.map(topicCells)));
 }
 
 function hitRow(hit) {
-  const link = hit.kind === "reason" ? h("b", null, hit.name) : hit.kind === "namespace" ? h("a", { href: `/search?q=${encodeURIComponent(`${hit.name}/`)}` }, hit.name) : h("a.id", { href: address(hit.kind, hit.name) }, hit.name);
-  return h("li", null, link, h("small", null, hit.detail));
+  return h("li", null, linkOf(hit), h("small", null, hit.detail));
+}
+
+function linkOf({ kind, name }) {
+  if (kind === "reason") return h("b", null, name);
+  if (kind === "namespace") return h("a", { href: `/search?q=${encodeURIComponent(`${name}/`)}` }, name);
+  return to(kind, name);
 }
