@@ -1,6 +1,6 @@
 """What pyproject.toml cannot say: a wheel brings folders along that are no packages, as data of `controller.shipped`.
 
-`controller/process/paths.py` finds them there.
+`controller/process/paths.py` finds them there. The files of the operators' page are data of `controller.ui`.
 """
 
 from __future__ import annotations
@@ -24,5 +24,8 @@ FOLDERS = {f"controller.shipped.{folder.replace('/', '.')}": folder for folder i
 setup(
     packages=[*find_packages(include=["controller*", "jobs*", "schemas*"]), *FOLDERS],
     package_dir=FOLDERS,
-    package_data={package: SHIPPED[folder] for package, folder in FOLDERS.items()},
+    package_data={
+        "controller.ui": ["static/*.*", "static/views/*.js"],
+        **{package: SHIPPED[folder] for package, folder in FOLDERS.items()},
+    },
 )

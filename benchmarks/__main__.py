@@ -25,6 +25,7 @@ from benchmarks.measure.policy import backtest_speed, decide_speed, strategy_fie
 from benchmarks.measure.policy import round as round_bench
 from benchmarks.measure.pulsar import pulsar_poll
 from benchmarks.measure.result import Result
+from benchmarks.measure.ui import page_views
 from benchmarks.pages import performance as page
 from benchmarks.pulsar_compare import program as pulsar_compare
 from controller.domain.errors import BallastError
@@ -56,6 +57,7 @@ BENCHMARKS: dict[str, Callable[[Path, bool], Result]] = {
     "decide_speed": decide_speed.run,
     "backtest_speed": backtest_speed.run,
     "pulsar_poll": pulsar_poll.run,
+    "page_views": page_views.run,
 }
 
 

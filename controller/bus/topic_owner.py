@@ -11,13 +11,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from controller.bus.cluster import NO_SETTINGS
 from controller.bus.producer import JsonProducer
 from controller.bus.scan import TopicUnreadable, read_newest, scan
 from controller.bus.security import check_client_settings
-from controller.domain.errors import ConfigError
+from controller.domain.errors import ConfigError, without_login
+from controller.process.paths import resolve_location
 
 VERSION = 1
 KEY = "owner"
@@ -47,6 +49,11 @@ class TopicOwner:
         """The owner in words, for messages."""
         where = f", pid {self.pid} on {self.host}" if self.pid else ""
         return f"journal {self.journal_id} (tables {self.tables}; controller {self.instance}{where}, {self.state})"
+
+
+def is_at(owner: TopicOwner, tables: str) -> bool:
+    """Whether the owner's tables are those at this location."""
+    return resolve_location(without_login(owner.tables), Path("/")) == tables  # older versions wrote both
 
 
 class Seen(NamedTuple):

@@ -1,7 +1,6 @@
 """Prints the evidence of decisions: what was seen, the candidates, and the rule that each candidate lost by.
 
-Reason codes are printed with words and band: normal (nothing to do), throttled (later), config (an operator's choice),
-hard (impossible as things are). Scores in evidence are whole numbers in 1 / SCORE_UNIT, printed as percentages.
+The words are those of `controller/operations/evidence_words.py`.
 """
 
 from __future__ import annotations
@@ -11,38 +10,18 @@ from typing import Any
 
 import typer
 
-from controller.cli.show import emit_table, emit_text, percent_text
-from controller.domain.decision import PLACEMENT, Reason
-from controller.domain.load import SCORE_UNIT
-from controller.domain.reasons.words import describe_decision_row, describe_reason
-from controller.operations.evidence_view import CANDIDATES, candidates_of, giver_of
+from controller.cli.show import emit_table, emit_text
+from controller.domain.decision import PLACEMENT
+from controller.operations.evidence_view import candidates_of, giver_of
+from controller.operations.evidence_words import evidence_lines as evidence_lines
+from controller.operations.evidence_words import is_chosen, score_text
+from controller.operations.evidence_words import kind_text as kind_text
+from controller.operations.evidence_words import lost_text as lost_text
+from controller.operations.evidence_words import reason_text as reason_text
+from controller.operations.evidence_words import scores_text as scores_text
+from controller.operations.evidence_words import why_text as why_text
 
-SCORES = frozenset({"score", "mean", "level", "usage", "history", "target_usage", "threshold", "source_after"})
 Row = Mapping[str, Any]
-
-
-def reason_text(code: str | None, evidence: Row | None = None) -> str:
-    """`405_would_not_improve (hard): would not improve the balance`; codes of other versions stay as they are."""
-    return _text_of(code, describe_reason(code, evidence))
-
-
-def why_text(decision: Row) -> str:
-    """The reason of a decision, in words and with figures from its evidence."""
-    return _text_of(decision["reason"], describe_decision_row(decision))
-
-
-def _text_of(code: str | None, words: str) -> str:
-    return f"{code} ({Reason(code).band}): {words}" if words else code or ""
-
-
-def kind_text(decision: Row) -> str:
-    """The kind of a decision; marks a transfer that is half of a swap."""
-    return f"{decision['kind']} (swap)" if decision["evidence"].get("swapped_with") else str(decision["kind"])
-
-
-def evidence_lines(evidence: Mapping[str, Any]) -> list[str]:
-    """All evidence except the candidates, one figure per line."""
-    return [f"{name}: {_text(name, value)}" for name, value in evidence.items() if name not in CANDIDATES]
 
 
 def print_evidence(decision: Row) -> None:
@@ -66,7 +45,7 @@ def print_candidates(decision: Row) -> None:
                *(f"{name.replace('_', ' ')} >" for name in scores), "result …"]  # fmt: skip
     emit_table(
         columns,
-        [_candidate(row, scores, swapped, _is_chosen(row, decision)) for row in rows],
+        [_candidate(row, scores, swapped, is_chosen(row, decision)) for row in rows],
         title=f"the best {len(rows)} {_candidates_text(decision, paired)}",
     )
 
@@ -87,7 +66,7 @@ def print_as_target(rows: Sequence[Row]) -> None:
         typer.echo("")
         emit_table(
             ["from", "bundle", "target after >", "result …"],
-            [(r["source"], r["bundle"], _score(r.get("target_after")), lost_text(r)) for r in rows],
+            [(r["source"], r["bundle"], score_text(r.get("target_after")), lost_text(r)) for r in rows],
             title="as a target",
         )
 
@@ -99,38 +78,7 @@ def _candidates_text(decision: Row, paired: bool) -> str:
     return f"{'pairs' if paired else 'bundles'} of {giver_of(decision)}"
 
 
-def _is_chosen(row: Row, decision: Row) -> bool:
-    what = decision["bundle"], decision["target"], decision["evidence"].get("swapped_with")
-    return (row["bundle"], row.get("target"), row.get("in_exchange_for")) == what
-
-
 def _candidate(row: Row, scores: Sequence[str], swapped: bool, chosen: bool) -> tuple[Any, ...]:
     other = (row.get("in_exchange_for"),) if swapped else ()
-    after = (_score(row.get(name)) for name in scores)
+    after = (score_text(row.get(name)) for name in scores)
     return (row["bundle"], row.get("target"), *other, *after, "chosen" if chosen else lost_text(row))
-
-
-def scores_text(row: Row) -> tuple[str, str]:
-    """The predicted scores of source and target; empty for strategies that do not evaluate pairs."""
-    return _score(row.get("source_after")), _score(row.get("target_after"))
-
-
-def lost_text(row: Row) -> str:
-    """The rule that a candidate lost by; `allowed` if there is none."""
-    return reason_text(row["lost_by"]) if row.get("lost_by") else "allowed" if row.get("target") else ""
-
-
-def _score(value: int | None) -> str:
-    return "" if value is None else percent_text(value / SCORE_UNIT)
-
-
-def _text(name: str, value: Any) -> str:
-    if name in SCORES and isinstance(value, int | float) and not isinstance(value, bool):
-        return _score(round(value))
-    if isinstance(value, Mapping) and name.endswith("_lost"):  # reason -> how many lost by it
-        return "; ".join(f"{count} by {reason_text(code)}" for code, count in value.items())
-    if isinstance(value, Mapping):
-        return ", ".join(f"{inner} {_text('', of)}" for inner, of in value.items())
-    if isinstance(value, list | tuple):
-        return ", ".join(_text("", inner) for inner in value)
-    return reason_text(value) if isinstance(value, str) else str(value)

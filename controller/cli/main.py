@@ -51,6 +51,7 @@ COMMANDS: Mapping[str, Command] = {
     "run": Command("controller.cli.run.job", "run the Spark job: loads query and control query"),
     "agent": Command("controller.cli.run.agent", "run the agent of one broker, or of a Pulsar cluster"),
     "store": Command("controller.cli.run.store", "run the segment store of the reference brokers"),
+    "ui": Command("controller.cli.run.ui", "serve the operators' page: the cluster in a browser"),
     "status": Command("controller.cli.look.status", "show the state of the cluster, and what needs attention"),
     "brokers": Command("controller.cli.look.brokers", "list brokers with their bundles and their load"),
     "bundles": Command("controller.cli.look.bundles", "list bundles with owner, state and load"),

@@ -28,6 +28,7 @@ from controller.config.sections.pulsar import Pulsar
 from controller.config.sections.pulsar_cluster import PulsarCluster
 from controller.config.sections.reference import Reference
 from controller.config.sections.retention import Retention
+from controller.config.sections.ui import Ui
 from controller.config.sections.weighted import Weighted
 from controller.domain.errors import without_login
 
@@ -62,6 +63,7 @@ class Settings(BaseModel):
     store: Store = Store()
     reference: Reference = Reference()
     http: Http = Http()
+    ui: Ui = Ui()
     logging: Logging = Logging()
 
     _profile: str = PrivateAttr("")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import TypeVar
 
 import pyarrow as pa
@@ -40,11 +42,14 @@ def read_range(
     above: int,
     up_to: int | None = None,
     columns: Sequence[str] | None = None,
+    equal: Mapping[str, str] | None = None,
+    among: Sequence[int] | None = None,
 ) -> pa.Table:
     """The rows with above < column <= up_to at the handle's version, in no particular order.
 
-    Columns that a file lacks are null, columns that the record lacks are left out, since writers of other versions may
-    have other columns. Raises FileNotFoundError when VACUUM has removed a file since the handle was opened.
+    `equal`: text columns and the values that they must have. `among`: the few values that `column` may have. Columns
+    that a file lacks are null, columns that the record lacks are left out, since writers of other versions may have
+    other columns. Raises FileNotFoundError when VACUUM has removed a file since the handle was opened.
     """
     schema = arrow_schema(record)
     if columns is not None:
@@ -55,7 +60,12 @@ def read_range(
     wanted = pc.field(column) > above
     if up_to is not None:
         wanted = wanted & (pc.field(column) <= up_to)
-    files = pads.dataset(paths, schema=_all_nullable(schema, record, column), filesystem=log.files, format="parquet")
+    for name, value in (equal or {}).items():
+        wanted = wanted & (pc.field(name) == value)
+    if among is not None:  # not `isin`: only comparisons are held against the statistics of row groups
+        wanted = wanted & reduce(or_, (pc.field(column) == value for value in among), pc.scalar(False))
+    known = _all_nullable(schema, record, column, *(equal or {}))
+    files = pads.dataset(paths, schema=known, filesystem=log.files, format="parquet")
     return files.to_table(columns=schema.names, filter=wanted)
 
 
@@ -84,8 +94,7 @@ def read_added(log: DeltaLog, added: AddedFile, record: Record) -> pa.Table:
     return pa.table(arrays, schema=schema)
 
 
-def _all_nullable(schema: pa.Schema, record: Record, also: str | None = None) -> pa.Schema:
-    fields = [pa.field(f.name, f.type) for f in schema]
-    if also is not None and also not in schema.names:
-        fields.append(pa.field(also, arrow_schema(record).field(also).type))
-    return pa.schema(fields)
+def _all_nullable(schema: pa.Schema, record: Record, *also: str) -> pa.Schema:
+    whole = arrow_schema(record)
+    added = [whole.field(name) for name in dict.fromkeys(also) if name not in schema.names]
+    return pa.schema([pa.field(f.name, f.type) for f in (*schema, *added)])

@@ -21,6 +21,8 @@ from schemas.evidence_tables import BROKER_SCORES, DECISIONS, ROUNDS
 
 CANDIDATES = ("pairs", "candidates")  # evidence keys
 JSON_COLUMNS = ("evidence_json", "before_json", "after_json")
+_TO_CHOOSE = ("decision_id", "attempt_id", "at_ms", "kind", "source", "target")
+_FEW_TIMES = 100  # of a read that names each of them
 Row = dict[str, Any]
 
 
@@ -30,7 +32,15 @@ class EvidenceView:
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self._rounds: list[Row] | None = None
-        self._named: dict[str, int] | None = None
+        self._named: Mapping[str, int] | None = None
+        self._scores: dict[str, list[Row]] = {}
+
+    def again(self, same_rounds: bool) -> EvidenceView:
+        """A view of the evidence now. `same_rounds`: no round has come since, so what is known of rounds stays."""
+        view = EvidenceView(self._reader)
+        if same_rounds:
+            view._rounds, view._scores = self._rounds, self._scores
+        return view
 
     def rounds(self) -> list[Row]:
         """All rounds that count, newest first, without their inputs; `seq` is that of the journal entry."""
@@ -65,18 +75,18 @@ class EvidenceView:
         decision_id: str | None = None,
         skips: bool = True,
         limit: int | None = None,
+        from_ms: int = 0,
+        up_to_ms: int | None = None,
     ) -> list[Row]:
         """Matching decisions that count, newest first, ordered by round or batch within a time; JSON is parsed.
 
-        Evidence makes up nearly all of the table, so it is only read for the rows that are returned.
+        Only decisions with `from_ms` <= `at_ms` <= `up_to_ms` are read. Evidence makes up nearly all of the table, so
+        it is only read for the rows that are returned.
         """
         order = self._attempts()
-        table = self._rows_that_count(
-            "decisions", order, [name for name in DECISIONS.names if name not in JSON_COLUMNS]
-        )
-        for column, wanted in (("round_id", round_id), ("bundle", bundle), ("decision_id", decision_id)):
-            if wanted is not None:
-                table = table.filter(pc.equal(table[column], wanted))
+        given = {"round_id": round_id, "bundle": bundle, "decision_id": decision_id}
+        wanted = {column: value for column, value in given.items() if value is not None}
+        table = self._rows_that_count("decisions", order, _TO_CHOOSE, from_ms, up_to_ms, wanted)
         if broker is not None:
             table = table.filter(pc.or_kleene(pc.equal(table["source"], broker), pc.equal(table["target"], broker)))
         if not skips:
@@ -86,9 +96,10 @@ class EvidenceView:
         )[:limit]
         if not found:
             return []
-        times = [row["at_ms"] for row in found]
+        times = sorted({row["at_ms"] for row in found})
         attempts = {row["attempt_id"] for row in found}
-        whole = self._rows_that_count("decisions", attempts, DECISIONS.names, min(times), max(times))
+        among = times if len(times) <= _FEW_TIMES else None
+        whole = self._rows_that_count("decisions", attempts, DECISIONS.names, times[0], times[-1], wanted, among)
         by_id = {(row["attempt_id"], row["decision_id"]): row for row in whole.to_pylist()}
         return [_parse(by_id[row["attempt_id"], row["decision_id"]]) for row in found]
 
@@ -105,6 +116,11 @@ class EvidenceView:
 
     def scores(self, of_round: Row) -> list[Row]:
         """The scores of one round, highest first, each with its reason in words."""
+        if of_round["attempt_id"] not in self._scores:
+            self._scores[of_round["attempt_id"]] = self._read_scores(of_round)
+        return self._scores[of_round["attempt_id"]]
+
+    def _read_scores(self, of_round: Row) -> list[Row]:
         at_ms, attempt_id = of_round["at_ms"], of_round["attempt_id"]
         table = self._rows_that_count("broker_scores", {attempt_id}, BROKER_SCORES.names, at_ms, at_ms)
         rows: list[Row] = table.to_pylist()
@@ -120,18 +136,23 @@ class EvidenceView:
         return sorted(rows, key=lambda row: (-(row["score"] if row["score"] is not None else -1.0), row["broker"]))
 
     def _rows_that_count(
-        self, name: str, attempts: Iterable[str], columns: Sequence[str], from_ms: int = 0, up_to_ms: int | None = None
+        self,
+        name: str,
+        attempts: Iterable[str],
+        columns: Sequence[str],
+        from_ms: int = 0,
+        up_to_ms: int | None = None,
+        equal: Mapping[str, str] | None = None,
+        among: Sequence[int] | None = None,
     ) -> pa.Table:
-        rows = self._reader.rows(name, "at_ms", above=from_ms - 1, up_to=up_to_ms, columns=columns)
+        rows = self._reader.rows(name, "at_ms", from_ms - 1, up_to_ms, columns, equal, among)
         wanted = pa.array(list(attempts), pa.string())
         return rows.filter(pc.is_in(rows["attempt_id"].cast(pa.string()), value_set=wanted))
 
-    def _attempts(self) -> dict[str, int]:
+    def _attempts(self) -> Mapping[str, int]:
         """Attempt id -> seq of the first journal entry that names it."""
         if self._named is None:
-            entries = self._reader.rows("journal", "seq", columns=["seq", "attempt_id"])
-            named = entries.filter(pc.is_valid(entries["attempt_id"])).sort_by([("seq", "descending")])
-            self._named = dict(zip(named["attempt_id"].to_pylist(), named["seq"].to_pylist(), strict=True))
+            self._named = self._reader.attempts()
         return self._named
 
 

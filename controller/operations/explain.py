@@ -6,23 +6,20 @@ journal says happened afterwards, so that "decided" and "done" are never confuse
 
 from __future__ import annotations
 
-import json
 from typing import Any
-
-import pyarrow.compute as pc
 
 from controller.config.settings import Settings
 from controller.domain.decision import Reason
-from controller.domain.entries import Entry, Kind
+from controller.domain.entries import Kind
 from controller.domain.errors import BallastError
 from controller.domain.ownership import State
 from controller.domain.reasons.table import REASON_TABLE
 from controller.domain.reasons.words import describe_reason
+from controller.domain.state import ClusterState
 from controller.operations.bundles import observed_row, ownership_row
 from controller.operations.evidence_view import EvidenceView, candidates_of, giver_of
 from controller.operations.reading import NoTables, Reader
 from controller.operations.realised_moves import judge_moves
-from schemas.journal import JOURNAL
 
 HISTORY = 50  # entries and decisions of a bundle or broker that a document contains
 LOOK_BACK = 20  # rounds that are searched for a bundle as a candidate
@@ -47,11 +44,12 @@ def explain(reader: Reader, name: str, look_back: int = LOOK_BACK) -> Row:
         return {"about": "round", "rounds": [_round(view, row, reader.window_ms) for row in rounds]}
     state = reader.state()
     if name in state.brokers:
-        return _broker(view, name, state.session_of(name) is not None)
-    if name in state.bundles:
-        return _bundle(reader, view, ownership_row(state.bundles[name]), look_back)
-    if name in state.observed.bundles:
-        return _bundle(reader, view, observed_row(state.observed, name), look_back)
+        return broker_document(view, name, state.session_of(name) is not None)
+    now = bundle_now(state, name)
+    if now is not None:
+        document = bundle_document(reader, view, now, look_back)
+        about = [row for row in document["decisions"] if row["bundle"] == name]
+        return {**document, "realised": judge_moves(view, about, reader.window_ms)}
     of_batch = view.decisions(round_id=name)
     if of_batch:
         return {"about": "batch", "decisions": of_batch}
@@ -59,6 +57,13 @@ def explain(reader: Reader, name: str, look_back: int = LOOK_BACK) -> Row:
         f"nothing is named {name}: give a decision (`ballast decisions --skips`), a round (`ballast rounds`), "
         "a broker, a bundle or a reason code (docs/reasons.md); evidence older than its retention is gone"
     )
+
+
+def bundle_now(state: ClusterState, name: str) -> Row | None:
+    """An owned or observed bundle as it is now; None for a name that is none."""
+    if name in state.bundles:
+        return ownership_row(state.bundles[name])
+    return observed_row(state.observed, name) if name in state.observed.bundles else None
 
 
 def reason_document(settings: Settings, reason: Reason) -> Row:
@@ -115,16 +120,19 @@ def _consequences(reader: Reader, decision_id: str) -> list[Row]:
     return caused
 
 
-def _bundle(reader: Reader, view: EvidenceView, now: Row, look_back: int) -> Row:
+def bundle_document(reader: Reader, view: EvidenceView, now: Row, look_back: int, since_ms: int = 0) -> Row:
+    """The document about a bundle, without what its moves have realised.
+
+    `look_back`: see `explain`. `since_ms`: older decisions about it are not read.
+    """
     name = now["bundle"]
     origin = _origin(reader, name)
     cause = origin[0]["decision_id"] if origin else None
-    decisions = view.decisions(bundle=name, limit=HISTORY)
+    decisions = view.decisions(bundle=name, limit=HISTORY, from_ms=since_ms)
     return {
         "about": "bundle",
         "now": now,
-        "decisions": [*decisions, *(view.decisions(decision_id=cause) if cause else [])],
-        "realised": judge_moves(view, decisions, reader.window_ms),
+        "decisions": [*decisions, *(view.decisions(decision_id=cause, from_ms=since_ms) if cause else [])],
         "candidate": _why_it_stayed(view, name, now["owner"], look_back),
         "journal": [*origin, *_journal(reader, bundle=name)],
     }
@@ -170,17 +178,15 @@ def _why_not(view: EvidenceView, rounds: list[Row], owner: str | None) -> Row | 
         return None
     of_score = ("broker", "score", "mean", "hits", "is_source", "reason", "reason_words")
     last = {name: rounds[0][name] for name in ("round_id", "at_ms")}
-    own = (d for d in view.decisions(round_id=last["round_id"], broker=owner) if d["source"] == owner)
+    own = (d for d in _decisions_of(view, rounds[0]) if d["source"] == owner)
     lost: Row = next((d["evidence"]["bundles_lost"] for d in own if d["evidence"].get("bundles_lost")), {})
     return {**last, **{name: score[name] for name in of_score}, "bundles_lost": lost}
 
 
 def _origin(reader: Reader, bundle: str) -> list[Row]:
     """The entry that created the bundle: the split of its parent; none for a namespace's initial bundles."""
-    rows = reader.rows("journal", "seq", columns=JOURNAL.names)
-    splits = rows.filter(pc.equal(rows["kind"], Kind.SPLIT.value))
-    named = splits.filter(pc.match_substring(splits["data"], json.dumps(bundle))).sort_by("seq")
-    return [Entry.from_row(row).to_row() for row in named.to_pylist()[:1]]
+    found = reader.split_into(bundle)
+    return [found.to_row()] if found is not None else []
 
 
 def _round(view: EvidenceView, row: Row, window_ms: int) -> Row:
@@ -190,10 +196,12 @@ def _round(view: EvidenceView, row: Row, window_ms: int) -> Row:
 
 
 def _decisions_of(view: EvidenceView, row: Row) -> list[Row]:
-    return [d for d in view.decisions(round_id=row["round_id"]) if d["attempt_id"] == row["attempt_id"]]
+    found = view.decisions(round_id=row["round_id"], from_ms=row["at_ms"], up_to_ms=row["at_ms"])
+    return [d for d in found if d["attempt_id"] == row["attempt_id"]]
 
 
-def _broker(view: EvidenceView, name: str, alive: bool) -> Row:
+def broker_document(view: EvidenceView, name: str, alive: bool, since_ms: int = 0) -> Row:
+    """The document about a broker. `since_ms`: older decisions about it are not read."""
     last = view.last_round()
     scores = [row for row in view.scores(last) if row["broker"] == name] if last else []
     of_round = _decisions_of(view, last) if last else []
@@ -205,7 +213,7 @@ def _broker(view: EvidenceView, name: str, alive: bool) -> Row:
         "score": scores[0] if scores else None,
         "considered": _first_about(of_round, name),
         "as_target": _as_target(of_round, name),
-        "decisions": view.decisions(broker=name, limit=HISTORY),
+        "decisions": view.decisions(broker=name, limit=HISTORY, from_ms=since_ms),
     }
 
 
@@ -228,6 +236,4 @@ def _as_target(decisions: list[Row], broker: str) -> list[Row]:
 def _journal(reader: Reader, **wanted: str) -> list[Row]:
     """The newest entries whose column has this value, oldest of them first."""
     ((column, value),) = wanted.items()
-    rows = reader.rows("journal", "seq", columns=JOURNAL.names)
-    chosen = rows.filter(pc.equal(rows[column], value)).sort_by("seq")
-    return [Entry.from_row(row).to_row() for row in chosen.to_pylist()[-HISTORY:]]
+    return [entry.to_row() for entry in reader.newest_entries(column, value, HISTORY)]

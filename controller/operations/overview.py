@@ -5,7 +5,6 @@ Times in a document are ms since the epoch or durations in ms, as their names sa
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,6 +20,7 @@ from controller.domain.state import ClusterState, is_foreign
 from controller.ledger.loads import loads_progress
 from controller.operations.bundles import (
     all_bundle_rows,
+    count_bundles,
     find_order_obstacle,
     observed_row,
     order_counts,
@@ -42,10 +42,12 @@ def status(
     heard: Heard | None,
     kafka_error: str | None,
     placement: PlacementSettings = NO_RULES,
+    view: EvidenceView | None = None,
 ) -> Row:
-    """The document of `ballast status`. `problems` lists what needs attention now. `placement`: as configured."""
+    """The document of `ballast status`. `problems` lists what needs attention now. `placement`: as configured. `view`:
+    one that has been read already."""
     state = reader.state()
-    recent = [Entry.from_row(r) for r in reader.rows("journal", "at_ms", above=now_ms - HOUR_MS).to_pylist()]
+    recent = reader.entries_since(now_ms - HOUR_MS)
     progress = loads_progress(reader.root)
     document: Row = {
         "controller": _controller(state, now_ms, heard, kafka_error),
@@ -57,12 +59,12 @@ def status(
         "overrides": len(state.overrides),
         "brokers": _broker_counts(state),
         "namespaces": len(state.namespaces) + len(state.observed.rings),
-        "bundles": dict(sorted(Counter(row["state"] for row in all_bundle_rows(state)).items())),
+        "bundles": dict(sorted(count_bundles(state).states.items())),
         "orders": order_counts(state, recent),
         "no_orders_because": find_order_obstacle(state, placement),
         "adoption": state.observed.adoption.to_json() if state.observed.adoption is not None else None,
         "in_flight": in_flight(reader, state, now_ms),
-        "last_round": _last_round(reader, now_ms),
+        "last_round": _last_round(view or EvidenceView(reader), now_ms),
         "loads": {
             "newest_event_ms": progress.newest_event_ms if progress else None,
             "lag_ms": now_ms - progress.newest_event_ms if progress else None,
@@ -94,15 +96,14 @@ def alarm_row(entry: Entry) -> Row:
     return {"seq": entry.seq, "at_ms": entry.at_ms, **about}
 
 
-def broker_rows(reader: Reader) -> list[Row]:
-    """Every registered broker with its bundles and, while it is alive, its score in the last round."""
+def broker_rows(reader: Reader, view: EvidenceView | None = None) -> list[Row]:
+    """Every registered broker with its bundles and, while it is alive, its score in the last round. `view`: one that
+    has been read already."""
     state = reader.state()
-    evidence = EvidenceView(reader)
+    evidence = view or EvidenceView(reader)
     last = evidence.last_round()
     scores = {row["broker"]: row for row in evidence.scores(last)} if last else {}
-    everything = all_bundle_rows(state)
-    owned = Counter(row["owner"] for row in everything)
-    coming = Counter(row["to"] for row in everything)
+    counts = count_bundles(state)
     rows = []
     for broker in sorted(state.brokers.values(), key=lambda b: b.id):
         alive = state.alive(broker.session)
@@ -116,9 +117,10 @@ def broker_rows(reader: Reader) -> list[Row]:
                 "drained": broker.drained,
                 "leaving": broker.leaving,
                 "runtime": broker.runtime,
-                "bundles": owned[broker.id],
-                "coming": coming[broker.id],
+                "bundles": counts.owned[broker.id],
+                "coming": counts.coming[broker.id],
                 "score": score.get("score"),
+                "mean": score.get("mean"),
                 "utilisations": {r: score.get(f"{r}_utilisation") for r in RESOURCES} if score else {},
                 "hits": score.get("hits"),
                 "is_source": score.get("is_source"),
@@ -199,8 +201,7 @@ def _broker_counts(state: ClusterState) -> Row:
     }
 
 
-def _last_round(reader: Reader, now_ms: int) -> Row | None:
-    evidence = EvidenceView(reader)
+def _last_round(evidence: EvidenceView, now_ms: int) -> Row | None:
     last = evidence.last_round()
     if last is None:
         return None

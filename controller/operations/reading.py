@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from deltalake import DeltaTable
 
 from controller.config.places import check_old_place
 from controller.config.settings import Settings
 from controller.config.table_root import table_root
+from controller.domain.entries import Entry, Kind
 from controller.domain.errors import BallastError
 from controller.domain.state import ClusterState
 from controller.ledger.files import read_range, retry_on_vacuum
 from controller.ledger.snapshots import load_state
 from controller.process.paths import RUN
 from schemas.catalog import TABLES
+from schemas.journal import JOURNAL
 
 
 class NoTables(BallastError):
@@ -49,25 +53,83 @@ class Reader:
         """The cluster's state according to the journal."""
         return load_state(self.root)
 
+    def attempts(self) -> Mapping[str, int]:
+        """Attempt id -> seq of the first journal entry that names it: the evidence that counts."""
+        entries = self.rows("journal", "seq", columns=["seq", "attempt_id"])
+        named = entries.filter(pc.is_valid(entries["attempt_id"])).sort_by([("seq", "descending")])
+        return dict(zip(named["attempt_id"].to_pylist(), named["seq"].to_pylist(), strict=True))
+
+    def entries_since(self, at_ms: int) -> list[Entry]:
+        """The journal's entries after this wall-clock time, in no order."""
+        return [Entry.from_row(row) for row in self.rows("journal", "at_ms", above=at_ms).to_pylist()]
+
+    def newest_entries(self, column: str, value: str, limit: int) -> list[Entry]:
+        """The newest `limit` entries whose text column has this value, oldest of them first.
+
+        The wide columns are read for these entries alone.
+        """
+        seqs = self.rows("journal", "seq", columns=["seq"], equal={column: value})["seq"].to_pylist()
+        chosen = sorted(seqs)[-limit:]
+        if not chosen:
+            return []
+        rows = self.rows("journal", "seq", chosen[0] - 1, chosen[-1], JOURNAL.names, among=chosen)
+        return [Entry.from_row(row) for row in rows.sort_by("seq").to_pylist()]
+
+    def split_into(self, bundle: str) -> Entry | None:
+        """The split that made this bundle; None for one of a namespace's first."""
+        split = {"kind": Kind.SPLIT.value}
+        seqs = self.rows("journal", "seq", columns=["seq"], equal=split)["seq"].to_pylist()
+        if not seqs:
+            return None
+        rows = self.rows("journal", "seq", min(seqs) - 1, max(seqs), JOURNAL.names, equal=split)
+        named = rows.filter(pc.match_substring(rows["data"], json.dumps(bundle))).sort_by("seq")
+        return Entry.from_row(named.slice(0, 1).to_pylist()[0]) if named.num_rows else None
+
     def rows(
-        self, name: str, column: str, above: int = -1, up_to: int | None = None, columns: Sequence[str] | None = None
+        self,
+        name: str,
+        column: str,
+        above: int = -1,
+        up_to: int | None = None,
+        columns: Sequence[str] | None = None,
+        equal: Mapping[str, str] | None = None,
+        among: Sequence[int] | None = None,
     ) -> pa.Table:
-        """Rows with above < column <= up_to; empty if the table does not exist yet."""
+        """Rows as `read_range` gives them: above < column <= up_to, and the `equal` values, and `column` `among` few.
+
+        Empty if the table does not exist yet.
+        """
         record = TABLES[name]
 
         def read() -> pa.Table:
-            return read_range(self.root.open(name), self.root.log(name), record, column, above, up_to, columns)
+            table, log = self.open(name), self.root.log(name)
+            return read_range(table, log, record, column, above, up_to, columns, equal, among)
 
-        if not self.root.exists(name):
+        if not self.exists(name):
             wanted = columns or record.names
             return pa.table({c: pa.array([], pa.null()) for c in wanted})
-        return retry_on_vacuum(read)
+        try:
+            return read()
+        except FileNotFoundError:
+            self.forget(name)
+            return retry_on_vacuum(read)
+
+    def exists(self, name: str) -> bool:
+        """Whether the table has been created."""
+        return self.root.exists(name)
+
+    def open(self, name: str) -> DeltaTable:
+        """The table at its newest version."""
+        return self.root.open(name)
+
+    def forget(self, name: str) -> None:
+        """VACUUM has removed a file of the version that was opened."""
 
     def newest(self, name: str, column: str) -> int | None:
         """The largest value of a column; it must have file statistics (one of a table's first 32)."""
-        if not self.root.exists(name):
+        if not self.exists(name):
             return None
-        actions = pa.table(self.root.open(name).get_add_actions(flatten=True))
+        actions = pa.table(self.open(name).get_add_actions(flatten=True))
         if not actions.num_rows or f"max.{column}" not in actions.column_names:
             return None
         found: int | None = pc.max(actions[f"max.{column}"]).as_py()

@@ -6,19 +6,33 @@ Only rounds whose frame has estimates say anything. Challengers' rounds move not
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from controller.domain.decision import EXECUTED, DecisionKind
 from controller.domain.errors import BadRecord
 from controller.operations.evidence_view import EvidenceView
-from controller.policy.usage.realised import ROUNDS, Judged, Move, judge
+from controller.policy.usage.realised import (
+    FULL_END,
+    NOT_YET,
+    RESTARTED,
+    ROUNDS,
+    UNREADABLE,
+    Judged,
+    Move,
+    judge,
+)
 from controller.policy.view.frame import Frame
 
 MOVES = (DecisionKind.TRANSFER.value, DecisionKind.UNLOAD.value)
 NEWEST = 5  # rounds judged for one document; each takes six stored frames and more
 Row = dict[str, Any]
+_WHY_NOT = {
+    FULL_END: "the broker was at its limit",
+    RESTARTED: "the broker restarted, or was not there all the time",
+    UNREADABLE: "a reading of its usage is missing",
+}
 
 
 def judge_moves(view: EvidenceView, decisions: Sequence[Row], window_ms: int) -> list[Row]:
@@ -79,3 +93,21 @@ def _row_of(deciding: Row, found: Judged, moves: Sequence[Row]) -> Row:
         "inside": found.inside if found.realised is not None else None,
         "decisions": [row["decision_id"] for row in moves if found.broker in (row["source"], row["target"])],
     }
+
+
+def realised_text(row: Mapping[str, Any]) -> str:
+    """What the moves were predicted to change the broker's usage by, and what they did or why nobody can tell."""
+    predicted = f"predicted {_points(row['predicted'])}"
+    if row["realised"] is not None:
+        outside = "" if row["inside"] else ", outside the interval"
+        return f"{predicted}, realised {_points(row['realised'])}{outside}"
+    if row["why_not"] == NOT_YET:
+        left = row["rounds_to_go"]
+        return f"{predicted}, not yet: {left} round{'' if left == 1 else 's'} to go"
+    return f"{predicted}, not judged: {_WHY_NOT[row['why_not']]}"
+
+
+def _points(share: float) -> str:
+    """`−6.1 %` of the limit, with a sign."""
+    rounded = round(100 * share, 1)
+    return f"{'−' if rounded < 0 else '+'}{abs(rounded):.1f} %"

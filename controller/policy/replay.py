@@ -1,17 +1,41 @@
 """A stored round, decided again from what it stored: is it the same plan, or does this version decide by other rules?
 
-A round of other rules is neither equal nor broken: only the version that decided it could tell.
+`decide_as` decides stored rounds by another strategy. A round of other rules is neither equal nor broken: only the
+version that decided it could tell.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from controller.domain.errors import BallastError, OtherRules
-from controller.policy.round import replay_round, rules_of
+from controller.policy.plan import Plan, make_plan
+from controller.policy.round import read_settings, replay_round, rules_of
+from controller.policy.strategies import get
+from controller.policy.view.frame import Frame
+from controller.policy.view.snapshot import from_frame
+
+
+def decide_as(stored: Sequence[Mapping[str, Any]], strategy: str) -> Plan:
+    """What `strategy` would have decided in the last of these stored rounds, had it seen them all and moved nothing.
+
+    It begins without memory at the first one: give a few rounds, oldest first. A stored round names only the bundles
+    that the strategy in charge considered. Raises BadRecord or ConfigError for what this version cannot read.
+    """
+    memory: Mapping[str, Any] = {}
+    plan = None
+    for inputs in json.loads(json.dumps(stored)):
+        settings = read_settings(inputs["settings"])
+        snapshot = from_frame(Frame.from_json(inputs["frame"]), settings)
+        plan = make_plan(snapshot, get(strategy).name, memory, settings, challenger=True)
+        memory = plan.outcome.memory
+    if plan is None:
+        raise ValueError("no round is given")
+    return plan
 
 
 class Verdict(str, Enum):

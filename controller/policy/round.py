@@ -128,7 +128,7 @@ def replay_round(stored: Mapping[str, Any]) -> str:
         raise OtherRules(rules_of(stored), deciding.name, deciding.rules)
     inputs = json.loads(json.dumps(stored))
     frame = Frame.from_json(inputs["frame"])
-    settings = _settings(inputs["settings"])
+    settings = read_settings(inputs["settings"])
     plan = make_plan(from_frame(frame, settings), inputs["strategy"], unpack_memory(inputs["memory"]), settings)
     return _hash({**inputs, "frame": frame.to_json()}, plan.decisions)
 
@@ -234,8 +234,8 @@ def _stored(settings: PolicySettings) -> dict[str, Any]:
     return asdict(settings)
 
 
-def _settings(stored: Mapping[str, Any]) -> PolicySettings:
-    """The settings that `asdict` wrote: each part by its own type, with lists where JSON has no tuples."""
+def read_settings(stored: Mapping[str, Any]) -> PolicySettings:
+    """A round's stored settings, as `asdict` wrote them: each part by its own type; JSON has lists for tuples."""
     parts = {f.name: type(getattr(_DEFAULTS, f.name)) for f in fields(PolicySettings)}
     values = {n: parts[n](**_tuples(v)) if is_dataclass(parts[n]) else v for n, v in stored.items()}
     values["placement"] = PlacementSettings.from_json(stored.get("placement", {}))

@@ -20,6 +20,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from controller.domain.errors import ConfigError
@@ -105,7 +106,7 @@ class HttpServer:
         """The address it listens on."""
         return url_of(self._access, self.host, self.port)
 
-    def start(self, app: Starlette) -> None:
+    def start(self, app: ASGIApp) -> None:
         """Start serving the application in the running loop; returns at once."""
         self._warn_if_shared()
         guarded = Guard(app, self._access, [PATHS[name] for name in self._access.open])

@@ -10,17 +10,15 @@ import logging
 import os
 import socket
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import controller
 from controller.bus.cluster import KafkaUnavailable
 from controller.bus.scan import TopicUnreadable
-from controller.bus.topic_owner import RUNNING, STOPPED, OwnerTopic, Seen, TopicOwner, mark_stopped
-from controller.domain.errors import AnotherController, ConfigError, ForeignCommit, without_login
+from controller.bus.topic_owner import RUNNING, STOPPED, OwnerTopic, Seen, TopicOwner, is_at, mark_stopped
+from controller.domain.errors import AnotherController, ConfigError, ForeignCommit
 from controller.domain.state import ClusterState
 from controller.process.clock import wall_ms
-from controller.process.paths import resolve_location
 
 log = logging.getLogger(__name__)
 
@@ -82,11 +80,6 @@ def refuse_another(state: ClusterState, owner: TopicOwner, tables: str) -> None:
     forgotten = state.seq > 0 and state.journal_id is None and is_at(owner, tables)  # perhaps by an older version
     if state.journal_id != owner.journal_id and not forgotten:
         raise _belongs_to(owner, state.journal_id, tables)
-
-
-def is_at(owner: TopicOwner, tables: str) -> bool:
-    """Whether the owner's tables are those at this location."""
-    return resolve_location(without_login(owner.tables), Path("/")) == tables  # older versions wrote both
 
 
 def _belongs_to(owner: TopicOwner, ours: str | None, tables: str) -> AnotherController:

@@ -185,7 +185,7 @@ def test_a_kafka_that_is_slow_to_tell_is_no_reason_to_leave_a_release_unsaid(
         raise KafkaUnavailable("no answer within 3 s")
 
     monkeypatch.setattr("controller.operations.adoption.last_word", too_late)
-    monkeypatch.setattr("controller.cli.send_command.newest_owner", too_late)
+    monkeypatch.setattr("controller.operations.commands.newest_owner", too_late)
     code, said = site.run("pulsar release --apply")
     assert (code, site.phase) == (0, AdoptionPhase.RELEASED), said
 

@@ -16,7 +16,7 @@ from controller.bus.producer import JsonProducer
 from controller.bus.topic_owner import KEY, RUNNING, OwnerTopic, TopicOwner
 from controller.bus.topics import TopicNames
 from controller.cli.main import main
-from controller.cli.send_command import ForeignTopics, send_and_wait
+from controller.operations.commands import ForeignTopics, send_and_wait
 from controller.config.load import load_settings
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import AnotherController, ForeignCommit

@@ -18,7 +18,7 @@ from controller.brokers.pulsar.admin import PulsarAdmin
 from controller.brokers.pulsar.switches import Switch, Switchboard
 from controller.bus.topics import TopicNames
 from controller.cli.main import main
-from controller.cli.send_command import send_and_wait
+from controller.operations.commands import send_and_wait
 from controller.config.load import load_settings
 from controller.config.sections.pulsar_cluster import PulsarCluster as Connection
 from controller.domain.entries import Entry, Kind

@@ -1,8 +1,9 @@
 """Generates a journal like that of a cluster after days of moves: consistent for `apply`, of any length.
 
-50 brokers, 1,000 bundles; every five entries are one move (offsets, transferring, releasing, released, owned), each
-bundle in its turn to the next broker. Bulk entries go in as files of `FILE_ENTRIES`, as the clean-up leaves them; the
-newest ones by the journal's real writer, a commit a move, as a running controller leaves them.
+50 brokers and 1,000 bundles unless told otherwise; every five entries are one move (offsets, transferring, releasing,
+released, owned), each bundle in its turn to the next broker. Bulk entries go in as files of `FILE_ENTRIES`, as the
+clean-up leaves them; the newest ones by the journal's real writer, a commit a move, as a running controller leaves
+them.
 """
 
 from __future__ import annotations
@@ -43,10 +44,11 @@ _DATA = (
 class LongJournal:
     """The entries of such a history by number; move `n` starts at entry `first_move_seq + 5 n`."""
 
-    def __init__(self) -> None:
-        self.sessions = [Session(f"b-{n:03}:8080", 1, f"n{n:03}", 1) for n in range(BROKERS)]
+    def __init__(self, brokers: int = BROKERS, namespaces: int = NAMESPACES, bundles_each: int = BUNDLES_EACH) -> None:
+        self.namespaces = namespaces
+        self.sessions = [Session(f"b-{n:03}:8080", 1, f"n{n:03}", 1) for n in range(brokers)]
         self.bundles: list[Bundle] = [
-            b for n in range(NAMESPACES) for b in initial_bundles(f"bench/ns-{n:02}", BUNDLES_EACH)
+            b for n in range(namespaces) for b in initial_bundles(f"bench/ns-{n:02}", bundles_each)
         ]
         self.beginning = list(self._begin())
         self.first_move_seq = len(self.beginning) + 1
@@ -60,7 +62,8 @@ class LongJournal:
         moves = np.repeat(np.arange(start, stop), ENTRIES_A_MOVE)
         step = np.tile(np.arange(ENTRIES_A_MOVE), stop - start)
         bundle, visit = moves % len(self.bundles), moves // len(self.bundles)
-        owner, target = (bundle + visit) % BROKERS, (bundle + visit + 1) % BROKERS
+        brokers = len(self.sessions)
+        owner, target = (bundle + visit) % brokers, (bundle + visit + 1) % brokers
         names = pa.array([str(b) for b in self.bundles])
         sessions = pa.array([str(s) for s in self.sessions])
         owned, talks = step == 4, step > 0
@@ -106,13 +109,13 @@ class LongJournal:
             seq += 1
             info = {"info": {"runtime": "reference", "lookup_url": f"http://{session.broker}"}}
             yield Entry(seq, Kind.REGISTERED, INSTANCE, -1, START_MS, session=str(session), data=info)
-        for n in range(NAMESPACES):
+        for n in range(self.namespaces):
             seq += 1
             named = [str(b) for b in self.bundles if b.namespace == f"bench/ns-{n:02}"]
             data = {"namespace": f"bench/ns-{n:02}", "bundles": named}
             yield Entry(seq, Kind.NAMESPACE_CREATED, INSTANCE, -1, START_MS, data=data)
         for at, bundle in enumerate(self.bundles):
-            owner = str(self.sessions[at % BROKERS])
+            owner = str(self.sessions[at % len(self.sessions)])
             common: dict[str, Any] = {"bundle": str(bundle), "epoch": 1, "data": {"ever_owned": True}}
             yield Entry(seq + 1, Kind.OWNERSHIP, INSTANCE, -1, START_MS, state="assigning", to=owner, **common)
             yield Entry(seq + 2, Kind.OWNERSHIP, INSTANCE, -1, START_MS, state="owned", by=owner, **common)

@@ -24,7 +24,7 @@ from controller.cli.options import (
     report_errors,
     settings_of,
 )
-from controller.cli.send_command import ANSWER_S, carry_out, print_outcome, send_and_wait
+from controller.cli.send_command import ANSWER_S, carry_out, print_outcome
 from controller.cli.show import duration_text
 from controller.config.settings import Settings
 from controller.config.table_root import table_root
@@ -32,6 +32,7 @@ from controller.domain.errors import BallastError
 from controller.domain.state import Broker
 from controller.ledger.follower import Follower
 from controller.operations.bundles import all_bundle_rows
+from controller.operations.commands import send_and_wait
 from controller.operations.operator import POLL_S
 
 app = new_app()

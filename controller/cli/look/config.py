@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -38,6 +39,9 @@ def check(conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json
     check_places(settings)
     for host_key in ("http.bind_host", "agent.bind_host"):
         check_http_access(settings, host_key)
+    from controller.ui.server import page_rules  # an HTTP server, which takes its time to import
+
+    page_rules(settings, settings.ui.bind_host, Path(settings.ui.token_file) if settings.ui.token_file else None)
     if as_json:
         emit_json({"ok": True, "profile": settings.profile, "version": settings.version})
     else:

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from controller.bus.topics import TopicNames
-from controller.cli.adoption_text import adoption_text
 from controller.cli.evidence_text import reason_text
 from controller.cli.options import PROBLEM, AsJson, Conf, Profile, Sets, new_app, report_errors, settings_of
 from controller.cli.show import (
@@ -25,6 +24,7 @@ from controller.config.settings import Settings
 from controller.domain.errors import BallastError, without_login
 from controller.domain.observed import Adoption
 from controller.domain.state import LIVE
+from controller.operations.adoption_text import adoption_text
 from controller.operations.liveness import OFFLINE, Heard, engine_text, last_word
 from controller.operations.overview import status as status_of
 from controller.operations.reading import Reader
@@ -45,7 +45,7 @@ def status(
     reader = Reader(settings)
     heard, kafka_error = (None, OFFLINE) if offline else _ask_kafka(settings)
     now_ms = wall_ms()
-    document = {
+    document: dict[str, Any] = {
         "cluster": settings.cluster.name,
         "tables": without_login(reader.root.root),
         **with_stop(
@@ -55,6 +55,7 @@ def status(
             now_ms,
         ),
     }
+    document["page"] = None if offline else _find_page(settings, document["journal_id"])
     if as_json:
         emit_json(document)
     else:
@@ -69,6 +70,12 @@ def _ask_kafka(settings: Settings) -> tuple[Heard | None, str | None]:
         return last_word(kafka.bootstrap_servers, kafka.client, TopicNames(kafka.topic_prefix)), None
     except BallastError as error:
         return None, str(error)
+
+
+def _find_page(settings: Settings, journal_id: str | None) -> str | None:
+    from controller.operations.page_address import find_page  # an HTTP client, which takes its time to import
+
+    return find_page(settings, journal_id)
 
 
 def _print(document: Mapping[str, Any]) -> None:
@@ -95,6 +102,7 @@ def _print(document: Mapping[str, Any]) -> None:
 def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     brokers, bundles = document["brokers"], document["bundles"]
     yield "cluster", f"{document['cluster']}  ({document['tables']})"
+    yield "page", document.get("page")
     yield "controller", _controller_text(document["controller"])
     identity = f", id {document['journal_id']}" if document["journal_id"] else ""
     yield "journal", f"seq {document['seq']}, {document['namespaces']} namespaces{identity}"

@@ -14,12 +14,11 @@ import typer
 
 from controller.brokers.pulsar.admin import PulsarAdmin
 from controller.brokers.pulsar.switches import OFF, Switch, Switchboard
-from controller.cli.adoption_text import adoption_text
 from controller.cli.options import PROBLEM, AsJson, Timeout, Why, report_errors
 from controller.cli.pulsar.changes import Apply, Plan, print_switches, read_until, switch_row
-from controller.cli.pulsar.check import WRONG, Requirement, read_requirements
+from controller.cli.pulsar.check import read_requirements
 from controller.cli.pulsar.connection import Connection, takes_connection
-from controller.cli.send_command import ANSWER_S, send_and_wait
+from controller.cli.send_command import ANSWER_S
 from controller.cli.show import emit_json, emit_table, emit_text
 from controller.config.policy_values import placement_settings
 from controller.config.settings import Settings
@@ -28,6 +27,9 @@ from controller.domain.facts import MUST_BE_OFF
 from controller.domain.observed import Adoption
 from controller.domain.state import LIVE
 from controller.operations.adoption import controller_lives, read_adoption
+from controller.operations.adoption_text import adoption_text
+from controller.operations.commands import send_and_wait
+from controller.operations.pulsar_requirements import WRONG, Requirement
 from controller.operations.reading import Reader
 
 

@@ -17,17 +17,18 @@ from controller.brokers.pulsar.addresses import open_directory
 from controller.brokers.pulsar.admin import PulsarAdmin
 from controller.brokers.pulsar.switches import NotWritten, Switch, Switchboard
 from controller.bus.cluster import check_reachable
-from controller.cli.adoption_text import adoption_text
 from controller.cli.options import PROBLEM, AsJson, Timeout, Why, report_errors
 from controller.cli.pulsar.changes import Apply, Plan, print_switches, read_until, switch_row, values_text
 from controller.cli.pulsar.connection import Connection, takes_connection
-from controller.cli.send_command import ANSWER_S, ForeignTopics, refuse_if_foreign
+from controller.cli.send_command import ANSWER_S
 from controller.cli.show import emit_json, emit_text
 from controller.config.settings import Settings
 from controller.domain.errors import BallastError
 from controller.domain.facts import MUST_BE_OFF
 from controller.domain.observed import Adoption, AdoptionPhase
 from controller.operations.adoption import Reach, ReleaseJournal
+from controller.operations.adoption_text import adoption_text
+from controller.operations.commands import ForeignTopics, refuse_if_foreign
 from controller.operations.operator import Operator
 from controller.operations.reading import Reader
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from controller.brokers.pulsar.addresses import Members
-from controller.cli.pulsar.check import ADVICE, OK, WRONG, _judge
 from controller.domain.settings.placement import FailureDomain, PlacementSettings
+from controller.operations.pulsar_requirements import ADVICE, OK, WRONG, judge_requirements
 
 GOOD = {"manager": "modular", "version": "4.0.8", "load_balancer": True, "shedding": False, "auto_split": False,
         "stats_period_ms": 5_000}  # fmt: skip
@@ -16,7 +15,7 @@ GOOD = {"manager": "modular", "version": "4.0.8", "load_balancer": True, "sheddi
 
 def judge(policies: Any = None, **changes: Any) -> dict[str, tuple[str, str]]:
     facts = {"broker:b:1": {**GOOD, **changes}}
-    found = _judge(Members(("b:1",), {"b:1": "http://b"}), facts, policies or {}, PlacementSettings())
+    found = judge_requirements(("b:1",), facts, policies or {}, PlacementSettings())
     return {one.requirement: (one.state, one.remedy) for one in found}
 
 
@@ -49,7 +48,7 @@ def test_a_long_statistics_period_is_advice() -> None:
 
 
 def test_a_broker_that_tells_nothing_and_policies_that_cannot_be_read() -> None:
-    found = list(_judge(Members(("b:1",), {}), {}, "403", PlacementSettings()))
+    found = list(judge_requirements(("b:1",), {}, "403", PlacementSettings()))
     assert [one.state for one in found] == [WRONG, WRONG]
     assert found[-1].remedy == "403"
     strange = judge({"isolation:p": {"namespaces": "no list"}})
@@ -62,8 +61,8 @@ def test_the_rules_that_were_read_are_listed() -> None:
         "failure_domain:rack-1": {"brokers": ["b:1"], "enabled": False},
         "anti_affinity:shop/ledger": {"group": "ledger"},
     }
-    members, ours = Members((), {}), PlacementSettings(failure_domains=(FailureDomain("ours", ("b:1",)),))
-    found = {one.requirement: one.found for one in _judge(members, {}, policies, ours)}
+    ours = PlacementSettings(failure_domains=(FailureDomain("ours", ("b:1",)),))
+    found = {one.requirement: one.found for one in judge_requirements((), {}, policies, ours)}
     assert found == {
         "rules of placement can be applied": "yes",
         "isolation pay": "namespaces shop/pay-.*; primary b",
@@ -71,5 +70,5 @@ def test_the_rules_that_were_read_are_listed() -> None:
         "anti affinity shop/ledger": "group ledger",
     }
     policies["failure_domain:rack-1"]["enabled"] = True
-    found = {one.requirement: one.remedy for one in _judge(members, {}, policies, ours)}
+    found = {one.requirement: one.remedy for one in judge_requirements((), {}, policies, ours)}
     assert "remove one of the two" in found["rules of placement can be applied"]

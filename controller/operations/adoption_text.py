@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from controller.cli.show import time_text
 from controller.domain.observed import Adoption, AdoptionPhase
+from controller.operations.text import time_text
 
 _WORDS = {
     AdoptionPhase.ADOPTED: "adopted",

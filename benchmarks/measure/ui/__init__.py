@@ -1,0 +1,1 @@
+"""The operators' page: the server's time for each view of a large cluster."""

@@ -1,0 +1,76 @@
+"""The evidence of decisions in words: reasons with their figures, candidates and the rule that each lost by.
+
+Reason codes come with words and band: normal (nothing to do), throttled (later), config (an operator's choice), hard
+(impossible as things are). Scores in evidence are whole numbers in 1 / SCORE_UNIT, told as percentages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from controller.domain.decision import Reason
+from controller.domain.load import SCORE_UNIT
+from controller.domain.reasons.words import describe_decision_row, describe_reason
+from controller.operations.evidence_view import CANDIDATES
+from controller.operations.text import percent_text
+
+SCORES = frozenset({"score", "mean", "level", "usage", "history", "target_usage", "threshold", "source_after"})
+Row = Mapping[str, Any]
+
+
+def reason_text(code: str | None, evidence: Row | None = None) -> str:
+    """`405_would_not_improve (hard): would not improve the balance`; codes of other versions stay as they are."""
+    return _text_of(code, describe_reason(code, evidence))
+
+
+def why_text(decision: Row) -> str:
+    """The reason of a decision, in words and with figures from its evidence."""
+    return _text_of(decision["reason"], describe_decision_row(decision))
+
+
+def _text_of(code: str | None, words: str) -> str:
+    return f"{code} ({Reason(code).band}): {words}" if words else code or ""
+
+
+def kind_text(decision: Row) -> str:
+    """The kind of a decision; marks a transfer that is half of a swap."""
+    return f"{decision['kind']} (swap)" if decision["evidence"].get("swapped_with") else str(decision["kind"])
+
+
+def evidence_lines(evidence: Mapping[str, Any]) -> list[str]:
+    """All evidence except the candidates, one figure per line."""
+    return [f"{name}: {_text(name, value)}" for name, value in evidence.items() if name not in CANDIDATES]
+
+
+def is_chosen(row: Row, decision: Row) -> bool:
+    """Whether a candidate is what was decided."""
+    what = decision["bundle"], decision["target"], decision["evidence"].get("swapped_with")
+    return (row["bundle"], row.get("target"), row.get("in_exchange_for")) == what
+
+
+def scores_text(row: Row) -> tuple[str, str]:
+    """The predicted scores of source and target; empty for strategies that do not evaluate pairs."""
+    return score_text(row.get("source_after")), score_text(row.get("target_after"))
+
+
+def lost_text(row: Row) -> str:
+    """The rule that a candidate lost by; `allowed` if there is none."""
+    return reason_text(row["lost_by"]) if row.get("lost_by") else "allowed" if row.get("target") else ""
+
+
+def score_text(value: int | None) -> str:
+    """A score in evidence as a percentage; empty if unknown."""
+    return "" if value is None else percent_text(value / SCORE_UNIT)
+
+
+def _text(name: str, value: Any) -> str:
+    if name in SCORES and isinstance(value, int | float) and not isinstance(value, bool):
+        return score_text(round(value))
+    if isinstance(value, Mapping) and name.endswith("_lost"):  # reason -> how many lost by it
+        return "; ".join(f"{count} by {reason_text(code)}" for code, count in value.items())
+    if isinstance(value, Mapping):
+        return ", ".join(f"{inner} {_text('', of)}" for inner, of in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(_text("", inner) for inner in value)
+    return reason_text(value) if isinstance(value, str) else str(value)

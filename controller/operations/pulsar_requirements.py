@@ -1,0 +1,112 @@
+"""What Ballast requires of a Pulsar cluster before it sends orders: each requirement judged, with its remedy.
+
+`ballast pulsar check` judges what the brokers answer now, the operators' page what the journal says of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from controller.domain.errors import ConfigError
+from controller.domain.facts import BROKER, MUST_BE_OFF, Facts, find_other_balancer
+from controller.domain.observed import Adoption, AdoptionPhase
+from controller.domain.pulsar_policies import placement_of
+from controller.domain.settings.placement import PlacementSettings
+from controller.operations.adoption_text import adoption_text
+
+OK, WRONG, ADVICE = "ok", "not met", "advice"
+RECOMMENDED_PERIOD_MS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One line. `state`: OK, WRONG, or ADVICE for what is not needed. `remedy`: what to do unless it is OK. `setting`:
+    the dynamic setting that `ballast pulsar adopt` writes to meet it."""
+
+    broker: str
+    requirement: str
+    found: str
+    state: str
+    remedy: str = ""
+    setting: str = ""
+
+
+def judge_adoption(adoption: Adoption | None) -> Requirement | None:
+    """Whether an operator has adopted or released the cluster; None if nobody ever did."""
+    if adoption is None:
+        return None
+    released = adoption.phase is not AdoptionPhase.ADOPTED
+    remedy = "ballast pulsar adopt --apply takes it over again" if released else ""
+    said = adoption_text(adoption)
+    return Requirement("all", "not released", said, WRONG if released else OK, remedy)
+
+
+def judge_requirements(
+    brokers: Iterable[str], facts: Facts, policies: Facts | str, configured: PlacementSettings
+) -> Iterator[Requirement]:
+    """What is required of these brokers and of the cluster's policies, judged by what is known of them.
+
+    `policies`: those of the cluster, or why they cannot be read. `configured`: the rules of placement given to Ballast.
+    """
+    for broker in brokers:
+        fact = facts.get(f"{BROKER}{broker}")
+        if fact is None:
+            remedy = "let it answer, or give the credentials of a super-user"
+            yield Requirement(broker, "tells its configuration", "no answer", WRONG, remedy)
+        else:
+            yield from _judge_broker(broker, fact)
+    if len({fact.get("manager") for fact in facts.values()}) > 1:
+        yield Requirement("all", "one load manager", "several", WRONG, "give all brokers the same loadManagerClassName")
+    yield from _judge_policies(policies, configured)
+
+
+def _judge_broker(broker: str, fact: Mapping[str, Any]) -> Iterator[Requirement]:
+    settled = dict.fromkeys(MUST_BE_OFF, False)
+    manager, version = str(fact.get("manager")), str(fact.get("version") or "unknown")
+    alone = find_other_balancer({f"{BROKER}{broker}": {**fact, **settled}}, [broker])
+    remedy = "" if alone is None else f"{alone.partition(': ')[2]}; change it and restart the broker"
+    yield Requirement(broker, "load manager and version", f"{manager}, {version}", WRONG if alone else OK, remedy)
+    for name, setting in MUST_BE_OFF.items():
+        on = fact.get("load_balancer", True) and fact.get(name, True)
+        by_hand = f"pulsar-admin brokers update-dynamic-config --config {setting} --value false"
+        change = f"ballast pulsar adopt, or {by_hand}" if on else ""
+        value = str(fact.get(name, "unknown")).lower()
+        yield Requirement(broker, f"{setting}=false", value, WRONG if on else OK, change, setting if on else "")
+    period_ms = int(fact.get("stats_period_ms", 0))
+    slow = period_ms > RECOMMENDED_PERIOD_MS
+    after_s = 2 * period_ms // 1000 + 5
+    remedy = f"5 to 10 is better: a broker is not judged for {after_s} s after a move" if slow else ""
+    yield Requirement(broker, "statsUpdateFrequencyInSecs", f"{period_ms / 1000:g}", ADVICE if slow else OK, remedy)
+
+
+def _judge_policies(policies: Facts | str, configured: PlacementSettings) -> Iterator[Requirement]:
+    what = "rules of placement can be applied"
+    if isinstance(policies, str):
+        yield Requirement("all", what, "not read", WRONG, policies)
+        return
+    try:
+        placement_of(policies, configured)
+    except ConfigError as error:
+        yield Requirement("all", what, "no", WRONG, str(error))
+    else:
+        yield Requirement("all", what, "yes" if policies else "it has none", OK)
+    for key, fact in sorted(policies.items()):
+        kind, _, name = key.partition(":")
+        yield Requirement("all", f"{kind.replace('_', ' ')} {name}", describe_policy(fact), OK)
+
+
+def describe_policy(fact: Mapping[str, Any]) -> str:
+    """A policy of the cluster in a few words."""
+    if "group" in fact:
+        return f"group {fact['group']}"
+    if "enabled" in fact:
+        unused = "" if fact["enabled"] else "; not used: failureDomainsEnabled=false"
+        return f"{_listed(fact['brokers'])}{unused}"
+    parts = ((key, _listed(fact.get(key))) for key in ("namespaces", "primary", "secondary"))
+    return "; ".join(f"{key} {listed}" for key, listed in parts if listed)
+
+
+def _listed(texts: Any) -> str:
+    return ", ".join(map(str, texts)) if isinstance(texts, list) else str(texts or "")

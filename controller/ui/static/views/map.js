@@ -1,0 +1,255 @@
+// Map: all bundles by broker on one canvas. The area is the traffic, the colour the load; a second canvas above has
+// what is pointed at, so that 100,000 rectangles are painted once and not at every move of the pointer.
+
+import { getBytes } from "../api.js";
+import { SCALE, UNKNOWN, isBright, ofLoad } from "../colour.js";
+import { address, h } from "../dom.js";
+import { count, percent, range, rate } from "../format.js";
+import { hit, layOut } from "../treemap.js";
+
+const STRIP_PX = 15;
+const TYPES = { "<u4": Uint32Array, "<f4": Float32Array, "|u1": Uint8Array };
+const COLOURS = { broker: "load of the broker", bundle: "traffic of the bundle" };
+const NOBODY = 0xffffffff;
+
+export const map = {
+  title: () => "Map",
+  depends: ["seq", "loads"],
+  every_ms: 5000,
+  load: async ({ signal }) => read(await getBytes("/api/map", signal)),
+  mount,
+};
+
+/** The binary document as typed arrays: see controller/ui/views/map.py. */
+export function read(buffer) {
+  const size = new DataView(buffer).getUint32(0, true);
+  const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, size)));
+  let at = 4 + size;
+  for (const [name, type] of header.fields) {
+    const array = new TYPES[type](buffer, at, header.count);
+    header[name] = array;
+    at += Math.ceil(array.byteLength / 8) * 8;
+  }
+  return header;
+}
+
+function mount(root, context) {
+  const state = { data: null, laid: null, colour: context.query.get("colour") || "broker", at: -1 };
+  const canvas = h("canvas", { "aria-hidden": "true" });
+  const above = h(
+    "canvas.above",
+    {
+      tabindex: 0,
+      role: "application",
+      "aria-label": "Map of bundles. Arrow keys go from broker to broker and bundle to bundle, Enter opens.",
+    },
+  );
+  const box = h("div.map", null, canvas, above);
+  const told = h("p.told", { role: "status", "aria-live": "polite" });
+  const summary = h("p.quiet");
+  const choice = h("select", {
+    "aria-label": "Colour", onchange: () => {
+      state.colour = choice.value;
+      paint(state, canvas, above);
+      context.ready();
+    }
+  },
+    Object.entries(COLOURS).map(([value, text]) => h("option", { value, selected: state.colour === value }, text)));
+  root.append(
+    h("header.head", null, h("h1", null, "Map"), h("p.ask", null, "Area: traffic. Colour: ", choice, legend())),
+    summary,
+    box,
+    told,
+  );
+
+  const draw = () => {
+    if (!state.data) return;
+    lay(state, box, canvas, above);
+    paint(state, canvas, above);
+    point(-1);
+    context.ready();
+  };
+  const point = (at) => {
+    state.at = at;
+    highlight(state, above);
+    told.replaceChildren(...describe(state, at));
+  };
+  const open = () => state.at >= 0 && context.go(address("bundle", nameOf(state.data, state.at)));
+  const place = (event) => {
+    const edge = above.getBoundingClientRect();
+    return [event.clientX - edge.left, event.clientY - edge.top];
+  };
+  const under = (event) => {
+    const [x, y] = place(event);
+    const group = hit(state.laid.group, state.laid.filled, x, y);
+    return [group, group < 0 ? -1 : hit(state.laid.member, state.laid.of[group], x, y)];
+  };
+  above.addEventListener("pointermove", (event) => {
+    if (!state.laid || event.pointerType === "touch") return;
+    const [, at] = under(event);
+    if (at !== state.at) point(at);
+  });
+  above.addEventListener("pointerleave", () => state.laid && point(-1));
+  above.addEventListener("click", (event) => {
+    if (!state.laid) return;
+    const [group, at] = under(event);
+    if (at < 0) {
+      if (group >= 0 && state.data.brokers[group]) context.go(address("broker", state.data.brokers[group].broker));
+    } else if (event.pointerType === "touch" && at !== state.at) point(at); // the second touch opens
+    else {
+      state.at = at;
+      open();
+    }
+  });
+  above.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] }[event.key];
+    if (!state.laid || (!step && event.key !== "Enter")) return;
+    event.preventDefault();
+    event.stopPropagation();
+    if (step) point(neighbour(state, ...step));
+    else open();
+  });
+  const resized = new ResizeObserver(draw);
+  resized.observe(box);
+  document.addEventListener("theme", draw, { signal: context.signal });
+  return {
+    late: true, // ready once it is painted
+    leave: () => resized.disconnect(),
+    update(data) {
+      state.data = data;
+      const unknown = data.throughput.reduce((n, value) => n + Number.isNaN(value), 0);
+      const rest = unknown ? `; ${unknown.toLocaleString("en")} of them have no load of their own` : "";
+      summary.textContent = `${count(data.count, "bundle")} on ${count(data.brokers.length, "broker")}${rest}`;
+      draw();
+    },
+  };
+}
+
+/** Sizes and rectangles. What has no traffic is still seen: it gets a hundredth of the mean. */
+function lay(state, box, canvas, above) {
+  const { data } = state;
+  const width = Math.floor(box.clientWidth);
+  const height = Math.floor(box.clientHeight);
+  for (const one of [canvas, above]) {
+    one.width = Math.round(width * devicePixelRatio);
+    one.height = Math.round(height * devicePixelRatio);
+    one.getContext("2d").setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
+  }
+  let sum = 0;
+  state.most = 0;
+  for (const value of data.throughput) {
+    if (value > 0) sum += value;
+    if (value > state.most) state.most = value;
+  }
+  const least = sum > 0 ? sum / data.count / 100 : 1;
+  const sizes = data.throughput.map((value) => (value > least ? value : least));
+  const groupOf = data.broker.map((at) => (at === NOBODY ? data.brokers.length : at));
+  state.laid = layOut(sizes, groupOf, data.brokers.length + 1, width, height, STRIP_PX);
+}
+
+function paint(state, canvas) {
+  const { data, laid } = state;
+  const style = getComputedStyle(document.documentElement);
+  const ink = style.getPropertyValue("--ink").trim();
+  const paper = style.getPropertyValue("--paper").trim();
+  const context = canvas.getContext("2d");
+  context.fillStyle = paper;
+  context.fillRect(0, 0, canvas.width, canvas.height);
+  for (const group of laid.filled) {
+    const broker = data.brokers[group];
+    const load = broker ? broker.score : null;
+    if (state.colour === "broker") fillBroker(context, laid, group, ofLoad(load));
+    else fillBundles(context, laid, group, data.throughput, state.most);
+    label(context, laid.group, group, broker ? broker.broker : "nobody", load, ink);
+  }
+}
+
+/** All bundles of a broker in one colour: one path, with gaps between rectangles that have room for them. */
+function fillBroker(context, laid, group, colour) {
+  context.fillStyle = colour;
+  context.beginPath();
+  for (const at of laid.of[group]) rectangle(context, laid.member, at);
+  context.fill();
+}
+
+function fillBundles(context, laid, group, throughput, most) {
+  for (const at of laid.of[group]) {
+    const value = throughput[at];
+    context.fillStyle = Number.isNaN(value) ? UNKNOWN : SCALE[Math.round(255 * Math.sqrt(most > 0 ? value / most : 0))];
+    context.beginPath();
+    rectangle(context, laid.member, at);
+    context.fill();
+  }
+}
+
+function rectangle(context, rects, at) {
+  const w = rects[4 * at + 2];
+  const tall = rects[4 * at + 3];
+  const gap = w > 3 && tall > 3 ? 0.5 : 0;
+  context.rect(rects[4 * at], rects[4 * at + 1], w - gap, tall - gap);
+}
+
+function label(context, rects, group, name, load, ink) {
+  const [x, y, w, tall] = rects.subarray(4 * group, 4 * group + 4);
+  if (tall <= 3 * STRIP_PX || w <= 3 * STRIP_PX) return;
+  context.save();
+  context.beginPath();
+  context.rect(x, y, w - 3, STRIP_PX + 1);
+  context.clip();
+  context.fillStyle = ink;
+  context.font = "11px system-ui, sans-serif";
+  context.fillText(load === null ? name : `${name}  ${percent(load)}`, x + 3, y + 12);
+  context.restore();
+}
+
+function highlight(state, above) {
+  const context = above.getContext("2d");
+  context.clearRect(0, 0, above.width, above.height);
+  if (state.at < 0 || !state.laid) return;
+  const [x, y, w, tall] = state.laid.member.subarray(4 * state.at, 4 * state.at + 4);
+  context.lineWidth = 3;
+  context.strokeStyle = "#000";
+  context.strokeRect(x, y, w, tall);
+  context.lineWidth = 1.5;
+  context.strokeStyle = "#fff";
+  context.strokeRect(x, y, w, tall);
+}
+
+const nameOf = (data, at) => `${data.namespaces[data.namespace[at]]}/${range(data.lower[at], data.upper[at])}`;
+
+function describe(state, at) {
+  if (at < 0) return ["Point at a bundle, or use the arrow keys."];
+  const { data } = state;
+  const broker = data.brokers[data.broker[at]];
+  const known = !Number.isNaN(data.throughput[at]);
+  const rates = () => `${rate(data.throughput[at], "B/s")}, ${rate(data.msg_rate[at], "messages/s")}`;
+  const load = known ? rates() : "no load of its own";
+  const where = broker ? `${broker.broker} (${percent(broker.score)})` : "nobody";
+  return [
+    h("b", null, nameOf(data, at)),
+    ` on ${where}: ${load}${data.moving[at] ? ", on its way" : ""}`,
+  ];
+}
+
+/** The next bundle of the broker (up, down), or the first of the next broker (left, right). */
+function neighbour({ laid, data, at }, across, down) {
+  const order = laid.filled;
+  if (at < 0) return order.length ? laid.of[order[0]][0] : -1;
+  const group = data.broker[at] === NOBODY ? data.brokers.length : data.broker[at];
+  if (across) {
+    const next = (order.indexOf(group) + across + order.length) % order.length;
+    return laid.of[order[next]][0];
+  }
+  const own = laid.of[group];
+  return own[(own.indexOf(at) + down + own.length) % own.length];
+}
+
+const step = (background, color, text) => h("i", { vars: { background, color } }, text);
+
+function legend() {
+  const steps = [0, 0.2, 0.4, 0.6, 0.8, 1];
+  return h("span.scale", { role: "img", "aria-label": "Colours from no load, dark violet, to full load, yellow" },
+    steps.map(
+      (share) => step(ofLoad(share), isBright(share) ? "#111" : "#fff", `${Math.round(100 * share)}`),
+    ), step(UNKNOWN, "#fff", "?"));
+}

@@ -1,0 +1,72 @@
+"""The view *Broker*: its load over a day, what it holds, why rounds took bundles from it or gave it some."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from controller.config.policy_values import resource_weights, shed_settings
+from controller.domain.overrides import Override
+from controller.operations.evidence_words import lost_text, score_text
+from controller.operations.explain import HISTORY, NothingNamed, broker_document
+from controller.operations.overview import broker_rows
+from controller.ui.cluster import DAY_MS, LiveCluster
+from controller.ui.loads import NewestLoads
+from controller.ui.views.now import worst_resource
+from controller.ui.views.words import decision_document, decision_row
+
+HOUR_MS = 3_600_000
+MOST_BUNDLES = 200  # the busiest; the map shows all
+Row = dict[str, Any]
+
+
+def broker(cluster: LiveCluster, loads: NewestLoads, name: str, now_ms: int) -> Row:
+    """The document of the view. Raises NothingNamed."""
+    reader, view, state = cluster.reader, cluster.evidence(), cluster.state()
+    own = next((row for row in broker_rows(reader, view) if row["broker"] == name), None)
+    if own is None:
+        raise NothingNamed(f"no broker is named {name}")
+    since_ms = cluster.day_since_ms(now_ms)
+    found = broker_document(view, name, own["state"] == "alive", since_ms + DAY_MS - HOUR_MS)
+    if len(found["decisions"]) < HISTORY:  # rounds decide about every broker: an hour is enough, but at the beginning
+        found["decisions"] = view.decisions(broker=name, limit=HISTORY, from_ms=since_ms)
+    held = _held(cluster, loads, name)
+    return {
+        "broker": own,
+        "worst": worst_resource(own["utilisations"], resource_weights(cluster.settings)),
+        "limit": shed_settings(cluster.settings).overloaded_threshold,
+        "history": cluster.history.of_broker(name),
+        "held": len(held),
+        "bundles": held[:MOST_BUNDLES],
+        "considered": decision_document(found["considered"]) if found["considered"] else None,
+        "as_target": [
+            {**row, "result": lost_text(row), "target_after": score_text(row.get("target_after"))}
+            for row in found["as_target"][:MOST_BUNDLES]
+        ],
+        "decisions": [decision_row(row) for row in found["decisions"]],
+        "last_round": found["last_round"] and {n: found["last_round"][n] for n in ("round_id", "at_ms", "strategy")},
+        "overrides": [wish.to_json() for wish in state.overrides.values() if _names(wish, name)],
+    }
+
+
+def _held(cluster: LiveCluster, loads: NewestLoads, name: str) -> list[Row]:
+    """The bundles that it owns or will get, busiest first."""
+    state = cluster.state()
+    of = loads.get(cluster.reader, cluster.versions.loads)
+    found: list[Row] = [
+        {"bundle": str(record.bundle), "state": record.state.value, "moved_at_ms": record.moved_at_ms or None}
+        for record in state.bundles.values()
+        if (record.by is not None and record.by.broker == name) or (record.to is not None and record.to.broker == name)
+    ]
+    found += [
+        {"bundle": bundle, "state": state.observed.state_of(bundle), "moved_at_ms": seen.moved_at_ms or None}
+        for bundle, seen in state.observed.bundles.items()
+        if name in (seen.broker, state.observed.holder(bundle))
+    ]
+    for row in found:
+        load = of.get(row["bundle"])
+        row |= {"msg_rate": load.msg_rate if load else None, "throughput": load.throughput if load else None}
+    return sorted(found, key=lambda row: (-(row["throughput"] or 0.0), row["bundle"]))
+
+
+def _names(wish: Override, broker: str) -> bool:
+    return wish.broker == broker

@@ -1,0 +1,132 @@
+"""The view *Rounds*: a timeline; a round opens into its plan, those of challengers, and what others would do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from controller.domain.decision import Decision, DecisionKind
+from controller.domain.load import RESOURCES
+from controller.operations.balance_score import balance_score
+from controller.operations.explain import NothingNamed
+from controller.policy.replay import decide_as
+from controller.policy.strategies import get, names
+from controller.ui.cluster import LiveCluster
+from controller.ui.views.words import decision_document, decision_row
+
+PAGE = 200  # rounds at a time
+WARM_UP = 3  # earlier rounds that a strategy sees before the one it is asked about
+MOST_SKIPS = 200  # of a plan, those of the most loaded brokers; their number is told
+_KEPT = (
+    "round_id", "at_ms", "seq", "strategy", "challenger", "mode", "rules", "moves", "splits", "skips", "mean_score",
+    "max_score", "duration_ms", "plan_hash", "config_version", "code_version", "state_seq",
+)  # fmt: skip
+Row = dict[str, Any]
+
+
+def rounds(cluster: LiveCluster, before_ms: int | None) -> Row:
+    """PAGE rounds of the strategy in charge, newest first, with what their challengers planned."""
+    everything = cluster.evidence().rounds()
+    leading = [row for row in everything if not row["challenger"] and (before_ms is None or row["at_ms"] < before_ms)]
+    chosen = leading[:PAGE]
+    wanted = {row["round_id"] for row in chosen}
+    others: dict[str, list[Row]] = {}
+    for row in everything:
+        if row["challenger"] and row["round_id"] in wanted:
+            others.setdefault(row["round_id"], []).append({n: row[n] for n in ("strategy", "moves", "splits")})
+    rows = [{**_round_row(row), "challengers": others.get(row["round_id"], [])} for row in chosen]
+    return {"rounds": rows, "more": len(leading) > len(chosen), "kept": len(leading)}
+
+
+def round_(cluster: LiveCluster, round_id: str) -> Row:
+    """The plan of the strategy in charge first, then those of its challengers. Raises NothingNamed."""
+    view = cluster.evidence()
+    everything = view.rounds()
+    found = sorted((r for r in everything if r["round_id"] == round_id), key=lambda r: (r["challenger"], r["strategy"]))
+    if not found:
+        raise NothingNamed(f"no round is named {round_id}; evidence older than its retention is gone")
+    at_ms = found[0]["at_ms"]
+    decisions = view.decisions(round_id=round_id, from_ms=at_ms, up_to_ms=at_ms)
+    plans = [_plan(_round_row(row), [d for d in decisions if d["attempt_id"] == row["attempt_id"]]) for row in found]
+    leading = [row for row in everything if not row["challenger"]]
+    place = next((at for at, row in enumerate(leading) if row["round_id"] == round_id), None)
+    return {
+        "plans": plans,
+        "scores": [_score_row(row) for row in view.scores(found[0])],
+        "newer": leading[place - 1]["round_id"] if place else None,
+        "older": leading[place + 1]["round_id"] if place is not None and place + 1 < len(leading) else None,
+        "strategies": names(),
+    }
+
+
+def would_have_done(cluster: LiveCluster, round_id: str, strategy: str) -> Row:
+    """What this strategy would have decided in a stored round. Raises NothingNamed, ConfigError, BadRecord."""
+    view, name = cluster.evidence(), get(strategy).name
+    leading = [row for row in view.rounds() if not row["challenger"]]
+    place = next((at for at, row in enumerate(leading) if row["round_id"] == round_id), None)
+    if place is None:
+        raise NothingNamed(f"no round is named {round_id}; evidence older than its retention is gone")
+    chosen = list(reversed(leading[place : place + WARM_UP + 1]))  # oldest first
+    stored = view.inputs([row["attempt_id"] for row in chosen], chosen[0]["wall_ms"], chosen[-1]["wall_ms"])
+    seen = [stored[row["attempt_id"]] for row in chosen if row["attempt_id"] in stored]
+    plan = decide_as(seen, name)
+    rows = [_of_decision(d, round_id, leading[place]["at_ms"], name) for d in plan.decisions]
+    kinds = [row["kind"] for row in rows]
+    note = (
+        f"{name} saw this round and {len(seen) - 1} before it, began without memory, and moved nothing in between. It "
+        f"saw the bundles that {leading[place]['strategy']} had considered: the stored round names no others."
+    )
+    head = {**_round_row(leading[place]), "strategy": name, "challenger": True, "rules": get(name).rules}
+    counts = {"moves": sum(kind in ("transfer", "unload") for kind in kinds), "splits": kinds.count("split"),
+              "skips": kinds.count("skip")}  # fmt: skip
+    return {"plan": _plan({**head, **counts}, rows), "note": note}
+
+
+def decision(cluster: LiveCluster, decision_id: str) -> Row:
+    """One decision with all of its evidence. Raises NothingNamed."""
+    view = cluster.evidence()
+    of = {decision_id.rsplit("-", parts)[0] for parts in (1, 2)}  # ROUND-NUMBER, or ROUND-STRATEGY-NUMBER
+    at_ms = next((row["at_ms"] for row in view.rounds() if row["round_id"] in of), None)
+    found = view.decisions(decision_id=decision_id, from_ms=at_ms or 0, up_to_ms=at_ms)
+    if not found:
+        raise NothingNamed(f"no decision is named {decision_id}; evidence older than its retention is gone")
+    return decision_document(found[0])
+
+
+def _plan(head: Row, decisions: list[Mapping[str, Any]] | list[Row]) -> Row:
+    """A round's row with its decisions: what it does in order, then what it left."""
+    rows = [decision_row(row) for row in decisions]
+    doing = [row for row in rows if row["kind"] != DecisionKind.SKIP.value]
+    skips = sorted(
+        (row for row in rows if row["kind"] == DecisionKind.SKIP.value), key=lambda r: -(r["before"][0] or 0)
+    )
+    return {**head, "decisions": doing, "left": skips[:MOST_SKIPS], "left_more": max(0, len(skips) - MOST_SKIPS)}
+
+
+def _round_row(row: Mapping[str, Any]) -> Row:
+    score = balance_score(row["max_score"], row["mean_score"])
+    return {**{name: row[name] for name in _KEPT}, "balance": None if score is None else round(score, 1)}
+
+
+def _score_row(row: Mapping[str, Any]) -> Row:
+    used = {name: row[f"{name}_utilisation"] for name in RESOURCES}
+    kept = ("broker", "score", "mean", "hits", "eligible", "is_source", "reason", "reason_words")
+    return {**{name: row[name] for name in kept}, "used": used}
+
+
+def _of_decision(found: Decision, round_id: str, at_ms: int, strategy: str) -> Row:
+    """A decision that was never stored, as a row of the table would be."""
+    plain = json.loads(json.dumps([found.evidence, found.before, found.after], default=lambda value: value.item()))
+    return {
+        "decision_id": None,
+        "round_id": round_id,
+        "at_ms": at_ms,
+        **{name: getattr(found, name).value for name in ("kind", "label", "reason")},
+        "band": found.reason.band,
+        **{name: getattr(found, name) for name in ("bundle", "source", "target", "epoch", "boundary")},
+        "strategy": strategy,
+        "challenger": True,
+        "outcome": None,
+        **dict(zip(("evidence", "before", "after"), plain, strict=True)),
+    }

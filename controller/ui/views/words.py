@@ -1,0 +1,92 @@
+"""Decisions and evidence as rows with sentences: what was decided, why, what was predicted, what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from controller.domain.decision import EXECUTED, DecisionKind
+from controller.domain.reasons.words import describe_decision_row, describe_reason
+from controller.operations.evidence_view import candidates_of, giver_of
+from controller.operations.evidence_words import evidence_lines, is_chosen, lost_text, score_text
+from controller.operations.text import percent_text
+
+Row = dict[str, Any]
+_KEPT = ("decision_id", "round_id", "at_ms", "kind", "label", "reason", "band", "bundle", "source", "target",
+         "strategy", "challenger", "outcome")  # fmt: skip
+
+
+def decision_row(decision: Mapping[str, Any]) -> Row:
+    """A decision in a list: its facts and its sentences."""
+    ends = (decision["source"], decision["target"])
+    return {
+        **{name: decision[name] for name in _KEPT},
+        "swapped_with": decision["evidence"].get("swapped_with"),
+        "before": [decision["before"].get(end) for end in ends],
+        "after": [decision["after"].get(end) for end in ends],
+        "sentences": sentences_of(decision),
+    }
+
+
+def decision_document(decision: Mapping[str, Any]) -> Row:
+    """A decision with all of its evidence: figures, and the candidates with the rule that each lost by."""
+    rows = candidates_of(decision)
+    return {
+        **decision_row(decision),
+        "epoch": decision["epoch"],
+        "figures": [line.partition(": ")[::2] for line in evidence_lines(decision["evidence"])],
+        "giver": giver_of(decision),
+        "candidates": [
+            {
+                "bundle": row["bundle"],
+                "target": row.get("target"),
+                "in_exchange_for": row.get("in_exchange_for"),
+                "source_after": score_text(row.get("source_after")),
+                "target_after": score_text(row.get("target_after")),
+                "chosen": is_chosen(row, decision),
+                "result": "chosen" if is_chosen(row, decision) else lost_text(row),
+            }
+            for row in rows
+        ],
+    }
+
+
+def sentences_of(decision: Mapping[str, Any]) -> list[str]:
+    """What was decided and why; what was predicted; what became of it."""
+    why = describe_decision_row(decision) or str(decision["reason"])
+    said = [f"{_deed(decision)}: {why}."]
+    predicted = [text for end in (decision["source"], decision["target"]) if (text := _predicted(decision, end))]
+    if predicted:
+        said.append(f"Predicted: {', '.join(predicted)}.")
+    outcome = decision["outcome"]
+    if decision["challenger"] and decision["kind"] != DecisionKind.SKIP.value:
+        said.append("A challenger decided it, so nothing was carried out.")
+    elif outcome is not None and outcome != EXECUTED:
+        said.append(f"It was not carried out: {describe_reason(outcome) or outcome}.")
+    return said
+
+
+def _deed(decision: Mapping[str, Any]) -> str:
+    kind, bundle, source, target = (decision[name] for name in ("kind", "bundle", "source", "target"))
+    done = decision["outcome"] == EXECUTED
+    other = decision["evidence"].get("swapped_with")
+    if kind == DecisionKind.TRANSFER.value:
+        exchange = f", in exchange for {other}" if other else ""
+        return f"{'Moved' if done else 'Wanted to move'} {bundle} from {source} to {target}{exchange}"
+    if kind == DecisionKind.UNLOAD.value:
+        return f"{'Unloaded' if done else 'Wanted to unload'} {bundle} from {source}; placement chooses where it goes"
+    if kind == DecisionKind.ASSIGN.value:
+        return f"{'Assigned' if done else 'Wanted to assign'} {bundle} to {target}"
+    if kind == DecisionKind.SPLIT.value:
+        where = f" at 0x{decision['boundary']:08x}" if decision["boundary"] is not None else ""
+        return f"{'Split' if done else 'Wanted to split'} {bundle}{where}"
+    if bundle:
+        return f"Left {bundle}{f' on {source}' if source else ''}"
+    return f"Took nothing off {source}" if source else "Decided nothing"
+
+
+def _predicted(decision: Mapping[str, Any], broker: str | None) -> str:
+    before, after = decision["before"].get(broker), decision["after"].get(broker)
+    if before is None or after is None:
+        return ""
+    return f"{broker} from {percent_text(before)} to {percent_text(after)}"

@@ -1,0 +1,44 @@
+"""The tables of a short run, and the page on them, without a browser and without Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from controller.ui.page import Page
+from controller.ui.security import Rules, hosts_of
+from controller.ui.server import make_page_app
+from tests.short_run import ShortRun, play
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory: pytest.TempPathFactory) -> ShortRun:
+    """The story of a short run, told once for all tests that only read."""
+    return play(tmp_path_factory.mktemp("ui") / "tables")
+
+
+@pytest.fixture(scope="session")
+def page(run: ShortRun) -> Page:
+    """A page that has read the run's tables; nothing polls unless a test does."""
+    page = Page(run.settings, Rules(hosts_of("127.0.0.1", ())), ask_kafka=False)
+    page.cluster.poll()
+    page.cluster.warm()
+    return page
+
+
+@pytest.fixture
+def client(page: Page) -> Iterator[TestClient]:
+    """A program on this machine that asks the page."""
+    with TestClient(make_page_app(page), base_url="http://127.0.0.1:8180") as client:
+        yield client
+
+
+def token_file(folder: Path, *lines: str) -> Path:
+    """A file of people, as `--token-file` takes it."""
+    file = folder / "people"
+    file.write_text("".join(f"{line}\n" for line in lines))
+    file.chmod(0o600)
+    return file

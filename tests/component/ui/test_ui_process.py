@@ -1,0 +1,77 @@
+"""`ballast ui` as a process: it prints its address, serves, and ends on SIGTERM; what prevents a start."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from controller.cli.main import main
+from controller.process.access.named_tokens import NamedTokens
+from controller.process.paths import CODE
+from tests.short_run import ShortRun
+
+NOWHERE = "kafka.bootstrap_servers=127.0.0.1:1"
+
+
+def test_it_serves_until_it_is_told_to_end(run: ShortRun) -> None:
+    command = [sys.executable, "-m", "controller.cli.main", "ui", "--port", "0", "--set", NOWHERE]
+    process = subprocess.Popen(
+        [*command, "--set", f"tables.root={run.root.root}"], cwd=CODE, env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", url), process.communicate(timeout=10)
+        with httpx.Client(base_url=url, trust_env=False, timeout=30) as client:
+            assert client.get("/now").headers["content-type"].startswith("text/html")
+            shown = client.get("/api/now")
+            while shown.status_code == 503:  # it has not read the tables yet
+                shown = client.get("/api/now")
+            assert shown.json()["seq"] == run.state.seq
+            with client.stream("GET", "/api/live") as live:
+                assert next(live.iter_lines()).startswith("data: ")
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(15) == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def called(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main(["ui", *arguments])
+    told = capsys.readouterr()
+    return int(ended.value.code or 0), told.out, told.err
+
+
+def test_a_new_token_is_one_that_the_file_accepts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = called("--new-token", "anna", capsys=capsys)
+    assert (code, err) == (0, "")
+    token, line = (part.rpartition("  ")[2] for part in out.splitlines())
+    file = tmp_path / "people"
+    file.write_text(f"{line}\n")
+    assert NamedTokens(file).name_of(token) == "anna"
+    assert NamedTokens(file).name_of(line.partition(": ")[2]) is None
+    assert called("--new-token", "two words", capsys=capsys)[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--host", "0.0.0.0"], "HTTP beyond loopback needs authentication"),
+        (["--token-file", "/nowhere/people"], "token file /nowhere/people cannot be used"),
+    ],
+)
+def test_what_prevents_a_start(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = called(*arguments, "--port", "0", capsys=capsys)
+    assert (code, out) == (2, "")
+    assert told in err
+    assert err.count("\n") == 1
