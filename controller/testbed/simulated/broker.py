@@ -155,6 +155,13 @@ class SimBroker:
             return {}
         return self.runtime.serving()
 
+    def has_lease(self) -> bool:
+        """Whether it is registered and its lease valid at this moment, by its own clock."""
+        sessions, now_ms = self.agent.sessions, self.boot_ms()
+        if sessions is None or not sessions.registered or sessions.lease.has_expired(now_ms):
+            return False
+        return sessions.lease.until_ms > now_ms
+
     def boot_ms(self) -> int:
         """CLOCK_BOOTTIME of its machine."""
         return int(self._world.now_ms * self._rate)

@@ -23,6 +23,7 @@ from controller.domain.settings.policy import ControlSettings
 from controller.domain.state import ClusterState
 from controller.sim.ownership.invariants import check_fold, check_settled
 from controller.testbed.simulated.broker import SimBroker
+from controller.testbed.simulated.clients import SimClients
 from controller.testbed.simulated.controller import NAMES, SimController
 from controller.testbed.simulated.kafka import Link, SimKafka
 from controller.testbed.simulated.tables import SimStore
@@ -56,6 +57,7 @@ class Deployment:
         self.supervised = True
         self._serial = 0
         self._commands: list[str] = []
+        self.clients = SimClients(self.world, NAMESPACE, self.living, self.witness.note)
         self.world.after_each = self.witness.check
         self.store.on_commit = self._note_commit
         self.store.on_snapshot = self.witness.saves
@@ -245,6 +247,7 @@ class Deployment:
         for entry in entries if self.trace is not None else ():
             self.note(f"    {describe(entry)}")
         self.witness.commits(entries, before, self.store.state)
+        self.clients.note(self.store.state)
 
 
 def describe(entry: Entry) -> str:

@@ -42,7 +42,7 @@ def run_seed(seed: int, only: Collection[int] | None = None, trace: bool = False
     finally:
         deployment.close()
         logging.disable(before)
-    kept = Counter({**nemesis.struck, **{name: count for name, count in deployment.kafka.counts.items() if count}})
+    kept = nemesis.struck + Counter(deployment.kafka.counts) + deployment.clients.answers
     return Run(seed, failure, kept, settled_ms, deployment.world.now_ms, tuple(deployment.trace or ()))
 
 

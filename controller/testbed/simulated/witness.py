@@ -53,8 +53,8 @@ class Witness:
 
     def is_told_to_serve(self, one: SimBroker, bundle: Bundle) -> None:
         """An agent tells its broker to serve this."""
-        if not one.agent.may_serve():
-            self._note(f"{one.broker} is told to serve {bundle} without a valid lease")
+        if not one.has_lease():
+            self.note(f"{one.broker} is told to serve {bundle} without a valid lease")
 
     def sends(self, one: SimBroker, topic: str, record: Mapping[str, Any]) -> None:
         """An agent sends a record."""
@@ -66,12 +66,12 @@ class Witness:
             begins = record["session"] > one.sessions_begun
             one.sessions_begun = max(one.sessions_begun, int(record["session"]))
             if begins and serving:
-                self._note(f"{one.broker} begins session {record['session']} while it serves {serving}")
+                self.note(f"{one.broker} begins session {record['session']} while it serves {serving}")
         elif kind == "goodbye":
             if serving:
-                self._note(f"{one.broker} says goodbye while it serves {serving}")
-        elif not sessions.may_act() or record["session"] != sessions.current.number:
-            self._note(f"{one.broker} publishes {kind} of session {record['session']} without a valid lease")
+                self.note(f"{one.broker} says goodbye while it serves {serving}")
+        elif not one.has_lease() or record["session"] != sessions.current.number:
+            self.note(f"{one.broker} publishes {kind} of session {record['session']} without a valid lease")
 
     def commits(self, entries: Sequence[Entry], before: ClusterState, after: ClusterState) -> None:
         """A controller has committed these entries."""
@@ -95,11 +95,11 @@ class Witness:
 
     def _check_lease(self, session: Session, frozen: bool) -> None:
         if frozen:
-            self._note(f"the controller ends {session} for its lease although the breaker has tripped")
+            self.note(f"the controller ends {session} for its lease although the breaker has tripped")
         for one in self._brokers:
             sessions = one.agent.sessions
             if one.alive and sessions and sessions.current == session and sessions.lease_remaining_ms() > 0:
-                self._note(f"the controller ends {session}, whose lease lives {sessions.lease_remaining_ms()} ms more")
+                self.note(f"the controller ends {session}, whose lease lives {sessions.lease_remaining_ms()} ms more")
 
     def _check_grant(self, bundle: Bundle, epoch: int, to: str | None) -> None:
         for session, serving in self._serving().items():
@@ -108,10 +108,11 @@ class Witness:
             for other, served in serving.items():
                 excused = any(served < fence <= epoch and part.overlaps(other) for part, fence in self.ordered)
                 if other.overlaps(bundle) and served < epoch and not excused:
-                    self._note(f"{bundle} is granted at epoch {epoch} while {session} serves {other} at {served}")
+                    self.note(f"{bundle} is granted at epoch {epoch} while {session} serves {other} at {served}")
 
     def _serving(self) -> dict[Session, dict[Bundle, int]]:
         return {one.agent.sessions.current: one.serving() for one in self._brokers if one.agent.sessions}
 
-    def _note(self, breach: str) -> None:
+    def note(self, breach: str) -> None:
+        """Keep the first breach, to be raised after the action."""
         self._breach = self._breach or breach
