@@ -28,6 +28,7 @@ class World:
         self.base = dict.fromkeys(held, base)
         self.speed = dict.fromkeys(held, 1.0)
         self.incarnation = dict.fromkeys(held, 1)
+        self.stale: dict[str, float] = {}  # broker -> what it reports instead of its CPU
         self.model = UsageModel()
         self.at_ms = 0
 
@@ -40,7 +41,7 @@ class World:
         for name in self.base:
             points = sum(t for owner, t in zip(self.owner, self.traffic, strict=True) if owner == name)
             built.broker(name, cpu=points, incarnation=self.incarnation[name])
-            built.brokers[name]["cpu_usage"] = min(self.cpu(name), 100.0)
+            built.brokers[name]["cpu_usage"] = self.stale.get(name, min(self.cpu(name), 100.0))
         for points, owner in zip(self.traffic, self.owner, strict=True):
             built.bundle(owner, cpu=points)
         self.model, estimates = observe(self.model, built.later(self.at_ms).snapshot().frame)
@@ -91,6 +92,28 @@ def test_a_change_of_traffic_tells_bundles_apart() -> None:
     world.traffic[0] *= 1.3
     world.rounds(2)
     assert world.cost(0) > 1.05 * world.cost(1)
+
+
+def test_a_reading_of_the_time_before_a_change_is_hardly_believed() -> None:
+    world = even()
+    world.rounds(6)
+    before = world.cpu("b0")
+    world.traffic[:8] = [points * 2 for points in world.traffic[:8]]
+    world.stale = {"b0": before}
+    late = world.round().broker("cpu_used")[0]
+    assert world.cpu("b0") * POINT - late < late - before * POINT, "its traffic says more than its old CPU"
+    world.stale = {}
+    assert world.rounds(2).broker("cpu_used")[0] == pytest.approx(world.cpu("b0") * POINT, rel=0.03)
+    assert world.cost(0) == pytest.approx(1.0, abs=0.15), "and nobody takes its bundles for cheap"
+
+
+def test_usage_that_a_change_of_traffic_does_not_explain_shows_a_round_later() -> None:
+    world = even()
+    world.rounds(6)
+    world.traffic[0] *= 3
+    world.factor[0] = 2.0
+    world.round()
+    assert world.rounds(3).broker("cpu_used")[0] == pytest.approx(world.cpu("b0") * POINT, rel=0.05)
 
 
 @pytest.mark.parametrize("full", [100.0, 98.0])
