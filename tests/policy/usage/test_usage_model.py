@@ -94,14 +94,14 @@ def test_a_change_of_traffic_tells_bundles_apart() -> None:
     assert world.cost(0) > 1.05 * world.cost(1)
 
 
-def test_a_reading_of_the_time_before_a_change_is_hardly_believed() -> None:
+def test_a_reading_of_the_time_before_a_change_is_believed_by_half() -> None:
     world = even()
     world.rounds(6)
     before = world.cpu("b0")
     world.traffic[:8] = [points * 2 for points in world.traffic[:8]]
     world.stale = {"b0": before}
     late = world.round().broker("cpu_used")[0]
-    assert world.cpu("b0") * POINT - late < late - before * POINT, "its traffic says more than its old CPU"
+    assert late > 1.4 * before * POINT, "its traffic says about as much as its old CPU"
     world.stale = {}
     assert world.rounds(2).broker("cpu_used")[0] == pytest.approx(world.cpu("b0") * POINT, rel=0.03)
     assert world.cost(0) == pytest.approx(1.0, abs=0.15), "and nobody takes its bundles for cheap"
