@@ -16,7 +16,6 @@ from controller.bus.producer import JsonProducer
 from controller.bus.topic_owner import KEY, RUNNING, OwnerTopic, TopicOwner
 from controller.bus.topics import TopicNames
 from controller.cli.main import main
-from controller.operations.commands import ForeignTopics, send_and_wait
 from controller.config.load import load_settings
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import AnotherController, ForeignCommit
@@ -24,6 +23,7 @@ from controller.domain.events import parse_command
 from controller.domain.state import ClusterState
 from controller.ledger.journal_commit import Journal
 from controller.ledger.tables import TableRoot
+from controller.operations.commands import ForeignTopics, send_and_wait
 from controller.operations.operator import NoAnswer, Operator
 from controller.service.topic_claim import TopicClaim
 from controller.testbed.kafka import EmbeddedKafka
