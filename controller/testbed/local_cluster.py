@@ -46,6 +46,11 @@ def check_unused(folder: Path) -> None:
     raise ConfigError(f"{place} holds a cluster {what}; give another folder, or delete this one")
 
 
+def address_of(page: Child) -> str:
+    """The address that a page has printed. Raises ProcessFailed when it does not in time."""
+    return page.wait_for_line("http://", 60).strip()
+
+
 def processes_of(folder: Path) -> list[int]:
     """The pids of processes with a path below the folder on their command line."""
     found = []
@@ -112,12 +117,20 @@ class LocalCluster:
 
     # ------------------------------------------------------------ up
 
-    def up(self, brokers: Sequence[str], job_only: str | None = None) -> None:
-        """Start everything in the fastest order: the job's JVM starts at the same time as the rest."""
+    def up(
+        self, brokers: Sequence[str], job_only: str | None = None, on_page: Callable[[str], None] | None = None
+    ) -> None:
+        """Start everything in the fastest order: the job's JVM starts at the same time as the rest.
+
+        `on_page` gets the address of the operators' page, which is served only if somebody wants it.
+        """
         self.start_kafka_and_store()
+        page = self.start_page() if on_page is not None else None
         self.start_job(only=job_only)
         for broker in brokers:
             self.start_agent(broker)
+        if page is not None and on_page is not None:
+            on_page(address_of(page))
         self.wait_for_job()
         self.wait_until(
             lambda state: {b.id for b in state.live_brokers()} >= set(brokers),
@@ -163,6 +176,10 @@ class LocalCluster:
         argv += ["--take-over"] if take_over else []
         argv += ["--every-round"] if self.replay else []
         return self.start(name, [*argv, *more])
+
+    def start_page(self) -> Child:
+        """Start the operators' page on a free port; `address_of` waits for its address."""
+        return self.start("page", [*BALLAST, "ui", "--port", "0", "--conf", str(self.config_file), *self._sets()])
 
     def wait_for_job(self, timeout_s: float = 240.0) -> None:
         """Wait until the controller has committed its start to the journal."""

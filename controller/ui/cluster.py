@@ -1,7 +1,8 @@
 """`LiveCluster`: the cluster as it is now, followed by one reader and shared by all users of the page.
 
-One thread calls `poll`; any thread may ask. What is handed out does not change any more: a state is a copy, an
-`EvidenceView` is one of one version. `Versions` says what has changed, so that a document is made once per version.
+One thread calls `poll`; any thread may ask. What is handed out does not change any more: a state is a copy, and an
+`EvidenceView` keeps what it has read once. `Versions` says what has changed, so that a document is made once for each;
+a document has at least what its versions name.
 """
 
 from __future__ import annotations

@@ -109,8 +109,8 @@ class Following:
             wait_s = self._poll_s
             try:
                 if self._cluster.poll():
-                    self._hub.publish()
                     self._cluster.warm()
+                    self._hub.publish()
                 self.trouble = ""
             except (BallastError, DeltaError, OSError) as error:
                 said, self.trouble = self.trouble, describe_error(error)

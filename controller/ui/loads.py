@@ -53,7 +53,7 @@ def read_newest_loads(reader: Reader) -> dict[str, BundleLoad]:
             pane = pane.filter(pc.invert(pc.is_in(pane["bundle"].cast(pa.string()), value_set=known)))
         rates = pc.add(pane["msg_rate_in"], pane["msg_rate_out"]).to_pylist()
         bytes_per_s = pc.add(pane["throughput_in"], pane["throughput_out"]).to_pylist()
-        for name, rate, throughput in zip(pane["bundle"].to_pylist(), rates, bytes_per_s, strict=True):
-            found[name] = BundleLoad(rate, throughput)
+        loads = map(BundleLoad._make, zip(rates, bytes_per_s, strict=True))
+        found |= dict(zip(pane["bundle"].to_pylist(), loads, strict=True))
     found.pop(TAIL, None)
     return found

@@ -18,13 +18,13 @@ from controller.brokers.pulsar.admin import PulsarAdmin
 from controller.brokers.pulsar.switches import Switch, Switchboard
 from controller.bus.topics import TopicNames
 from controller.cli.main import main
-from controller.operations.commands import send_and_wait
 from controller.config.load import load_settings
 from controller.config.sections.pulsar_cluster import PulsarCluster as Connection
 from controller.domain.entries import Entry, Kind
 from controller.domain.facts import MUST_BE_OFF
 from controller.ledger.journal_commit import Journal
 from controller.ledger.tables import TableRoot
+from controller.operations.commands import send_and_wait
 from controller.testbed.kafka import EmbeddedKafka
 from controller.testbed.pulsar.cluster import PulsarCluster
 from controller.testbed.pulsar.spec import CLUSTER_NAME

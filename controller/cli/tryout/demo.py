@@ -71,7 +71,8 @@ def _run(
     with LocalCluster(where, overrides=sets, tell=screen.doing) as cluster:
         screen.act(f"starting Kafka, store, Spark job and {brokers} brokers in {where}")
         screen.watch(cluster)
-        cluster.up([f"broker-{i}" for i in range(1, brokers + 1)])
+        names = [f"broker-{i}" for i in range(1, brokers + 1)]
+        cluster.up(names, on_page=lambda url: screen.say([f"watch it in a browser: {url}"]))
         scenario = Scenario(cluster, minutes, screen, typed_ms)
         figures = scenario.run()
         asked = _choose_questions(cluster, scenario.highlights)

@@ -8,7 +8,7 @@ A bundle's name is its namespace (an index into `namespaces`) and its bounds. `t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -27,13 +27,13 @@ FIELDS = (("namespace", "<u4"), ("lower", "<u4"), ("upper", "<u4"), ("broker", "
           ("throughput", "<f4"), ("msg_rate", "<f4"))  # fmt: skip
 
 
-class _Tile(NamedTuple):
-    """A bundle on the map: who holds it, and whether it is on its way."""
+class _Tiles(NamedTuple):
+    """The bundles on the map, in columns: a hundred thousand objects would take longer than all else."""
 
-    name: str
-    bundle: Bundle
-    broker: str | None
-    moving: bool
+    names: list[str]
+    bundles: list[Bundle]
+    brokers: list[str | None]
+    moving: list[bool]
 
 
 def bundle_map(cluster: LiveCluster, loads: NewestLoads) -> bytes:
@@ -56,30 +56,33 @@ def bundle_map(cluster: LiveCluster, loads: NewestLoads) -> bytes:
 def _columns(
     state: ClusterState, brokers: list[str], of: Mapping[str, BundleLoad]
 ) -> tuple[dict[str, np.ndarray], list[str]]:
-    """By column rather than by bundle, since there may be a hundred thousand."""
-    tiles = list(_tiles(state))
+    """The arrays by field, and the namespaces that they index."""
+    tiles = _tiles(state)
     place: dict[str | None, int] = {broker: at for at, broker in enumerate(brokers)}
-    spaces = {name: at for at, name in enumerate(sorted({tile.bundle.namespace for tile in tiles}))}
-    loads = [of.get(tile.name, _UNKNOWN) for tile in tiles]
-    values: dict[str, Iterable[float]] = {
-        "namespace": (spaces[tile.bundle.namespace] for tile in tiles),
-        "lower": (tile.bundle.lower for tile in tiles),
-        "upper": (tile.bundle.upper for tile in tiles),
-        "broker": (place.get(tile.broker, NOBODY) for tile in tiles),
-        "moving": (tile.moving for tile in tiles),
-        "throughput": (load.throughput for load in loads),
-        "msg_rate": (load.msg_rate for load in loads),
+    namespaces = [bundle.namespace for bundle in tiles.bundles]
+    spaces = {name: at for at, name in enumerate(sorted(set(namespaces)))}
+    loads = [of.get(name, _UNKNOWN) for name in tiles.names]
+    values: dict[str, list[int] | list[float] | list[bool]] = {
+        "namespace": [spaces[name] for name in namespaces],
+        "lower": [bundle.lower for bundle in tiles.bundles],
+        "upper": [bundle.upper for bundle in tiles.bundles],
+        "broker": [place.get(broker, NOBODY) for broker in tiles.brokers],
+        "moving": tiles.moving,
+        "throughput": [load[1] for load in loads],
+        "msg_rate": [load[0] for load in loads],
     }
-    return {name: np.fromiter(values[name], kind, len(tiles)) for name, kind in FIELDS}, list(spaces)
+    return {name: np.array(values[name], kind) for name, kind in FIELDS}, list(spaces)
 
 
-def _tiles(state: ClusterState) -> Iterator[_Tile]:
-    for name, record in state.bundles.items():
-        if record.state is not State.RETIRED:
-            yield _Tile(name, record.bundle, record.by.broker if record.by else None, record.to is not None)
-    observed = state.observed
-    for name, seen in observed.bundles.items():
-        yield _Tile(name, seen.bundle, seen.broker, name in observed.orders)
+def _tiles(state: ClusterState) -> _Tiles:
+    owned = {name: record for name, record in state.bundles.items() if record.state is not State.RETIRED}
+    observed, orders = state.observed.bundles, state.observed.orders
+    return _Tiles(
+        [*owned, *observed],
+        [record.bundle for record in owned.values()] + [seen.bundle for seen in observed.values()],
+        [r.by.broker if r.by is not None else None for r in owned.values()] + [s.broker for s in observed.values()],
+        [record.to is not None for record in owned.values()] + [name in orders for name in observed],
+    )
 
 
 def _pack(header: Mapping[str, object], arrays: Mapping[str, np.ndarray]) -> bytes:

@@ -7,13 +7,14 @@ from typing import Any
 
 from controller.config.policy_values import placement_settings, resource_weights, shed_settings
 from controller.config.settings import Settings
+from controller.control.policy_commands import CONFIGURED
 from controller.domain.errors import without_login
 from controller.domain.load import RESOURCES
 from controller.operations.balance_score import balance_score
 from controller.operations.overview import broker_rows
 from controller.operations.overview import status as status_of
 from controller.operations.stopped import with_stop
-from controller.policy.strategies import get
+from controller.policy.strategies import get, names
 from controller.ui.cluster import DAY_MS, LiveCluster
 from controller.ui.heard import Word
 from controller.ui.memory import sender_of
@@ -45,6 +46,7 @@ def now(cluster: LiveCluster, word: Word, now_ms: int) -> Row:
             "name": acting,
             "challengers": list(settings.rounds.challengers if state.challengers is None else state.challengers),
             "by_command": bool(state.strategy),
+            "choices": [CONFIGURED, *names()],
             "set": sender_of(cluster.set_by("strategy")) if state.strategy or state.challengers is not None else None,
         },
         "overrides": [wish.to_json() for wish in state.overrides.values()],

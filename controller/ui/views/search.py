@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
@@ -12,6 +11,7 @@ from controller.domain.ids import Bundle, namespace_of, partition_names, topic_h
 from controller.domain.observed import bundles_of_ring
 from controller.domain.reasons.table import REASON_TABLE
 from controller.domain.reasons.words import describe_reason, find_reason
+from controller.domain.ring import locate
 from controller.domain.state import ClusterState
 from controller.operations.explain import bundle_now
 from controller.ui.cluster import LiveCluster
@@ -43,24 +43,24 @@ def _topics(state: ClusterState, words: str) -> list[Row]:
         namespace = namespace_of(topic)
     except BadRecord:
         return []
-    if "/0x" in topic or (namespace not in state.namespaces and namespace not in state.observed.rings):
+    ring = state.observed.rings.get(namespace)
+    bundles = tuple(bundles_of_ring(namespace, ring)) if ring else state.namespaces.get(namespace, ())
+    if not bundles or _is_bundle(words):
         return []
-    parts = partition_names(topic, state.topics.get(topic, 0))
     rows = []
-    for part in parts[:MOST_PARTITIONS]:
-        found = _bundle_of(state, namespace, part)
-        now = bundle_now(state, str(found)) if found is not None else None
-        row = {"topic": part, "created": topic in state.topics, "bundle": str(found) if found else None}
-        rows.append({**row, "owner": now["owner"] if now else None, "state": now["state"] if now else None})
+    for part in partition_names(topic, state.topics.get(topic, 0))[:MOST_PARTITIONS]:
+        name = str(locate(bundles, topic_hash(part)))
+        now = bundle_now(state, name) or {"owner": None, "state": None}
+        row = {"topic": part, "created": topic in state.topics, "bundle": name}
+        rows.append({**row, "owner": now["owner"], "state": now["state"]})
     return rows
 
 
-def _bundle_of(state: ClusterState, namespace: str, topic: str) -> Bundle | None:
-    hash_ = topic_hash(topic)
-    ring = state.observed.rings.get(namespace)
-    bundles = state.namespaces[namespace] if ring is None else tuple(bundles_of_ring(namespace, ring))
-    at = bisect_right([bundle.lower for bundle in bundles], hash_) - 1
-    return bundles[at] if at >= 0 and bundles[at].contains(hash_) else None
+def _is_bundle(words: str) -> bool:
+    try:
+        return bool(Bundle.parse(words))
+    except BadRecord:
+        return False
 
 
 def _reasons(words: str) -> Iterator[Row]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -15,6 +16,7 @@ import pytest
 from controller.cli.main import main
 from controller.process.access.named_tokens import NamedTokens
 from controller.process.paths import CODE
+from controller.testbed.local_cluster import LocalCluster, address_of
 from tests.short_run import ShortRun
 
 NOWHERE = "kafka.bootstrap_servers=127.0.0.1:1"
@@ -43,6 +45,19 @@ def test_it_serves_until_it_is_told_to_end(run: ShortRun) -> None:
     finally:
         process.kill()
         process.communicate()
+
+
+def test_a_local_cluster_serves_its_page(run: ShortRun, tmp_path: Path) -> None:
+    cluster = LocalCluster(tmp_path / "local")
+    cluster.folder.mkdir()
+    document = {"kafka": {"bootstrap_servers": "127.0.0.1:1"}, "tables": {"root": run.root.root}}
+    cluster.config_file.write_text(json.dumps(document))
+    page = cluster.start_page()
+    try:
+        url = address_of(page)
+        assert httpx.get(f"{url}now", trust_env=False, timeout=30).status_code == 200
+    finally:
+        assert page.stop(15) == 0
 
 
 def called(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:

@@ -148,6 +148,7 @@ def test_a_topic_leads_to_its_bundle_and_owner(client: TestClient, run: ShortRun
         assert row["owner"] == (record.by.broker if record.by else None)
     assert got(client, "/api/search?q=shop/orders/anything")["topics"][0]["created"] is False
     assert got(client, "/api/search?q=shop/nowhere/anything")["topics"] == []
+    assert got(client, f"/api/search?q={run.owned_by('b1:8080')[0]}")["topics"] == []
 
 
 @pytest.mark.parametrize(

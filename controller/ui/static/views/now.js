@@ -124,6 +124,8 @@ function lastWord(row) {
 function tiles(data, context, balance) {
   const quarantined = data.quarantined_last_hour.total;
   const modes = { mode: { label: "Mode", options: Object.keys(MODES), value: data.mode } };
+  const { choices, name } = data.strategy;
+  const strategies = { strategy: { label: "Strategy", options: choices, value: name } };
   const score = data.balance.now;
   return [
     h("div.tile.balance", null,
@@ -144,7 +146,10 @@ function tiles(data, context, balance) {
       data.strategy.challengers.length ? `challenged by ${data.strategy.challengers.join(", ")}` : "no challengers",
       data.strategy.by_command ? "" : "as configured",
     ], data.strategy.set,
-      button(context, "Round now", { kind: "round_now", title: "Run a round now" })),
+      [
+        button(context, "Change strategy", { kind: "strategy", title: "Set the strategy", fields: strategies }),
+        button(context, "Round now", { kind: "round_now", title: "Run a round now" }),
+      ]),
     tile("Last round", data.last_round ? since(data.last_round.at_ms) : "none yet", roundWords(data.last_round)),
     tile(
       "Controller",
