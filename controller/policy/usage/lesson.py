@@ -6,8 +6,8 @@ traffic does. So the parts' variances are as they would be if they were independ
 is left of them in the sum.
 
 Traffic and usage are not measured at the same moment (Pulsar's brokers look at their CPU once a minute), and what more
-traffic costs is known less well than what the usual traffic costs. So the more a broker's expected load has just
-changed, the less this round's reading says about it.
+traffic costs is known less well than what the usual traffic costs. So after a sudden change of what is expected of a
+broker, this round's reading says less about it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ FALL_PATIENCE = 2  # rounds of a fall that nothing explains: there is room soone
 FORGETTING = 0.02  # a round, of the uncertainty of brokers' states
 TREND_KEPT, TREND_TOLD = 0.7, 5.0  # a trend of so many standard deviations: what was learned no longer holds
 RELEARNED = 0.2  # the spread of factors then
-LATE = 0.2  # of a change of what is expected: a reading may still be, in part, of the time before it
+SUDDEN = 0.1  # of a broker's usage: a larger change of its load, and
+LATE = 0.5  # what part of the rest a reading may not show yet
 SMALLEST_FACTOR = 0.1
 CERTAIN = 0.01  # of a variance, that one lesson leaves at least
 SLOWEST = 8.0
@@ -85,7 +86,8 @@ def learn(model: UsageModel, seen: Seen, unit: Floats, full: Bools) -> UsageMode
     surprise = np.where(full, np.maximum(surprise, 0.0), surprise)
     silent = ~heard | (full & (surprise <= 0))  # nothing is learned there
     noise = model.noise * np.maximum(expected, np.nan_to_num(seen.usage))
-    reading = noise**2 + (LATE * _change(model, seen, rows)) ** 2 + TINY
+    sudden = np.maximum(np.abs(_change(model, seen, rows)) - SUDDEN * expected, 0.0)
+    reading = noise**2 + (LATE * sudden) ** 2 + TINY
     of_bundles = sum_by(seen.reporter, rows.there**2 * rows.variance, count)
     parts = Parts(of_bundles, brokers.base_variance, work**2 * brokers.speed_variance)
     doubt = _doubt(model, seen, rows, parts)
