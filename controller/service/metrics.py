@@ -10,7 +10,9 @@ from collections.abc import Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from controller.control.sessions import OTHER_AUTHORITY
 from controller.control.step_decisions import StepEvidence
+from controller.control.strays import STRAY_AGENT, STRAY_COMMAND, STRAY_CONTROLLER
 from controller.control.watch import Watch
 from controller.domain.decision import EXECUTED, DecisionKind
 from controller.domain.entries import Entry, Kind
@@ -106,6 +108,7 @@ class ControlMetrics:
             (self.other_ticks, (OWN, ANOTHER)),
             (self.sessions_ended, SESSION_ENDS),
             (self.handovers_failed, (DEADLINE, TARGET_ENDED, REJECTED)),
+            (self.alarms, (STRAY_CONTROLLER, STRAY_AGENT, STRAY_COMMAND, OTHER_AUTHORITY)),
         ):
             for value in values:
                 counter.labels(value)

@@ -42,7 +42,7 @@ class StateMetrics:
         for mode in MODES:
             self.mode.labels(mode).set(mode == state.mode)
         self.orphaned.set(len(watch.orphans))
-        self.stuck.set(len(watch.alarmed))
+        self.stuck.set(sum(name in watch.deadlines for name in watch.alarmed))  # others are alarms about namespaces
         self.lookups.set(len(watch.lookups))
 
     def show_followers(

@@ -31,6 +31,8 @@ class TableMetrics:
         self.log_files = Gauge("ballast_table_log_files", "Files in the table's _delta_log", ["table"], registry=r)
         self.passes = Counter("ballast_cleanup_passes", "Passes of the controller's clean-up that ended", registry=r)
         self.failures = Counter("ballast_cleanup_failures", "Tables that a pass failed on", ["table"], registry=r)
+        for name in TABLES:  # a counter that begins with its first failure shows Prometheus no increase
+            self.failures.labels(name)
         self._measured_ms: int | None = None
 
     def note_failure(self, table: str) -> None:
