@@ -9,6 +9,7 @@ import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics import MetricWrapperBase
@@ -127,8 +128,7 @@ def describe(registry: CollectorRegistry) -> Iterator[Described]:
 
 def render(page: str) -> str:
     """Replace the table of every kind of process. Raises KeyError for an unknown part."""
-    made = {part: _table_of(registry) for part, registry in build_registries().items()}
-    return with_parts(page, {part: (lambda text=text: text) for part, text in made.items()})
+    return with_parts(page, {part: partial(_table_of, found) for part, found in build_registries().items()})
 
 
 def _table_of(registry: CollectorRegistry) -> str:

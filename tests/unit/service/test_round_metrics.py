@@ -51,6 +51,7 @@ def shown(registry: CollectorRegistry, prefix: str) -> dict[str, float]:
     return {name: float(value) for name, _, value in values}
 
 
+@pytest.mark.covers("metrics", "decision-breakdown")
 def test_moves_splits_and_skips_are_counted_by_reason(registry: CollectorRegistry, rounds: RoundMetrics) -> None:
     decisions = (
         decision(0, DecisionKind.TRANSFER, Reason.OVERLOADED),
