@@ -6,6 +6,7 @@ of the tables are parts with modules of their own.
 
 from __future__ import annotations
 
+from collections import Counter as Tally
 from collections.abc import Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -149,9 +150,11 @@ class ControlMetrics:
 
     def count_placed(self, decided: StepEvidence) -> None:
         """Count the bundles that the step itself has placed in a batch."""
-        for decision in decided.decisions:
-            if decision.kind is not DecisionKind.SPLIT and decided.outcomes[decision.id] == EXECUTED:
-                self.placements.labels(decision.reason.value).inc()
+        placed = (
+            d for d in decided.decisions if d.kind is not DecisionKind.SPLIT and decided.outcomes[d.id] == EXECUTED
+        )
+        for reason, count in Tally(decision.reason.value for decision in placed).items():
+            self.placements.labels(reason).inc(count)
 
     def show_state(self, state: ClusterState, watch: Watch) -> None:
         """Show the state after a batch. Of bundle states only those in flight are counted; others need a full scan."""
