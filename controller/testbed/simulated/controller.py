@@ -96,7 +96,7 @@ class SimController:
     def _live(self, actor: Actor) -> None:
         try:
             tables, state, entries = become_controller(
-                lambda: SimControlTables(self._store, self.instance, actor), self._prepare, self.take_over
+                lambda: SimControlTables(self._store, self.instance, actor, METRICS), self._prepare, self.take_over
             )
             self._control(actor, tables, state, entries)
         finally:

@@ -22,6 +22,7 @@ from controller.ledger.delta_log import Commit
 from controller.ledger.follower import Follower
 from controller.ledger.journal_commit import Journal
 from controller.ledger.journal_rows import EntriesExpired
+from controller.service.metrics import ControlMetrics
 from controller.service.tables import ControlTables
 from controller.testbed.simulated.world import Actor, World
 
@@ -198,8 +199,8 @@ class SimJournal(Journal):
 class SimControlTables(ControlTables):
     """The tables of one controller."""
 
-    def __init__(self, store: SimStore, instance: str, actor: Actor) -> None:
-        self._store, self._actor, self._instance = store, actor, instance
+    def __init__(self, store: SimStore, instance: str, actor: Actor, metrics: ControlMetrics) -> None:
+        self._store, self._actor, self._instance, self._metrics = store, actor, instance, metrics
         self._journal = SimJournal(store, actor)
         self._give_up = SimpleNamespace(wait=self._wait)  # type: ignore[assignment]
         self._projected_seq = store.state.seq
