@@ -35,7 +35,7 @@ def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write to; made if it does not exist.")],
     profile: Annotated[str, typer.Option("--profile", help="Profile that the configuration names.")] = "local",
 ) -> None:
-    """Write a commented configuration, Spark settings, notebooks, queries, systemd units, recipes and alerts into a folder."""
+    """Write a commented configuration, Spark settings, units, notebooks, queries, recipes and alerts into a folder."""
     load_settings(None, profile, env={})  # refuses a profile that does not exist
     folder = folder.expanduser().resolve()
     files = dict(starter_files(folder, profile))
