@@ -12,6 +12,8 @@ SHIPPED = {
     "conf/deploy/container": ["Containerfile"],
     "conf/deploy/databricks": ["*.yml", "*.yaml"],
     "conf/deploy/kubernetes": ["*.yaml"],
+    "conf/observability": ["*.yml"],
+    "conf/observability/dashboards": ["*.json"],
     "conf/profiles": ["*.yaml"],
     "conf/spark": ["*.conf", "*.xml"],
     "conf/systemd": ["*.service", "*.timer"],

@@ -101,6 +101,8 @@ class ControlRunner:
         held = Claim(self.instance, state, kafka)
         loop = ControlLoop(held, tables, feed, self._names, settings, Clocks(), self.metrics, self._claimant.check)
         self._loop = loop
+        self.metrics.in_charge.set_function(lambda: float(loop.failure is None))
+        self.metrics.batch_age_seconds.set_function(lambda: (boot_ms() - loop.last_batch_ms) / 1000)
         tables.start_projecting(state)
         self.worker = RoundWorker(
             self._settings, self._arguments.every_round, self._round_finished, self.metrics, lambda: loop.lagging
@@ -153,6 +155,7 @@ class ControlRunner:
 
     def stop(self, clean: bool) -> None:
         """Stop the query, the worker and the feed. `clean`: this instance still holds the journal and did not fail."""
+        self.metrics.in_charge.set_function(lambda: 0.0)
         if self._query is not None and self._loop is not None:
             stop_control(self._query, self._loop)
         if self.worker is not None:

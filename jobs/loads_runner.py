@@ -6,7 +6,7 @@ import logging
 from dataclasses import replace
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import CollectorRegistry
 from pyspark.sql import SparkSession
 
 from controller.bus.security import spark_options
@@ -14,6 +14,7 @@ from controller.bus.topics import TopicNames, ensure_topics, live_topics, replay
 from controller.config.settings import Settings
 from controller.config.table_root import table_root
 from controller.domain.errors import BallastError
+from controller.loads.metrics import LoadsMetrics
 from controller.loads.settings import LoadsSettings
 from controller.process.clock import boot_ms, wall_ms
 from controller.service.arguments import Arguments
@@ -23,19 +24,6 @@ from schemas.catalog import LOAD_TABLES
 from schemas.load_tables import QUARANTINE
 
 log = logging.getLogger(__name__)
-
-
-class LoadsMetrics:
-    """The metrics of the loads query."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        r = registry
-        self.reports = Counter("ballast_loads_reports", "Good load reports read", registry=r)
-        self.rows = Counter("ballast_loads_rows", "Rows of panes and averages written", registry=r)
-        self.quarantined = Counter("ballast_loads_quarantined", "Load reports quarantined", ["rule"], registry=r)
-        self.batch_seconds = Gauge("ballast_loads_batch_seconds", "The newest batch, by stage", ["stage"], registry=r)
-        self.lag_seconds = Gauge("ballast_loads_lag_seconds", "Age of the newest report of a batch", registry=r)
-        self.lost = Gauge("ballast_loads_lost_records", "Reports that Kafka removed unread", registry=r)
 
 
 class LoadsRunner:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+SESSION_ENDS = ("lease", "cut_off", "journal")
 LATENCY_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
@@ -23,6 +24,8 @@ class AgentMetrics:
         self.registered = Gauge("ballast_agent_registered", "1 while the session is registered", registry=r)
         self.sessions = Counter("ballast_agent_sessions", "Sessions begun by this process", registry=r)
         self.session_ends = Counter("ballast_agent_session_ends", "Sessions ended, by cause", ["cause"], registry=r)
+        for cause in SESSION_ENDS:  # a counter that begins with its first end shows Prometheus no increase
+            self.session_ends.labels(cause)
         self.heartbeats_acked = Counter("ballast_agent_heartbeats_acked", "Heartbeats acknowledged", registry=r)
         self.heartbeats_failed = Counter("ballast_agent_heartbeats_failed", "Heartbeats not delivered", registry=r)
         self.answers = Counter(

@@ -108,10 +108,15 @@ class Watch:
         known = bisect_right(self.marks, self.heard.get(session, 0) - LAG_ALLOWANCE_MS, key=lambda mark: mark[0])
         return self.marks[known - 1][1] if known else 0
 
+    def entries_behind(self, session: Session) -> int | None:
+        """How many entries the session has not applied and should have; None while it has reported nothing."""
+        applied = self.applied.get(session)
+        return None if applied is None else max(0, self.expected_seq(session) - applied)
+
     def lags(self, session: Session, settings: ControlSettings) -> bool:
         """Whether the session is too far behind the journal to be granted anything."""
-        applied = self.applied.get(session)
-        return applied is not None and self.expected_seq(session) - applied > settings.lag_limit_entries
+        behind = self.entries_behind(session)
+        return behind is not None and behind > settings.lag_limit_entries
 
     def lagging(self, state: ClusterState, settings: ControlSettings) -> frozenset[str]:
         """The live brokers that lag, for rounds."""

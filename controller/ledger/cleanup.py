@@ -63,15 +63,22 @@ class Kept:
 
 
 class ControlCleanup:
-    """Cleans up the control tables, one pass at a time. Has its own table handles; not thread-safe."""
+    """Cleans up the control tables, one pass at a time. Has its own table handles; not thread-safe.
+
+    `on_failed` is called with the name of each table that a pass fails on.
+    """
 
     def __init__(
-        self, root: TableRoot | str | Path, kept: Kept, storage_options: Mapping[str, str] | None = None
+        self,
+        root: TableRoot | str | Path,
+        kept: Kept,
+        storage_options: Mapping[str, str] | None = None,
+        on_failed: Callable[[str], None] = lambda name: None,
     ) -> None:
-        tables = as_root(root, storage_options)
-        self._tables = tables.again()
-        self._snapshots = Snapshots(self._tables)
+        self.tables = as_root(root, storage_options).again()
+        self._snapshots = Snapshots(self.tables)
         self._kept = kept
+        self._on_failed = on_failed
 
     def run(self, now_ms: int) -> list[Tended]:
         """Run one pass; `now_ms` is wall-clock time. A table that fails is logged, and the others go on."""
@@ -81,6 +88,7 @@ class ControlCleanup:
                 done.append(tend(name, now_ms))
             except (DeltaError, OSError, BallastError) as error:
                 log.warning("clean-up of %s failed, the next pass tries again: %s", name, error)
+                self._on_failed(name)
         for tended in done:
             if tended.anything:
                 log.info("clean-up of %s: %s", tended.table, _describe(tended))
@@ -89,18 +97,18 @@ class ControlCleanup:
     def _work(self) -> dict[str, Callable[[str, int], Tended]]:
         work: dict[str, Callable[[str, int], Tended]] = {JOURNAL.name: self._tend_journal}
         work |= dict.fromkeys(OVERWRITTEN, self._tend_overwritten) | dict.fromkeys(APPENDED, self._tend_appended)
-        return {name: tend for name, tend in work.items() if self._tables.exists(name)}
+        return {name: tend for name, tend in work.items() if self.tables.exists(name)}
 
     def _finish(self, name: str, now_ms: int) -> int:
         """Remove dead data files and, below a checkpoint, old commits."""
-        removed = remove_dead_files(self._tables, name)
-        clean_log(self._tables.open(name), self._tables.log(name), log_kept_ms(name), now_ms)
+        removed = remove_dead_files(self.tables, name)
+        clean_log(self.tables.open(name), self.tables.log(name), log_kept_ms(name), now_ms)
         return removed
 
     def _tend_journal(self, name: str, now_ms: int) -> Tended:
-        merged = merge_small_files(self._tables.open(name), TARGET_BYTES, FEWEST_FILES)
-        table = self._tables.open(name)
-        last = find_droppable(table, self._tables.log(name), self._snapshots.floor(), self._kept.journal_ms, now_ms)
+        merged = merge_small_files(self.tables.open(name), TARGET_BYTES, FEWEST_FILES)
+        table = self.tables.open(name)
+        last = find_droppable(table, self.tables.log(name), self._snapshots.floor(), self._kept.journal_ms, now_ms)
         dropped = self._drop(table, last) if last is not None else 0
         return Tended(name, merged, dropped, self._finish(name, now_ms))
 
@@ -108,10 +116,10 @@ class ControlCleanup:
         return delete_rows(table, f"seq <= {last}", {EXPIRED_UP_TO: str(last)})
 
     def _tend_appended(self, name: str, now_ms: int) -> Tended:
-        merged = merge_small_files(self._tables.open(name), TARGET_BYTES, FEWEST_FILES)
+        merged = merge_small_files(self.tables.open(name), TARGET_BYTES, FEWEST_FILES)
         expired = 0
         if name == CONFIG_HISTORY.name:
-            expired = expire_rows(self._tables, name, self._kept.config_history_ms, now_ms)
+            expired = expire_rows(self.tables, name, self._kept.config_history_ms, now_ms)
         return Tended(name, merged, expired, self._finish(name, now_ms))
 
     def _tend_overwritten(self, name: str, now_ms: int) -> Tended:
@@ -162,12 +170,22 @@ def log_kept_ms(name: str) -> int:
 
 
 class CleanupThread:
-    """Runs passes until stopped. Failures are logged and affect nothing else."""
+    """Runs passes until stopped. Failures are logged and affect nothing else.
 
-    def __init__(self, cleanup: ControlCleanup, interval_s: float, wall_ms: Callable[[], int]) -> None:
+    `after_pass` is called in the thread when a pass has ended, with the tables' handles and the time.
+    """
+
+    def __init__(
+        self,
+        cleanup: ControlCleanup,
+        interval_s: float,
+        wall_ms: Callable[[], int],
+        after_pass: Callable[[TableRoot, int], None] = lambda tables, now_ms: None,
+    ) -> None:
         self._cleanup = cleanup
         self._interval_s = interval_s
         self._wall_ms = wall_ms
+        self._after_pass = after_pass
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="control-cleanup", daemon=True)
 
@@ -187,6 +205,7 @@ class CleanupThread:
             pause_s = self._interval_s
             try:
                 self._cleanup.run(self._wall_ms())
+                self._after_pass(self._cleanup.tables, self._wall_ms())
             except Exception:
                 log.exception("clean-up of the control tables failed; trying again in %.0f s", pause_s)
 

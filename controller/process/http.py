@@ -106,10 +106,10 @@ class HttpServer:
         """The address it listens on."""
         return url_of(self._access, self.host, self.port)
 
-    def start(self, app: ASGIApp) -> None:
-        """Start serving the application in the running loop; returns at once."""
+    def start(self, app: ASGIApp, on_refused: Callable[[str], None] = lambda error: None) -> None:
+        """Start serving the application in the running loop; returns at once. `on_refused`: see `Guard`."""
         self._warn_if_shared()
-        guarded = Guard(app, self._access, [PATHS[name] for name in self._access.open])
+        guarded = Guard(app, self._access, [PATHS[name] for name in self._access.open], on_refused)
         config = uvicorn.Config(
             guarded,
             log_config=None,

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from controller.process.access.access import NO_ACCESS_RULES, HttpAccess
 from controller.process.http import Health, HttpServer, make_app
+from controller.process.metrics import count_refusals
 
 
 class HealthServer:
@@ -24,6 +25,7 @@ class HealthServer:
         """Port 0 takes a free one. `health` lists troubles. Raises ConfigError when it cannot listen on the address."""
         self._server = HttpServer(host, port, access)
         self._app = make_app(registry, health)
+        self._on_refused = count_refusals(registry)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="health", daemon=True)
 
@@ -45,6 +47,6 @@ class HealthServer:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        self._loop.call_soon(self._server.start, self._app)
+        self._loop.call_soon(self._server.start, self._app, self._on_refused)
         self._loop.run_forever()
         self._loop.close()

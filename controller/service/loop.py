@@ -203,7 +203,13 @@ class ControlLoop:
         self.lagging = self._watch.lagging(self.state, self._settings)
         failpoints.reach("control.before_projection")
         self._tables.project(self.state)
+        for evidence in result.evidence:
+            self.metrics.rounds.count_round(evidence)
+        if result.decided is not None:
+            self.metrics.count_placed(result.decided)
         self.metrics.show_state(self.state, self._watch)
+        placement = self._settings.placement
+        self.metrics.state.show_followers(self.state, self._watch, len(self.lagging), placement, read_ms)
 
     def _check_take_over(self, events: Sequence[Event], now_ms: int) -> None:
         """Check the journal on signs of another controller: a tick of another instance, or a projection, beyond our
@@ -215,6 +221,8 @@ class ControlLoop:
         """
         ticks = [event for event in events if isinstance(event, Tick) and event.instance != self.instance]
         strays = [tick for tick in ticks if is_foreign(self.state.journal_id, tick.journal_id)]
+        if ticks:
+            self.metrics.count_other_ticks(own=len(ticks) - len(strays), another=len(strays))
         if strays and now_ms - self._owner_checked_ms >= OWNER_CHECK_MS:
             self._check_owner()
             self._owner_checked_ms = now_ms

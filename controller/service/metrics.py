@@ -1,19 +1,34 @@
-"""The Prometheus metrics of the control query. Names end in their unit."""
+"""The Prometheus metrics of the control query. Names end in their unit.
+
+docs/metrics.md lists them (`python -m benchmarks.pages.metrics --write`). Those of rounds, of the cluster's state and
+of the tables are parts with modules of their own.
+"""
 
 from __future__ import annotations
 
+from collections import Counter as Tally
 from collections.abc import Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from controller.control.sessions import OTHER_AUTHORITY
+from controller.control.step_decisions import StepEvidence
+from controller.control.strays import STRAY_AGENT, STRAY_COMMAND, STRAY_CONTROLLER
 from controller.control.watch import Watch
+from controller.domain.decision import EXECUTED, DecisionKind
 from controller.domain.entries import Entry, Kind
 from controller.domain.facts import SUSPECT
-from controller.domain.observed import ORDER_BUCKETS_S
-from controller.domain.ownership import IN_FLIGHT
+from controller.domain.observed import ORDER_BUCKETS_S, OrderOutcome
+from controller.domain.ownership import IN_FLIGHT, State
 from controller.domain.state import ClusterState
 from controller.service.records import Parsed, Row
+from controller.service.rounds.metrics import RoundMetrics
+from controller.service.state_metrics import StateMetrics
+from controller.service.table_metrics import TableMetrics
 
+DEADLINE, TARGET_ENDED, REJECTED = "deadline", "target_ended", "rejected"  # why a handover failed
+SESSION_ENDS = ("lease", "goodbye", "superseded")
+OWN, ANOTHER = "own", "another"  # journals of other controllers that are heard
 BATCH_BUCKETS_S = (0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 
@@ -22,6 +37,8 @@ class ControlMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         r = registry
+        self.rounds, self.state, self.tables = RoundMetrics(r), StateMetrics(r), TableMetrics(r)
+        self._count_failures(r)
         self.batch_seconds = Histogram(
             "ballast_control_batch_seconds", "Rows collected to journal committed", buckets=BATCH_BUCKETS_S, registry=r
         )
@@ -48,11 +65,13 @@ class ControlMetrics:
         self.bundles = Gauge("ballast_bundles", "Bundles by state", ["state"], registry=r)
         self.orders_open = Gauge("ballast_orders_open", "Orders to brokers without an outcome yet", registry=r)
         self.orders_ended = Counter("ballast_orders_ended", "Orders that ended", ["outcome"], registry=r)
+        for outcome in OrderOutcome:
+            self.orders_ended.labels(outcome.value)
         self.order_seconds = Histogram(
             "ballast_order_seconds", "Carrying out an order, as its agent says", buckets=ORDER_BUCKETS_S, registry=r
         )
         self.suspects = Gauge("ballast_suspect_brokers", "Brokers that are listed and do not answer", registry=r)
-        self.rounds = Gauge("ballast_rounds", "Rounds journaled", registry=r)
+        self.rounds_journaled = Gauge("ballast_rounds", "Rounds journaled", registry=r)
         self.frozen = Gauge("ballast_guard_frozen", "1 while the mass-failure breaker keeps leases alive", registry=r)
         self.refused = Gauge("ballast_control_refused", "Events without effect", ["reason"], registry=r)
         self.projected_seq = Gauge("ballast_projected_seq", "Newest entry in ownership and brokers", registry=r)
@@ -60,6 +79,45 @@ class ControlMetrics:
         self.worker_alive = Gauge("ballast_round_worker_alive", "1 while the round worker runs", registry=r)
         self.worker_restarts = Counter("ballast_round_worker_restarts", "Round workers that died", registry=r)
         self.round_seconds = Gauge("ballast_round_seconds", "Duration of the newest round", registry=r)
+
+    def _count_failures(self, r: CollectorRegistry) -> None:
+        """Who is in charge, what blocks it, and what fails. Label values are there from the start where they are known:
+        a counter that begins with its first failure shows Prometheus no increase."""
+        self.in_charge = Gauge("ballast_controller_in_charge", "1 while this process holds the journal", registry=r)
+        self.batch_age_seconds = Gauge("ballast_control_batch_age_seconds", "Since the newest batch ended", registry=r)
+        self.commit_blocked = Gauge(
+            "ballast_journal_blocked", "1 while a commit has an unknown outcome and is tried again", registry=r
+        )
+        self.commit_retries = Counter(
+            "ballast_journal_commit_retries", "Commits whose outcome was unknown at first", registry=r
+        )
+        self.other_ticks = Counter(
+            "ballast_control_other_ticks", "Ticks of other controllers, by whose journal", ["journal"], registry=r
+        )
+        self.sessions_ended = Counter("ballast_sessions_ended", "Brokers' sessions ended", ["reason"], registry=r)
+        self.handovers_failed = Counter(
+            "ballast_handovers_failed",
+            "Steps of handovers that failed: late, refused, target gone",
+            ["why"],
+            registry=r,
+        )
+        self.alarms = Counter("ballast_alarms", "Alarms journaled", ["reason"], registry=r)
+        self.placements = Counter(
+            "ballast_placements", "Bundles placed outside of rounds: orphans, lookups, drains", ["reason"], registry=r
+        )
+        for counter, values in (
+            (self.other_ticks, (OWN, ANOTHER)),
+            (self.sessions_ended, SESSION_ENDS),
+            (self.handovers_failed, (DEADLINE, TARGET_ENDED, REJECTED)),
+            (self.alarms, (STRAY_CONTROLLER, STRAY_AGENT, STRAY_COMMAND, OTHER_AUTHORITY)),
+        ):
+            for value in values:
+                counter.labels(value)
+
+    def count_other_ticks(self, own: int, another: int) -> None:
+        """Ticks of other controllers: of this journal, which only one may hold, and of other journals."""
+        self.other_ticks.labels(OWN).inc(own)
+        self.other_ticks.labels(ANOTHER).inc(another)
 
     def count_read(self, found: Parsed, rows: Sequence[Row], wall_ms: int) -> None:
         """Count the rows of a batch."""
@@ -81,11 +139,28 @@ class ControlMetrics:
                 self.orders_ended.labels(str(entry.data["outcome"])).inc()
                 if entry.data.get("took_ms") is not None:
                     self.order_seconds.observe(entry.data["took_ms"] / 1000)
+            elif entry.kind is Kind.OWNERSHIP:
+                why = _why_failed(entry)
+                if why is not None:
+                    self.handovers_failed.labels(why).inc()
+            elif entry.kind is Kind.SESSION_ENDED:
+                self.sessions_ended.labels(str(entry.reason)).inc()
+            elif entry.kind is Kind.ALARM:
+                self.alarms.labels(str(entry.reason)).inc()
+
+    def count_placed(self, decided: StepEvidence) -> None:
+        """Count the bundles that the step itself has placed in a batch."""
+        placed = (
+            d for d in decided.decisions if d.kind is not DecisionKind.SPLIT and decided.outcomes[d.id] == EXECUTED
+        )
+        for reason, count in Tally(decision.reason.value for decision in placed).items():
+            self.placements.labels(reason).inc(count)
 
     def show_state(self, state: ClusterState, watch: Watch) -> None:
         """Show the state after a batch. Of bundle states only those in flight are counted; others need a full scan."""
+        self.state.show(state, watch)
         self.seq.set(state.seq)
-        self.rounds.set(state.rounds)
+        self.rounds_journaled.set(state.rounds)
         self.orders_open.set(len(state.observed.orders))
         self.suspects.set(sum(key.startswith(SUSPECT) for key in state.observed.facts))
         self.frozen.set(state.frozen)
@@ -99,3 +174,13 @@ class ControlMetrics:
             self.bundles.labels(bundle_state.value).set(count)
         for reason, count in watch.refused.items():
             self.refused.labels(reason).set(count)
+
+
+def _why_failed(entry: Entry) -> str | None:
+    """Why the step of a handover that led to this ownership entry failed; None where nothing did.
+
+    A bundle goes back to its owner with a reason only if a target refuses it, in the agent's own words, or has ended.
+    """
+    if entry.reason in (DEADLINE, TARGET_ENDED):
+        return entry.reason
+    return REJECTED if entry.state == State.OWNED.value and entry.reason else None

@@ -67,10 +67,12 @@ class ControlTables:
         self._unwritten_decisions: deque[StepEvidence] = deque(maxlen=DECISIONS_KEPT)  # oldest first
         self.quarantine = ControlQuarantine(self._tables, instance, metrics)
         kept = retention_ms(settings)
+        rows_kept = Kept(kept["journal_days"], kept["config_history_days"])
         self._cleanup = CleanupThread(
-            ControlCleanup(self._tables, Kept(kept["journal_days"], kept["config_history_days"])),
+            ControlCleanup(self._tables, rows_kept, on_failed=metrics.tables.note_failure),
             settings.retention.cleanup_interval_s,
             wall_ms,
+            metrics.tables.note_pass,
         )
 
     def gain_columns(self) -> None:
@@ -87,9 +89,12 @@ class ControlTables:
         while True:
             try:
                 self._journal.commit(entries, self._instance, entries[0].batch)
+                self._metrics.commit_blocked.set(0)
                 return
             except OutcomeUnknown as error:
                 log.error("blocked: %s", error)
+                self._metrics.commit_blocked.set(1)
+                self._metrics.commit_retries.inc()
                 if self._give_up.wait(UNKNOWN_PAUSE_S):
                     raise
 

@@ -12,7 +12,7 @@ from controller.agent.metrics import AgentMetrics
 from controller.domain.state import ClusterState
 from controller.process.access.access import NO_ACCESS_RULES, HttpAccess
 from controller.process.http import HttpServer, make_app
-from controller.process.metrics import new_registry
+from controller.process.metrics import count_refusals, new_registry
 
 
 @contextmanager
@@ -25,7 +25,7 @@ def lookup_agent(state: Callable[[], ClusterState], access: HttpAccess = NO_ACCE
         registry = new_registry(process=False)
         service = LookupService(state, Changes(), lambda bundle: None, 50, AgentMetrics(registry))
         server = HttpServer("127.0.0.1", access=access)
-        server.start(make_app(registry, list, service.routes()))
+        server.start(make_app(registry, list, service.routes()), count_refusals(registry))
         urls.append(server.url)
         ready.set()
         while not stopped.is_set():

@@ -108,6 +108,15 @@ def test_answers_say_what_is_missing_without_the_secret(token: Path, plain: http
         assert plain.get(f"{url}/healthz", headers={"authorization": f"bearer  {SECRET}"}).status_code == 200
 
 
+def test_refused_requests_are_counted_by_what_they_lack(token: Path, plain: httpx.Client) -> None:
+    with lookup_agent(ClusterState, HttpAccess(TokenFile(token), open=frozenset({"metrics"}))) as url:
+        for headers in ({}, {}, bearer("wrong"), bearer(SECRET)):
+            plain.get(f"{url}/brokers", headers=headers)
+        shown = plain.get(f"{url}/metrics").text
+    assert 'ballast_http_refused_total{error="no_token"} 2.0' in shown
+    assert 'ballast_http_refused_total{error="unknown_token"} 1.0' in shown
+
+
 def test_a_token_is_replaced_while_server_and_client_run(token: Path, plain: httpx.Client) -> None:
     access = HttpAccess(TokenFile(token))
     with lookup_agent(ClusterState, access) as url, new_client(HttpAccess(TokenFile(token)), 30) as ours:
@@ -236,7 +245,9 @@ def test_the_jobs_endpoints_are_guarded_alike(token: Path, plain: httpx.Client) 
     try:
         assert plain.get(f"{server.url}/healthz").status_code == 503
         assert plain.get(f"{server.url}/metrics").status_code == 401
-        assert plain.get(f"{server.url}/metrics", headers=bearer(SECRET)).status_code == 200
+        shown = plain.get(f"{server.url}/metrics", headers=bearer(SECRET))
+        assert shown.status_code == 200
+        assert 'ballast_http_refused_total{error="no_token"} 1.0' in shown.text
     finally:
         server.stop()
 

@@ -19,7 +19,7 @@ from controller.config.settings import Settings
 from controller.control.watch import LAG_ALLOWANCE_MS
 from controller.domain.decision import Decision, DecisionKind, Label, Reason, RoundResult
 from controller.domain.entries import Entry, Kind
-from controller.domain.errors import ForeignCommit
+from controller.domain.errors import ForeignCommit, OutcomeUnknown
 from controller.domain.events import RoundFinished
 from controller.domain.state import ClusterState
 from controller.ledger.evidence import read_joined
@@ -28,6 +28,7 @@ from controller.ledger.journal_commit import Journal
 from controller.ledger.tables import TableRoot
 from controller.process import failpoints
 from controller.service import loop as control_loop
+from controller.service import tables as control_tables
 from controller.service.feed import Feed
 from controller.service.loop import OWNER_CHECK_MS, Claim, Clocks, ControlLoop, Stopping
 from controller.service.metrics import ControlMetrics
@@ -63,10 +64,11 @@ class World:
     feed: Ear = field(default_factory=Ear)
     owner_checks: list[int] = field(default_factory=list)  # when it was looked whose topics these are
     lost: bool = False  # the topics were given to another journal
+    registry: CollectorRegistry = field(default_factory=CollectorRegistry)
 
     def __post_init__(self) -> None:
         settings = Settings(tables=Tables(root=str(self.folder / "tables")))
-        metrics = ControlMetrics(CollectorRegistry())
+        metrics = ControlMetrics(self.registry)
         self.tables = ControlTables(settings.tables.root, self.instance, settings, metrics, threading.Event())
         control = control_settings(settings)
         state = self.tables.load_state()
@@ -426,3 +428,26 @@ def test_ticks_of_this_journal_and_of_older_versions_are_no_strays(world: World)
         tick = {"v": 1, "kind": "tick", "instance": "another", "seq": 1, **journal_id}
         world.run(world._row(NAMES.heartbeats, tick))
     assert world.owner_checks == []
+    world.run(world.tick())  # its own
+    counted = {whose: world.registry.get_sample_value("ballast_control_other_ticks_total", {"journal": whose}) for whose
+               in ("own", "another")}  # fmt: skip
+    assert counted == {"own": 2, "another": 0}
+
+
+def test_a_commit_whose_outcome_is_unknown_shows_until_it_is_known(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit, shown = world.tables._journal.commit, []
+
+    def lose_twice(entries: Sequence[Entry], instance: str, batch: int) -> None:
+        shown.append(world.registry.get_sample_value("ballast_journal_blocked"))
+        if len(shown) <= 2:
+            raise OutcomeUnknown("the store does not answer")
+        commit(entries, instance, batch)
+
+    monkeypatch.setattr(control_tables, "UNKNOWN_PAUSE_S", 0.0)
+    monkeypatch.setattr(world.tables._journal, "commit", lose_twice)
+    world.run(world.command("a"))
+    assert shown == [0, 1, 1]
+    assert world.registry.get_sample_value("ballast_journal_blocked") == 0
+    assert world.registry.get_sample_value("ballast_journal_commit_retries_total") == 2

@@ -48,7 +48,7 @@ from controller.process.access.access import url_of
 from controller.process.clock import wall_ms
 from controller.process.http import HttpServer, make_app
 from controller.process.logs import configure_logs
-from controller.process.metrics import new_registry
+from controller.process.metrics import count_refusals, new_registry
 from controller.service.start_checks import check_http, check_listening
 
 app = new_app()
@@ -207,7 +207,7 @@ async def _run(settings: Settings, broker: str, options: AgentOptions, capacity:
         process={"host": socket.gethostname(), "pid": os.getpid(), "started_ms": wall_ms()},
         on_begin=lambda: print(f"ballast-agent {broker} listening {http.url}", flush=True),
     )
-    http.start(make_app(metrics.registry, found.health, found.routes()))
+    http.start(make_app(metrics.registry, found.health, found.routes()), count_refusals(metrics.registry))
     leave_on_signals(found)
     try:
         return await found.run()

@@ -30,7 +30,7 @@ from controller.loads.recorded import Overrides
 from controller.process.clock import wall_ms
 from controller.process.http import HttpServer, make_app
 from controller.process.logs import configure_logs
-from controller.process.metrics import new_registry
+from controller.process.metrics import count_refusals, new_registry
 from controller.service.start_checks import check_http
 
 log = structlog.get_logger(__name__)
@@ -78,7 +78,7 @@ async def run_cluster_agent(settings: Settings, *, take_over: bool, standby: boo
             metrics=metrics,
             on_begin=lambda: print(f"ballast-agent pulsar listening {http.url}", flush=True),
         )
-        http.start(make_app(metrics.registry, found.health, []))
+        http.start(make_app(metrics.registry, found.health, []), count_refusals(metrics.registry))
         leave_on_signals(found)
         try:
             return await found.run()

@@ -1,7 +1,7 @@
 """`ballast init DIR`: a folder to run Ballast from, with a configuration, Spark settings and systemd units.
 
 Every file is a copy of a shipped one, with this installation's paths filled in; recipes for containers, Kubernetes and
-Databricks are copied as they are. Nothing is overwritten.
+Databricks, alert rules and dashboards are copied as they are. Nothing is overwritten.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from controller.process.paths import CONF, ROOT, SHIPPED
 CONFIGURATION, SPARK_SETTINGS, UNITS = "ballast.yaml", "spark.conf", "systemd"
 USERS = "sysusers/ballast.conf"  # for systemd-sysusers: the user that the units name
 RECIPES, BUNDLE = "deploy", "deploy/databricks"
+OBSERVABILITY = "observability"
 PROFILE_LINE = "#profile: local"
 SPARK_OF_PROFILE = {"cluster": "cluster.conf"}  # every other profile is for one machine
 
@@ -34,7 +35,7 @@ def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write to; made if it does not exist.")],
     profile: Annotated[str, typer.Option("--profile", help="Profile that the configuration names.")] = "local",
 ) -> None:
-    """Write a commented configuration, Spark settings, notebooks, queries, systemd units and recipes into a folder."""
+    """Write a commented configuration, Spark settings, units, notebooks, queries, recipes and alerts into a folder."""
     load_settings(None, profile, env={})  # refuses a profile that does not exist
     folder = folder.expanduser().resolve()
     files = dict(starter_files(folder, profile))
@@ -70,10 +71,11 @@ def starter_files(folder: Path, profile: str) -> Iterator[tuple[str, str]]:
 
 
 def _recipes() -> Iterator[tuple[str, str]]:
-    """The files of `conf/deploy`. A bundle contains its notebooks, so they are beside it once more."""
-    for file in sorted((CONF / RECIPES).rglob("*")):
+    """The files of `conf/deploy` and `conf/observability`. A bundle contains its notebooks, so they are beside it once
+    more."""
+    for file in (file for folder in (RECIPES, OBSERVABILITY) for file in sorted((CONF / folder).rglob("*"))):
         if file.is_file():
-            yield f"{RECIPES}/{file.relative_to(CONF / RECIPES).as_posix()}", file.read_text(encoding="utf-8")
+            yield file.relative_to(CONF).as_posix(), file.read_text(encoding="utf-8")
     for notebook in sorted((SHIPPED / "notebooks").glob("0*.py")):
         yield f"{BUNDLE}/notebooks/{notebook.name}", notebook.read_text(encoding="utf-8")
 

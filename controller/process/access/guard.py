@@ -5,7 +5,7 @@ What an open endpoint is, the exact path decides: everything else is guarded, al
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, Response
@@ -19,10 +19,20 @@ _HOW = "send it as `Authorization: Bearer TOKEN` (Ballast's own clients: http.to
 
 
 class Guard:
-    """An ASGI application that lets only those requests through to `app` that the access allows."""
+    """An ASGI application that lets only those requests through to `app` that the access allows.
 
-    def __init__(self, app: ASGIApp, access: HttpAccess, open_paths: Collection[str]) -> None:
+    `on_refused` is called with the error of every other one: no_certificate, no_token or unknown_token.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        access: HttpAccess,
+        open_paths: Collection[str],
+        on_refused: Callable[[str], None] = lambda error: None,
+    ) -> None:
         self._app, self._access, self._open = app, access, frozenset(open_paths)
+        self._on_refused = on_refused
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -34,18 +44,19 @@ class Guard:
             text = (
                 "a client certificate is missing: show one (Ballast's own clients: http.tls_certificate, http.tls_key)"
             )
-            return JSONResponse({"error": "no_certificate", "text": text}, 403)
+            return self._refusal("no_certificate", text, 403)
         tokens = self._access.tokens
         if tokens is None:
             return None
         scheme, _, given = Headers(scope=scope).get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer":
-            return _unauthenticated("no_token", f"a token is missing: {_HOW}")
+            return self._refusal("no_token", f"a token is missing: {_HOW}", 401, CHALLENGE)
         # Headers are latin-1: any byte may be in one
         if not tokens.accepts(given.strip().encode("latin-1")):
-            return _unauthenticated("unknown_token", f"this token is not one of those that are accepted here: {_HOW}")
+            text = f"this token is not one of those that are accepted here: {_HOW}"
+            return self._refusal("unknown_token", text, 401, CHALLENGE)
         return None
 
-
-def _unauthenticated(error: str, text: str) -> Response:
-    return JSONResponse({"error": error, "text": text}, 401, CHALLENGE)
+    def _refusal(self, error: str, text: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
+        self._on_refused(error)
+        return JSONResponse({"error": error, "text": text}, status, headers)

@@ -25,8 +25,10 @@ from controller.domain.errors import BallastError, describe_error
 from controller.ledger.follower import Follower
 from controller.ledger.loads import LoadsProgressWatch, read_panes
 from controller.policy.round import RoundInputs, learn_and_decide
+from controller.policy.usage.realised import Judged
 from controller.process.logs import configure_logs
 from controller.process.plugins import use_installed_strategies
+from controller.service.rounds.gains import Gains
 from controller.service.rounds.schedule import Progress, Schedule
 from controller.service.rounds.usage import LearnedUsage
 
@@ -50,6 +52,13 @@ class RoundsDone:
     duration_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class MovesJudged:
+    """Sent by the worker when it is known what moves of earlier rounds have brought."""
+
+    judged: tuple[Judged, ...]
+
+
 def run_worker(pipe: Connection, settings: Settings, every_round: bool) -> None:
     """The process's main function."""
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -66,6 +75,9 @@ def run_worker(pipe: Connection, settings: Settings, every_round: bool) -> None:
             done = rounds.advance()
             if done is not None:
                 pipe.send(done)
+            judged = rounds.gains.judge()
+            if judged:
+                pipe.send(MovesJudged(judged))
             if time.monotonic() - said_s > ALIVE_EVERY_S:
                 pipe.send(StillAlive())
                 said_s = time.monotonic()
@@ -90,6 +102,7 @@ class Rounds:
         self._follower = Follower(table_root(settings))
         self._follower.bootstrap()
         self._usage = LearnedUsage(table_root(settings), self._follower.state.round_at_ms)
+        self.gains = Gains(1_000 * (settings.loads.short_horizon_s + settings.loads.pane_s))
         self._awaited: tuple[int, str] | None = None  # at_ms and id of the round that was sent but is not journaled yet
 
     def advance(self) -> RoundsDone | None:
@@ -119,6 +132,7 @@ class Rounds:
     def _read(self, entry: Entry) -> None:
         """Store what our round learned once it is journaled; stop waiting for it then, or once a later one is, which
         makes it void (`controller.control.rounds`)."""
+        self.gains.note_entry(entry)
         if entry.kind is not Kind.ROUND or entry.data.get("challenger") or self._awaited is None:
             return
         at_ms, round_id = int(entry.data["at_ms"]), str(entry.data.get("round_id", ""))
@@ -148,5 +162,6 @@ class Rounds:
         results, model = learn_and_decide(inputs)
         usage_hash = self._usage.learn(model, at_ms)
         self._awaited = at_ms, round_id
+        self.gains.note_computed(results[0])
         results = tuple(replace(result, usage_hash=usage_hash) for result in results)
         return RoundsDone(results, round((time.monotonic() - began) * 1000))

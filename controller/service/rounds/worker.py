@@ -19,7 +19,7 @@ from multiprocessing.context import SpawnProcess
 from controller.config.settings import Settings
 from controller.domain.events import RoundFinished
 from controller.service.metrics import ControlMetrics
-from controller.service.rounds.process import RoundsDone, StillAlive, run_worker
+from controller.service.rounds.process import MovesJudged, RoundsDone, StillAlive, run_worker
 
 log = logging.getLogger(__name__)
 
@@ -129,9 +129,11 @@ class RoundWorker:
             elif ready:
                 return
 
-    def _receive(self, done: RoundsDone | StillAlive) -> None:
+    def _receive(self, done: RoundsDone | MovesJudged | StillAlive) -> None:
         self.heard_s = time.monotonic()
-        if isinstance(done, StillAlive):
+        if isinstance(done, MovesJudged):
+            self._metrics.rounds.count_judged(done.judged)
+        if not isinstance(done, RoundsDone):
             return
         self._metrics.round_seconds.set(done.duration_ms / 1000)
         for result in done.results:

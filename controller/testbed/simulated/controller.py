@@ -97,7 +97,9 @@ class SimController:
     def _live(self, actor: Actor) -> None:
         try:
             tables, state, entries = become_controller(
-                lambda: SimControlTables(self._store, self.instance, actor, self.dice), self._prepare, self.take_over
+                lambda: SimControlTables(self._store, self.instance, actor, self.dice, METRICS),
+                self._prepare,
+                self.take_over,
             )
             self._control(actor, tables, state, entries)
         finally:

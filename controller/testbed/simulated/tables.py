@@ -23,6 +23,7 @@ from controller.ledger.delta_log import Commit
 from controller.ledger.follower import Follower
 from controller.ledger.journal_commit import Journal
 from controller.ledger.journal_rows import EntriesExpired
+from controller.service.metrics import ControlMetrics
 from controller.service.tables import ControlTables
 from controller.testbed.simulated.world import Actor, World, delay_ms
 
@@ -201,8 +202,10 @@ class SimJournal(Journal):
 class SimControlTables(ControlTables):
     """The tables of one controller."""
 
-    def __init__(self, store: SimStore, instance: str, actor: Actor, dice: Random) -> None:
-        self._store, self._actor, self._instance = store, actor, instance
+    def __init__(
+        self, store: SimStore, instance: str, actor: Actor, dice: Random, metrics: ControlMetrics
+    ) -> None:
+        self._store, self._actor, self._instance, self._metrics = store, actor, instance, metrics
         self._journal = SimJournal(store, actor, dice)
         self._give_up = SimpleNamespace(wait=self._wait)  # type: ignore[assignment]
         self._projected_seq = store.state.seq

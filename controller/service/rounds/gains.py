@@ -1,0 +1,99 @@
+"""What the moves of this worker's rounds have brought, against what they were predicted to; for metrics only.
+
+`ballast explain` judges the same moves by the same function from stored rounds. Here the newest rounds are kept in
+memory: a worker that starts again judges no move of the rounds before. A move counts once the journal says that it was
+begun. Nothing depends on the outcome, so an error is logged and forgets the kept rounds.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from controller.domain.decision import Decision, DecisionKind, RoundResult
+from controller.domain.entries import Entry, Kind
+from controller.domain.ownership import State
+from controller.policy.usage.realised import ROUNDS, Judged, Move, judge
+from controller.policy.view.frame import Frame
+
+log = logging.getLogger(__name__)
+
+MOVES = (DecisionKind.TRANSFER, DecisionKind.UNLOAD)
+MOST_KEPT = 100  # rounds: more are never needed, whatever interval and window are
+
+
+@dataclass(eq=False)
+class _Round:
+    """A journaled round. `decided`: its moves by decision id, of which `begun` were carried out."""
+
+    at_ms: int
+    stored_frame: Mapping[str, Any]
+    decided: Mapping[str, Decision]
+    begun: dict[str, Decision] = field(default_factory=dict)
+    judged: bool = False
+
+    @cached_property
+    def frame(self) -> Frame:
+        """Read only if a move nearby is judged."""
+        return Frame.from_json(self.stored_frame)
+
+
+class Gains:
+    """The newest rounds and their moves. `window_ms`: how long a reading may still hold load from before a move."""
+
+    def __init__(self, window_ms: int) -> None:
+        self._window_ms = window_ms
+        self._rounds: list[_Round] = []  # oldest first
+        self._computed: tuple[str, _Round] | None = None  # id of the newest round, which is not journaled yet
+
+    def note_computed(self, result: RoundResult) -> None:
+        """A round was computed: the acting strategy's result."""
+        decided = {one.id: one for one in result.decisions if one.kind in MOVES}
+        self._computed = result.round_id, _Round(result.at_ms, result.inputs["frame"], decided)
+
+    def note_entry(self, entry: Entry) -> None:
+        """An entry of the journal: a round, or a move that begins."""
+        if entry.kind is Kind.ROUND and not entry.data.get("challenger"):
+            if self._computed is not None and entry.data.get("round_id") == self._computed[0]:
+                self._rounds.append(self._computed[1])
+            self._computed = None
+        elif entry.decision_id is not None and self._rounds and _begins_move(entry):
+            newest = self._rounds[-1]
+            if entry.decision_id in newest.decided:
+                newest.begun[entry.decision_id] = newest.decided[entry.decision_id]
+
+    def judge(self) -> tuple[Judged, ...]:
+        """Both ends of the moves whose rounds can be judged by now; each once."""
+        try:
+            found = [end for at in range(len(self._rounds)) for end in self._judge(at)]
+        except Exception:  # only a metric is lost
+            log.exception("the gains of the newest moves are not known")
+            self._rounds.clear()
+            return ()
+        self._forget()
+        return tuple(found)
+
+    def _judge(self, at: int) -> list[Judged]:
+        deciding = self._rounds[at]
+        later = [one for one in self._rounds[at + 1 :] if one.at_ms > deciding.at_ms + self._window_ms][:ROUNDS]
+        if deciding.judged or len(later) < ROUNDS:
+            return []
+        deciding.judged = True
+        if not deciding.begun:
+            return []
+        before = self._rounds[max(0, at - ROUNDS + 1) : at]
+        moves = [Move(len(before), str(one.bundle), str(one.source), one.target) for one in deciding.begun.values()]
+        return judge([one.frame for one in (*before, deciding, *later)], moves, self._window_ms)
+
+    def _forget(self) -> None:
+        """Keep the rounds that are not judged, and those just before them."""
+        first = next((at for at, one in enumerate(self._rounds) if not one.judged), len(self._rounds))
+        del self._rounds[: max(0, first - ROUNDS + 1, len(self._rounds) - MOST_KEPT)]
+
+
+def _begins_move(entry: Entry) -> bool:
+    """Whether the entry is the first of a handover, or an order to the brokers themselves."""
+    return entry.kind is Kind.ORDER or (entry.kind is Kind.OWNERSHIP and entry.state == State.TRANSFERRING.value)

@@ -1,0 +1,1 @@
+"""Dashboards, alert rules and their runbook name what exists."""
