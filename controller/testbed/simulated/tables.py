@@ -202,9 +202,7 @@ class SimJournal(Journal):
 class SimControlTables(ControlTables):
     """The tables of one controller."""
 
-    def __init__(
-        self, store: SimStore, instance: str, actor: Actor, dice: Random, metrics: ControlMetrics
-    ) -> None:
+    def __init__(self, store: SimStore, instance: str, actor: Actor, dice: Random, metrics: ControlMetrics) -> None:
         self._store, self._actor, self._instance, self._metrics = store, actor, instance, metrics
         self._journal = SimJournal(store, actor, dice)
         self._give_up = SimpleNamespace(wait=self._wait)  # type: ignore[assignment]
