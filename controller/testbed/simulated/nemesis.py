@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection
 from functools import partial
 
 from controller.testbed.simulated.broker import SimBroker
+from controller.testbed.simulated.controller import SimController
 from controller.testbed.simulated.deployment import BROKERS, Deployment
 
 SHORT_MS, LONG_MS = (500, 2_000, 5_000), (3_000, 9_000, 20_000)  # around the lease of 6 s
@@ -255,7 +256,8 @@ class Nemesis:
         return "" if self._at.store.expire() else None
 
     def _set_clock(self) -> str | None:
-        machines = [*self._at.living(), *(one for one in self._at.controllers if one.alive)]
+        controllers = [one for one in self._at.controllers if one.alive]
+        machines: list[SimBroker | SimController] = [*self._at.living(), *controllers]
         ms = self._dice.choice(STEPS_MS)
         if not machines:
             return None

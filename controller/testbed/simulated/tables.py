@@ -150,8 +150,8 @@ class SimJournal(Journal):
         self._root = SimpleNamespace(uri=lambda name: f"memory:{name}")  # type: ignore[assignment]
         self._log = SimpleNamespace(last_checkpoint=lambda: -1)  # type: ignore[assignment]
         self._version = self._opened_at = len(store.versions) - 1
+        self._written: int = self._version
         self._table = SimpleNamespace(version=lambda: self._written)  # type: ignore[assignment]
-        self._written = self._version
         self._trouble = None
         self._last = store.journal[-1] if store.journal else None
         self._entries: tuple[Entry, ...] = ()

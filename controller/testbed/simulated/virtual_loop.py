@@ -64,7 +64,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             self._due_ms = float("inf")
         self.run_forever()
 
-    def call_soon_threadsafe(self, callback: Callable[..., Any], *args: Any, context: Any = None) -> asyncio.Handle:
+    def call_soon_threadsafe(  # type: ignore[override]
+        self, callback: Callable[..., Any], *args: Any, context: Any = None
+    ) -> asyncio.Handle:
         """From outside of its turn: the loop gets one at once."""
         handle = self.call_soon(callback, *args, context=context)
         if not self.is_running():
