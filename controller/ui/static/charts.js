@@ -3,6 +3,7 @@
 import { h, s } from "./dom.js";
 import { clock, percent, time } from "./format.js";
 
+const HEAD = 13; // px above the highest value, for its label
 const GAP = 8; // a step this many times the usual one is a gap, not a line
 
 /**
@@ -37,7 +38,7 @@ export class Lines {
       this.top,
       ...marks.map((mark) => mark.value || 0),
       known.reduce((a, b) => Math.max(a, b), 0),
-    ) * 1.05 || 1;
+    ) || 1;
     [this.from, this.until] = at_ms.length ? [at_ms[0], Math.max(at_ms[at_ms.length - 1], at_ms[0] + 1)] : [0, 1];
     this.cursor = s("line.cursor", { y1: 0, y2: this.height - 16, visibility: "hidden" });
     this.svg.replaceChildren(
@@ -70,7 +71,7 @@ export class Lines {
       s("line.base", { x1: 0, x2: this.width, y1: this.height - 16, y2: this.height - 16 }),
       s("text", { x: 0, y }, time(this.from).slice(5, 16)),
       s("text", { x: this.width, y, "text-anchor": "end" }, time(this.until).slice(5, 16)),
-      s("text", { x: 0, y: 10 }, this.format(this.most / 1.05)),
+      s("text", { x: 0, y: 10 }, this.format(this.most)),
     ];
   }
 
@@ -79,7 +80,7 @@ export class Lines {
   }
 
   y(value) {
-    return (this.height - 18) * (1 - value / this.most) + 2;
+    return (this.height - 18 - HEAD) * (1 - value / this.most) + HEAD;
   }
 
   mark({ value, kind }) {
