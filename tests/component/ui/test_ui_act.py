@@ -107,7 +107,7 @@ def test_a_rejection_is_told(client: TestClient) -> None:
     assert "nobody:1 is not registered" in answer["reason"]
 
 
-@pytest.mark.parametrize("token", ["", "guess", LINE.partition(": ")[2]])
+@pytest.mark.parametrize("token", ["", "guess", LINE.partition(": ")[2]], ids=["none", "a guess", "the hash"])
 def test_nobody_acts_without_a_name(client: TestClient, journal: Journal, token: str) -> None:
     answer = acting(client, {"kind": "mode", "args": {"mode": "live"}, "why": "because"}, token)
     assert (answer.status_code, answer.json()["error"]) == (403, "no_name")
