@@ -8,7 +8,7 @@ EXAMPLES ?= 10
 SEEDS ?= 1000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo pulsar pulsar-demo test test-unit test-policy test-random test-orders sim test-e2e test-slow test-faults test-pulsar test-pulsar-testbed test-cluster mutants soak lint fmt bench lock clean
+.PHONY: help setup demo pulsar pulsar-demo test test-unit test-policy test-random test-orders sim test-e2e test-slow test-faults test-pulsar test-pulsar-testbed test-cluster test-ui mutants soak lint fmt bench lock clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,7 +26,7 @@ pulsar-demo: setup ## Let Ballast balance a real Pulsar cluster (12 minutes; 245
 	@$(BIN)/ballast pulsar demo $(ARGS)
 
 test: setup ## All tests except slow, fault, soak, cluster and Pulsar tests (ARGS="tests/unit -k ring")
-	@$(BIN)/python -m pytest -m "not slow and not faults and not soak and not cluster and not pulsar" -n 2 --dist loadscope --no-loadscope-reorder $(ARGS)
+	@$(BIN)/python -m pytest -m "not slow and not faults and not soak and not cluster and not pulsar and not ui" -n 2 --dist loadscope --no-loadscope-reorder $(ARGS)
 
 test-unit: setup ## Unit tests: no process, no table, no Spark (10 s)
 	@$(BIN)/python -m pytest tests/unit $(ARGS)
@@ -35,7 +35,7 @@ test-policy: setup ## Tests of the strategies and the placement rules (20 s)
 	@$(BIN)/python -m pytest tests/policy $(ARGS)
 
 test-random: setup ## Property tests on new examples, ten times as many (EXAMPLES=100 for more)
-	@BALLAST_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -m "hypothesis and not slow and not faults and not soak and not cluster and not pulsar" -n 2 --timeout 3600 $(ARGS)
+	@BALLAST_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -m "hypothesis and not slow and not faults and not soak and not cluster and not pulsar and not ui" -n 2 --timeout 3600 $(ARGS)
 
 test-orders: setup ## Orders on a simulated Pulsar, 1,000 runs (4 minutes at most)
 	@BALLAST_EXAMPLES=5 $(BIN)/python -m pytest -n 2 tests/component/sim/test_sim_observed.py $(ARGS)
@@ -44,7 +44,7 @@ sim: setup ## Real agents and control loop in virtual time, with faults, by seed
 	@$(BIN)/python -m controller.testbed.simulated --seeds $(SEEDS) $(ARGS)
 
 test-e2e: setup ## End-to-end tests, which start the whole system
-	@$(BIN)/python -m pytest -m "e2e and not slow and not faults and not soak and not cluster and not pulsar" $(ARGS)
+	@$(BIN)/python -m pytest -m "e2e and not slow and not faults and not soak and not cluster and not pulsar and not ui" $(ARGS)
 
 test-slow: setup ## Long tests, except fault and soak tests
 	@$(BIN)/python -m pytest -m slow $(ARGS)
@@ -60,6 +60,9 @@ test-pulsar-testbed: setup ## The local Pulsar cluster itself: its servers, secu
 
 test-cluster: setup ## On a Spark standalone cluster whose workers share nothing with the driver (25 minutes at most)
 	@$(BIN)/python -m pytest -m cluster $(ARGS)
+
+test-ui: setup ## The page in a real browser, the distribution's Chromium (BALLAST_SCREENSHOTS=1 makes docs/images anew)
+	@$(BIN)/python -m pytest -m ui $(ARGS)
 
 mutants: setup ## Known bugs, planted one by one in a copy of the tree: do the tests catch them? (ARGS="leases"; 10 minutes)
 	@$(BIN)/python -m tests.mutants $(ARGS)
