@@ -58,6 +58,7 @@ COMMANDS: Mapping[str, Command] = {
     "rounds": Command("controller.cli.look.rounds", "list rounds"),
     "decisions": Command("controller.cli.look.decisions", "list what rounds decided, and the outcome"),
     "replay": Command("controller.cli.look.replay", "decide stored rounds again: is it the same plan?"),
+    "diff": Command("controller.cli.look.diff", "show what another strategy would have done in a stored round"),
     "explain": Command("controller.cli.look.explain", "show the evidence behind a decision, round, broker or bundle"),
     "journal": Command("controller.cli.look.journal", "list everything decided and everything that happened"),
     "namespace": Command("controller.cli.act.namespace", "create, list"),
