@@ -55,6 +55,7 @@ COMMANDS: Mapping[str, Command] = {
     "status": Command("controller.cli.look.status", "show the state of the cluster, and what needs attention"),
     "brokers": Command("controller.cli.look.brokers", "list brokers with their bundles and their load"),
     "bundles": Command("controller.cli.look.bundles", "list bundles with owner, state and load"),
+    "plan": Command("controller.cli.look.plan", "show what the next round would do now; executes nothing"),
     "rounds": Command("controller.cli.look.rounds", "list rounds"),
     "decisions": Command("controller.cli.look.decisions", "list what rounds decided, and the outcome"),
     "replay": Command("controller.cli.look.replay", "decide stored rounds again: is it the same plan?"),

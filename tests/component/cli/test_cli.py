@@ -45,7 +45,7 @@ from tests.short_run import ShortRun, play
 
 READING = (
     *("status --offline", "brokers", "bundles", "decisions", "rounds", "journal", "namespace list", "mode"),
-    *("strategy", "override list", "replay"),
+    *("strategy", "override list", "replay", "plan"),
 )
 GROUPS = {
     "namespace": ("create", "list"),
@@ -63,6 +63,7 @@ OURS = [
         "rounds",
         "replay",
         "diff",
+        "plan",
         "explain",
         "journal",
         "unload",
