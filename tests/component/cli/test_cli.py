@@ -45,12 +45,13 @@ from tests.short_run import ShortRun, play
 
 READING = (
     *("status --offline", "brokers", "bundles", "decisions", "rounds", "journal", "namespace list", "mode"),
-    *("strategy", "override list", "replay", "plan"),
+    *("strategy", "override list", "replay", "plan", "quarantine list"),
 )
 GROUPS = {
     "namespace": ("create", "list"),
     "topic": ("create", "unload", "lookup"),
     "config": ("show", "check"),
+    "quarantine": ("list", "show"),
     "override": ("pin", "avoid", "freeze", "exclude-namespace", "list", "end"),
     "pulsar": ("advise", "check", "adopt", "release"),
 }
