@@ -21,7 +21,7 @@ from controller.domain.state import LIVE, PAUSED, ClusterState
 from controller.ledger.loads_progress import loads_progress
 from controller.ledger.snapshots import load_state
 from controller.ledger.tables import TableRoot
-from controller.operations.text import duration_text, time_text
+from controller.operations.text import duration_text, few_text, time_text
 from controller.policy.round import RoundInputs, run_round
 from controller.policy.strategies import get
 from controller.policy.view.tabulate import Columns
@@ -29,7 +29,6 @@ from controller.service.rounds.inputs import InputReader, schedule_of
 from controller.service.rounds.schedule import Progress
 from controller.service.rounds.usage import LearnedUsage
 
-NAMED = 5  # brokers in a note
 ROUND_ID = "plan"
 
 
@@ -119,7 +118,7 @@ def _notes_on_loads(inputs: RoundInputs, age_ms: int, late_ms: int) -> Iterator[
     heard = set(inputs.brokers["broker"].tolist())
     silent = [broker.id for broker in state.live_brokers() if broker.id not in heard]
     if silent:
-        yield f"Without a load report in the window, so neither source nor target: {_few(silent)}."
+        yield f"Without a load report in the window, so neither source nor target: {few_text(silent)}."
     if not inputs.usage.rounds:
         yield "No usage model is stored yet: what bundles cost is taken from the prior."
 
@@ -133,8 +132,3 @@ def _notes_on_state(inputs: RoundInputs, advice: Advice) -> Iterator[str]:
     if advice.strategy not in state.round_memory:
         yield f"{advice.strategy} has no memory of earlier rounds here: what takes several rounds begins anew."
     yield "Which agents lag behind the journal is known to the controller alone: a round grants them nothing."
-
-
-def _few(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more

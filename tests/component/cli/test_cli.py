@@ -65,6 +65,7 @@ OURS = [
         "replay",
         "diff",
         "plan",
+        "doctor",
         "explain",
         "journal",
         "unload",
