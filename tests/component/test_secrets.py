@@ -35,7 +35,7 @@ from tests.short_run import ShortRun, play
 
 MARK = "mark-4f1c9a"
 REACHING_KAFKA = (
-    "status", "doctor", "namespace create t/new", "topic create t/n/x", "topic unload t/n/x", "unload t/n/0x00000000_0x80000000",
+    "status", "namespace create t/new", "topic create t/n/x", "topic unload t/n/x", "unload t/n/0x00000000_0x80000000",
     "split t/n/0x00000000_0x80000000", "drain b1", "undrain b1", "mode live", "strategy first",
     "override freeze t/n/0x00000000_0x80000000", "override exclude-namespace t/n", "round-now", "thaw",
 )  # fmt: skip
