@@ -63,6 +63,7 @@ COMMANDS: Mapping[str, Command] = {
     "explain": Command("controller.cli.look.explain", "show the evidence behind a decision, round, broker or bundle"),
     "journal": Command("controller.cli.look.journal", "list everything decided and everything that happened"),
     "doctor": Command("controller.cli.look.doctor", "check tables, Kafka, clocks, disk, lag; what to do about it"),
+    "capture": Command("controller.cli.look.capture", "write an incident's slice of the tables into a folder"),
     "quarantine": Command("controller.cli.look.quarantine", "list and show records that broke a rule"),
     "namespace": Command("controller.cli.act.namespace", "create, list"),
     "topic": Command("controller.cli.act.topic", "create, unload, lookup"),

@@ -18,7 +18,6 @@ from controller.operations.evidence_words import reason_text
 from controller.operations.reading import Reader
 from controller.operations.rounds.differences import ONLY_FIRST, ONLY_SECOND, OTHERWISE, SAME, compare
 from controller.operations.rounds.what_if import plan_by, plan_in_charge
-from controller.process.plugins import use_installed_strategies
 
 app = new_app()
 Round = Annotated[str, typer.Argument(metavar="ROUND", help="Id of a stored round, as `ballast rounds` prints it.")]
@@ -35,7 +34,6 @@ def diff(
 ) -> None:  # fmt: skip
     """Show what another strategy would have done in a stored round. Executes nothing."""
     settings = settings_of(conf, profile, sets)
-    use_installed_strategies()
     view = EvidenceView(Reader(settings))
     document = compare(plan_in_charge(view, name), plan_by(view, name, strategy))
     if as_json:

@@ -12,7 +12,6 @@ from controller.cli.show import emit_json
 from controller.domain.errors import without_login
 from controller.operations.reading import Reader
 from controller.process.clock import wall_ms
-from controller.process.plugins import use_installed_strategies
 from controller.service.rounds.next_round import plan_next_round
 
 app = new_app()
@@ -28,7 +27,6 @@ def plan(
 ) -> None:
     """Show what the next round would do now, and why. Executes nothing; needs no Kafka and no controller."""
     settings = settings_of(conf, profile, sets)
-    use_installed_strategies()
     tables = Reader(settings).root  # checked: there is a journal
     found = plan_next_round(settings, tables, wall_ms(), strategy)
     if as_json:

@@ -20,7 +20,6 @@ from controller.operations.evidence_view import EvidenceView
 from controller.operations.reading import Reader
 from controller.operations.rounds.again import Tally, is_broken, replay_rounds, tally
 from controller.process.clock import wall_ms
-from controller.process.plugins import use_installed_strategies
 
 NAMED = 5  # skipped rounds that are named for each strategy
 TELL_EVERY_S = 2.0
@@ -43,7 +42,6 @@ def replay(
     if names and (everything or since):
         raise ConfigError("rounds are named, and --all or --since is given: name rounds or choose them by time")
     settings = settings_of(conf, profile, sets)
-    use_installed_strategies()
     since_ms = moment_ms(since, wall_ms(), "--since") if since else None
     view = EvidenceView(Reader(settings))
     rounds = _chosen(view, names or [], since_ms)

@@ -136,9 +136,7 @@ def judge_controller(heard: Heard | None, state: ClusterState, now_ms: int) -> I
     if heard.engine:
         yield fine("spark", engine_text(heard.engine))
     else:
-        yield note(
-            "spark", "the controller does not say what it runs on: it has just started, or is an older version"
-        )
+        yield note("spark", "the controller does not say what it runs on: it has just started, or is an older version")
 
 
 def judge_agents(applied: Mapping[Session, int], state: ClusterState, limit: int) -> Iterator[Finding]:

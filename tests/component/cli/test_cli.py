@@ -66,6 +66,7 @@ OURS = [
         "diff",
         "plan",
         "doctor",
+        "capture",
         "explain",
         "journal",
         "unload",
