@@ -18,6 +18,7 @@ TAIL = "tail"  # the bundles of a report that are not listed, in the place of a 
 _BUNDLE = re.compile(r"([^/\s]+)/([^/\s]+)/(0x[0-9a-fA-F]{8}_0x[0-9a-fA-F]{8})")
 _TOPIC = re.compile(r"([a-z-]+)://([^/\s]+)/([^/\s]+)/(.+?)(-partition-\d+)?")
 _SESSION = re.compile(r"(.+)#(\d+\.[^.#/]*\.\d+)")
+_BUCKET = re.compile(r"(broker|namespace) (\S+)")  # of rate limits, in a strategy's memory
 _CODE = re.compile(r"[\w.+=%\-]*")
 _PEOPLES = frozenset({"who", "why", "text", "detail", "message", "error"})  # keys of what people or programs wrote
 _NAMES = frozenset({"broker", "to", "source", "target", "bundle", "namespace", "topic", "owner", "tenant"})
@@ -80,6 +81,9 @@ class Aliases:
         session = _SESSION.fullmatch(text)
         if session:
             return self.session(text) if session[1] in self._brokers else UNKNOWN
+        bucket = _BUCKET.fullmatch(text)
+        if bucket:
+            return f"{bucket[1]} {self.text(bucket[2], bucket[1])}"
         if "://" in text:
             return self.topic(text) if _TOPIC.fullmatch(text) else ""
         if key in _NAMES and text:
