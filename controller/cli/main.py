@@ -42,6 +42,8 @@ COMMANDS: Mapping[str, Command] = {
         "controller.cli.pulsar",
         "Pulsar clusters: record their load, say what Ballast would do, adopt one, run one",
     ),
+    "produce": Command("controller.cli.tryout.produce", "send lines of stdin to a topic of the reference brokers"),
+    "consume": Command("controller.cli.tryout.consume", "print the messages of a topic of the reference brokers"),
     "sim": Command("controller.cli.tryout.sim", "run scenario files in the load simulator: balance, thrash, moves"),
     "setup": Command("controller.cli.run.setup", "check Java, and fetch the JARs that Spark and Kafka need"),
     "init": Command("controller.cli.run.init", "write a configuration, Spark settings and systemd units into a folder"),

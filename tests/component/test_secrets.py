@@ -191,8 +191,8 @@ def test_what_is_kept_of_a_configuration(settings: Settings, tmp_path: Path) -> 
 
 OTHERS = (
     "backtest --reports x --strategies steady", "agent --broker-id b9", "diff 1 --strategy steady", "quarantine list",
-    "capture x --since 1h", "explain b1", "topic lookup t/n/x", "config check", "namespace list",
-    "override list", "journal", "maintain", "store --data-dir x",
+    "capture x --since 1h", "produce t/n/x", "consume t/n/x", "explain b1", "topic lookup t/n/x",
+    "config check", "namespace list", "override list", "journal", "maintain", "store --data-dir x",
     "pulsar advise --service-url http://127.0.0.1:1",
 )  # fmt: skip
 

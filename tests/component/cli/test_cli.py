@@ -67,6 +67,8 @@ OURS = [
         "plan",
         "doctor",
         "capture",
+        "produce",
+        "consume",
         "explain",
         "journal",
         "unload",
