@@ -80,6 +80,7 @@ COMMANDS: Mapping[str, Command] = {
     "thaw": Command("controller.cli.act.round_now", "reset the mass-failure breaker", "thaw_app"),
     "maintain": Command("controller.cli.run.maintain", "expire rows and merge files of the load and evidence tables"),
     "config": Command("controller.cli.look.config", "show and check the configuration"),
+    "completion": Command("controller.cli.completion", "print a script that completes commands: bash, zsh, fish"),
 }
 
 

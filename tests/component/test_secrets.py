@@ -40,7 +40,7 @@ REACHING_KAFKA = (
     "override freeze t/n/0x00000000_0x80000000", "override exclude-namespace t/n", "round-now", "thaw",
 )  # fmt: skip
 # They read no configuration of an operator's; `run` becomes another process (tests/e2e/test_secret_processes.py).
-WITHOUT = ("demo", "kafka", "sim", "replay-reports", "run", "setup", "init", "package", "spark")
+WITHOUT = ("demo", "kafka", "sim", "replay-reports", "run", "setup", "init", "package", "spark", "completion")
 # An agent waits for its Kafka: tests/e2e/test_secret_processes.py.
 NOT_REACHING = (
     "config show --set kafka.topic_prefix=!",
