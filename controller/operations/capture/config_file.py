@@ -6,7 +6,6 @@ Addresses, credentials and folders of the cluster stay behind, so that nothing r
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import yaml
@@ -34,7 +33,7 @@ def config_text(reader: Reader, settings: Settings, until_ms: int, cluster: str)
     return _HEAD + yaml.safe_dump(tree, sort_keys=False, allow_unicode=True)
 
 
-def _ran_with(reader: Reader, until_ms: int) -> Mapping[str, Any]:
+def _ran_with(reader: Reader, until_ms: int) -> dict[str, Any]:
     """The values of the newest configuration that a controller started with by then, of keys that are known here."""
     rows = reader.rows("config_history", "at_ms", -1, until_ms, ["at_ms", "config_json"]).sort_by("at_ms").to_pylist()
     if not rows:

@@ -84,7 +84,8 @@ class Hashing:
         hashed["code_version"] = stored["code_version"]
         plan_hash = row["plan_hash"]
         if judge(stored, plan_hash).verdict is Verdict.EQUAL:
-            plan_hash = self.plans[plan_hash] = self._plan_hash(row, hashed, decisions)
+            plan_hash = self._plan_hash(row, hashed, decisions)
+            self.plans[row["plan_hash"]] = plan_hash
         return {**row, "inputs_json": json.dumps(hashed, sort_keys=True, separators=(",", ":")), "plan_hash": plan_hash}
 
     def _plan_hash(self, row: Row, hashed: Row, decisions: Mapping[str, list[tuple[Any, ...]]]) -> str:
