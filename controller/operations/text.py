@@ -51,3 +51,8 @@ def few_text(names: Sequence[str], most: int = 5) -> str:
     """The first names, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def count_text(number: int, what: str) -> str:
+    """`1 move`, `2 moves`."""
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -18,6 +18,7 @@ from controller.operations.evidence_words import reason_text
 from controller.operations.reading import Reader
 from controller.operations.rounds.differences import ONLY_FIRST, ONLY_SECOND, OTHERWISE, SAME, compare
 from controller.operations.rounds.what_if import plan_by, plan_in_charge
+from controller.operations.text import count_text
 
 app = new_app()
 Round = Annotated[str, typer.Argument(metavar="ROUND", help="Id of a stored round, as `ballast rounds` prints it.")]
@@ -55,7 +56,7 @@ def _print(document: Row) -> None:
         _print_change(row)
     alike = len(document["changes"]) - len(changed)
     if document["same"]:
-        typer.echo(f"the same plan: {alike or 'no'} action{'' if alike == 1 else 's'}")
+        typer.echo(f"the same plan: {count_text(alike, 'action')}")
     elif alike:
         typer.echo(f"= {alike} alike")
     typer.echo("")
@@ -76,7 +77,8 @@ def _print(document: Row) -> None:
 
 def _head_text(plan: Row) -> str:
     """A plan in one line: `steady by rules 6: 2 moves, 0 splits; highest score 91.0 % → 80.2 %, balance 88`."""
-    text = f"{plan['strategy']} by rules {plan['rules']}: {plan['moves']} moves, {plan['splits']} splits"
+    does = ", ".join(count_text(plan[f"{what}s"], what) for what in ("move", "split"))
+    text = f"{plan['strategy']} by rules {plan['rules']}: {does}"
     if plan["highest_before"] is not None:
         text += f"; highest score {percent_text(plan['highest_before'])} → {percent_text(plan['highest_after'])}"
     return text if plan["balance_after"] is None else f"{text}, balance {plan['balance_after']:.0f}"
