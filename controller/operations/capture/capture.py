@@ -26,7 +26,7 @@ from controller.ledger.snapshots import Snapshots
 from controller.ledger.tables import TableRoot
 from controller.operations.capture.config_file import config_text
 from controller.operations.capture.hashing import Hashing, hashing_of
-from controller.operations.capture.slice import Slice, read_evidence, read_loads, read_slice
+from controller.operations.capture.slice import Slice, read_evidence, read_loads, read_rounds, read_slice
 from controller.operations.reading import Reader
 from schemas.catalog import TABLES
 
@@ -45,7 +45,8 @@ def capture(settings: Settings, folder: Path, since_ms: int, until_ms: int, hash
         raise ConfigError(f"{folder} is not empty: give a folder that is new")
     reader = Reader(settings)
     of = read_slice(reader, since_ms, until_ms)
-    hashing = hashing_of(of, read_loads(reader, of, reader.window_ms)) if hash_names else None
+    loads = read_loads(reader, of, reader.window_ms)
+    hashing = hashing_of(of, read_rounds(reader, of), loads) if hash_names else None
     writer = _Writer(TableRoot(folder / "tables"))
     for name, rows in _loads(reader, of, hashing):
         writer.add(name, rows)
@@ -100,10 +101,9 @@ def _write_evidence(writer: _Writer, reader: Reader, of: Slice, hashing: Hashing
         found = {name: hashing.table(name, rows) for name, rows in found.items()}
     for name, rows in found.items():
         writer.add(name, rows)
-    rounds = hashing.rounds(of.rounds, found["decisions"]) if hashing else of.rounds
-    if rounds.num_rows:
-        writer.add("rounds", rounds)
-    return int(rounds.num_rows)
+    for rows in read_rounds(reader, of):
+        writer.add("rounds", hashing.rounds(rows, found["decisions"]) if hashing else rows)
+    return int(of.rounds.num_rows)
 
 
 def _write_rest(writer: _Writer, reader: Reader, of: Slice, hashing: Hashing | None) -> None:

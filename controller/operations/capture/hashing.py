@@ -122,14 +122,16 @@ class Hashing:
         }
 
 
-def hashing_of(of: Slice, loads: Iterable[tuple[str, pa.Table]]) -> Hashing:
-    """What rewrites a slice. `loads`: its panes and averages, read for their names.
+def hashing_of(of: Slice, rounds: Iterable[pa.Table], loads: Iterable[tuple[str, pa.Table]]) -> Hashing:
+    """What rewrites a slice. `rounds`, `loads`: its rounds with their inputs, panes and averages, for their names.
 
     Raises ConfigError for a slice that cannot be rewritten.
     """
-    _refuse_rules(of)
-    brokers, namespaces = _names_in_loads(loads)
+    _refuse_observed(of.after)
+    brokers, namespaces = _names_in_rounds(rounds)
     topics: set[str] = set()
+    for found, of_loads in zip((brokers, namespaces), _names_in_loads(loads), strict=True):
+        found |= of_loads
     for state in filter(None, (of.before, of.after)):
         brokers |= set(state.brokers)
         namespaces |= {record.bundle.namespace for record in state.bundles.values()} | set(state.namespaces)
@@ -138,31 +140,31 @@ def hashing_of(of: Slice, loads: Iterable[tuple[str, pa.Table]]) -> Hashing:
     for column in ("by", "to", "session"):
         brokers |= {text.rpartition("#")[0] for text in _texts(of.entries[column])}
     namespaces |= {text.rpartition("/")[0] for text in _texts(of.entries["bundle"])}
-    for stored in _inputs(of):
-        brokers |= {row[0] for row in stored["frame"]["brokers"]}
-        namespaces |= {row[0].rpartition("/")[0] for row in stored["frame"]["bundles"]}
-        namespaces |= set(stored["frame"]["namespace_bundles"])
     return Hashing(Aliases(brokers, namespaces, topics))
 
 
-def _inputs(of: Slice) -> Iterator[Row]:
-    """The inputs of the slice's rounds, one by one."""
-    if of.rounds.num_rows:
-        yield from map(json.loads, of.rounds["inputs_json"].to_pylist())
-
-
-def _refuse_rules(of: Slice) -> None:
-    if of.after.authority == METADATA or of.after.observed.facts:
+def _refuse_observed(state: ClusterState) -> None:
+    if state.authority == METADATA or state.observed.facts:
         raise ConfigError(
             "--hash-names: the brokers of this cluster decide ownership themselves, and its journal holds their "
             "addresses and policies: capture without it, or record with `ballast pulsar record --hash-names`"
         )
-    for stored in _inputs(of):
+
+
+def _names_in_rounds(rounds: Iterable[pa.Table]) -> tuple[set[str], set[str]]:
+    """Brokers and namespaces in the frames of rounds. Raises ConfigError for a round with rules of placement."""
+    brokers: set[str] = set()
+    namespaces: set[str] = set()
+    for stored in (json.loads(text) for rows in rounds for text in rows["inputs_json"].to_pylist()):
         if any(stored["settings"].get("placement", {}).get(rule) for rule in RULES):
             raise ConfigError(
                 "--hash-names: rules of placement name brokers and namespaces by patterns, which other names do not "
                 "match: capture without it"
             )
+        brokers |= {row[0] for row in stored["frame"]["brokers"]}
+        namespaces |= {row[0].rpartition("/")[0] for row in stored["frame"]["bundles"]}
+        namespaces |= set(stored["frame"]["namespace_bundles"])
+    return brokers, namespaces
 
 
 def _names_in_loads(loads: Iterable[tuple[str, pa.Table]]) -> tuple[set[str], set[str]]:

@@ -25,6 +25,7 @@ from schemas.catalog import TABLES
 from schemas.journal import JOURNAL
 
 HOUR_MS = 3_600_000
+ROUNDS_AT_ONCE = 20
 CHUNK_MS = 120_000  # of loads in memory at a time
 LOADS = {"broker_panes": "pane_end_ms", "bundle_panes": "pane_end_ms", "broker_load": "as_of_ms",
          "bundle_load": "as_of_ms"}  # fmt: skip
@@ -34,7 +35,7 @@ EVIDENCE = {"decisions": "at_ms", "broker_scores": "at_ms"}
 @dataclass(frozen=True, slots=True)
 class Slice:
     """The journal's part of a slice. `before`: the state at its beginning, None where that has expired; `after`: at its
-    end. `rounds`: those that its entries name, with their inputs."""
+    end. `rounds`: those that its entries name, without their inputs, which `read_rounds` reads."""
 
     since_ms: int
     until_ms: int
@@ -77,12 +78,26 @@ def read_slice(reader: Reader, since_ms: int, until_ms: int) -> Slice:
             "capture up to now (without --until)"
         )
     named = Slice(since_ms, until_ms, entries, _state_at(reader, first - 1), after, _NO_ROUNDS)
-    rounds = reader.rows("rounds", "wall_ms", since_ms - HOUR_MS, until_ms + HOUR_MS, TABLES["rounds"].names)
+    columns = [name for name in TABLES["rounds"].names if name != "inputs_json"]
+    rounds = reader.rows("rounds", "wall_ms", since_ms - HOUR_MS, until_ms + HOUR_MS, columns)
     chosen = rounds.filter(pc.is_in(rounds["attempt_id"].cast(pa.string()), value_set=named.attempts))
     return Slice(since_ms, until_ms, entries, named.before, after, chosen)
 
 
 _NO_ROUNDS = pa.table({"at_ms": pa.array([], pa.int64())})
+
+
+def read_rounds(reader: Reader, of: Slice) -> Iterator[pa.Table]:
+    """The rounds with their inputs, a few at a time: those of one round of a large cluster take megabytes."""
+    if not of.rounds.num_rows:
+        return
+    ordered = of.rounds.sort_by("wall_ms")
+    for start in range(0, ordered.num_rows, ROUNDS_AT_ONCE):
+        part = ordered.slice(start, ROUNDS_AT_ONCE)
+        ends = pc.min_max(part["wall_ms"]).as_py()
+        rows = reader.rows("rounds", "wall_ms", ends["min"] - 1, ends["max"], TABLES["rounds"].names)
+        wanted = part["attempt_id"].combine_chunks().cast(pa.string())
+        yield rows.filter(pc.is_in(rows["attempt_id"].cast(pa.string()), value_set=wanted))
 
 
 def read_evidence(reader: Reader, of: Slice) -> Iterator[tuple[str, pa.Table]]:

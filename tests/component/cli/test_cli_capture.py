@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,10 @@ import pytest
 from controller.backtest.recording.input import read_input
 from controller.cli.main import main
 from controller.config.load import load_settings
+from controller.config.policy_values import policy_settings
 from controller.domain.apply import fold
+from controller.domain.ids import Bundle
+from controller.domain.settings.placement import IsolationPolicy
 from controller.ledger.follower import Follower
 from controller.ledger.journal_commit import Journal
 from controller.ledger.snapshots import Snapshots
@@ -153,3 +157,30 @@ def test_what_cannot_be_captured_is_one_line(ballast: Ballast, tmp_path: Path) -
         found, _, err = ballast("capture", *words)
         assert (found, wrong in err, err.count("\n")) == (code, True, 1), err
     assert not (tmp_path / "a").exists()
+
+
+def test_a_cluster_with_rules_of_placement_keeps_its_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = ShortRun(tmp_path / "tables")
+    for broker in ("b1:8080", "b2:8080"):
+        run.join(broker)
+    rules = IsolationPolicy("own", namespaces=("shop/.*",), primary=("b1.*",))
+    run.command("create_namespace", namespace="shop/orders", bundles=2)
+    run.look_up(*map(Bundle.parse, run.state.bundles))
+    run.load.rates = dict.fromkeys(run.state.bundles, 1_000.0)
+    run.panes(3)
+    policy = policy_settings(run.settings)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            "tests.short_run.policy_settings",
+            lambda settings: replace(policy, placement=replace(policy.placement, isolation=(rules,))),
+        )
+        run.round()
+    sets = ("--set", f"tables.root={run.root.root}")
+    with pytest.raises(SystemExit) as ended:
+        main(["capture", str(tmp_path / "hashed"), "--since", str(START_MS), "--hash-names", *sets])
+    err = capsys.readouterr().err
+    assert (ended.value.code, err.count("\n")) == (2, 1)
+    assert "--hash-names: rules of placement name brokers and namespaces by patterns" in err
+    with pytest.raises(SystemExit) as ended:
+        main(["capture", str(tmp_path / "plain"), "--since", str(START_MS), *sets])
+    assert not ended.value.code
