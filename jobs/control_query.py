@@ -13,8 +13,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from controller.bus.reach import SourceSettings
 from controller.service.loop import ControlLoop
-from controller.service.reach import SourceSettings
 from controller.service.records import Offsets
 from jobs.control_source import collect, read_stream
 from jobs.spark_context import gateway_of, scheduler_pool

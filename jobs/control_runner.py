@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from controller.bus.producer import JsonProducer
+from controller.bus.reach import Reaches, SourceSettings
 from controller.bus.topic_owner import TopicOwner
 from controller.bus.topics import TopicNames, ensure_topics, live_topics
 from controller.config.policy_values import control_settings
@@ -35,7 +36,7 @@ from controller.service.kafka_identity import check_kafka, kafka_identity
 from controller.service.loop import Claim, Clocks, ControlLoop
 from controller.service.metrics import ControlMetrics
 from controller.service.prepare import Preparation
-from controller.service.reach import Reaches, SourceSettings, starting_offsets
+from controller.service.reach import starting_offsets
 from controller.service.rounds.worker import RoundWorker
 from controller.service.start import become_controller, last_entries
 from controller.service.tables import ControlTables

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
+from controller.bus.reach import SourceSettings
 from controller.bus.security import reveal_secrets, spark_options
-from controller.service.reach import SourceSettings
 from controller.service.records import Row
 
 

@@ -148,8 +148,17 @@ def ensure_topics(
             _create(admin, missing, replication_factor)
         facts = _describe(admin, list(wanted))
     for name, spec in wanted.items():
-        _check(spec, facts[name])
+        check_topic(spec, facts[name])
     return facts
+
+
+def describe_topics(
+    bootstrap: str, names: Iterable[str], settings: Mapping[str, object] = NO_SETTINGS, timeout_ms: int = 30_000
+) -> dict[str, TopicFacts]:
+    """Those of the topics that exist, as Kafka has them. Raises KafkaUnavailable."""
+    with admin_client(bootstrap, settings, timeout_ms) as admin:
+        known = set(admin.list_topics())
+        return _describe(admin, [name for name in names if name in known])
 
 
 def delete_topics(bootstrap: str, names: Iterable[str], settings: Mapping[str, object] = NO_SETTINGS) -> None:
@@ -194,7 +203,8 @@ def _describe(admin: Any, names: list[str]) -> dict[str, TopicFacts]:
     return facts
 
 
-def _check(spec: TopicSpec, found: TopicFacts) -> None:
+def check_topic(spec: TopicSpec, found: TopicFacts) -> None:
+    """Raise ConfigError, with the command that fixes it, for a topic that Ballast cannot work with."""
     if spec.compacted and found.cleanup_policy != spec.cleanup_policy:
         raise ConfigError(
             f"topic {spec.name} has cleanup.policy={found.cleanup_policy}, needed is {spec.cleanup_policy}, as its last"

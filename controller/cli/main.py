@@ -42,6 +42,8 @@ COMMANDS: Mapping[str, Command] = {
         "controller.cli.pulsar",
         "Pulsar clusters: record their load, say what Ballast would do, adopt one, run one",
     ),
+    "produce": Command("controller.cli.tryout.produce", "send lines of stdin to a topic of the reference brokers"),
+    "consume": Command("controller.cli.tryout.consume", "print the messages of a topic of the reference brokers"),
     "sim": Command("controller.cli.tryout.sim", "run scenario files in the load simulator: balance, thrash, moves"),
     "setup": Command("controller.cli.run.setup", "check Java, and fetch the JARs that Spark and Kafka need"),
     "init": Command("controller.cli.run.init", "write a configuration, Spark settings and systemd units into a folder"),
@@ -55,11 +57,16 @@ COMMANDS: Mapping[str, Command] = {
     "status": Command("controller.cli.look.status", "show the state of the cluster, and what needs attention"),
     "brokers": Command("controller.cli.look.brokers", "list brokers with their bundles and their load"),
     "bundles": Command("controller.cli.look.bundles", "list bundles with owner, state and load"),
+    "plan": Command("controller.cli.look.plan", "show what the next round would do now; executes nothing"),
     "rounds": Command("controller.cli.look.rounds", "list rounds"),
     "decisions": Command("controller.cli.look.decisions", "list what rounds decided, and the outcome"),
     "replay": Command("controller.cli.look.replay", "decide stored rounds again: is it the same plan?"),
+    "diff": Command("controller.cli.look.diff", "show what another strategy would have done in a stored round"),
     "explain": Command("controller.cli.look.explain", "show the evidence behind a decision, round, broker or bundle"),
     "journal": Command("controller.cli.look.journal", "list everything decided and everything that happened"),
+    "doctor": Command("controller.cli.look.doctor", "check tables, Kafka, clocks, disk, lag; what to do about it"),
+    "capture": Command("controller.cli.look.capture", "write an incident's slice of the tables into a folder"),
+    "quarantine": Command("controller.cli.look.quarantine", "list and show records that broke a rule"),
     "namespace": Command("controller.cli.act.namespace", "create, list"),
     "topic": Command("controller.cli.act.topic", "create, unload, lookup"),
     "unload": Command("controller.cli.act.unload", "move a bundle or a namespace off its owners"),
@@ -73,6 +80,7 @@ COMMANDS: Mapping[str, Command] = {
     "thaw": Command("controller.cli.act.round_now", "reset the mass-failure breaker", "thaw_app"),
     "maintain": Command("controller.cli.run.maintain", "expire rows and merge files of the load and evidence tables"),
     "config": Command("controller.cli.look.config", "show and check the configuration"),
+    "completion": Command("controller.cli.completion", "print a script that completes commands: bash, zsh, fish"),
 }
 
 

@@ -112,6 +112,12 @@ class DeltaLog:
         except (LogGone, FileNotFoundError):
             return -1
 
+    def count_files(self) -> int:
+        """The number of files of the log, checkpoints among them. Costs a listing."""
+        with name_table(self._uri):
+            found = self.files.get_file_info(pafs.FileSelector("_delta_log", allow_not_found=True))
+        return sum(info.type == pafs.FileType.File for info in found)
+
     def open_file(self, path: str) -> pa.NativeFile:
         """Open a data file for reading. Raises FileNotFoundError when VACUUM has removed it."""
         with name_table(self._uri):

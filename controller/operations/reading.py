@@ -15,7 +15,7 @@ from controller.config.settings import Settings
 from controller.config.table_root import table_root
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import BallastError
-from controller.domain.state import ClusterState
+from controller.domain.state import METADATA, ClusterState
 from controller.ledger.files import read_range, retry_on_vacuum
 from controller.ledger.snapshots import load_state
 from controller.process.paths import RUN
@@ -52,6 +52,12 @@ class Reader:
     def state(self) -> ClusterState:
         """The cluster's state according to the journal."""
         return load_state(self.root)
+
+    def lookup_urls(self) -> list[str]:
+        """Where agents answer lookups. An observed broker names its own web service, which answers none of ours and
+        must not see our token."""
+        live = self.state().live_brokers()
+        return [str(b.info["lookup_url"]) for b in live if b.info.get("lookup_url") and b.authority != METADATA]
 
     def attempts(self) -> Mapping[str, int]:
         """Attempt id -> seq of the first journal entry that names it: the evidence that counts."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import datetime, timezone
 
 
@@ -44,3 +45,14 @@ def rate_text(per_s: float | None, unit: str = "") -> str:
 def percent_text(fraction: float | None) -> str:
     """A fraction as `82.3 %`; empty if unknown."""
     return "" if fraction is None or math.isnan(fraction) else f"{100 * fraction:.1f} %"
+
+
+def few_text(names: Sequence[str], most: int = 5) -> str:
+    """The first names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def count_text(number: int, what: str) -> str:
+    """`1 move`, `2 moves`."""
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -33,7 +33,7 @@ from controller.policy.pacing import mark_pending_moves
 from controller.policy.placement.loads import collect_loads
 from controller.policy.placement.repair import add_unreported_violations
 from controller.policy.placement.rules import mark_violations
-from controller.policy.plan import PACING, make_plan
+from controller.policy.plan import PACING, Plan, make_plan
 from controller.policy.split import find_exceeded_limits
 from controller.policy.strategies import get, has
 from controller.policy.usage.model import UsageModel
@@ -123,14 +123,19 @@ def replay_round(stored: Mapping[str, Any]) -> str:
     Raises OtherRules for a round decided by other rules than this version's, BadRecord or ConfigError for one that this
     version cannot read.
     """
+    inputs = json.loads(json.dumps(stored))
+    plan = replan(inputs)
+    return _hash({**inputs, "frame": Frame.from_json(inputs["frame"]).to_json()}, plan.decisions)
+
+
+def replan(stored: Mapping[str, Any]) -> Plan:
+    """The plan, made again from the stored `RoundResult.inputs` alone. Raises as `replay_round`."""
     deciding = get(stored["strategy"])
     if rules_of(stored) != deciding.rules:
         raise OtherRules(rules_of(stored), deciding.name, deciding.rules)
-    inputs = json.loads(json.dumps(stored))
-    frame = Frame.from_json(inputs["frame"])
-    settings = read_settings(inputs["settings"])
-    plan = make_plan(from_frame(frame, settings), inputs["strategy"], unpack_memory(inputs["memory"]), settings)
-    return _hash({**inputs, "frame": frame.to_json()}, plan.decisions)
+    settings = read_settings(stored["settings"])
+    snapshot = from_frame(Frame.from_json(stored["frame"]), settings)
+    return make_plan(snapshot, stored["strategy"], unpack_memory(stored["memory"]), settings)
 
 
 def rules_of(stored: Mapping[str, Any]) -> int:

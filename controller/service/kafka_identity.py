@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from controller.bus.cluster import admin_client, cluster_id
+from controller.bus.reach import Reaches
 from controller.bus.topics import TopicFacts, TopicNames
 from controller.config.checks import check_lease
 from controller.config.settings import Settings
 from controller.domain.errors import ConfigError
 from controller.domain.state import ClusterState
-from controller.service.reach import Reaches
 from controller.service.records import Offsets
 
 log = logging.getLogger(__name__)

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
+from controller.bus.reach import Reach, Reaches, SourceSettings, read_reach
 from controller.bus.topic_owner import Seen, TopicOwner
 from controller.bus.topics import TopicNames
 from controller.config.policy_values import control_settings
@@ -23,7 +24,6 @@ from controller.process.clock import wall_ms
 from controller.service.arguments import Arguments
 from controller.service.kafka_identity import settle_kafka
 from controller.service.new_journal import print_lost, take_over_topics
-from controller.service.reach import Reach, Reaches, SourceSettings, read_reach
 from controller.service.start import check_alone, first_entries, listen_for_another
 from controller.service.topic_claim import TopicClaim, journal_of, nobody_can_be_alive
 from schemas.journal import JOURNAL

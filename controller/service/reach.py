@@ -1,39 +1,13 @@
-"""The offsets that Kafka holds of the control topics, and the offset from which each partition is read."""
+"""The offset from which each partition of the control topics is read."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
 
-from kafka import TopicPartition
-
-from controller.bus.cluster import open_consumer
+from controller.bus.reach import Reaches
 from controller.service.records import Offsets
 
 log = logging.getLogger(__name__)
-
-CONNECT_MS = 30_000
-
-
-class Reach(NamedTuple):
-    """The offsets that a partition holds: [oldest, end)."""
-
-    oldest: int
-    end: int
-
-
-Reaches = Mapping[str, Mapping[str, Reach]]  # topic -> partition -> what it holds
-
-
-@dataclass(frozen=True)
-class SourceSettings:
-    """The Kafka source. `client` holds SASL and TLS settings under kafka-python's names."""
-
-    bootstrap: str
-    topics: tuple[str, ...]
-    client: Mapping[str, object]
 
 
 def starting_offsets(reach: Reaches, applied: Offsets, from_end: str) -> dict[str, dict[str, int]]:
@@ -53,21 +27,3 @@ def starting_offsets(reach: Reaches, applied: Offsets, from_end: str) -> dict[st
                 )  # fmt: skip
             starting.setdefault(topic, {})[partition] = max(wanted, oldest)
     return starting
-
-
-def read_reach(source: SourceSettings) -> dict[str, dict[str, Reach]]:
-    """The offsets that Kafka holds now, for every partition of the source's topics. Raises KafkaUnavailable."""
-    consumer = open_consumer(source.bootstrap, "ballast-reach", source.client, CONNECT_MS)
-    try:
-        partitions = [
-            TopicPartition(topic, number)
-            for topic in source.topics
-            for number in sorted(consumer.partitions_for_topic(topic) or ())
-        ]
-        oldest, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
-    finally:
-        consumer.close()
-    found: dict[str, dict[str, Reach]] = {}
-    for each in partitions:
-        found.setdefault(each.topic, {})[str(each.partition)] = Reach(oldest[each], ends[each])
-    return found

@@ -19,6 +19,7 @@ from prometheus_client import CollectorRegistry
 
 from controller.bus.consumer import KafkaRecord, TopicReader
 from controller.bus.producer import JsonProducer
+from controller.bus.reach import SourceSettings, read_reach
 from controller.bus.topics import TopicNames
 from controller.config.load import load_settings
 from controller.config.policy_values import control_settings
@@ -30,7 +31,7 @@ from controller.process.paths import ROOT
 from controller.service.feed import Feed
 from controller.service.loop import Claim, Clocks, ControlLoop
 from controller.service.metrics import ControlMetrics
-from controller.service.reach import SourceSettings, read_reach, starting_offsets
+from controller.service.reach import starting_offsets
 from controller.service.records import Row
 from controller.service.start import claim, first_entries, last_entries
 from controller.service.tables import ControlTables

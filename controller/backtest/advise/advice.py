@@ -69,7 +69,7 @@ def _brokers(of: ShadowRound) -> list[dict[str, Any]]:
     for score in of.result.scores:
         broker, row = str(score["broker"]), at.get(str(score["broker"]))
         skip = skips.get(broker)
-        reason = str(score["reason"])
+        reason = str(score["reason"] or "")
         rows.append(
             {
                 **score,

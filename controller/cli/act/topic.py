@@ -14,7 +14,6 @@ from controller.cli.show import emit_facts, emit_json
 from controller.config.http_access import http_access
 from controller.domain.errors import BallastError
 from controller.domain.ids import namespace_of
-from controller.domain.state import METADATA
 from controller.operations.reading import Reader
 from controller.process.access.access import NO_ACCESS_RULES, HttpAccess
 from controller.process.access.client import REFUSALS, new_client, refusal_text
@@ -62,10 +61,7 @@ def lookup(
     """Ask the agents who serves a topic; this assigns its bundle if nobody owns it."""
     name = full_name(topic)
     settings = settings_of(conf, profile, sets)
-    state = Reader(settings).state()
-    # An observed broker names its own web service, which answers no lookups of ours and must not see our token.
-    asked = [b for b in state.live_brokers() if b.info.get("lookup_url") and b.authority != METADATA]
-    found = ask([str(b.info["lookup_url"]) for b in asked], name, timeout, http_access(settings))
+    found = ask(Reader(settings).lookup_urls(), name, timeout, http_access(settings))
     if as_json:
         emit_json({"topic": name, **found})
     else:

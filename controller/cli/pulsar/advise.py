@@ -23,11 +23,12 @@ from controller.brokers.pulsar.outcomes import CallFailed
 from controller.brokers.pulsar.policies import read_policies
 from controller.brokers.pulsar.poll import ClusterPoll
 from controller.brokers.pulsar.topics import TopicReader
+from controller.cli.advice_text import describe_failures, print_advice, round_text
 from controller.cli.options import AsJson, report_errors
-from controller.cli.pulsar.advice_text import describe_failures, print_advice, round_text
-from controller.cli.pulsar.connection import Connection, duration, run_until_stopped, takes_connection
+from controller.cli.pulsar.connection import Connection, run_until_stopped, takes_connection
 from controller.cli.pulsar.record import check_manager
 from controller.cli.show import duration_text, emit_json
+from controller.cli.times import duration
 from controller.config.policy_values import policy_settings
 from controller.config.settings import Settings
 from controller.domain.errors import BallastError, ConfigError

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-import re
 import signal
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -25,8 +24,6 @@ from controller.domain.pulsar_address import check_web_address
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 
 ServiceUrl = Annotated[
     str | None,
@@ -53,15 +50,6 @@ OAuth2KeyFile = Annotated[
         "--oauth2-key-file", help="OAuth2 client credentials; other OAuth2 keys by --set.", show_default=False
     ),
 ]
-
-
-def duration(text: str | float) -> float:
-    """Seconds of `10s`, `5m`, `1h`, `2d`, or of a plain number; typer parses an option's default as well."""
-    match = _DURATION.fullmatch(str(text).strip())
-    seconds = float(match[1]) * _SECONDS[match[2] or "s"] if match else 0.0
-    if seconds <= 0:
-        raise typer.BadParameter(f"{text!r} is no duration above 0: give one such as 10s, 5m or 1h")
-    return seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from controller.cli.options import PROBLEM, AsJson, interrupt_on_sigterm, report_errors
-from controller.cli.pulsar.connection import duration
 from controller.cli.show import emit_facts, emit_json
+from controller.cli.times import duration
 from controller.domain.errors import ConfigError
 from controller.process.clock import wall_ms
 from controller.process.paths import RUN

@@ -20,8 +20,9 @@ from controller.brokers.pulsar.recording.recorder import Tally
 from controller.brokers.pulsar.recording.recorder import record as record_cluster
 from controller.brokers.pulsar.topics import TopicReader
 from controller.cli.options import PROBLEM, report_errors
-from controller.cli.pulsar.connection import Connection, duration, run_until_stopped, takes_connection
+from controller.cli.pulsar.connection import Connection, run_until_stopped, takes_connection
 from controller.cli.show import duration_text
+from controller.cli.times import duration
 from controller.config.settings import Settings
 from controller.domain.errors import ConfigError
 

@@ -15,21 +15,20 @@ from multiprocessing.connection import Connection
 
 from deltalake.exceptions import DeltaError
 
-import controller
-from controller.config.policy_values import policy_settings
 from controller.config.settings import Settings
 from controller.config.table_root import table_root
 from controller.domain.decision import RoundResult
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import BallastError, describe_error
 from controller.ledger.follower import Follower
-from controller.ledger.loads import LoadsProgressWatch, read_panes
-from controller.policy.round import RoundInputs, learn_and_decide
+from controller.ledger.loads import LoadsProgressWatch
+from controller.policy.round import learn_and_decide
 from controller.policy.usage.realised import Judged
 from controller.process.logs import configure_logs
 from controller.process.plugins import use_installed_strategies
 from controller.service.rounds.gains import Gains
-from controller.service.rounds.schedule import Progress, Schedule
+from controller.service.rounds.inputs import InputReader, schedule_of
+from controller.service.rounds.schedule import Progress
 from controller.service.rounds.usage import LearnedUsage
 
 log = logging.getLogger(__name__)
@@ -90,18 +89,13 @@ class Rounds:
 
     def __init__(self, settings: Settings, every_round: bool) -> None:
         self.lagging: frozenset[str] = frozenset()
-        self._settings = settings
-        self._policy = policy_settings(settings)
-        self._schedule = Schedule(
-            interval_ms=settings.rounds.round_interval_s * 1000,
-            late_allowance_ms=settings.rounds.late_allowance_ms,
-            pane_ms=settings.loads.pane_s * 1000,
-            every=every_round,
-        )
-        self._loads = LoadsProgressWatch(table_root(settings))
-        self._follower = Follower(table_root(settings))
+        tables = table_root(settings)
+        self._inputs = InputReader(settings, tables)
+        self._schedule = schedule_of(settings, every_round)
+        self._loads = LoadsProgressWatch(tables.again())
+        self._follower = Follower(tables.again())
         self._follower.bootstrap()
-        self._usage = LearnedUsage(table_root(settings), self._follower.state.round_at_ms)
+        self._usage = LearnedUsage(tables.again(), self._follower.state.round_at_ms)
         self.gains = Gains(1_000 * (settings.loads.short_horizon_s + settings.loads.pane_s))
         self._awaited: tuple[int, str] | None = None  # at_ms and id of the round that was sent but is not journaled yet
 
@@ -146,19 +140,7 @@ class Rounds:
 
     def _round(self, at_ms: int, round_id: str) -> RoundsDone:
         began = time.monotonic()
-        panes = read_panes(table_root(self._settings), at_ms, self._settings.loads.short_horizon_s * 1000)
-        inputs = RoundInputs(
-            round_id=round_id,
-            at_ms=at_ms,
-            state=self._follower.state.copy(),
-            brokers=panes.brokers,
-            bundles=panes.bundles,
-            settings=self._policy,
-            config_version=self._settings.version,
-            code_version=controller.__version__,
-            lagging=self.lagging,
-            usage=self._usage.model,
-        )
+        inputs = self._inputs.read(round_id, at_ms, self._follower.state.copy(), self._usage.model, self.lagging)
         results, model = learn_and_decide(inputs)
         usage_hash = self._usage.learn(model, at_ms)
         self._awaited = at_ms, round_id

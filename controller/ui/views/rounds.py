@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from controller.domain.decision import Decision, DecisionKind
+from controller.domain.decision import DecisionKind
 from controller.domain.load import RESOURCES
 from controller.operations.balance_score import balance_score
 from controller.operations.explain import NothingNamed
-from controller.policy.replay import decide_as
-from controller.policy.strategies import get, names
+from controller.operations.rounds.what_if import plan_by
+from controller.policy.strategies import names
 from controller.ui.cluster import LiveCluster
 from controller.ui.views.words import decision_document, decision_row
 
 PAGE = 200  # rounds at a time
-WARM_UP = 3  # earlier rounds that a strategy sees before the one it is asked about
 MOST_SKIPS = 200  # of a plan, those of the most loaded brokers; their number is told
 _KEPT = (
     "round_id", "at_ms", "seq", "strategy", "challenger", "mode", "rules", "moves", "splits", "skips", "mean_score",
@@ -62,25 +60,9 @@ def round_(cluster: LiveCluster, round_id: str) -> Row:
 
 def would_have_done(cluster: LiveCluster, round_id: str, strategy: str) -> Row:
     """What this strategy would have decided in a stored round. Raises NothingNamed, ConfigError, BadRecord."""
-    view, name = cluster.evidence(), get(strategy).name
-    leading = [row for row in view.rounds() if not row["challenger"]]
-    place = next((at for at, row in enumerate(leading) if row["round_id"] == round_id), None)
-    if place is None:
-        raise NothingNamed(f"no round is named {round_id}; evidence older than its retention is gone")
-    chosen = list(reversed(leading[place : place + WARM_UP + 1]))  # oldest first
-    stored = view.inputs([row["attempt_id"] for row in chosen], chosen[0]["wall_ms"], chosen[-1]["wall_ms"])
-    seen = [stored[row["attempt_id"]] for row in chosen if row["attempt_id"] in stored]
-    plan = decide_as(seen, name)
-    rows = [_of_decision(d, round_id, leading[place]["at_ms"], name) for d in plan.decisions]
-    kinds = [row["kind"] for row in rows]
-    note = (
-        f"{name} saw this round and {len(seen) - 1} before it, began without memory, and moved nothing in between. It "
-        f"saw the bundles that {leading[place]['strategy']} had considered: the stored round names no others."
-    )
-    head = {**_round_row(leading[place]), "strategy": name, "challenger": True, "rules": get(name).rules}
-    counts = {"moves": sum(kind in ("transfer", "unload") for kind in kinds), "splits": kinds.count("split"),
-              "skips": kinds.count("skip")}  # fmt: skip
-    return {"plan": _plan({**head, **counts}, rows), "note": note}
+    found = plan_by(cluster.evidence(), round_id, strategy)
+    head = {**_round_row(found.of_round), "strategy": found.strategy, "challenger": True, "rules": found.rules}
+    return {"plan": _plan({**head, **found.count()}, found.decisions), "note": found.note}
 
 
 def decision(cluster: LiveCluster, decision_id: str) -> Row:
@@ -94,7 +76,7 @@ def decision(cluster: LiveCluster, decision_id: str) -> Row:
     return decision_document(found[0])
 
 
-def _plan(head: Row, decisions: list[Mapping[str, Any]] | list[Row]) -> Row:
+def _plan(head: Row, decisions: Sequence[Mapping[str, Any]]) -> Row:
     """A round's row with its decisions: what it does in order, then what it left."""
     rows = [decision_row(row) for row in decisions]
     doing = [row for row in rows if row["kind"] != DecisionKind.SKIP.value]
@@ -113,20 +95,3 @@ def _score_row(row: Mapping[str, Any]) -> Row:
     used = {name: row[f"{name}_utilisation"] for name in RESOURCES}
     kept = ("broker", "score", "mean", "hits", "eligible", "is_source", "reason", "reason_words")
     return {**{name: row[name] for name in kept}, "used": used}
-
-
-def _of_decision(found: Decision, round_id: str, at_ms: int, strategy: str) -> Row:
-    """A decision that was never stored, as a row of the table would be."""
-    plain = json.loads(json.dumps([found.evidence, found.before, found.after], default=lambda value: value.item()))
-    return {
-        "decision_id": None,
-        "round_id": round_id,
-        "at_ms": at_ms,
-        **{name: getattr(found, name).value for name in ("kind", "label", "reason")},
-        "band": found.reason.band,
-        **{name: getattr(found, name) for name in ("bundle", "source", "target", "epoch", "boundary")},
-        "strategy": strategy,
-        "challenger": True,
-        "outcome": None,
-        **dict(zip(("evidence", "before", "after"), plain, strict=True)),
-    }

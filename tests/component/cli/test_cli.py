@@ -15,7 +15,6 @@ import subprocess
 import sys
 import termios
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,15 +43,15 @@ from controller.policy.strategies.headroom import Headroom
 from controller.process.paths import ROOT
 from tests.short_run import ShortRun, play
 
-NOWHERE = "kafka.bootstrap_servers=127.0.0.1:1"
 READING = (
     *("status --offline", "brokers", "bundles", "decisions", "rounds", "journal", "namespace list", "mode"),
-    *("strategy", "override list", "replay"),
+    *("strategy", "override list", "replay", "plan", "quarantine list"),
 )
 GROUPS = {
     "namespace": ("create", "list"),
     "topic": ("create", "unload", "lookup"),
     "config": ("show", "check"),
+    "quarantine": ("list", "show"),
     "override": ("pin", "avoid", "freeze", "exclude-namespace", "list", "end"),
     "pulsar": ("advise", "check", "adopt", "release"),
 }
@@ -64,6 +63,12 @@ OURS = [
         "decisions",
         "rounds",
         "replay",
+        "diff",
+        "plan",
+        "doctor",
+        "capture",
+        "produce",
+        "consume",
         "explain",
         "journal",
         "unload",
@@ -73,38 +78,6 @@ OURS = [
     *("undrain", "mode", "strategy", "round-now", "thaw", "store"),
     *(f"{group} {name}" for group, names in GROUPS.items() for name in names),
 ]
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> ShortRun:
-    return play(tmp_path_factory.mktemp("cli") / "tables")
-
-
-@pytest.fixture
-def ballast(run: ShortRun, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """Runs a command on the run's tables; returns exit code, stdout and stderr."""
-
-    def call(line: str, *more: str) -> tuple[int, str, str]:
-        given = [*line.split(), *more, "--set", f"tables.root={run.root.root}", "--set", NOWHERE]
-        with pytest.raises(SystemExit) as ended:
-            main(given)
-        out = capsys.readouterr()
-        return int(ended.value.code or 0), out.out, out.err
-
-    return call
-
-
-@pytest.fixture
-def document(ballast: Callable[..., tuple[int, str, str]]) -> Callable[..., Any]:
-    """The one JSON document of a command that must succeed."""
-
-    def call(line: str, *more: str) -> Any:
-        code, out, err = ballast(line, *more, "--json")
-        assert (code, err) == (0, "")
-        assert out.count("\n") == 1
-        return json.loads(out)
-
-    return call
 
 
 @pytest.mark.parametrize("command", OURS)
@@ -229,14 +202,14 @@ def test_rounds_are_newest_first(document: Any, run: ShortRun) -> None:
 
 
 def test_stored_rounds_are_decided_again(document: Any, ballast: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    rounds, rows = document("rounds --limit 1000"), document("replay --limit 1000")
+    rounds, rows = document("rounds --limit 1000"), document("replay --limit 1000")["rounds"]
     assert [(r["round_id"], r["rules"], r["verdict"]) for r in rows] == [
         (r["round_id"], get("headroom").rules, "equal") for r in rounds
     ]
     monkeypatch.setattr(Headroom, "rules", 9)
     code, out, _ = ballast("replay")
     assert (code, out.count(f"decided by rules {rows[0]['rules']}")) == (0, min(20, len(rows)))
-    assert {row["verdict"] for row in document("replay")} == {"other_rules"}
+    assert {row["verdict"] for row in document("replay")["rounds"]} == {"other_rules"}
     monkeypatch.undo()
     monkeypatch.setattr(Headroom, "name", "headroom ")
     code, out, _ = ballast("replay", rows[0]["round_id"])

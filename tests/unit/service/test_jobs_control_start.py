@@ -6,13 +6,14 @@ import json
 
 import pytest
 
+from controller.bus.reach import Reach
 from controller.domain.apply import fold
 from controller.domain.entries import Kind
 from controller.domain.errors import AnotherController, ConfigError
 from controller.domain.settings.policy import ControlSettings
 from controller.domain.state import LIVE, SHADOW, ClusterState
 from controller.service.kafka_identity import check_identity, settle_kafka
-from controller.service.reach import Reach, starting_offsets
+from controller.service.reach import starting_offsets
 from controller.service.start import check_alone, first_entries, last_entries, ticking_instance
 
 KAFKA = {"cluster_id": "k1", "topic_ids": {"commands": "a"}}

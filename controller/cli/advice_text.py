@@ -12,6 +12,7 @@ from controller.backtest.advise.rounds import ShadowRound
 from controller.cli.evidence_text import evidence_lines
 from controller.cli.show import emit_table, emit_text, percent_text, rate_text, time_text
 from controller.domain.load import RESOURCES
+from controller.operations.text import count_text
 
 _SHOWN_LEFT = 20
 Row = Mapping[str, Any]
@@ -25,7 +26,7 @@ def print_advice(advice: Advice, notes: Sequence[str]) -> None:
         emit_text(f"nothing to move or split: {_why_nothing(advice)}")
     for what, rows in (("move", advice.moves), ("split", advice.splits)):
         if rows:
-            typer.echo(_count(len(rows), what) + (", in this order" if len(rows) > 1 else ""))
+            typer.echo(count_text(len(rows), what) + (", in this order" if len(rows) > 1 else ""))
             for number, row in enumerate(rows, start=1):
                 _print_action(number, row)
             typer.echo("")
@@ -55,7 +56,8 @@ def _print_brokers(advice: Advice) -> None:
             )
             for row in advice.brokers
         ],
-        title=f"at {time_text(advice.at_ms)} UTC, strategy {advice.strategy}, after {_count(advice.rounds, 'round')}",
+        title=f"at {time_text(advice.at_ms)} UTC, strategy {advice.strategy}, "
+        f"after {count_text(advice.rounds, 'round')}",
     )  # fmt: skip
 
 
@@ -118,10 +120,6 @@ def _print_earlier(advice: Advice) -> None:
 def _few(texts: Sequence[str], most: int = 5) -> str:
     more = f" and {len(texts) - most} more times" if len(texts) > most else ""
     return ", ".join(texts[-most:]) + more
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def describe_failures(failures: Mapping[str, BaseException]) -> Iterable[str]:

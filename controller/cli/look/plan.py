@@ -1,0 +1,35 @@
+"""`ballast plan`: what the next round would do now, and why. Reads the tables alone and executes nothing."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from controller.cli.advice_text import print_advice
+from controller.cli.options import AsJson, Conf, Profile, Sets, new_app, report_errors, settings_of
+from controller.cli.show import emit_json
+from controller.domain.errors import without_login
+from controller.operations.reading import Reader
+from controller.process.clock import wall_ms
+from controller.service.rounds.next_round import plan_next_round
+
+app = new_app()
+Strategy = Annotated[
+    str | None, typer.Option("--strategy", help="Plan with this strategy; by default the one in charge.")
+]
+
+
+@app.command()
+@report_errors
+def plan(
+    conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False, strategy: Strategy = None
+) -> None:
+    """Show what the next round would do now, and why. Executes nothing; needs no Kafka and no controller."""
+    settings = settings_of(conf, profile, sets)
+    tables = Reader(settings).root  # checked: there is a journal
+    found = plan_next_round(settings, tables, wall_ms(), strategy)
+    if as_json:
+        emit_json({"cluster": settings.cluster.name, "tables": without_login(tables.root), **found.to_json()})
+    else:
+        print_advice(found.advice, found.notes)

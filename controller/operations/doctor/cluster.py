@@ -1,0 +1,138 @@
+"""Checks what journal and evidence say of the cluster: controller, brokers, loads, rounds, versions, quarantine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import controller
+from controller.config.settings import Settings
+from controller.domain.decision import Reason
+from controller.domain.entries import Kind
+from controller.domain.state import PAUSED, ClusterState
+from controller.ledger.loads_progress import loads_progress
+from controller.operations.doctor.finding import Finding, Page, fine, note, severe, warning
+from controller.operations.evidence_view import EvidenceView
+from controller.operations.quarantine import count_rules, quarantined
+from controller.operations.reading import Reader
+from controller.operations.text import duration_text, few_text
+
+HOUR_MS = 3_600_000
+ROUNDS_MISSED = 3
+BAD_PER_HOUR = 100  # quarantined records that are more than somebody's mistake
+
+
+def check_controller(state: ClusterState) -> Iterator[Finding]:
+    """Whether somebody holds the journal and may act, by the journal alone."""
+    if not state.controller_running:
+        text = f"no controller runs; the last was {state.instance}" if state.instance else "no controller ever ran"
+        yield severe("controller", text, "start one with `ballast run`", Page.CONTROLLER)
+    else:
+        yield fine("controller", f"{state.instance} started and did not say that it stopped, mode {state.mode}")
+    if state.frozen:
+        silent = few_text(sorted(state.silent)) or "many brokers"
+        text = f"the mass-failure breaker keeps leases alive: silent were {silent}"
+        yield severe("controller", text, "bring the brokers back; if they are gone, `ballast thaw`", Page.MASS_FAILURE)
+
+
+def check_brokers(state: ClusterState, view: EvidenceView) -> Iterator[Finding]:
+    """Whether brokers are alive, and whether the last round found their agents behind the journal."""
+    alive = state.live_brokers()
+    if state.brokers and not alive:
+        text = f"none of {len(state.brokers)} registered brokers is alive"
+        yield severe("agents", text, "start the agents (`ballast agent`) and see their logs", Page.AGENT)
+    last = view.last_round()
+    behind = [row["broker"] for row in view.scores(last) if row["reason"] == Reason.LAGGING.value] if last else []
+    if behind:
+        text = f"behind the journal in the last round, so granted nothing: {few_text(behind)}"
+        yield warning("agents", text, "see /healthz of these agents, and whether they reach the tables", Page.AGENT)
+    elif alive:
+        yield fine("agents", f"{len(alive)} brokers alive, none behind the journal in the last round")
+
+
+def check_snapshot(reader: Reader, state: ClusterState, settings: Settings) -> Iterator[Finding]:
+    """Whether a start has little to replay."""
+    every = settings.control.snapshot_every_entries
+    newest = reader.newest("control_state", "seq")
+    since = state.seq - (newest or 0)
+    if since > 2 * every:
+        text = f"the newest base snapshot is {since} entries old, where one is due every {every}: starts replay them"
+        yield warning("tables", text, "see ballast_projection_failures and the controller's log", Page.WATCH)
+
+
+def check_loads(reader: Reader, state: ClusterState, settings: Settings, now_ms: int) -> Iterator[Finding]:
+    """Whether load reports arrive: the way from agents through Kafka and the loads query of the Spark job."""
+    progress = loads_progress(reader.root)
+    late_ms = 1_000 * (settings.rounds.round_interval_s + settings.loads.pane_s) + settings.rounds.late_allowance_ms
+    remedy = (
+        "see whether agents run and report, and whether the loads query of the Spark job commits: its progress is in "
+        "the job's log"
+    )
+    if progress is None:
+        if state.live_brokers():
+            yield severe("loads", "no load report was ever committed, so no round can run", remedy, Page.NO_ROUNDS)
+        return
+    age_ms = now_ms - progress.newest_event_ms
+    text = f"the newest load report is {duration_text(age_ms)} old"
+    if age_ms <= late_ms:
+        yield fine("loads", text)
+    elif state.controller_running and state.live_brokers():
+        late = f"{text}, where rounds need one at most {duration_text(late_ms)} old"
+        yield severe("loads", late, remedy, Page.NO_ROUNDS)
+    else:
+        yield note("loads", f"{text}: as old as the cluster's stop")
+
+
+def check_rounds(view: EvidenceView, state: ClusterState, settings: Settings, now_ms: int) -> Iterator[Finding]:
+    """Whether rounds run."""
+    last = view.last_round()
+    interval_ms = 1_000 * settings.rounds.round_interval_s
+    if last is None:
+        yield note("rounds", "no round has run yet")
+        return
+    age_ms = now_ms - last["wall_ms"]
+    text = f"the last round, {last['round_id']}, ran {duration_text(age_ms)} ago"
+    if not state.controller_running or state.mode == PAUSED or age_ms <= ROUNDS_MISSED * interval_ms:
+        yield fine("rounds", text)
+    else:
+        late = f"{text}, where one is due every {duration_text(interval_ms)}"
+        remedy = "see /healthz of the job, and the lines of process=rounds in its log"
+        yield warning("rounds", late, remedy, Page.NO_ROUNDS)
+
+
+def check_versions(reader: Reader, state: ClusterState) -> Iterator[Finding]:
+    """Whether this command line, the controller and the brokers of each kind have one version."""
+    found = False
+    started = reader.newest_entries("kind", Kind.CONTROLLER_STARTED.value, 1)
+    theirs = str(started[0].data.get("version") or "") if started else ""
+    if theirs and theirs != controller.__version__:
+        found = True
+        text = f"the controller is version {theirs}, this command line {controller.__version__}"
+        remedy = "install one version everywhere; what the other one added is not shown here"
+        yield warning("versions", text, remedy, Page.UPGRADING)
+    kinds: dict[str, dict[str, int]] = {}
+    for broker in state.live_brokers():
+        counts = kinds.setdefault(broker.runtime, {})
+        version = str(broker.info.get("version") or "unknown")
+        counts[version] = counts.get(version, 0) + 1
+    for kind, counts in sorted(kinds.items()):
+        if len(counts) > 1:
+            found = True
+            told = ", ".join(f"{count} of {version}" for version, count in sorted(counts.items()))
+            yield note("versions", f"{kind} brokers have several versions: {told}")
+    if not found:
+        yield fine("versions", f"{theirs or controller.__version__} everywhere")
+
+
+def check_quarantine(reader: Reader, now_ms: int) -> Iterator[Finding]:
+    """Whether records broke rules in the last hour."""
+    rows = quarantined(reader, now_ms - HOUR_MS)
+    if not rows:
+        yield fine("quarantine", "no record broke a rule in the last hour")
+        return
+    rules = ", ".join(f"{count} {rule}" for rule, count in count_rules(rows).items())
+    text = f"{len(rows)} record{'' if len(rows) == 1 else 's'} broke a rule in the last hour: {rules}"
+    if len(rows) < BAD_PER_HOUR:
+        yield note("quarantine", f"{text} (`ballast quarantine list`)")
+    else:
+        remedy = "`ballast quarantine list` names topic and offset, `show` the content: find who sends them"
+        yield warning("quarantine", text, remedy, Page.VALIDATION)

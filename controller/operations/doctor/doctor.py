@@ -1,0 +1,84 @@
+"""Makes all checks, the worst findings first. A check that fails is a finding itself, and stops no other one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from deltalake.exceptions import DeltaError
+
+from controller.config.settings import Settings
+from controller.domain.errors import BallastError, describe_error
+from controller.domain.state import ClusterState
+from controller.operations.doctor.clocks import check_clocks
+from controller.operations.doctor.cluster import (
+    check_brokers,
+    check_controller,
+    check_loads,
+    check_quarantine,
+    check_rounds,
+    check_snapshot,
+    check_versions,
+)
+from controller.operations.doctor.finding import Finding, Page, note, severe
+from controller.operations.doctor.host import check_disks
+from controller.operations.doctor.tables import check_tables
+from controller.operations.evidence_view import EvidenceView
+from controller.operations.reading import NoTables, Reader
+
+Check = Callable[[], Iterable[Finding]]
+
+
+def examine(settings: Settings, now_ms: int, offline: bool) -> list[Finding]:
+    """The findings of all checks, severe ones first. `offline`: ask tables and disks only."""
+    state: ClusterState | None = None
+    checks: list[tuple[str, Check]] = [("disk", lambda: check_disks(settings))]
+    found: list[Finding] = []
+    try:
+        reader = Reader(settings)
+        checks.append(("tables", lambda: check_tables(reader.root)))
+        state = reader.state()
+        checks += _checks_of_tables(reader, state, settings, now_ms)
+    except NoTables as error:
+        found.append(severe("tables", str(error), "if there were tables here, see the page", Page.NO_TABLES))
+    except (BallastError, DeltaError, OSError) as error:
+        found.append(_failed("tables", error))
+    checks.append(("kafka", (lambda: _NOT_ASKED) if offline else (lambda: _check_kafka(settings, state, now_ms))))
+    for name, check in checks:
+        found += _guarded(name, check)
+    return sorted(found, key=lambda finding: finding.severity.rank)
+
+
+_NOT_ASKED = [note("kafka", "not asked (--offline): topics, lag, silent agents and the job's Spark are not known")]
+
+
+def _checks_of_tables(
+    reader: Reader, state: ClusterState, settings: Settings, now_ms: int
+) -> Iterator[tuple[str, Check]]:
+    view = EvidenceView(reader)
+    yield "controller", lambda: check_controller(state)
+    yield "agents", lambda: check_brokers(state, view)
+    yield "tables", lambda: check_snapshot(reader, state, settings)
+    yield "clocks", lambda: check_clocks(reader, now_ms)
+    yield "loads", lambda: check_loads(reader, state, settings, now_ms)
+    yield "rounds", lambda: check_rounds(view, state, settings, now_ms)
+    yield "versions", lambda: check_versions(reader, state)
+    yield "quarantine", lambda: check_quarantine(reader, now_ms)
+
+
+def _check_kafka(settings: Settings, state: ClusterState | None, now_ms: int) -> Iterable[Finding]:
+    from controller.operations.doctor.kafka import check_kafka  # the client library, not with --offline
+
+    return check_kafka(settings, state, now_ms)
+
+
+def _guarded(name: str, check: Check) -> Iterator[Finding]:
+    """The findings of a check; its failure is one more."""
+    try:
+        yield from check()
+    except (BallastError, DeltaError, OSError) as error:
+        yield _failed(name, error)
+
+
+def _failed(name: str, error: BaseException) -> Finding:
+    text = f"could not be checked: {describe_error(error) or type(error).__name__}"
+    return severe(name, text, "see whether the store or Kafka answers, then ask again", Page.SLOW_STORE)

@@ -1,0 +1,1 @@
+"""Stored rounds, decided again: by the strategy that decided them, and by another one."""

@@ -1,0 +1,134 @@
+"""The round that would run now, from the tables alone: computed by the code of the worker, journaled by nobody.
+
+What only the controller process knows is missing: which agents lag behind the journal. `notes` says so, and whatever
+else the tables could not tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from controller.backtest.advise.advice import Advice, advice_of
+from controller.backtest.advise.rounds import ShadowRound
+from controller.config.settings import Settings
+from controller.domain.errors import BallastError
+from controller.domain.ownership import IN_FLIGHT
+from controller.domain.state import LIVE, PAUSED, ClusterState
+from controller.ledger.loads_progress import loads_progress
+from controller.ledger.snapshots import load_state
+from controller.ledger.tables import TableRoot
+from controller.operations.text import duration_text, few_text, time_text
+from controller.policy.round import RoundInputs, run_round
+from controller.policy.strategies import get
+from controller.policy.view.tabulate import Columns
+from controller.service.rounds.inputs import InputReader, schedule_of
+from controller.service.rounds.schedule import Progress
+from controller.service.rounds.usage import LearnedUsage
+
+ROUND_ID = "plan"
+
+
+class NoLoads(BallastError):
+    """Raised when there are no load reports to plan with."""
+
+
+@dataclass(frozen=True, slots=True)
+class NextRound:
+    """A round that nobody carries out. `loads_age_ms`: of the newest load report."""
+
+    advice: Advice
+    state: ClusterState
+    due_ms: int
+    loads_age_ms: int
+    notes: Sequence[str]
+
+    def to_json(self) -> dict[str, Any]:
+        """The document of `ballast plan --json`."""
+        return {
+            **self.advice.to_json(),
+            "mode": self.state.mode,
+            "seq": self.state.seq,
+            "next_round_ms": self.due_ms,
+            "loads_age_ms": self.loads_age_ms,
+            "notes": list(self.notes),
+        }
+
+
+def plan_next_round(settings: Settings, tables: TableRoot, now_ms: int, strategy: str | None = None) -> NextRound:
+    """Decide on the newest panes and the journal as it is. `strategy`: in place of the one in charge.
+
+    Raises NoLoads, and ConfigError for an unknown strategy.
+    """
+    state = load_state(tables)
+    if strategy is not None:
+        state = replace(state, strategy=get(strategy).name)
+    progress = loads_progress(tables)
+    schedule = schedule_of(settings)
+    newest = schedule.now(Progress(*progress)) if progress is not None else None
+    if progress is None or newest is None:
+        raise NoLoads(
+            f"no load reports to plan with at {tables.root}: a round needs those of {settings.loads.pane_s} s or more; "
+            "are agents and the loads query running? (`ballast doctor`)"
+        )
+    usage = LearnedUsage(tables, state.round_at_ms).model
+    inputs = InputReader(settings, tables).read(ROUND_ID, max(newest, state.round_at_ms), state, usage)
+    result = run_round(inputs)
+    seen = ShadowRound(result, inputs.brokers, _owners(state))
+    advice = replace(advice_of([seen], {}, usable_names=False), rounds=state.rounds)
+    due_ms = (state.round_at_ms // schedule.interval_ms + 1) * schedule.interval_ms
+    age_ms = now_ms - progress.newest_event_ms
+    late_ms = schedule.interval_ms + schedule.late_allowance_ms + schedule.pane_ms
+    notes = [_mode_note(state), *_notes_on_loads(inputs, age_ms, late_ms), *_notes_on_state(inputs, advice)]
+    return NextRound(advice, state, max(due_ms, inputs.at_ms), age_ms, notes)
+
+
+def _owners(state: ClusterState) -> Columns:
+    """The owner of every bundle, as the column that an advice counts."""
+    owned = [record.by.broker for record in state.bundles.values() if record.by is not None]
+    observed = [seen.broker for seen in state.observed.bundles.values() if seen.broker]
+    return {"broker": np.array([*owned, *observed], object)}
+
+
+def _mode_note(state: ClusterState) -> str:
+    """What would become of the plan."""
+    if not state.controller_running:
+        return "No controller runs: nobody carries this out (`ballast run`)."
+    if state.frozen:
+        return "The mass-failure breaker has tripped: rounds move nothing until it resets (`ballast thaw`)."
+    if state.mode == LIVE:
+        return "The mode is live: the next round decides anew and carries out what it decides."
+    what = "no round runs" if state.mode == PAUSED else "rounds only record what they decide"
+    return f"The mode is {state.mode}: {what} (`ballast mode live`)."
+
+
+def _notes_on_loads(inputs: RoundInputs, age_ms: int, late_ms: int) -> Iterator[str]:
+    """What is not known of the brokers' load."""
+    state = inputs.state
+    if age_ms > late_ms:
+        yield (
+            f"Loads are stale: the newest report is {duration_text(age_ms)} old, so this is the plan as of "
+            f"{time_text(inputs.at_ms)}; what happened since is unknown."
+        )
+    elif inputs.at_ms == state.round_at_ms:
+        yield "No load came after the last round: this one sees the loads that it saw."
+    heard = set(inputs.brokers["broker"].tolist())
+    silent = [broker.id for broker in state.live_brokers() if broker.id not in heard]
+    if silent:
+        yield f"Without a load report in the window, so neither source nor target: {few_text(silent)}."
+    if not inputs.usage.rounds:
+        yield "No usage model is stored yet: what bundles cost is taken from the prior."
+
+
+def _notes_on_state(inputs: RoundInputs, advice: Advice) -> Iterator[str]:
+    """What is not known beyond the loads."""
+    state = inputs.state
+    moving = sum(record.state in IN_FLIGHT for record in state.bundles.values()) + len(state.observed.orders)
+    if moving:
+        yield f"{moving} bundle{' is' if moving == 1 else 's are'} between two owners, and left alone."
+    if advice.strategy not in state.round_memory:
+        yield f"{advice.strategy} has no memory of earlier rounds here: what takes several rounds begins anew."
+    yield "Which agents lag behind the journal is known to the controller alone: a round grants them nothing."
