@@ -11,7 +11,7 @@ from controller.cli.main import COMMANDS, main
 from controller.process.paths import ROOT
 
 PAGE = (ROOT / "docs" / "cli.md").read_text()
-GROUPS = ("namespace", "topic", "config", "kafka", "override", "pulsar")
+GROUPS = ("namespace", "topic", "config", "kafka", "override", "pulsar", "quarantine")
 GROUPS_WITHIN = ("dev",)
 
 
