@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
 
+from controller.process.http import HttpServer
 from controller.ui.page import Page
 from controller.ui.security import Rules, hosts_of
 from controller.ui.server import make_page_app
@@ -42,3 +46,26 @@ def token_file(folder: Path, *lines: str) -> Path:
     file.write_text("".join(f"{line}\n" for line in lines))
     file.chmod(0o600)
     return file
+
+
+@contextmanager
+def served_page(run: ShortRun) -> Iterator[tuple[Page, str]]:
+    """A page that follows the run's tables, and its address, over real connections."""
+    page = Page(run.settings, Rules(hosts_of("127.0.0.1", ())), ask_kafka=False)
+    server, loop = HttpServer("127.0.0.1"), asyncio.new_event_loop()
+
+    def serve() -> None:
+        asyncio.set_event_loop(loop)
+        loop.call_soon(server.start, make_page_app(page))
+        loop.run_forever()
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    page.start()
+    yield page, server.url
+    page.following.stop()
+    loop.call_soon_threadsafe(page.hub.close)
+    asyncio.run_coroutine_threadsafe(server.stop(), loop).result(10)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join(5)
+    loop.close()

@@ -6,20 +6,15 @@ BALLAST_SCREENSHOTS=1 the pictures of docs/images are made anew.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
-import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from controller.process.http import HttpServer
 from controller.process.paths import ROOT
-from controller.ui.page import Page
-from controller.ui.security import Rules, hosts_of
-from controller.ui.server import make_page_app
+from tests.component.ui.conftest import served_page
 from tests.short_run import ShortRun
 
 sync_api = pytest.importorskip("playwright.sync_api")
@@ -36,23 +31,8 @@ DESK, PHONE = {"width": 1280, "height": 860}, {"width": 390, "height": 844}
 @pytest.fixture(scope="module")
 def served(run: ShortRun) -> Iterator[str]:
     """The address of a page on the tables of the short run."""
-    page = Page(run.settings, Rules(hosts_of("127.0.0.1", ())), ask_kafka=False)
-    server, loop = HttpServer("127.0.0.1"), asyncio.new_event_loop()
-
-    def serve() -> None:
-        asyncio.set_event_loop(loop)
-        loop.call_soon(server.start, make_page_app(page))
-        loop.run_forever()
-
-    thread = threading.Thread(target=serve, daemon=True)
-    thread.start()
-    page.start()
-    yield server.url
-    page.following.stop()
-    loop.call_soon_threadsafe(page.hub.close)
-    asyncio.run_coroutine_threadsafe(server.stop(), loop).result(10)
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join(5)
+    with served_page(run) as (_, address):
+        yield address
 
 
 @pytest.fixture(scope="module")

@@ -15,12 +15,11 @@ import pytest
 
 from controller.domain.entries import Kind
 from controller.operations.page_address import find_page
-from controller.process.http import HttpServer
 from controller.ui.live import MOST_PAGES, Hub, TooManyPages
 from controller.ui.page import Page
 from controller.ui.security import Rules, hosts_of
-from controller.ui.server import make_page_app
 from controller.ui.shared import Shared
+from tests.component.ui.conftest import served_page
 from tests.short_run import ShortRun
 
 WITHIN_S = 1.0
@@ -36,24 +35,8 @@ def run(tmp_path: Path) -> ShortRun:
 @pytest.fixture
 def served(run: ShortRun) -> Iterator[tuple[Page, str]]:
     """A page that follows its tables, and its address."""
-    page = Page(run.settings, Rules(hosts_of("127.0.0.1", ())), ask_kafka=False)
-    server, loop = HttpServer("127.0.0.1"), asyncio.new_event_loop()
-
-    def serve() -> None:
-        asyncio.set_event_loop(loop)
-        loop.call_soon(server.start, make_page_app(page))
-        loop.run_forever()
-
-    thread = threading.Thread(target=serve, daemon=True)
-    thread.start()
-    page.start()
-    yield page, server.url
-    page.following.stop()
-    loop.call_soon_threadsafe(page.hub.close)
-    asyncio.run_coroutine_threadsafe(server.stop(), loop).result(10)
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join(5)
-    loop.close()
+    with served_page(run) as served:
+        yield served
 
 
 def events(answer: httpx.Response) -> Iterator[dict[str, Any]]:
