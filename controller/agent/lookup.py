@@ -82,8 +82,7 @@ class LookupService:
         if self._view() is None:
             return self._refuse("starting", 503, "this agent has not read the journal yet; ask again")
         if not self._follows():
-            # It may name itself for what others serve by now, and a client that keeps asking would never get away.
-            return self._refuse("cut_off", 503, "this agent has no living session, its view may be old; ask another")
+            return self._refuse_cut_off()
         try:
             if not await self._wait_for_seq(int(least), deadline):
                 text = f"this agent has applied seq {self._state().seq}, not {least} yet; ask again"
@@ -93,6 +92,8 @@ class LookupService:
             return self._refuse("bad_request", 400, error.text)
         except UnknownNamespace as error:
             return self._refuse("unknown_namespace", 404, str(error))
+        if not self._follows():  # the session may have ended while this waited
+            return self._refuse_cut_off()
         if not found.broker:
             text = f"nobody serves {found.bundle} (epoch {found.epoch}, seq {found.seq}); asked for it, try again"
             return self._refuse("unowned", 503, text)
@@ -139,6 +140,10 @@ class LookupService:
             self._asked[bundle] = now
             self._metrics.assign_requests.inc()
             self._ask(bundle)
+
+    def _refuse_cut_off(self) -> Response:
+        """It may name itself for what others serve by now, and a client that keeps asking would never get away."""
+        return self._refuse("cut_off", 503, "this agent has no living session, its view may be old; ask another")
 
     def _refuse(self, outcome: str, status: int, text: str) -> Response:
         self._metrics.lookups.labels(outcome).inc()

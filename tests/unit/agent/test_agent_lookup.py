@@ -26,6 +26,7 @@ class Desk:
 
     def __init__(self, journal: Journal) -> None:
         self.live, self.ready = True, True
+        self.ends_while_it_waits = False
         self.asked: list[Bundle] = []
         self._changes = Changes()
         self._service = LookupService(
@@ -34,8 +35,12 @@ class Desk:
             self.asked.append,
             wait_ms=1,
             metrics=AgentMetrics(),
-            follows=lambda: self.live,
+            follows=self._follows,
         )
+
+    def _follows(self) -> bool:
+        followed, self.live = self.live, self.live and not self.ends_while_it_waits
+        return followed
 
     def look_up(self, **query: str) -> tuple[int, dict[str, Any]]:
         """Status and body of a lookup."""
@@ -106,6 +111,14 @@ def test_an_agent_without_a_live_session_answers_no_lookup(journal: Journal, des
     desk.live = False
     status, found = desk.look_up()
     assert (status, found["error"], desk.asked) == (503, "cut_off", [])
+
+
+def test_a_lookup_that_has_waited_is_not_answered_by_a_session_that_has_ended(journal: Journal, desk: Desk) -> None:
+    journal.own(State.ASSIGNING, 1, to=A)
+    journal.own(State.OWNED, 1, by=A)
+    desk.ends_while_it_waits = True
+    status, found = desk.look_up()
+    assert (status, found["error"]) == (503, "cut_off")
 
 
 def test_an_agent_that_has_read_nothing_answers_no_lookup(desk: Desk) -> None:
