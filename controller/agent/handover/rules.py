@@ -104,7 +104,8 @@ def next_work(slot: Slot, wanted: Goal, record: Ownership | None) -> Work | None
 def answer(slot: Slot, record: Ownership | None, me: Session, serves_of_range: bool) -> Answer | None:
     """The event that the journal waits for, given that no work is left for the slot.
 
-    `serves_of_range`: this session serves a bundle that overlaps this one; then it never answers `rejected`.
+    `serves_of_range`: this session serves, or may serve, some of the range, also as a parent whose split failed; then
+    it answers neither `rejected` nor `released`.
     """
     if record is None or slot.children or slot.parent:
         return None
@@ -120,7 +121,7 @@ def answer(slot: Slot, record: Ownership | None, me: Session, serves_of_range: b
     if record.state is not State.RELEASING:
         return None
     if record.by == me:
-        return Answer("released", bundle, epoch) if slot.quiet and not record.released else None
+        return Answer("released", bundle, epoch) if not serves_of_range and not record.released else None
     if record.fencer == me and slot.fenced_epoch == epoch:
         return Answer("fenced", bundle, epoch)
     return None
