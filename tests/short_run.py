@@ -240,6 +240,21 @@ def info_of(broker: str) -> dict[str, Any]:
     }
 
 
+def begin_skewed(folder: Path, brokers: int, bundles: int, hot: int) -> ShortRun:
+    """A live cluster before its first round: `hot` bundles of the first broker have several times the usual load."""
+    run = ShortRun(folder)
+    for number in range(brokers):
+        run.join(f"b{number + 1}:8080")
+    run.command("create_namespace", namespace="shop/orders", bundles=bundles)
+    found = sorted(map(Bundle.parse, run.state.bundles))
+    run.look_up(*found)
+    run.load.rates = {str(bundle): USUAL for bundle in found}
+    run.load.rates |= dict.fromkeys(run.owned_by("b1:8080")[:hot], HOT)
+    run.command("mode", mode="live")
+    run.panes(3)
+    return run
+
+
 def play(folder: Path, start_ms: int = START_MS) -> ShortRun:
     """The story; see the module's text."""
     run = ShortRun(folder, start_ms)

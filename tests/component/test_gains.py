@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 
 from controller.domain.events import RoundFinished
-from controller.domain.ids import Bundle
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.reading import Reader
 from controller.operations.realised_moves import is_executed_move, judge_moves
 from controller.policy.usage.realised import NOT_YET, Judged
 from controller.service.rounds.gains import Gains
 from controller.service.rounds.process import Rounds
-from tests.short_run import HOT, USUAL, ShortRun
+from tests.short_run import ShortRun, begin_skewed
 
 ROUNDS = 14  # moves are judged when three rounds have been decided after a window of 40 s
 
@@ -20,17 +19,7 @@ ROUNDS = 14  # moves are judged when three rounds have been decided after a wind
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> ShortRun:
     """Three brokers, the first of them hot, before its first round."""
-    made = ShortRun(tmp_path_factory.mktemp("gains"))
-    for broker in ("b1:8080", "b2:8080", "b3:8080"):
-        made.join(broker)
-    made.command("create_namespace", namespace="shop/orders", bundles=12)
-    bundles = sorted(map(Bundle.parse, made.state.bundles))
-    made.look_up(*bundles)
-    made.load.rates = {str(bundle): USUAL for bundle in bundles}
-    made.load.rates |= dict.fromkeys(made.owned_by("b1:8080")[:3], HOT)
-    made.command("mode", mode="live")
-    made.panes(3)
-    return made
+    return begin_skewed(tmp_path_factory.mktemp("gains"), brokers=3, bundles=12, hot=3)
 
 
 @pytest.fixture(scope="module")

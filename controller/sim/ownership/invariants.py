@@ -37,7 +37,7 @@ def check_one_server(
             for other, second, later in places[at + 1 :]:
                 if other.lower >= one.upper:
                     break
-                if not _is_ordered(fences, one, other, *sorted((epoch, later))):
+                if not is_fenced_apart(fences, one, other, *sorted((epoch, later))):
                     raise InvariantBroken(
                         f"I1: {first} serves {one} at epoch {epoch} while {second} serves {other} at epoch {later}"
                     )
@@ -52,7 +52,8 @@ def list_ordered_fences(entries: Iterable[Entry]) -> list[tuple[Bundle, int]]:
     ]
 
 
-def _is_ordered(fences: Sequence[tuple[Bundle, int]], one: Bundle, other: Bundle, older: int, newer: int) -> bool:
+def is_fenced_apart(fences: Sequence[tuple[Bundle, int]], one: Bundle, other: Bundle, older: int, newer: int) -> bool:
+    """Whether a fence was ordered between two epochs that keeps their owners apart where these ranges overlap."""
     return any(older < epoch <= newer and part.overlaps(one) and part.overlaps(other) for part, epoch in fences)
 
 

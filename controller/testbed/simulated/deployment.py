@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from controller.agent.lifecycle import BROKEN, Ending
@@ -69,7 +70,7 @@ class Deployment:
         self.start_controller()
         for broker in BROKERS:
             self.start_broker(broker)
-        self._watch_over(0)
+        self._watch_later()
         self.command("create_namespace", namespace=NAMESPACE, bundles=BUNDLES)
         self.command("mode", mode="live")
         self.run(4_000)
@@ -90,9 +91,7 @@ class Deployment:
     def start_broker(self, broker: str, take_over: bool = False) -> SimBroker:
         """Start a process of the broker; there may be another one."""
         self._serial += 1
-        options = OPTIONS if not take_over else AgentOptions(
-            report_interval_ms=OPTIONS.report_interval_ms, leave_timeout_ms=OPTIONS.leave_timeout_ms, take_over=True
-        )  # fmt: skip
+        options = replace(OPTIONS, take_over=take_over)
         rate = 1 + DRIFT * self.world.random.uniform(-1, 1)
         found = SimBroker(
             self.world, self.kafka, self.store, self.fences, broker, f"n{self._serial}", options,
@@ -117,18 +116,21 @@ class Deployment:
         """Of all processes that live."""
         return [*(one.link for one in self.living()), *(one.link for one in self.controllers if one.alive)]
 
-    def _watch_over(self, number: int) -> None:
+    def _watch_later(self) -> None:
+        low, high = RESTART_MS
+        self.world.after(delay_ms(self.world.random, low, high), self._watch_over)
+
+    def _watch_over(self) -> None:
         """The supervisor's round: what has ended is started again, after a while."""
         if self.supervised:
-            low, high = RESTART_MS
-            self.world.after(delay_ms(self.world.random, low, high), lambda: self._watch_over(number + 1))
+            self._watch_later()
             for failure in [one.actor.failure for one in self.controllers if one.actor.failure is not None]:
                 if not isinstance(failure, EXPECTED):
                     raise failure
-            if number and self.controller() is None:
+            if self.controller() is None:
                 self.start_controller()
             for broker in BROKERS:
-                if number and not self.living(broker) and self.kafka.world.now_ms >= self.kafka.down_until_ms:
+                if not self.living(broker) and self.world.now_ms >= self.kafka.down_until_ms:
                     self.start_broker(broker)
 
     def _judge_end(self, broker: str, ending: Ending) -> None:

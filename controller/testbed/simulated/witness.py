@@ -22,7 +22,13 @@ from controller.domain.ids import Bundle, Session
 from controller.domain.ownership import State
 from controller.domain.state import ClusterState
 from controller.domain.state_codec import decode
-from controller.sim.ownership.invariants import check_fold, check_one_server, check_state, list_ordered_fences
+from controller.sim.ownership.invariants import (
+    check_fold,
+    check_one_server,
+    check_state,
+    is_fenced_apart,
+    list_ordered_fences,
+)
 from controller.testbed.simulated.broker import SimBroker
 from controller.testbed.simulated.controller import NAMES
 
@@ -106,7 +112,7 @@ class Witness:
             if str(session) == to:
                 continue
             for other, served in serving.items():
-                excused = any(served < fence <= epoch and part.overlaps(other) for part, fence in self.ordered)
+                excused = is_fenced_apart(self.ordered, other, bundle, served, epoch)
                 if other.overlaps(bundle) and served < epoch and not excused:
                     self.note(f"{bundle} is granted at epoch {epoch} while {session} serves {other} at {served}")
 

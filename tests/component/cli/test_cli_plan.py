@@ -10,11 +10,10 @@ import pytest
 
 from controller.cli.main import main
 from controller.domain.decision import DecisionKind
-from controller.domain.ids import Bundle
 from controller.ledger.journal_commit import Journal
 from controller.service.rounds.process import Rounds
 from tests.component.cli.conftest import Ballast, Document
-from tests.short_run import HOT, OVERRIDES, USUAL, ShortRun
+from tests.short_run import OVERRIDES, ShortRun, begin_skewed
 
 NOTHING_LATE = "rounds.late_allowance_ms=0"
 
@@ -22,16 +21,7 @@ NOTHING_LATE = "rounds.late_allowance_ms=0"
 @pytest.fixture(scope="module")
 def skewed(tmp_path_factory: pytest.TempPathFactory) -> ShortRun:
     """Two brokers, one of them hot for one round; the next one moves."""
-    run = ShortRun(tmp_path_factory.mktemp("plan") / "tables")
-    for broker in ("b1:8080", "b2:8080"):
-        run.join(broker)
-    run.command("create_namespace", namespace="shop/orders", bundles=8)
-    bundles = sorted(map(Bundle.parse, run.state.bundles))
-    run.look_up(*bundles)
-    run.load.rates = {str(bundle): USUAL for bundle in bundles}
-    run.load.rates |= dict.fromkeys(run.owned_by("b1:8080")[:2], HOT)
-    run.command("mode", mode="live")
-    run.panes(3)
+    run = begin_skewed(tmp_path_factory.mktemp("plan") / "tables", brokers=2, bundles=8, hot=2)
     run.round()  # a first hit
     run.panes(2)
     run.project()

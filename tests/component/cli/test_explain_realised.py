@@ -10,9 +10,8 @@ import pytest
 
 from controller.cli.look.realised_text import realised_text
 from controller.cli.main import main
-from controller.domain.ids import Bundle
 from controller.policy.usage.realised import FULL_END, NOT_YET
-from tests.short_run import HOT, USUAL, ShortRun
+from tests.short_run import ShortRun, begin_skewed
 
 Call = Callable[..., str]
 TO_JUDGE = 3 + 4  # rounds: a window of three panes and the pane of the move pass, then three are read
@@ -21,16 +20,7 @@ TO_JUDGE = 3 + 4  # rounds: a window of three panes and the pane of the move pas
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[ShortRun, str]:
     """A cluster with a hot broker that is relieved and watched until the moves can be judged; the moving round."""
-    run = ShortRun(tmp_path_factory.mktemp("relieved") / "tables")
-    for broker in ("b1:8080", "b2:8080", "b3:8080"):
-        run.join(broker)
-    run.command("create_namespace", namespace="shop/orders", bundles=12)
-    bundles = sorted(map(Bundle.parse, run.state.bundles))
-    run.look_up(*bundles)
-    run.load.rates = {str(bundle): USUAL for bundle in bundles}
-    run.load.rates |= dict.fromkeys(run.owned_by("b1:8080")[:3], HOT)
-    run.command("mode", mode="live")
-    run.panes(3)
+    run = begin_skewed(tmp_path_factory.mktemp("relieved") / "tables", brokers=3, bundles=12, hot=3)
     for _ in range(6):
         result = run.round()
         run.panes(1)
