@@ -16,7 +16,6 @@ from benchmarks.pulsar_compare.figures import WITHIN
 from benchmarks.pulsar_compare.play import WARM_UP_S
 from benchmarks.pulsar_compare.plays import (
     BALLAST,
-    BROKER_CORES,
     BROKERS,
     COMMON,
     HANDS_OFF,
@@ -96,8 +95,9 @@ def settings() -> str:
 
 def machines(results: Results) -> str:
     """Load, quotas and the machine."""
+    cores = (read_volume() or load.GUESS).broker_cores
     lines = [
-        f"{BROKERS} brokers with {BROKER_CORES:g} cores each; {load.number_of_bundles(BROKERS)} bundles with"
+        f"{BROKERS} brokers with {cores:g} cores each; {load.number_of_bundles(BROKERS)} bundles with"
         f" {load.TOPICS_A_BUNDLE} topics each; messages of {load.MESSAGE_BYTES} bytes, not batched, each read once;"
         f"{_volume()}; a warm-up of"
         f" {WARM_UP_S:g} s at even load before the first phase, half of it without quotas."

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import psutil
 
 from benchmarks.pulsar_compare.figures import usage_between
 from benchmarks.pulsar_compare.load import GUESS, Layout, Volume
@@ -26,6 +27,7 @@ STEPS = (0.5, 1.0, 1.5)  # of the guess
 SETTLE_S, MEASURE_S = 10.0, 40.0
 ROUND_TO_PER_S = 50
 TOLERANCE_PCT = 12.0
+LEAST_IDLE_PCT = 30.0  # of the machine, when a broker is hot and Ballast does not run
 CLOSE_PCT = 5.0  # of what is wanted: no further correction then
 MOST_TRIALS = 6
 
@@ -42,6 +44,7 @@ class Trial(NamedTuple):
 
     volume: Volume
     hot_usage_pct: dict[str, float]
+    idle_pct: float  # of the machine
 
 
 def calibrate(stage: Stage, warm_up_s: float) -> dict[str, Any]:
@@ -55,12 +58,17 @@ def calibrate(stage: Stage, warm_up_s: float) -> dict[str, Any]:
             total_per_s = step * GUESS.even_per_s
             usage = _measure(stage, watch, stage.layout.even_rates(total_per_s))
             steps.append(Step(total_per_s, sum(usage.values()) / len(usage)))
-        tried = _correct_until_close(stage, watch, find_volume(steps))
+        tried = _correct_until_close(stage, watch, find_volume(steps, stage.volume.broker_cores))
     best = tried[-1]
     if not is_reached(best.hot_usage_pct, TOLERANCE_PCT):
         raise PulsarFailed(
             f"wanted were {EVEN_PCT:g} % and {HOT_PCT:g} % of the quota, found were {best.hot_usage_pct}: is the"
             " machine busy with other things? Start it again when it is not"
+        )
+    if best.idle_pct < LEAST_IDLE_PCT:
+        raise PulsarFailed(
+            f"with a broker hot, the machine has {best.idle_pct:g} % left, {LEAST_IDLE_PCT:g} % are wanted: clients and "
+            "Ballast would take from the brokers. Give brokers less with --broker-cores"
         )
     return {
         "steps": [step._asdict() for step in steps],
@@ -68,6 +76,7 @@ def calibrate(stage: Stage, warm_up_s: float) -> dict[str, Any]:
         "wanted_pct": {"even": EVEN_PCT, "hot": HOT_PCT},
         "tried": [{**asdict(trial.volume), "hot_usage_pct": trial.hot_usage_pct} for trial in tried],
         "hot_usage_pct": best.hot_usage_pct,
+        "idle_pct": best.idle_pct,
     }
 
 
@@ -78,26 +87,29 @@ def _correct_until_close(stage: Stage, watch: Watch, volume: Volume) -> list[Tri
     while len(tried) < MOST_TRIALS:
         if tried:
             volume = correct(volume, even, tried[-1].hot_usage_pct)
-        tried.append(Trial(volume, _measure(stage, watch, _hot_rates(stage.layout, volume))))
+        psutil.cpu_times_percent()  # it tells of the time since it was asked last
+        usage = _measure(stage, watch, _hot_rates(stage.layout, volume))
+        tried.append(Trial(volume, usage, psutil.cpu_times_percent().idle))
         if is_reached(tried[-1].hot_usage_pct, CLOSE_PCT):
             break
         even = others_of(tried[-1].hot_usage_pct)
     return tried
 
 
-def find_volume(steps: Sequence[Step]) -> Volume:
+def find_volume(steps: Sequence[Step], broker_cores: float) -> Volume:
     """The volume from a line through the steps. Raises PulsarFailed where usage does not grow with the rate."""
     slope, base = np.polyfit([s.total_per_s / BROKERS for s in steps], [s.usage_pct for s in steps], 1)
     if slope <= 0 or base >= EVEN_PCT:
         raise PulsarFailed(f"usage does not grow with the rate ({list(steps)}): is the machine busy with other things?")
-    return Volume(_rounded(BROKERS * (EVEN_PCT - base) / slope), _rounded((HOT_PCT - EVEN_PCT) / slope))
+    return Volume(_rounded(BROKERS * (EVEN_PCT - base) / slope), _rounded((HOT_PCT - EVEN_PCT) / slope), broker_cores)
 
 
 def correct(volume: Volume, even_pct: Mapping[str, float], hot_pct: Mapping[str, float]) -> Volume:
     """The volume after it was tried. `even_pct`: usage at even load."""
     even, hot = sum(even_pct.values()) / len(even_pct), max(hot_pct.values())
     share = min(2.0, max(0.5, (HOT_PCT - EVEN_PCT) / max(1.0, hot - even)))
-    return Volume(_rounded(volume.even_per_s * min(1.5, max(0.7, EVEN_PCT / even))), _rounded(volume.hot_per_s * share))
+    even_per_s, hot_per_s = volume.even_per_s * min(1.5, max(0.7, EVEN_PCT / even)), volume.hot_per_s * share
+    return replace(volume, even_per_s=_rounded(even_per_s), hot_per_s=_rounded(hot_per_s))
 
 
 def others_of(usage_pct: Mapping[str, float]) -> dict[str, float]:

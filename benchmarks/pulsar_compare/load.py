@@ -23,10 +23,12 @@ HALF = 0.5
 
 @dataclass(frozen=True)
 class Volume:
-    """How much is sent: of all topics together, and how much more to the topics that are hot."""
+    """How much is sent: of all topics together, and how much more to the topics that are hot. `broker_cores`: the quota
+    of each broker that it is measured for."""
 
     even_per_s: float
     hot_per_s: float
+    broker_cores: float = 0.4
 
 
 GUESS = Volume(900, 700)  # until it was measured (`calibration`)

@@ -21,7 +21,7 @@ from benchmarks.pulsar_compare.load import (
     rates_of_phase,
 )
 from benchmarks.pulsar_compare.load import MESSAGE_BYTES as SIZE
-from benchmarks.pulsar_compare.plays import BROKER_CORES, BROKERS, Play
+from benchmarks.pulsar_compare.plays import BROKERS, Play
 from benchmarks.pulsar_compare.watch import Watch
 from controller.domain.state import LIVE
 from controller.testbed.pulsar.ballast import BallastOnPulsar
@@ -51,7 +51,7 @@ class Stage:
             manager=play.manager,
             brokers=tuple(range(1, BROKERS + 1)),
             base_port=BASE_PORT,
-            broker_cores=BROKER_CORES,
+            broker_cores=volume.broker_cores,
             settings=play.broker_settings,
         )
         self.pulsar = PulsarCluster(folder / "pulsar", spec, tell)

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 BROKERS = 3
-BROKER_CORES = 0.4
 INTERVAL_MINUTES, GRACE_MINUTES = 1, 5
 _SHEDDERS = "org.apache.pulsar.broker.loadbalance"
 

@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,8 @@ class _Run:
         return 0
 
     def _calibrate(self, folder: Path) -> dict[str, Any]:
-        with Stage(QUIET, folder, GUESS, self._tell).open() as stage:
+        guess = replace(GUESS, broker_cores=self.given.broker_cores)
+        with Stage(QUIET, folder, guess, self._tell).open() as stage:
             return calibrate(stage, WARM_UP_S * self.part)
 
     def _play(self, folder: Path) -> dict[str, Any]:
@@ -118,6 +120,12 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
         type=float,
         default=PHASE_MINUTES,
         help=f"for a try, which is not stored among the results (default {PHASE_MINUTES:g})",
+    )
+    parser.add_argument(
+        "--broker-cores",
+        type=float,
+        default=GUESS.broker_cores,
+        help="CPU quota of each broker, which the calibration settles for all plays (default %(default)g)",
     )
     parser.add_argument("--keep", action="store_true", help="keep the folders of the runs: logs, tables")
     parser.add_argument("--dir", type=Path, help=f"parent folder of the runs (default {RUN})")

@@ -12,7 +12,7 @@ from benchmarks.measure.figures import RESULTS, write
 from benchmarks.pulsar_compare import load
 from benchmarks.pulsar_compare.figures import WITHIN, changes_of, check_reported, mean, minutes_of, relief_s
 from benchmarks.pulsar_compare.play import WARM_UP_S, PhasesPlay
-from benchmarks.pulsar_compare.plays import BROKER_CORES, BROKERS, Play
+from benchmarks.pulsar_compare.plays import BROKERS, Play
 from controller.testbed.pulsar.ballast import BallastOnPulsar, outcomes_of_orders
 from controller.testbed.pulsar.distribution import pulsar_version
 from controller.testbed.pulsar.traffic.report import TrafficReport
@@ -28,7 +28,6 @@ def describe(play: Play, volume: load.Volume) -> dict[str, Any]:
         "pulsar": pulsar_version(),
         "manager": play.manager,
         "brokers": BROKERS,
-        "broker_cores": BROKER_CORES,
         "broker_settings": play.broker_settings,
         "ballast_settings": None if play.overrides is None else list(play.overrides),
         "load": {
@@ -66,7 +65,7 @@ def balance(played: PhasesPlay, report: TrafficReport) -> dict[str, Any]:
         "reliefs": reliefs,
         "clients": report.document(),
         "sent_share": round(played.sent_share, 3),
-        "reported_cpu": check_reported(watch.reported, BROKER_CORES),
+        "reported_cpu": check_reported(watch.reported, played.stage.volume.broker_cores),
         "chosen": {
             name: {"broker": broker, "topics": played.topics_chosen.get(name)} for name, broker in played.chosen.items()
         },
@@ -92,7 +91,7 @@ def read_volume(folder: Path = FOLDER) -> load.Volume | None:
     if not file.exists():
         return None
     found = json.loads(file.read_text())["figures"]["volume"]
-    return load.Volume(float(found["even_per_s"]), float(found["hot_per_s"]))
+    return load.Volume(**{name: float(value) for name, value in found.items()})
 
 
 def store(name: str, figures: Mapping[str, Any]) -> Path:

@@ -225,7 +225,7 @@ def test_a_log_is_followed_from_within_a_line(tmp_path: Path) -> None:
 class TestCalibration:
     def test_the_volume_makes_brokers_as_busy_as_wanted(self) -> None:
         steps = [Step(total, 5 + total / 3 * 0.04) for total in (1_000.0, 2_000.0, 3_000.0)]
-        assert find_volume(steps) == Volume(3_000.0, 1_000.0)
+        assert find_volume(steps, 0.3) == Volume(3_000.0, 1_000.0, 0.3)
 
     def test_what_was_tried_corrects_the_volume(self) -> None:
         even, hot = {"broker1": 45.0, "broker2": 45.0}, {"broker1": 65.0, "broker2": 45.0}
@@ -233,7 +233,7 @@ class TestCalibration:
 
     def test_usage_that_does_not_grow_is_no_measurement(self) -> None:
         with pytest.raises(PulsarFailed, match="busy"):
-            find_volume([Step(1_000.0, 40.0), Step(2_000.0, 39.0)])
+            find_volume([Step(1_000.0, 40.0), Step(2_000.0, 39.0)], 0.3)
 
     def test_a_load_that_was_not_reached_is_no_result(self) -> None:
         assert is_reached({"broker1": 88.0, "broker2": 44.0, "broker3": 49.0}, TOLERANCE_PCT)
