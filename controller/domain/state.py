@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from controller.domain.decision import KeptPlan
 from controller.domain.holdings import Holdings
 from controller.domain.ids import Bundle, Session
 from controller.domain.observed import ObservedCluster
@@ -92,6 +93,7 @@ class ClusterState:
     challengers: tuple[str, ...] | None = None  # set by command; None: as configured
     policy_seq: int = 0  # newest entry that changed strategy or overrides: rounds computed before it are void
     overrides: dict[str, Override] = field(default_factory=dict)  # by id, oldest first
+    plan: KeptPlan | None = None  # of a round that was too large to be carried out by itself
     thawing: bool = False  # an operator reset the mass-failure breaker: leases expire at the next check
 
     def copy(self) -> ClusterState:
