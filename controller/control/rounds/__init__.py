@@ -1,4 +1,6 @@
-"""A finished round: `finished` journals it, `approvals` holds a large plan back, `carry_out` does what is still valid."""
+"""A finished round: `finished` journals it, `approvals` holds large plans back, `carry_out` does what is still valid."""
+
+from __future__ import annotations
 
 from controller.control.rounds.finished import on_round
 

@@ -110,7 +110,9 @@ def execute(ctx: Context, decision: Decision, at_ms: int, attempt_id: str | None
     """Start carrying out a valid decision; returns its outcome for the evidence. `attempt_id`: see `Cause`."""
     seen = ctx.state.observed.bundles.get(str(decision.bundle))
     if seen is not None:
-        send_order(ctx, _order_of(decision, seen), decision.reason.value, decision_id=decision.id, attempt_id=attempt_id)
+        send_order(
+            ctx, _order_of(decision, seen), decision.reason.value, decision_id=decision.id, attempt_id=attempt_id
+        )
         return EXECUTED
     record = ctx.state.bundles[str(decision.bundle)]
     if decision.kind is DecisionKind.SPLIT:

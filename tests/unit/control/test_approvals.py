@@ -162,7 +162,7 @@ def test_a_declined_plan_keeps_others_of_its_size_back_but_not_small_ones() -> N
     again = decide(driver, move(driver, 0), move(driver, 1), at_ms=10_060_000)
     assert again == [Reason.PLAN_DECLINED.value] * 2
     assert decide(driver, move(driver, 2), at_ms=10_120_000) == ["executed"]
-    driver.wait(driver.settings.approval_ms + 1_000, step_ms=5_000)
+    driver.wait(driver.settings.approval_ms + 10_000, step_ms=5_000)
     assert decide(driver, move(driver, 0), move(driver, 1), at_ms=10_800_000) == [WAITS] * 2
 
 
