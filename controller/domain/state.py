@@ -55,6 +55,12 @@ class Broker:
         return authority_of(self.info)
 
     @property
+    def skips_unknown_kinds(self) -> bool:
+        """Whether its agent goes on at an entry of a kind that it does not know. Those of version 0.1.0, which do not say
+        who decides ownership, stop there."""
+        return self.authority == METADATA or "authority" in self.info
+
+    @property
     def can_fence(self) -> bool:
         """Whether the broker can fence an older owner off in its store."""
         return bool(self.info.get("can_fence", True))

@@ -27,12 +27,8 @@ from schemas.arrow import arrow_schema
 from schemas.catalog import TABLES
 from schemas.evidence_tables import DECISIONS
 
-NAMING = (
-    Kind.ROUND.value,
-    Kind.OWNERSHIP.value,
-    Kind.ORDER.value,
-    Kind.OFFSETS.value,
-)  # kinds of entries that name attempts
+# Kinds of entries that name attempts.
+NAMING = (Kind.ROUND.value, Kind.OWNERSHIP.value, Kind.ORDER.value, Kind.OFFSETS.value)
 _OF_DECISION = {
     "decision_id": "id",
     **{name: name for name in ("bundle", "source", "target", "epoch", "boundary", "strategy")},

@@ -36,7 +36,8 @@ CARRIED_OUT, EXPIRED, OVERTAKEN = "carried_out", "expired", "overtaken"  # how a
 def hold_back(ctx: Context, result: RoundResult, wanted: Sequence[Decision]) -> dict[str, str]:
     """The moves of a live round that are not carried out for want of an approval: decision id -> reason code.
 
-    They become the plan that waits, unless there is one.
+    They become the plan that waits, unless there is one. While agents of version 0.1.0 are alive, which entries of kind
+    PLAN would stop, they are held back and cannot be approved.
     """
     kept, above = ctx.state.plan, ctx.settings.approve_above
     if ctx.state.mode != LIVE or (above is None and kept is None):
@@ -47,7 +48,7 @@ def hold_back(ctx: Context, result: RoundResult, wanted: Sequence[Decision]) -> 
     if not busy and (above is None or sum(map(len, valid)) <= above):
         return {}
     held = [one for pair in valid if not _is_pressing(ctx, result, pair) for one in pair]
-    if held and kept is None:
+    if held and kept is None and all(broker.skips_unknown_kinds for broker in ctx.state.live_brokers()):
         plan = KeptPlan(result.round_id, result.at_ms, PlanPhase.WAITING, tuple(held))
         ctx.emit(Kind.PLAN, reason=PlanPhase.WAITING.value, data=plan.to_json())
     declined = kept is not None and not busy

@@ -20,6 +20,7 @@ from controller.domain.entries import Entry, Kind
 from controller.domain.ids import Bundle
 from controller.domain.ownership import State
 from controller.domain.reasons.words import describe_reason
+from controller.domain.state import JOURNAL
 from controller.domain.state_codec import decode, encode
 from tests.unit.control.observed_driver import BUNDLES, ObservedDriver, observed_driver
 from tests.unit.control.step_driver import StepDriver, with_settings
@@ -32,7 +33,7 @@ def running(mode: str = "live", **settings: Any) -> StepDriver:
     """Three brokers; the first one owns the four bundles. A round may make one move by itself."""
     driver = StepDriver(with_settings(**{"approve_above": 1, **settings}), mode=mode)
     for broker in ("a:1", "b:1", "c:1"):
-        driver.join(broker)
+        driver.join(broker, authority=JOURNAL)
     driver.command("create_namespace", namespace="t/n", bundles=4)
     for bundle in driver.state.namespaces["t/n"]:
         driver.own(driver.sessions["a:1"], bundle)
@@ -222,6 +223,16 @@ def test_a_swap_waits_and_is_carried_out_as_a_whole() -> None:
     driver.own(driver.sessions["c:1"], bundles(driver)[1])
     driver.command("approve", round=ROUND)
     assert driver.of(one).state is State.OWNED  # the other half is void
+
+
+def test_no_entry_is_written_that_stops_an_agent_of_version_0_1_0() -> None:
+    driver = running()
+    driver.join("old:1")  # it does not say who decides ownership
+    assert decide(driver, move(driver, 0), move(driver, 1)) == [WAITS] * 2
+    assert not [entry for entry in driver.journal if entry.kind is Kind.PLAN]
+    driver.join("old:1", incarnation=2, authority=JOURNAL)
+    assert decide(driver, move(driver, 0), move(driver, 1), at_ms=10_060_000) == [WAITS] * 2
+    assert plan(driver).round_id == "r10060000"
 
 
 def test_in_shadow_a_round_says_what_would_have_waited() -> None:
