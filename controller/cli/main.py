@@ -76,6 +76,8 @@ COMMANDS: Mapping[str, Command] = {
     "mode": Command("controller.cli.act.mode", "print or set the mode: shadow, live, paused"),
     "strategy": Command("controller.cli.act.strategy", "print or set the strategy that decides, and its challengers"),
     "override": Command("controller.cli.act.override", "pin, avoid, freeze, exclude-namespace; list, end"),
+    "approve": Command("controller.cli.act.approve", "have a plan carried out that waits for it"),
+    "decline": Command("controller.cli.act.approve", "drop a plan that waits for approval", "decline_app"),
     "round-now": Command("controller.cli.act.round_now", "run a round now"),
     "thaw": Command("controller.cli.act.round_now", "reset the mass-failure breaker", "thaw_app"),
     "maintain": Command("controller.cli.run.maintain", "expire rows and merge files of the load and evidence tables"),

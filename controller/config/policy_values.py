@@ -192,6 +192,10 @@ def control_settings(settings: Settings) -> ControlSettings:
         orders_in_flight=cluster.orders_in_flight,
         orders_per_broker=cluster.orders_per_broker,
         order_back_off_ms=round(cluster.order_back_off_s * 1000),
+        approve_above=r.approve_above,
+        approval_ms=_minutes_to_ms(r.approval_minutes),
+        overload_limit=settings.shedding.overloaded_threshold_pct / 100,
+        shadow_when_missed=r.shadow_when_missed,
     )
 
 

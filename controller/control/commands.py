@@ -12,6 +12,7 @@ from controller.control.command_args import Effect, number_of, text_of
 from controller.control.context import Context
 from controller.control.order_commands import ADOPTION_HANDLERS, ORDER_HANDLERS, is_release
 from controller.control.policy_commands import end_override, set_override, set_strategy
+from controller.control.rounds.approvals import approve, decline
 from controller.control.splits import begin_split, split_refusal
 from controller.control.strays import is_meant_for_another
 from controller.domain.entries import Kind
@@ -207,6 +208,8 @@ _HANDLERS: dict[str, Callable[[Context, Command], Effect]] = {
     "end_override": end_override,
     "round_now": _round_now,
     "thaw": _thaw,
+    "approve": approve,
+    "decline": decline,
     **ADOPTION_HANDLERS,
 }
 

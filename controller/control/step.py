@@ -1,8 +1,9 @@
 """The control step: cluster state and one batch of events in, journal entries out. Pure but for `watch`.
 
 Order within a batch: registrations and renewals, agents' events, expired leases and deadlines, assignments, commands, a
-finished round. `now_ms` is the controller's CLOCK_BOOTTIME before the batch was planned, so every record appended
-before `now_ms` has been read: a lease always expires for its agent before it expires here.
+plan that waits or was approved, a finished round. `now_ms` is the controller's CLOCK_BOOTTIME before the batch was
+planned, so every record appended before `now_ms` has been read: a lease always expires for its agent before it expires
+here.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from controller.control.observations import on_fact, on_observed, on_ring
 from controller.control.order_commands import send_waiting_orders
 from controller.control.orders import expire_orders, on_order_ended
 from controller.control.rounds import on_round
+from controller.control.rounds.approvals import tend_plan
 from controller.control.sessions import on_goodbye, on_heartbeat
 from controller.control.splits import on_split_done, on_split_proposed
 from controller.control.step_decisions import StepEvidence
@@ -72,6 +74,7 @@ def step(
             on_assign_request(ctx, event)
     answer_lookups(ctx, rescued)
     on_commands(ctx, [event for event in batch.events if isinstance(event, Command)])
+    tend_plan(ctx, batch.read_to_end)
     for event in batch.events:
         if isinstance(event, RoundFinished):
             on_round(ctx, event.result)

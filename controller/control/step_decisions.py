@@ -7,7 +7,7 @@ refused, the batch's offsets entry names it. Their round id is `step-<instance>-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from controller.domain.decision import EXECUTED, OF_STEP, Decision, DecisionKind, Label, Reason
@@ -70,6 +70,15 @@ class StepEvidence:
             epoch=record.epoch,
             **more,
         )
+        return self._keep(decision, outcome)
+
+    def adopt(self, decision: Decision, outcome: str, evidence: Mapping[str, Any]) -> Cause:
+        """Add a decision that a round has made, as one of this batch."""
+        label = Label.SUCCESS if outcome == EXECUTED else Label.SKIP
+        number = f"{self.round_id}-{len(self.decisions):04d}"
+        return self._keep(replace(decision, id=number, label=label, evidence=evidence), outcome)
+
+    def _keep(self, decision: Decision, outcome: str) -> Cause:
         self.decisions.append(decision)
         self.outcomes[decision.id] = outcome
         return Cause(decision.id, self.attempt_id)

@@ -44,6 +44,7 @@ class Watch:
     placement: PlacementInForce = field(default_factory=PlacementInForce)
     marks: list[tuple[int, int]] = field(default_factory=list)  # (when, newest seq) of the last batches, oldest first
     strays: set[tuple[str, str]] = field(default_factory=set)  # (alarm, other journal) raised already
+    plan: tuple[int, int] | None = None  # seq of the kept plan's phase, and since when it is in it
     unread_since: dict[str, int] = field(default_factory=dict)  # broker -> since when its agent has read no journal
 
     @classmethod

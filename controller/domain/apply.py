@@ -18,6 +18,7 @@ from controller.domain.apply_observed import (
     apply_order_ended,
     apply_ring,
 )
+from controller.domain.decision import KeptPlan, PlanPhase
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import InvariantBroken
 from controller.domain.ids import Bundle, Session
@@ -192,6 +193,23 @@ def _apply_round(state: ClusterState, entry: Entry) -> None:
         state.round_wanted, state.round_wanted_seq = "", 0
 
 
+def _apply_plan(state: ClusterState, entry: Entry) -> None:
+    data = entry.data
+    if "moves" in data:
+        state.plan = replace(KeptPlan.from_json(data), seq=entry.seq, decided_seq=entry.seq)
+    elif state.plan is None or state.plan.round_id != data["round_id"]:
+        raise InvariantBroken(f"entry {entry.seq} is about the plan of round {data['round_id']}, which is not kept")
+    elif data.get("ended"):
+        state.plan = None
+    elif "phase" in data:
+        phase = PlanPhase(data["phase"])
+        moves = () if phase is PlanPhase.DECLINED else state.plan.moves
+        who, why = str(data.get("who", "")), str(data.get("why", ""))
+        state.plan = replace(state.plan, phase=phase, moves=moves, seq=entry.seq, who=who, why=why)
+    else:
+        state.plan = state.plan.without(data["outcomes"])
+
+
 def _apply_breaker(state: ClusterState, entry: Entry) -> None:
     state.frozen = bool(entry.data["frozen"])
     state.silent = tuple(entry.data.get("silent", ())) if state.frozen else ()
@@ -216,6 +234,7 @@ _HANDLERS: Mapping[str, Callable[[ClusterState, Entry], None]] = {
     Kind.OVERRIDE: _apply_override,
     Kind.ROUND: _apply_round,
     Kind.GUARD: _apply_breaker,
+    Kind.PLAN: _apply_plan,
     Kind.OBSERVED: apply_observed,
     Kind.RING: apply_ring,
     Kind.FACT: apply_fact,

@@ -6,8 +6,8 @@ Reason codes come in severity bands as in TiKV PD's plan status catalogue:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -26,6 +26,9 @@ class DecisionKind(str, Enum):
     UNLOAD = "unload"
     SPLIT = "split"
     SKIP = "skip"
+
+
+MOVES = frozenset({DecisionKind.TRANSFER, DecisionKind.UNLOAD})
 
 
 class Label(str, Enum):
@@ -70,6 +73,7 @@ class Reason(str, Enum):
     SETTLING = "207_settling"
     BACKING_OFF = "208_backing_off"
     RANGE_IN_USE = "209_range_in_use"
+    AWAITING_APPROVAL = "210_awaiting_approval"
     SWITCHED_OFF = "300_switched_off"
     SHADOW_MODE = "301_shadow_mode"
     PAUSED_MODE = "302_paused_mode"
@@ -87,6 +91,7 @@ class Reason(str, Enum):
     ANOTHER_BALANCER = "314_another_balancer"
     NON_PERSISTENT = "315_non_persistent"
     RELEASED = "316_released"
+    PLAN_DECLINED = "317_plan_declined"
     NO_LOAD_DATA = "400_no_load_data"
     OUTDATED_LOAD_DATA = "401_outdated_load_data"
     NO_BROKERS = "402_no_brokers"
@@ -106,6 +111,7 @@ class Reason(str, Enum):
     OWNER_UNKNOWN = "416_owner_unknown"
     NOT_AUTHORISED = "417_not_authorised"
     MASS_FAILURE = "418_mass_failure"
+    GAINS_MISSED = "419_gains_missed"
 
     @property
     def band(self) -> str:
@@ -143,6 +149,15 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
+class Gains:
+    """What `moves` together took off their sources, as shares of limits: as `predicted`, and as `realised`."""
+
+    moves: int
+    predicted: float
+    realised: float
+
+
+@dataclass(frozen=True, slots=True)
 class RoundResult:
     """The result of one evaluation of the whole cluster, which the control step receives as an event.
 
@@ -150,7 +165,7 @@ class RoundResult:
     `scores` has a row for each broker: broker, score, mean, hits, eligible, source, reason, utilisations.
     `memory` is journaled and passed to the next round. `plan_hash` covers inputs and decisions.
     `loads` are the basis of placements until the next round; they are not part of the plan. `usage_hash` names the
-    usage model after the round; "" where none is kept.
+    usage model after the round; "" where none is kept. `missed`: the last moves brought too little, even by the prior.
     """
 
     round_id: str
@@ -165,3 +180,58 @@ class RoundResult:
     inputs: Mapping[str, Any] = field(default_factory=dict)
     loads: RoundLoads | None = field(default=None, compare=False, repr=False)
     usage_hash: str = ""
+    missed: Gains | None = field(default=None, compare=False)
+
+
+class PlanPhase(str, Enum):
+    """What became of a plan that needs an operator's approval."""
+
+    WAITING = "waiting"
+    APPROVED = "approved"
+    DECLINED = "declined"
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPlan:
+    """The moves of a round that was too large to be carried out by itself. A fold of entries of kind PLAN.
+
+    `moves`: those still to be carried out, without their evidence; none once it was declined. `decided_seq`: of the
+    entry with which it began to wait, `seq` of that of its phase. `who` decided about it, and `why`.
+    """
+
+    round_id: str
+    at_ms: int
+    phase: PlanPhase
+    moves: tuple[Decision, ...]
+    seq: int = 0
+    decided_seq: int = 0
+    who: str = ""
+    why: str = ""
+
+    def without(self, outcomes: Mapping[str, str]) -> KeptPlan:
+        """The plan when these of its moves have an outcome."""
+        return replace(self, moves=tuple(one for one in self.moves if one.id not in outcomes))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; `from_json` reads them back."""
+        plain = {name: getattr(self, name) for name in ("round_id", "at_ms", "seq", "decided_seq", "who", "why")}
+        return {**plain, "phase": self.phase.value, "moves": [_to_row(one) for one in self.moves]}
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> KeptPlan:
+        """Read what `to_json` returned; fields of newer versions are ignored."""
+        known = {name: stored[name] for name in cls.__dataclass_fields__ if name in stored}
+        return cls(**{**known, "phase": PlanPhase(stored["phase"]), "moves": tuple(map(_of_row, stored["moves"]))})
+
+
+def _to_row(move: Decision) -> list[Any]:
+    what = move.kind.value, move.reason.value, move.bundle, move.source, move.target, move.epoch
+    return [move.id, *what, move.swapped_with, move.strategy]
+
+
+def _of_row(row: Sequence[Any]) -> Decision:
+    decision_id, kind, reason, bundle, source, target, epoch, swapped_with, strategy = row
+    return Decision(
+        decision_id, DecisionKind(kind), Label.SUCCESS, Reason(reason), bundle, source, target, epoch,
+        strategy=strategy, evidence={} if swapped_with is None else {"swapped_with": swapped_with},
+    )  # fmt: skip

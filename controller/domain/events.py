@@ -31,7 +31,7 @@ EVENT_KINDS = frozenset(
 COMMAND_KINDS = frozenset(
     {
         "create_namespace", "create_topic", "unload_bundle", "unload_namespace", "unload_topic", "split_bundle",
-        "drain", "undrain", "mode", "strategy", "override", "end_override", "round_now", "thaw",
+        "drain", "undrain", "mode", "strategy", "override", "end_override", "round_now", "thaw", "approve", "decline",
         "adopt", "release", "end_release",
     }
 )  # fmt: skip

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from controller.domain.decision import KeptPlan
 from controller.domain.holdings import Holdings
 from controller.domain.ids import Bundle, Session
 from controller.domain.observed import ObservedCluster
@@ -54,6 +55,12 @@ class Broker:
         return authority_of(self.info)
 
     @property
+    def skips_unknown_kinds(self) -> bool:
+        """Whether its agent goes on at an entry of a kind that it does not know. Those of version 0.1.0, which do not say
+        who decides ownership, stop there."""
+        return self.authority == METADATA or "authority" in self.info
+
+    @property
     def can_fence(self) -> bool:
         """Whether the broker can fence an older owner off in its store."""
         return bool(self.info.get("can_fence", True))
@@ -92,6 +99,7 @@ class ClusterState:
     challengers: tuple[str, ...] | None = None  # set by command; None: as configured
     policy_seq: int = 0  # newest entry that changed strategy or overrides: rounds computed before it are void
     overrides: dict[str, Override] = field(default_factory=dict)  # by id, oldest first
+    plan: KeptPlan | None = None  # of a round that was too large to be carried out by itself
     thawing: bool = False  # an operator reset the mass-failure breaker: leases expire at the next check
 
     def copy(self) -> ClusterState:

@@ -6,6 +6,7 @@ import json
 from dataclasses import fields
 from typing import Any
 
+from controller.domain.decision import KeptPlan
 from controller.domain.holdings import Holdings
 from controller.domain.ids import Bundle, Session
 from controller.domain.observed import (
@@ -42,6 +43,7 @@ def encode(state: ClusterState) -> str:
     document["silent"] = list(state.silent)
     document["challengers"] = None if state.challengers is None else list(state.challengers)
     document["overrides"] = [wish.to_json() for wish in state.overrides.values()]  # in insertion order
+    document["plan"] = None if state.plan is None else state.plan.to_json()
     document["commands"] = list(state.commands.items())  # the order decides which are forgotten first
     return json.dumps(document, sort_keys=True, separators=(",", ":"))
 
@@ -62,6 +64,8 @@ def decode(text: str) -> ClusterState:
     challengers = document.get("challengers")
     state.challengers = None if challengers is None else tuple(challengers)
     state.overrides = {wish.id: wish for wish in map(Override.from_json, document.get("overrides", ()))}
+    plan = document.get("plan")
+    state.plan = None if plan is None else KeptPlan.from_json(plan)
     return state
 
 

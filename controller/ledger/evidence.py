@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.dataset as pads
 
-from controller.domain.decision import EXECUTED, Decision, DecisionKind, RoundResult
+from controller.domain.decision import EXECUTED, MOVES, Decision, DecisionKind, RoundResult
 from controller.domain.entries import Kind
 from controller.domain.load import RESOURCES
 from controller.ledger.append import append, append_rows
@@ -27,13 +27,13 @@ from schemas.arrow import arrow_schema
 from schemas.catalog import TABLES
 from schemas.evidence_tables import DECISIONS
 
-NAMING = (Kind.ROUND.value, Kind.OWNERSHIP.value, Kind.OFFSETS.value)  # kinds of entries that name attempts
+# Kinds of entries that name attempts.
+NAMING = (Kind.ROUND.value, Kind.OWNERSHIP.value, Kind.ORDER.value, Kind.OFFSETS.value)
 _OF_DECISION = {
     "decision_id": "id",
     **{name: name for name in ("bundle", "source", "target", "epoch", "boundary", "strategy")},
 }  # column -> field
 EVIDENCE_TABLES = ("rounds", "decisions", "broker_scores")
-_MOVES = frozenset({DecisionKind.TRANSFER, DecisionKind.UNLOAD})
 
 
 class RoundEvidence(Protocol):
@@ -164,7 +164,7 @@ def round_row(evidence: RoundEvidence, wall_ms: int, duration_ms: int | None) ->
         "challenger": result.challenger,
         "state_seq": result.state_seq,
         "decisions": len(kinds),
-        "moves": sum(kind in _MOVES for kind in kinds),
+        "moves": sum(kind in MOVES for kind in kinds),
         "splits": kinds.count(DecisionKind.SPLIT),
         "skips": kinds.count(DecisionKind.SKIP),
         "mean_score": sum(known) / len(known) if known else None,

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from controller.control.strays import STRAY_AGENT, STRAY_COMMAND, STRAY_CONTROLLER
+from controller.domain.decision import KeptPlan, PlanPhase
 from controller.domain.entries import Entry, Kind
 from controller.domain.load import RESOURCES
 from controller.domain.ownership import IN_FLIGHT
@@ -57,6 +58,7 @@ def status(
         "guard_frozen": state.frozen,
         "strategy_by_command": state.strategy or None,
         "overrides": len(state.overrides),
+        "plan": plan_row(state.plan),
         "brokers": _broker_counts(state),
         "namespaces": len(state.namespaces) + len(state.observed.rings),
         "bundles": dict(sorted(count_bundles(state).states.items())),
@@ -88,10 +90,19 @@ def in_flight(reader: Reader, state: ClusterState, now_ms: int) -> list[Row]:
     return [{**row, "since_ms": at, "age_ms": now_ms - (at or now_ms)} for row in rows for at in [since[row["bundle"]]]]
 
 
+def plan_row(plan: KeptPlan | None) -> Row | None:
+    """The plan that needs, or needed, an operator's approval; None: there is none."""
+    if plan is None:
+        return None
+    told = {name: getattr(plan, name) for name in ("round_id", "at_ms", "who", "why")}
+    moves = [{"bundle": one.bundle, "source": one.source, "target": one.target} for one in plan.moves]
+    return {**told, "phase": plan.phase.value, "moves": moves}
+
+
 def alarm_row(entry: Entry) -> Row:
     """An alarm as `ballast status` lists it."""
     named = {"bundle": entry.bundle, "broker": entry.broker}
-    words = describe_reason(entry.reason) or None
+    words = describe_reason(entry.reason, entry.data) or None
     about = {"reason": entry.reason, "reason_words": words, **named, "data": dict(entry.data)}
     return {"seq": entry.seq, "at_ms": entry.at_ms, **about}
 
@@ -254,6 +265,12 @@ def _problems(document: Mapping[str, Any]) -> list[str]:
         found.append(f"controller {controller['instance']} is silent: it was killed or cannot reach Kafka")
     if document["no_orders_because"]:
         found.append(f"no orders to brokers: {document['no_orders_because']}")
+    plan = document["plan"]
+    if plan is not None and plan["phase"] == PlanPhase.WAITING.value:
+        found.append(
+            f"a plan of {len(plan['moves'])} moves waits: look at it with `ballast explain {plan['round_id']}`, then "
+            f"`ballast approve {plan['round_id']}` or `ballast decline {plan['round_id']}`"
+        )
     if document["guard_frozen"]:
         found.append("the mass-failure breaker keeps leases alive: bring the brokers back, or `ballast thaw`")
     if document["brokers"]["registered"] and not document["brokers"]["alive"]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, Gauge
 
 from controller.control.watch import Watch
+from controller.domain.decision import PlanPhase
 from controller.domain.settings.placement import PlacementSettings
 from controller.domain.state import MODES, ClusterState
 from controller.operations.bundles import find_order_obstacle
@@ -29,6 +30,7 @@ class StateMetrics:
         self.lookups = Gauge("ballast_lookups_waiting", "Bundles looked up that wait for a first owner", registry=r)
         self.lagging = Gauge("ballast_brokers_lagging", "Brokers too far behind to be granted anything", registry=r)
         self.lag = BrokerGauge("ballast_broker_lag_entries", "Journal entries that an agent should have applied", r)
+        self.waiting = Gauge("ballast_plan_waiting_moves", "Moves that wait for an operator's approval", registry=r)
         self.suspended = Gauge("ballast_orders_suspended", "1 while the cluster may not be sent orders", registry=r)
         self.in_doubt = Gauge("ballast_orders_in_doubt", "Bundles whose last order has no known outcome", registry=r)
         self.suspended.set_function(self._is_suspended)
@@ -44,6 +46,8 @@ class StateMetrics:
         self.orphaned.set(len(watch.orphans))
         self.stuck.set(sum(name in watch.deadlines for name in watch.alarmed))  # others are alarms about namespaces
         self.lookups.set(len(watch.lookups))
+        waits = state.plan is not None and state.plan.phase is PlanPhase.WAITING
+        self.waiting.set(len(state.plan.moves) if state.plan is not None and waits else 0)
 
     def show_followers(
         self, state: ClusterState, watch: Watch, lagging: int, placement: PlacementSettings, now_ms: int

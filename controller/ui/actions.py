@@ -22,6 +22,8 @@ ACTIONS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "mode": (("mode",), ()),
     "strategy": (("strategy",), ()),
     "round_now": ((), ()),
+    "approve": (("round",), ()),
+    "decline": (("round",), ()),
     "unload_bundle": (("bundle",), ("to",)),
     "drain": (("broker",), ()),
     "undrain": (("broker",), ()),

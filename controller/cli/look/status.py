@@ -21,6 +21,7 @@ from controller.cli.show import (
 )
 from controller.config.policy_values import placement_settings
 from controller.config.settings import Settings
+from controller.domain.decision import PlanPhase
 from controller.domain.errors import BallastError, without_login
 from controller.domain.observed import Adoption
 from controller.domain.state import LIVE
@@ -89,7 +90,7 @@ def _print(document: Mapping[str, Any]) -> None:
         emit_table(["bundle", "state", "epoch >", "owner", "to", "for >", "cause"], rows, "in flight")
     if document["alarms_last_hour"]:
         alarms = [
-            (time_text(a["at_ms"]), reason_text(a["reason"]), a["bundle"] or a["broker"])
+            (time_text(a["at_ms"]), reason_text(a["reason"], a["data"]), a["bundle"] or a["broker"])
             for a in document["alarms_last_hour"]
         ]
         typer.echo("")
@@ -111,6 +112,8 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         yield "Pulsar", adoption_text(Adoption.from_json(document["adoption"]))
     if document["strategy_by_command"]:
         yield "strategy", f"{document['strategy_by_command']}  (by command: `ballast strategy configured` ends it)"
+    if document["plan"]:
+        yield "plan", plan_text(document["plan"])
     if document["overrides"]:
         yield "overrides", f"{document['overrides']} hold  (`ballast override list`)"
     named = [(word, brokers[word]) for word in ("drained", "leaving", "gone")]
@@ -127,6 +130,15 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     rules = ", ".join(f"{count} {rule}" for rule, count in quarantined["rules"].items())
     yield "quarantined", f"{quarantined['total']} in the last hour" + (f": {rules}" if rules else "")
     yield "alarms", f"{len(document['alarms_last_hour'])} in the last hour"
+
+
+def plan_text(plan: Mapping[str, Any]) -> str:
+    """The plan that needs an approval, in one line."""
+    by = f" by {plan['who']}" if plan["who"] else ""
+    if plan["phase"] == PlanPhase.DECLINED.value:
+        return f"that of round {plan['round_id']} was declined{by}; others of its size are held back for a while"
+    what = "waits for approval" if plan["phase"] == PlanPhase.WAITING.value else f"was approved{by}; these are to come"
+    return f"{len(plan['moves'])} moves of round {plan['round_id']}: {what}"
 
 
 def orders_text(orders: Mapping[str, Any], obstacle: str | None, mode: str) -> str:

@@ -192,6 +192,36 @@ class Rounds(Section):
         pattern=r"^[a-z][a-z0-9_]*$",
         allowed="the name of a strategy: lower-case letters, digits, underscores",
     )
+    approve_above: int | None = key(
+        None,
+        "Moves that a round may make by itself; with more, it waits for `ballast approve`. Empty: rounds never wait.",
+        source=DESIGN,
+        unit="moves",
+        lo=0,
+        hi=1_000_000,
+    )
+    approval_minutes: float = key(
+        10,
+        "How long such a round waits, and how long a declined one keeps others of its size back.",
+        source=DESIGN,
+        unit="minutes",
+        lo=0.1,
+        hi=10_080,
+    )
+    least_realised: float | None = key(
+        0.3,
+        "What 50 moves must take off their sources, as a share of what was predicted. Below it, what was learned of "
+        "usage is dropped; if the next 50 are no better, an alarm is raised. Empty: never.",
+        source=DESIGN,
+        unit="fraction",
+        lo=0,
+        hi=1,
+    )
+    shadow_when_missed: bool = key(
+        False,
+        "Whether that alarm also sets mode shadow, unless a broker is over its limit.",
+        source=DESIGN,
+    )
     challengers: Names = key(
         (),
         "Strategies that decide the same rounds in shadow.",

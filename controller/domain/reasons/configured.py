@@ -106,4 +106,11 @@ CONFIGURED: Mapping[Reason, Explained] = {
         "`ballast pulsar release` gave the cluster back to Pulsar's own balancer, so Ballast sends no orders.",
         "`ballast pulsar adopt --apply` takes it over again; `ballast status` says who released it, and when.",
     ),
+    Reason.PLAN_DECLINED: Explained(
+        ("an operator has declined a plan of that size",),
+        "`ballast decline` dropped a plan with more moves than `rounds.approve_above`. For as long as one may wait, "
+        "others of its size are held back without asking again; smaller ones are carried out.",
+        "Wait, or raise `rounds.approve_above`; `ballast journal --kind plan` shows who declined, and why.",
+        ("rounds.approve_above", "rounds.approval_minutes"),
+    ),
 }  # fmt: skip

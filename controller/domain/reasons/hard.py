@@ -115,6 +115,14 @@ HARD: Mapping[Reason, Explained] = {
         "The cluster answered 401 or 403, so no orders are sent.",
         "`ballast pulsar check` names the role that is needed.",
     ),
+    Reason.GAINS_MISSED: Explained(
+        ("{judged_moves} moves brought {brought} of what was predicted", "moves bring far less than predicted"),
+        "The last 50 moves brought less than `rounds.least_realised` of what was predicted, and the 50 before, too, "
+        "after which what was learned of usage was dropped.",
+        "Look at `ballast explain ROUND` of rounds with moves, and at what else uses the brokers' CPU; "
+        "`ballast mode shadow` while you look.",
+        ("rounds.least_realised", "rounds.shadow_when_missed"),
+    ),
     Reason.MASS_FAILURE: Explained(
         ("many brokers are silent at once",),
         "The mass-failure breaker has tripped: orders wait until brokers are back.",

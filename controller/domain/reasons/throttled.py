@@ -75,4 +75,11 @@ THROTTLED: Mapping[Reason, Explained] = {
         "has one order at a time, and none after one that failed until a bundle of that range was placed.",
         NO_ACTION,
     ),
+    Reason.AWAITING_APPROVAL: Explained(
+        ("a plan of that size waits for an operator's approval",),
+        "The round has more moves than `rounds.approve_above`, or a plan that has waits or is being carried out. Moves "
+        "off brokers over their limit do not wait.",
+        "`ballast status` names the plan that waits: `ballast approve ROUND` or `ballast decline ROUND`.",
+        ("rounds.approve_above", "rounds.approval_minutes"),
+    ),
 }  # fmt: skip

@@ -93,6 +93,9 @@ def _format_figures(reason: Reason, evidence: Mapping[str, Any]) -> dict[str, st
     if isinstance(limits, Mapping) and limits and all(map(_is_number, limits.values())):
         fullest = max(limits, key=lambda name: limits[name])
         figures |= {"fullest": str(fullest), "fullest_pct": f"{limits[fullest] / 10:.0f} %"}
+    predicted, realised = evidence.get("predicted"), evidence.get("realised")
+    if _is_number(predicted) and _is_number(realised) and predicted > 0:
+        figures |= {"judged_moves": str(evidence.get("moves")), "brought": f"{100 * realised / predicted:.0f} %"}
     return figures | _format_rounds(evidence)
 
 

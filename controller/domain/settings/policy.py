@@ -165,3 +165,7 @@ class ControlSettings:
     orders_in_flight: int = 8  # at most, to brokers that decide ownership themselves
     orders_per_broker: int = 2  # at most, from or to one of them
     order_back_off_ms: int = 120_000  # after an order that brought nothing; doubled after each further one
+    approve_above: int | None = None  # moves: a round with more waits for an operator; None: no round does
+    approval_ms: int = 600_000  # for how long
+    overload_limit: float = 0.85  # moves off brokers with at least this score never wait
+    shadow_when_missed: bool = False  # whether moves that bring too little end the mode live

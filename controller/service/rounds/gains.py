@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from controller.domain.decision import Decision, DecisionKind, RoundResult
+from controller.domain.decision import MOVES, Decision, RoundResult
 from controller.domain.entries import Entry, Kind
 from controller.domain.ownership import State
 from controller.policy.usage.realised import ROUNDS, Judged, Move, judge
@@ -21,7 +21,6 @@ from controller.policy.view.frame import Frame
 
 log = logging.getLogger(__name__)
 
-MOVES = (DecisionKind.TRANSFER, DecisionKind.UNLOAD)
 MOST_KEPT = 100  # rounds: more are never needed, whatever interval and window are
 
 

@@ -28,6 +28,7 @@ from controller.process.logs import configure_logs
 from controller.process.plugins import use_installed_strategies
 from controller.service.rounds.gains import Gains
 from controller.service.rounds.inputs import InputReader, schedule_of
+from controller.service.rounds.restraint import Restraint
 from controller.service.rounds.schedule import Progress
 from controller.service.rounds.usage import LearnedUsage
 
@@ -74,7 +75,7 @@ def run_worker(pipe: Connection, settings: Settings, every_round: bool) -> None:
             done = rounds.advance()
             if done is not None:
                 pipe.send(done)
-            judged = rounds.gains.judge()
+            judged = rounds.judge_moves()
             if judged:
                 pipe.send(MovesJudged(judged))
             if time.monotonic() - said_s > ALIVE_EVERY_S:
@@ -97,6 +98,7 @@ class Rounds:
         self._follower.bootstrap()
         self._usage = LearnedUsage(tables.again(), self._follower.state.round_at_ms)
         self.gains = Gains(1_000 * (settings.loads.short_horizon_s + settings.loads.pane_s))
+        self._restraint = Restraint(settings.rounds.least_realised)
         self._awaited: tuple[int, str] | None = None  # at_ms and id of the round that was sent but is not journaled yet
 
     def advance(self) -> RoundsDone | None:
@@ -114,6 +116,13 @@ class Rounds:
             return self._round(at_ms, f"{at_ms}-{state.round_wanted_seq}")
         due = self._schedule.next_due(state.round_at_ms, progress)
         return self._round(due, str(due)) if due is not None else None
+
+    def judge_moves(self) -> tuple[Judged, ...]:
+        """What moves of earlier rounds have brought, as soon as it is known; each once."""
+        judged = self.gains.judge()
+        if judged and self._restraint.note(judged):
+            self._usage.begin_again()
+        return judged
 
     def finish(self) -> None:
         """Store what the last round learned if it was journaled just before the controller ended."""
@@ -146,4 +155,5 @@ class Rounds:
         self._awaited = at_ms, round_id
         self.gains.note_computed(results[0])
         results = tuple(replace(result, usage_hash=usage_hash) for result in results)
+        results = (replace(results[0], missed=self._restraint.take_untold()), *results[1:])
         return RoundsDone(results, round((time.monotonic() - began) * 1000))

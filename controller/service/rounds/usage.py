@@ -41,6 +41,12 @@ class LearnedUsage:
             self._unstored = True
         return self._hash
 
+    def begin_again(self) -> None:
+        """Drop what was learned: rounds go on from the prior."""
+        self._kept = Learned(at_ms=self._kept.at_ms)
+        self._hash = hash_of(self._kept)
+        self.model = self._kept.model
+
     def store(self, journaled_hash: str) -> None:
         """Store the model if the journal has named its hash. A failure is logged; the next round's model replaces all
         of it anyway."""

@@ -9,8 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.control.rounds import EXECUTED
-from controller.domain.decision import Decision, DecisionKind, Label, Reason, RoundResult
+from controller.domain.decision import EXECUTED, Decision, DecisionKind, Label, Reason, RoundResult
 from controller.domain.entries import Kind
 from controller.domain.holdings import Holdings
 from controller.domain.ids import Bundle, Session

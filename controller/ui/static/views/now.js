@@ -38,6 +38,7 @@ function mount(root, context) {
   const flight = h("div");
   const alarms = h("div");
   const wishes = h("div");
+  const waiting = h("div");
   const heading = h("h2", null, "Brokers");
   const legend = h(
     "p.legend",
@@ -49,6 +50,7 @@ function mount(root, context) {
   root.append(
     problems,
     top,
+    waiting,
     h("section", { "aria-label": "Brokers" }, heading, legend, brokers.element),
     h("div.two", null, flight, alarms),
     wishes,
@@ -77,6 +79,7 @@ function mount(root, context) {
       brokers.update(rows);
       region(flight, in_flight.map((row) => ({ ...row, age_ms: 0 })), () => flightSection(in_flight));
       region(alarms, alarms_last_hour, alarmSection);
+      region(waiting, data.plan, (found) => planSection(found, context));
       region(wishes, overrides, (found) => overrideSection(found, context));
     },
   };
@@ -248,6 +251,25 @@ function alarmSection(rows) {
       ),
     )
     : h("p.empty", null, "None."));
+}
+
+function planSection(plan, context) {
+  if (!plan) return "";
+  const args = { round: plan.round_id };
+  const moves = plan.moves.slice(0, 100).map((move) => h("li", null, to("bundle", move.bundle),
+    h("span", null, to("broker", move.source), " → ", move.target ? to("broker", move.target) : "placement chooses")));
+  return section(
+    { waiting: "A plan waits for approval", approved: "An approved plan", declined: "A declined plan" }[plan.phase],
+    h("p", null, "Round ", to("round", plan.round_id), ` of ${time(plan.at_ms)} UTC: `,
+      plan.phase === "declined" ? "others of its size are held back for a while"
+        : `${count(plan.moves.length, "move")} ${plan.phase === "waiting" ? "would be made" : "still to be made"}`,
+      plan.who ? h("small", null, ` ${plan.phase} by ${plan.who}`, plan.why ? h("q", null, plan.why) : "") : ""),
+    moves.length ? h("ul.list", null, moves) : "",
+    plan.phase === "waiting" ? [
+      button(context, "Approve", { kind: "approve", title: `Approve the plan of ${plan.round_id}`, args }),
+      button(context, "Decline", { kind: "decline", title: `Decline the plan of ${plan.round_id}`, args }),
+    ] : "",
+  );
 }
 
 export function overrideSection(rows, context) {
