@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.measure.clients import failover, handover, mass_lookups, rolling_restart, skew_to_relief
-from benchmarks.measure.control import control_latency, control_stages, start_up, step_scale
+from benchmarks.measure.control import commit_in_store, control_latency, control_stages, start_up, step_scale
 from benchmarks.measure.figures import write
 from benchmarks.measure.loads import loads_throughput, report_latency
 from benchmarks.measure.policy import backtest_speed, decide_speed, strategy_field
@@ -53,6 +53,7 @@ BENCHMARKS: dict[str, Callable[[Path, bool], Result]] = {
     "rolling_restart": rolling_restart.run,
     "mass_lookups": mass_lookups.run,
     "step_scale": step_scale.run,
+    "commit_in_store": commit_in_store.run,
     "strategy_field": strategy_field.run,
     "decide_speed": decide_speed.run,
     "backtest_speed": backtest_speed.run,

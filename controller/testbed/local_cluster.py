@@ -141,10 +141,14 @@ class LocalCluster:
     def start_kafka_and_store(self) -> None:
         """Start Kafka and the segment store; create topics, tables and the configuration file of all processes."""
         self.start_kafka()
+        self.start_segment_store()
+
+    def start_segment_store(self, sections: Mapping[str, Mapping[str, object]] | None = None) -> None:
+        """Start the segment store and configure the cluster; Kafka runs. `sections`: see `configure`."""
         self.tell("the segment store starts")
         store = self.start("store", [*STORE, "--data-dir", str(self.folder / "store")])
         address = store.wait_for_line("ballast-store listening", 60).split()[-1]
-        self.configure({"store": {"address": address}})
+        self.configure({"store": {"address": address}, **(sections or {})})
 
     def start_kafka(self) -> None:
         """Start Kafka alone."""

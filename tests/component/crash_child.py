@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 
 from prometheus_client import CollectorRegistry
@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry
 from controller.bus.topics import TopicNames
 from controller.config.policy_values import control_settings
 from controller.config.settings import Settings
+from controller.config.table_root import table_root
 from controller.domain.apply import fold
 from controller.domain.decision import RoundResult
 from controller.domain.entries import Entry
@@ -43,6 +44,7 @@ class Start:
     instance: str
     failpoints: str
     now_ms: int
+    environment: Mapping[str, str] = field(default_factory=dict)  # credentials of the tables' store
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,7 @@ class SilentFeed(Feed):
 def run_controller(pipe: Connection, start: Start) -> None:
     """The process's main function: claim the journal, then batches until the pipe ends or a None asks for a stop."""
     logging.disable(logging.ERROR)  # failures are provoked here; what matters is said through the pipe
+    os.environ.update(start.environment)
     failpoints.activate(start.failpoints)
     try:
         Controller(start, pipe).run()
@@ -115,7 +118,7 @@ class Controller:
         metrics = ControlMetrics(CollectorRegistry())
         control = control_settings(start.settings)
         self._tables = ControlTables(
-            start.settings.tables.root, start.instance, start.settings, metrics, threading.Event()
+            table_root(start.settings), start.instance, start.settings, metrics, threading.Event()
         )
         state = self._tables.load_state()
         journal_id = state.journal_id or JOURNAL

@@ -13,7 +13,7 @@ import json
 import multiprocessing
 import signal
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from multiprocessing.process import BaseProcess
@@ -27,6 +27,7 @@ from controller.config.policy_values import control_settings
 from controller.config.sections.control import Control, Rounds
 from controller.config.sections.platform import Tables
 from controller.config.settings import Settings
+from controller.config.table_root import table_root
 from controller.domain.apply import fold
 from controller.domain.decision import RoundResult
 from controller.domain.entries import Entry, Kind
@@ -40,7 +41,6 @@ from controller.ledger.evidence import read_joined
 from controller.ledger.follower import Follower
 from controller.ledger.journal_commit import Journal
 from controller.ledger.projections import broker_rows, ownership_rows
-from controller.ledger.tables import TableRoot
 from controller.policy.round import RoundInputs, run_round
 from controller.process.clock import wall_ms
 from controller.service.records import Row
@@ -158,16 +158,28 @@ class CrashCluster(SimCluster):
     `ends` collects how each of them ended: KILLED, or the name of the exception.
     """
 
-    def __init__(self, seed: int, folder: Path, plans: list[str], lookback: int = 0) -> None:
-        """`lookback`: a start reads that many records below the journaled offsets again, as an old checkpoint would."""
+    def __init__(
+        self,
+        seed: int,
+        folder: Path,
+        plans: list[str],
+        lookback: int = 0,
+        tables: Tables | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """`lookback`: a start reads that many records below the journaled offsets again, as an old checkpoint would.
+
+        `tables`: elsewhere than in the folder, with the controllers' `environment` for their store's credentials.
+        """
+        self._environment = dict(environment or {})
         self.settings_of_job = Settings(
-            tables=Tables(root=str(folder / "tables")),
+            tables=tables or Tables(root=str(folder / "tables")),
             rounds=Rounds(mode="live"),
             control=Control(snapshot_every_entries=25),  # starts fold from a snapshot and a tail
         )
         super().__init__(seed, control_settings(self.settings_of_job))
         self.state, self.journal = ClusterState(), []
-        self.root = TableRoot(folder / "tables")
+        self.root = table_root(self.settings_of_job)
         self.root.create_all()
         self.log = KafkaLog()
         self.pending = self.log  # type: ignore[assignment]
@@ -183,7 +195,7 @@ class CrashCluster(SimCluster):
         self._position: dict[str, int] = {}
         self._number = 0
         self._asked_round: str | None = None  # sent to the living controller
-        self._cleanup = ControlCleanup(folder / "tables", Kept(MONTH_MS, MONTH_MS))
+        self._cleanup = ControlCleanup(self.root.again(), Kept(MONTH_MS, MONTH_MS))
         self._follower = Follower(self.root)
         self._follower.bootstrap()
 
@@ -267,7 +279,9 @@ class CrashCluster(SimCluster):
             return True
         self._starts += 1
         plan = self.plans.pop(0) if self.plans else ""
-        self.controller = Controller(Start(self.settings_of_job, f"i{self._starts}", plan, self.now_ms))
+        self.controller = Controller(
+            Start(self.settings_of_job, f"i{self._starts}", plan, self.now_ms, self._environment)
+        )
         first = self.controller.started()
         if isinstance(first, Started):
             journaled = {topic: first.offsets.get(topic, {}).get("0", 0) for topic in self.log.topics}

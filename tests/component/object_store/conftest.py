@@ -24,8 +24,8 @@ CREDENTIALS = {
 class Store:
     """The server by its address."""
 
-    def __init__(self, address: str) -> None:
-        self.address = address
+    def __init__(self, address: str, pid: int) -> None:
+        self.address, self.pid = address, pid
 
     def set(self, **faults: object) -> None:
         """These faults, and no others, from now on."""
@@ -47,7 +47,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     child = Child("s3", [sys.executable, "-m", "tests.component.object_store.server"], log)
     try:
         port = child.wait_for_line("port ", 60.0).split()[-1]
-        store = Store(f"http://127.0.0.1:{port}")
+        store = Store(f"http://127.0.0.1:{port}", child.pid)
         httpx.put(f"{store.address}/{BUCKET}").raise_for_status()
         yield store
     finally:

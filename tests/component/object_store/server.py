@@ -1,6 +1,6 @@
 """`python -m tests.component.object_store.server`: moto's S3 server behind a gate, in a process of its own.
 
-The gate holds a lock for each key, which moto itself does not, and makes faults. moto looks whether an object exists
+The gate holds a lock for each key, which moto itself does not, makes faults, and counts what moto takes. moto looks whether an object exists
 and then stores it, so two conditional puts at once may both succeed; S3 promises that one of them does. In the process
 of the clients the server could not answer while delta-rs waits with Python's lock held.
 """
@@ -20,7 +20,7 @@ from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
 BUCKET = "lake"
-CONTROL = "/_gate"
+CONTROL, SERVED = "/_gate", "/_served"
 SERVICE_UNAVAILABLE = "503 Slow Down"
 Environment = dict[str, Any]
 
@@ -48,12 +48,15 @@ class Gate:
         self._faults = Faults()
         self._app = DomainDispatcherApplication(create_backend_app)
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        self._requests, self._busy_s = 0, 0.0  # answered by moto, and how long it took
 
     def __call__(self, environment: Environment, start_response: Any) -> Iterable[bytes]:
         """One request."""
         method, path, faults = environment["REQUEST_METHOD"], environment["PATH_INFO"], self._faults
         if path == CONTROL:
             return self._control(environment, start_response)
+        if path == SERVED:
+            return _answer(start_response, {"requests": self._requests, "busy_s": self._busy_s})
         counts = faults.method in ("", method) and faults.part in path
         if counts and faults.refuse > 0:
             faults.refuse -= 1
@@ -61,8 +64,11 @@ class Gate:
         if faults.ignore_conditions:
             environment.pop("HTTP_IF_NONE_MATCH", None)
         answers: list[tuple[Any, ...]] = []
+        began_s = time.perf_counter()
         with self._locks[path]:
             body = list(self._app(environment, lambda *answer: answers.append(answer)))
+        self._requests += 1
+        self._busy_s += time.perf_counter() - began_s
         if counts:
             time.sleep(faults.delay_s)
             if faults.lose > 0:
@@ -74,9 +80,13 @@ class Gate:
     def _control(self, environment: Environment, start_response: Any) -> Iterable[bytes]:
         if environment["REQUEST_METHOD"] == "PUT":
             self._faults = Faults(**json.loads(environment["wsgi.input"].read(int(environment["CONTENT_LENGTH"]))))
-        body = json.dumps(asdict(self._faults)).encode()
-        start_response("200 OK", [("Content-Length", str(len(body)))])
-        return [body]
+        return _answer(start_response, asdict(self._faults))
+
+
+def _answer(start_response: Any, document: Environment) -> Iterable[bytes]:
+    body = json.dumps(document).encode()
+    start_response("200 OK", [("Content-Length", str(len(body)))])
+    return [body]
 
 
 def _refuse(start_response: Any) -> Iterable[bytes]:

@@ -18,7 +18,7 @@ from controller.ledger.tables import TableRoot
 from tests.component.object_store.conftest import Store
 from tests.component.object_store.server import BUCKET
 
-RACES, RACERS = 200, 4
+RACERS = 4
 PRECONDITION_FAILED = 412
 
 
@@ -26,17 +26,18 @@ def entry(seq: int, instance: str) -> Entry:
     return Entry(seq, Kind.ALARM, instance, seq, 1_000 + seq, reason="test")
 
 
-def test_the_server_has_one_winner_in_every_race(store: Store) -> None:
+@pytest.mark.parametrize("races", [200, pytest.param(1_000, marks=pytest.mark.cluster)])
+def test_the_server_has_one_winner_in_every_race(races: int, store: Store) -> None:
     """Of raw puts, without which the tests below would say nothing."""
     barrier = threading.Barrier(RACERS)
 
     def race(racer: int) -> list[int]:
         client = boto3.client("s3", endpoint_url=store.address, config=Config(retries={"total_max_attempts": 1}))
         codes = []
-        for number in range(RACES):
+        for number in range(races):
             barrier.wait()
             try:
-                answer = client.put_object(Bucket=BUCKET, Key=f"race-{number}", Body=str(racer), IfNoneMatch="*")
+                answer = client.put_object(Bucket=BUCKET, Key=f"race-{races}-{number}", Body=str(racer), IfNoneMatch="*")
             except ClientError as error:
                 answer = error.response
             codes.append(answer["ResponseMetadata"]["HTTPStatusCode"])
@@ -44,7 +45,7 @@ def test_the_server_has_one_winner_in_every_race(store: Store) -> None:
 
     with ThreadPoolExecutor(RACERS) as pool:
         answers = list(zip(*pool.map(race, range(RACERS)), strict=True))
-    assert len(answers) == RACES
+    assert len(answers) == races
     for codes in answers:
         assert sorted(codes) == [200] + [PRECONDITION_FAILED] * (RACERS - 1)
 

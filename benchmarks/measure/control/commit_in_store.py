@@ -1,0 +1,92 @@
+"""Measures journal commits in an object store. `python -m benchmarks commit_in_store`
+
+The store is the S3 server of the tests, a process of its own on loopback: what it takes itself is measured in it, beside
+the commits. A commit has the entries of a usual batch. The same commits to a folder show what the store adds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from benchmarks.measure.figures import summary
+from benchmarks.measure.result import Result, Target
+from controller.domain.entries import Entry, Kind
+from controller.ledger.journal_commit import Journal
+from controller.ledger.tables import TableRoot
+from controller.process.children import Child
+
+COMMITS, ENTRIES, WARM_UP = 400, 20, 20
+SERVER, BUCKET, SERVED = "tests.component.object_store.server", "lake", "/_served"
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "bench", "AWS_REGION": "us-east-1"}
+TARGETS = [Target("in_store.commit_ms.p50", 60, "ms"), Target("in_store.commit_ms.p99", 250, "ms")]
+
+
+def run(folder: Path, quick: bool = False) -> Result:
+    """Commit to the store, then to a folder."""
+    commits = 40 if quick else COMMITS
+    with _served(folder) as address:
+        root = TableRoot(
+            f"s3://{BUCKET}/{uuid.uuid4().hex[:8]}", {"aws_endpoint": address, "aws_allow_http": "true"}
+        )
+        journal = _begin(root)
+        before = httpx.get(address + SERVED).json()
+        in_store = _commit(journal, commits)
+        after = httpx.get(address + SERVED).json()
+    requests = after["requests"] - before["requests"]
+    busy_ms = 1000 * (after["busy_s"] - before["busy_s"])
+    in_folder = _commit(_begin(TableRoot(folder / "tables")), commits)
+    figures: dict[str, Any] = {
+        "commits": commits,
+        "entries_a_commit": ENTRIES,
+        "in_store": {
+            "commit_ms": summary(in_store),
+            "requests_a_commit": round(requests / commits, 2),
+            "server_ms_a_commit": round(busy_ms / commits, 2),
+        },
+        "in_folder": {"commit_ms": summary(in_folder)},
+    }
+    return Result("commit_in_store", figures, TARGETS)
+
+
+@contextlib.contextmanager
+def _served(folder: Path) -> Iterator[str]:
+    """The server with an empty bucket; its address."""
+    os.environ.update(CREDENTIALS)
+    child = Child("s3", [sys.executable, "-m", SERVER], folder / "s3.log")
+    try:
+        address = f"http://127.0.0.1:{child.wait_for_line('port ', 60).split()[-1]}"
+        httpx.put(f"{address}/{BUCKET}").raise_for_status()
+        yield address
+    finally:
+        child.kill()
+
+
+def _begin(root: TableRoot) -> Journal:
+    """A journal in which some commits were made: the first ones open connections."""
+    root.create_all()
+    journal = Journal(root)
+    _commit(journal, WARM_UP)
+    return journal
+
+
+def _commit(journal: Journal, commits: int) -> list[float]:
+    """The milliseconds of each."""
+    found = []
+    for _ in range(commits):
+        first = journal.last_seq + 1
+        entries = [
+            Entry(seq, Kind.ALARM, "bench", first, 1_000 + seq, reason="bench") for seq in range(first, first + ENTRIES)
+        ]
+        began_s = time.perf_counter()
+        journal.commit(entries, "bench", first)
+        found.append(1000 * (time.perf_counter() - began_s))
+    return found
