@@ -1,6 +1,6 @@
 """Two weeks of load averages, one an hour, by a formula: six brokers, office hours, quiet weekends, and growth.
 
-What a short run cannot have: weekdays, days and a trend. Without noise, so that every figure of a question or a notebook
+What a short run cannot have: weekdays, days and a trend. Without noise, so that every figure of a question or notebook
 can be computed by hand. The brokers are registered by a real journal.
 """
 

@@ -132,9 +132,7 @@ def test_16_growth_day_by_day(ask_of_weeks: DuckQuestions) -> None:
     rows = ask_of_weeks(16)
     first = datetime.datetime.fromtimestamp(FIRST_MS / 1_000, datetime.timezone.utc).date()
     assert [row["day"] for row in rows] == [first + datetime.timedelta(days=day) for day in range(DAYS)]
-    sent = [
-        [sum(messages(broker, 24 * day + hour) for broker in BROKERS) for hour in range(24)] for day in range(DAYS)
-    ]
+    sent = [[sum(messages(broker, 24 * day + hour) for broker in BROKERS) for hour in range(24)] for day in range(DAYS)]
     means = [float(np.mean(day)) for day in sent]
     assert [row["messages_per_s"] for row in rows] == pytest.approx(means, abs=0.51)
     assert [row["messages_p95_per_s"] for row in rows] == pytest.approx(

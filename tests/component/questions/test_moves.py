@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from statistics import median
 
@@ -45,7 +46,7 @@ def test_05_what_moved_twice_is_found(ask: DuckQuestions, run: ShortRun) -> None
     rows = {row["bundle"]: row for row in ask(5)}
     assert {bundle: row["quick_moves"] for bundle, row in rows.items()} == {b: len(m) - 1 for b, m in moves.items()}
     for bundle, found in moves.items():
-        gaps = [later[0] - earlier[0] for earlier, later in zip(found, found[1:], strict=False)]
+        gaps = [later[0] - earlier[0] for earlier, later in itertools.pairwise(found)]
         assert rows[bundle]["shortest_ms"] == min(gaps)
         assert rows[bundle]["last_move"] == f"{found[-1][1]} -> {found[-1][2]}"
     assert max(row["quick_moves"] for row in rows.values()) == 2, "moved by a round, a failover and an operator"

@@ -48,7 +48,9 @@ def test_03_what_was_decided_against_has_its_reason(ask: DuckQuestions, run: Sho
 def test_06_scores_are_those_that_rounds_remember(ask: DuckQuestions, run: ShortRun) -> None:
     rows = ask(6)
     expected = [
-        (broker, round(100 * score, 1)) for entry in rounds_of(run) for broker, score in sorted(scores_of(entry).items())
+        (broker, round(100 * score, 1))
+        for entry in rounds_of(run)
+        for broker, score in sorted(scores_of(entry).items())
     ]
     assert [(row["broker"], row["score_pct"]) for row in rows] == expected, "also without the round that never counted"
     sources = {row["broker"] for row in rows if row["is_source"]}
