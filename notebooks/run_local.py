@@ -1,8 +1,8 @@
 """Runs a notebook outside Databricks, cell by cell: `python notebooks/run_local.py 02_why tables=run/tables`.
 
-A cell finds what Databricks gives it: `spark`, `display`, `dbutils.widgets`, whose values are the arguments `name=value`,
-widgets as `:name` in SQL, and in `_sqldf` the result of the last SQL cell. What is displayed is printed: the headings, the
-name, and the first rows, of history the newest.
+A cell finds what Databricks gives it: `spark`, `display`, `dbutils.widgets`, whose values are the arguments
+`name=value`, widgets as `:name` in SQL, and in `_sqldf` the result of the last SQL cell. What is displayed is printed:
+the headings, the name, and the first rows, of history the newest.
 """
 
 from __future__ import annotations
