@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).resolve().parent
-sys.path.insert(0, str(FOLDER.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -24,6 +23,7 @@ from pyspark.sql.types import NumericType, TimestampType
 from controller.cli.show import emit_table
 from jobs.session import build_session
 
+FOLDER = Path(__file__).resolve().parent
 FIRST_LINE, BETWEEN = "# Databricks notebook source", "# COMMAND ----------"
 MAGIC, TITLE = "# MAGIC", "# DBTITLE 1,"
 TEXT, SQL, PYTHON = "md", "sql", "python"

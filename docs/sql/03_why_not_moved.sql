@@ -1,6 +1,6 @@
 -- Why was nothing moved?
 --
--- What rounds decided against, by broker. A `skip` says why the broker gave nothing away; any other kind was decided,
+-- What rounds decided against, by broker. A `skip` says why the broker gave nothing away. Any other kind was decided,
 -- and `outcome` says why it was not carried out. The hundreds digit of a reason is its band: 1xx normal, 2xx not now,
 -- 3xx set by an operator, 4xx impossible now. docs/reasons.md has all codes, and what to do about each.
 

@@ -1,7 +1,7 @@
 -- When is the load highest?
 --
 -- By weekday (1 is Monday) and hour, both UTC: what 95 % of the averages stayed below, for all brokers together,
--- for the busiest one, and in messages. Plan work on brokers for rows at the bottom; size the cluster by those at
+-- for the busiest one, and in messages. Plan work on brokers for rows at the bottom. Size the cluster by those at
 -- the top.
 
 WITH moments AS (

@@ -1,7 +1,7 @@
 -- What is on its way, and for how long?
 --
 -- Bundles being assigned, handed over or split, and bundles between two owners, oldest first. `for_ms` counts up to
--- the newest entry of the journal. Seconds are normal; what stands for minutes has a broker that does not answer.
+-- the newest entry of the journal. Seconds are normal. What stands for minutes has a broker that does not answer.
 
 WITH newest AS (
   SELECT max(at_ms) AS at_ms FROM journal

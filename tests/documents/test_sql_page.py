@@ -1,4 +1,4 @@
-"""docs/sql.md and the files of docs/sql: the page lists them all, each says what it asks, every engine has the views."""
+"""docs/sql.md and the files of docs/sql: the page lists all, each says what it asks, every engine has the views."""
 
 from __future__ import annotations
 
@@ -11,7 +11,18 @@ from tests.questions import PAGE, QUESTIONS, VIEWS, Question, block, statements
 
 TEXT = PAGE.read_text(encoding="utf-8")
 ENGINES = ("spark", "duckdb", "trino")
-OF_ONE_ENGINE = ("from_json", "get_json_object", "timestamp_millis", "epoch_ms", "->>", "::", "`", "explode", "unnest", '"')
+OF_ONE_ENGINE = (
+    "from_json",
+    "get_json_object",
+    "timestamp_millis",
+    "epoch_ms",
+    "->>",
+    "::",
+    "`",
+    "explode",
+    "unnest",
+    '"',
+)
 MADE = re.compile(r"(?m)^CREATE OR REPLACE (?:TEMPORARY )?VIEW (\w+) AS")
 READ = re.compile(r"\b(?:FROM|JOIN) ([a-z_]+)")
 

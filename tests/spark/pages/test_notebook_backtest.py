@@ -112,9 +112,7 @@ def test_the_recommendation_is_a_configuration(ran: Ran, out: Path) -> None:
     assert (out / "report.html").stat().st_size > 1_000_000
 
 
-def test_a_second_run_runs_nothing_again(
-    variables: dict[str, Any], spark: Any, short_run: ShortRun, out: Path
-) -> None:
+def test_a_second_run_runs_nothing_again(variables: dict[str, Any], spark: Any, short_run: ShortRun, out: Path) -> None:
     assert variables["points_run"] == len(distinct(variables["points"])) < len(variables["points"]) == 12
     before = (out / "report.html").read_bytes()
     again = run(spark, out, short_run.root.root)

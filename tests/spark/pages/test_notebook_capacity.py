@@ -59,15 +59,21 @@ def test_the_source_format_is_databricks_own() -> None:
 
 def test_headroom_by_resource(ran: Ran) -> None:
     rows = {row["resource"]: row for row in ran.shown["Headroom by resource"]}
-    assert list(rows) == ["cpu", "memory", "bandwidth_in", "bandwidth_out"], "the least headroom first, unknown ones not"
+    assert list(rows) == ["cpu", "memory", "bandwidth_in", "bandwidth_out"], (
+        "the least headroom first, unknown ones not"
+    )
     cpu = rows["cpu"]
     assert cpu["averages"] == HOURS
     assert cpu["p95_pct"] == pytest.approx(p95(share), abs=0.051)
     assert cpu["highest_pct"] == pytest.approx(max(map(share, ALL_HOURS)), abs=0.051)
-    assert cpu["busiest_p95_pct"] == pytest.approx(p95(lambda hour: 100 * cpu_usage(BUSIEST, hour) / CPU_LIMIT), abs=0.051)
+    assert cpu["busiest_p95_pct"] == pytest.approx(
+        p95(lambda hour: 100 * cpu_usage(BUSIEST, hour) / CPU_LIMIT), abs=0.051
+    )
     assert cpu["headroom_points"] == pytest.approx(LIMIT_PCT - p95(share), abs=0.051)
     assert rows["memory"]["p95_pct"] == 100 * MEMORY
-    received = p95(lambda hour: sum(messages(broker, hour) for broker in BROKERS) / 2 * 1_000 / BANDWIDTH / len(BROKERS))
+    received = p95(
+        lambda hour: sum(messages(broker, hour) for broker in BROKERS) / 2 * 1_000 / BANDWIDTH / len(BROKERS)
+    )
     assert rows["bandwidth_in"]["p95_pct"] == pytest.approx(100 * received, abs=0.051)
 
 

@@ -89,7 +89,8 @@ def test_the_lost_broker(ran: Ran, within: list[Entry]) -> None:
     (row,) = ran.shown["Lost brokers"]
     freed = [e for e in within if e.reason == "owner_ended"]
     times = [
-        next(e.at_ms for e in within if e.seq > gone.seq and e.bundle == gone.bundle and e.state == "owned") - gone.at_ms
+        next(e.at_ms for e in within if e.seq > gone.seq and e.bundle == gone.bundle and e.state == "owned")
+        - gone.at_ms
         for gone in freed
     ]
     assert (row["broker"], row["reason"], row["bundles"], row["waiting"]) == ("b3:8080", "lease", len(freed), 0)

@@ -44,7 +44,7 @@ def test_as_a_script_it_prints_headings_and_the_newest_rows(ran: Ran, short_run:
 
 
 def test_the_source_format_is_databricks_own() -> None:
-    check_source_format(NOTEBOOK, more_cells_than=20)
+    check_source_format(NOTEBOOK, more_cells_than=18)
 
 
 def test_the_cluster_now(ran: Ran, short_run: ShortRun) -> None:

@@ -97,7 +97,10 @@ def test_candidates_have_their_verdict(ran: Ran, decision: dict[str, Any]) -> No
 
 def test_the_owners_of_that_moment(ran: Ran, short_run: ShortRun, decision: dict[str, Any]) -> None:
     """Nothing but first assignments had happened until then."""
-    found = {row["broker"]: (row["bundles_then"], row["bundles_now"]) for row in ran.shown["Bundles of each broker, then and now"]}
+    found = {
+        row["broker"]: (row["bundles_then"], row["bundles_now"])
+        for row in ran.shown["Bundles of each broker, then and now"]
+    }
     first = next(e.seq for e in short_run.entries if e.kind is Kind.ROUND and e.attempt_id == decision["attempt_id"])
     owned = [broker_of(e.by) for e in short_run.entries if e.seq < first and e.state == "owned"]
     now = [r.by.broker for r in short_run.state.bundles.values() if r.by and r.state is not State.RETIRED]
@@ -109,7 +112,11 @@ def test_the_owners_of_that_moment(ran: Ran, short_run: ShortRun, decision: dict
 def test_loads_are_told_as_they_were_read(ran: Ran, short_run: ShortRun, decision: dict[str, Any]) -> None:
     rows = {row["bundle"]: row for row in ran.shown["Bundles of the source"]}
     first = next(e.seq for e in short_run.entries if e.decision_id == decision["decision_id"])
-    owned = {e.bundle for e in short_run.entries if e.seq < first and e.state == "owned" and broker_of(e.by) == decision["source"]}
+    owned = {
+        e.bundle
+        for e in short_run.entries
+        if e.seq < first and e.state == "owned" and broker_of(e.by) == decision["source"]
+    }
     assert rows.keys() == owned
     moved = rows[decision["bundle"]]
     assert [name for name, row in rows.items() if row["moved"]] == [decision["bundle"]]
@@ -144,7 +151,10 @@ def test_what_came_of_it(ran: Ran, short_run: ShortRun, decision: dict[str, Any]
     assert [row["after_ms"] for row in rows] == [e.at_ms - of[0].at_ms for e in of]
     assert (rows[-1]["state"], rows[-1]["by_broker"]) == ("owned", decision["target"])
     course = ran.shown["Scores of source and target"]
-    assert {row["broker"]: row["role"] for row in course} == {decision["source"]: "source", decision["target"]: "target"}
+    assert {row["broker"]: row["role"] for row in course} == {
+        decision["source"]: "source",
+        decision["target"]: "target",
+    }
     source = [row["score_pct"] for row in course if row["role"] == "source"]
     highest = next(row["score_pct"] for row in reversed(course) if row["role"] == "source" and not row["afterwards"])
     assert source[-1] < highest, "it was relieved"
