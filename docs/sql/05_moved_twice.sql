@@ -1,7 +1,7 @@
 -- Which bundles moved twice within half an hour?
 --
 -- Moves between brokers, whatever caused them. Rounds leave a bundle in peace for the grace period after a move of
--- theirs. An operator, a split or the end of a broker does not wait. Many rows here mean restless load, or hands at work.
+-- theirs. An operator, a split or the end of a broker does not wait. Many rows mean restless load or hands at work.
 
 WITH moves AS (
   SELECT bundle, seq, ended, broker_before, broker_after,

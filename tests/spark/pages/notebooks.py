@@ -1,6 +1,6 @@
 """How the tests run a notebook: cell by cell, text, SQL and Python, on the session of the tests.
 
-Each cell finds what Databricks gives it. What it displays and draws is kept, by the title of its cell or the frame's name.
+Each cell finds what Databricks gives it. What it displays and draws is kept, by its cell's title or the frame's name.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ run_local = _load("run_local")
 
 @dataclass
 class Ran:
-    """`names`: its variables afterwards. `shown`: title -> rows displayed. `figures`: (title, inches, lines) of plots."""
+    """`names`: its variables afterwards. `shown`: title -> rows. `figures`: (title, inches, lines) of each plot."""
 
     names: dict[str, Any] = field(default_factory=dict)
     headings: list[str] = field(default_factory=list)
