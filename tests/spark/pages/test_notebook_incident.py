@@ -1,4 +1,4 @@
-"""notebooks/05_incident.py on a slice of a short run that `ballast capture` wrote: a broker is lost, and what followed."""
+"""notebooks/05_incident.py on a slice of a short run that `ballast capture` wrote: a lost broker, and what followed."""
 
 from __future__ import annotations
 
