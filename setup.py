@@ -19,6 +19,8 @@ SHIPPED = {
     "conf/systemd": ["*.service", "*.timer"],
     "conf/sysusers": ["*.conf"],
     "docs": ["sql*.md"],
+    "docs/sql": ["*.sql"],
+    "docs/sql/views": ["*.sql"],
     "notebooks": ["*.py"],
 }
 FOLDERS = {f"controller.shipped.{folder.replace('/', '.')}": folder for folder in SHIPPED}

@@ -1,70 +1,35 @@
 # Databricks notebook source
 # MAGIC %md
 # MAGIC # Operations
-# MAGIC The state of the cluster, load over time, decisions with their reasons, handover times, quarantined records,
-# MAGIC and the health of the tables. This notebook only reads.
+# MAGIC The state of the cluster, load over time, decisions with their reasons, handover times, quarantined
+# MAGIC records, and the health of the tables. This notebook only reads.
 # MAGIC
-# MAGIC On Databricks: import this file as a notebook, set the widget `tables` to the folder of the tables, run all
-# MAGIC cells.
-# MAGIC Elsewhere: `.venv/bin/python notebooks/01_operations.py tables=run/tables`.
+# MAGIC On Databricks: import the folder of the notebooks, set the widget `tables` to the folder of the tables, run
+# MAGIC all cells.
+# MAGIC Elsewhere: `.venv/bin/python notebooks/run_local.py 01_operations tables=run/tables`.
 
 # COMMAND ----------
 
 from __future__ import annotations
 
-import os
-
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
-if "dbutils" not in globals():  # not on Databricks: import the same three names from the file beside this one
-    from local_shim import dbutils, display, spark
+from plots import lines
+from views import register, utilisation
 
 dbutils.widgets.text("tables", "run/tables", "Folder of the Delta tables")
 dbutils.widgets.text("hours", "24", "Look back (hours before the newest load)")
 dbutils.widgets.text("namespace", "", "Only this tenant/namespace (empty: all)")
 
-ROOT = dbutils.widgets.get("tables").rstrip("/")
-ROOT = ROOT if ":" in ROOT else os.path.abspath(ROOT)  # Delta's SQL commands accept no relative path
-HOURS = float(dbutils.widgets.get("hours"))
-NAMESPACE = dbutils.widgets.get("namespace")
-
-
-def table(name):
-    """Return a table of the cluster at its newest version."""
-    return spark.read.format("delta").load(f"{ROOT}/{name}")
-
-
-def counted(name):
-    """Return the rows of evidence whose attempt the journal names; those of an interrupted attempt never count."""
-    return table(name).join(table("journal").where("kind = 'round'").select("attempt_id"), "attempt_id", "left_semi")
-
-
-def of_namespace(frame):
-    """Filter by the chosen namespace, if one is chosen."""
-    return frame.where(F.col("namespace") == NAMESPACE) if NAMESPACE else frame
-
-
-def when(column):
-    """Convert milliseconds since the epoch to a timestamp (UTC)."""
-    return F.timestamp_millis(F.col(column))
-
-
-def plot(frame, x, y, series, title):
-    """Plot lines over time if matplotlib is installed; the table has the same data."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        return
-    data = frame.select(x, y, series).toPandas().pivot_table(index=x, columns=series, values=y)
-    axes = data.plot(figsize=(11, 4), title=title, grid=True)
-    axes.set_xlabel("")
-    axes.set_ylabel(y)
-    plt.show()
-
-
-newest_ms = table("broker_load").agg(F.max("as_of_ms")).first()[0] or 0
-since_ms = int(newest_ms - HOURS * 3_600_000)
+ROOT = register(
+    spark, dbutils.widgets.get("tables"), "journal", "ownership", "brokers", "decisions", "broker_load", "bundle_panes",
+    "quarantine",
+)  # fmt: skip
+LOOK_BACK_MS = int(float(dbutils.widgets.get("hours")) * 3_600_000)
+STEP_MS = max(10_000, LOOK_BACK_MS // 240)  # more moments than that no plot shows
+NEWEST_MS = spark.table("broker_load").agg(F.max("as_of_ms")).first()[0] or 0
+SINCE_MS = NEWEST_MS - LOOK_BACK_MS
 
 # COMMAND ----------
 
@@ -75,114 +40,115 @@ since_ms = int(newest_ms - HOURS * 3_600_000)
 
 # COMMAND ----------
 
-ownership = of_namespace(table("ownership")).where("state <> 'retired'")
-owned = ownership.groupBy(F.col("by_broker").alias("broker")).agg(F.count("*").alias("bundles"))
-brokers_now = (
-    table("brokers")
-    .join(owned, "broker", "left")
-    .select("broker", "state", "drained", "leaving", "incarnation", F.coalesce("bundles", F.lit(0)).alias("bundles"))
-    .orderBy("broker")
-)
-display(brokers_now)
+# DBTITLE 1,Brokers
+# MAGIC %sql
+# MAGIC SELECT b.broker, b.state, b.drained, b.leaving, b.incarnation, count(o.bundle) AS bundles
+# MAGIC FROM brokers b
+# MAGIC LEFT JOIN ownership o ON o.by_broker = b.broker AND o.state <> 'retired'
+# MAGIC                          AND (:namespace = '' OR o.namespace = :namespace)
+# MAGIC GROUP BY b.broker, b.state, b.drained, b.leaving, b.incarnation
+# MAGIC ORDER BY b.broker
 
-on_the_way = ownership.where("state <> 'owned'").select("bundle", "state", "epoch", "by_broker", "to_broker", "cause")
-display(on_the_way.orderBy("bundle"))
+# COMMAND ----------
+
+# DBTITLE 1,On the way
+# MAGIC %sql
+# MAGIC SELECT bundle, state, epoch, by_broker, to_broker, cause
+# MAGIC FROM ownership
+# MAGIC WHERE state NOT IN ('owned', 'retired') AND (:namespace = '' OR namespace = :namespace)
+# MAGIC ORDER BY bundle
 
 # COMMAND ----------
 
 # MAGIC %md
 # MAGIC ## Load history
-# MAGIC Short averages of each broker at the end of every pane (`broker_load`, which rounds do not read), and the
-# MAGIC traffic of the namespaces from the panes. A broker's utilisation is the largest of its known resources,
-# MAGIC without the weights that rounds apply.
+# MAGIC Short averages of each broker (`broker_load`, which rounds do not read), and the traffic of the namespaces
+# MAGIC from the panes. A broker's utilisation is the largest of its known resources, without the weights that
+# MAGIC rounds apply.
 
 # COMMAND ----------
 
-UTILISATIONS = [
-    f"{name}_utilisation" for name in ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out", "disk_io")
-]
+of_broker = Window.partitionBy("broker", "as_of_ms").orderBy(F.desc("batch_id"))
 broker_history = (
-    table("broker_load")
-    .where(F.col("as_of_ms") >= since_ms)
-    .withColumn("rank", F.row_number().over(Window.partitionBy("broker", "as_of_ms").orderBy(F.desc("batch_id"))))
+    spark.table("broker_load")
+    .where(F.col("as_of_ms") > SINCE_MS)
+    .withColumn("rank", F.row_number().over(of_broker))
     .where("rank = 1")
-    .select(
-        when("as_of_ms").alias("at"),
-        "broker",
-        F.round(100 * F.greatest(*UTILISATIONS), 1).alias("utilisation_pct"),
-        F.round(100 * F.col("cpu_utilisation"), 1).alias("cpu_pct"),
-        F.round(F.col("msg_rate_in") + F.col("msg_rate_out")).alias("messages_per_s"),
-        F.round("bundles", 1).alias("bundles"),
+    .groupBy(F.timestamp_millis(F.floor(F.col("as_of_ms") / STEP_MS) * STEP_MS).alias("at_time"), "broker")
+    .agg(
+        F.round(100 * F.max(utilisation()), 1).alias("utilisation_pct"),
+        F.round(100 * F.max("cpu_utilisation"), 1).alias("cpu_pct"),
+        F.round(F.avg(F.col("msg_rate_in") + F.col("msg_rate_out"))).alias("messages_per_s"),
+        F.round(F.avg("bundles"), 1).alias("bundles"),
     )
-    .orderBy("at", "broker")
+    .orderBy("at_time", "broker")
 )
 display(broker_history)
-plot(broker_history, "at", "utilisation_pct", "broker", "Busiest resource of each broker, %")
+lines(broker_history, "at_time", "utilisation_pct", "broker", "Busiest resource of each broker")
 
 # COMMAND ----------
 
 # A pane is the sum of its partial rows. Rates are means over the pane's reports.
-per_bundle = (
-    of_namespace(table("bundle_panes"))
-    .where((F.col("pane_end_ms") > since_ms) & (F.col("bundle") != "tail"))
-    .groupBy("pane_end_ms", "namespace", "bundle", "broker")
-    .agg(
-        (F.sum(F.col("msg_rate_in_sum") + F.col("msg_rate_out_sum")) / F.sum("reports")).alias("messages_per_s"),
-        (F.sum(F.col("throughput_in_sum") + F.col("throughput_out_sum")) / F.sum("reports")).alias("bytes_per_s"),
+namespace_history = spark.sql(
+    """
+    WITH per_bundle AS (
+      SELECT pane_end_ms, namespace, bundle, broker,
+             sum(msg_rate_in_sum + msg_rate_out_sum) / sum(reports) AS messages,
+             sum(throughput_in_sum + throughput_out_sum) / sum(reports) AS bytes
+      FROM bundle_panes
+      WHERE pane_end_ms > :since_ms AND bundle <> 'tail' AND (:namespace = '' OR namespace = :namespace)
+      GROUP BY pane_end_ms, namespace, bundle, broker
+    ),
+    per_pane AS (
+      SELECT pane_end_ms, namespace, sum(messages) AS messages, sum(bytes) AS bytes, count(DISTINCT bundle) AS bundles
+      FROM per_bundle
+      GROUP BY pane_end_ms, namespace
     )
-)
-namespace_history = (
-    per_bundle.groupBy("pane_end_ms", "namespace")
-    .agg(
-        F.round(F.sum("messages_per_s")).alias("messages_per_s"),
-        F.round(F.sum("bytes_per_s")).alias("bytes_per_s"),
-        F.count_distinct("bundle").alias("bundles_reported"),
-    )
-    .select(when("pane_end_ms").alias("at"), "namespace", "messages_per_s", "bytes_per_s", "bundles_reported")
-    .orderBy("at", "namespace")
+    SELECT timestamp_millis(CAST(floor(pane_end_ms / :step_ms) * :step_ms AS BIGINT)) AS at_time, namespace,
+           round(avg(messages)) AS messages_per_s, round(avg(bytes)) AS bytes_per_s, max(bundles) AS bundles_reported
+    FROM per_pane
+    GROUP BY 1, 2
+    ORDER BY 1, 2
+    """,
+    args={"since_ms": SINCE_MS, "step_ms": STEP_MS, "namespace": dbutils.widgets.get("namespace")},
 )
 display(namespace_history)
-plot(namespace_history, "at", "messages_per_s", "namespace", "Messages/s by namespace")
+lines(namespace_history, "at_time", "messages_per_s", "namespace", "Messages of each namespace")
 
 # COMMAND ----------
 
 # MAGIC %md
 # MAGIC ## What was decided, and why
-# MAGIC Decisions of rounds with the source's score before and the predicted score after, then the reasons why brokers
-# MAGIC gave nothing away. `outcome` is `executed`, or the reason why not (`301_shadow_mode`: rounds only record).
-# MAGIC Placements by the control step (orphans, first lookups) are in `ballast decisions`.
+# MAGIC Decisions of rounds with the source's score before and the predicted score after, then the reasons why
+# MAGIC brokers gave nothing away. `outcome` is `executed`, or the reason why not (`301_shadow_mode`: rounds only
+# MAGIC record). Placements by the control step (orphans, first lookups) are in `ballast decisions`.
 
 # COMMAND ----------
 
-SCORES = "map<string,double>"
-decisions = counted("decisions").where(F.col("at_ms") >= since_ms)
-decided = (
-    decisions.where("kind <> 'skip'")
-    .withColumn("before", F.from_json("before_json", SCORES)[F.col("source")])
-    .withColumn("after", F.from_json("after_json", SCORES)[F.col("source")])
-    .select(
-        when("at_ms").alias("at"),
-        "decision_id",
-        "kind",
-        "bundle",
-        "source",
-        "target",
-        "reason",
-        F.round(100 * F.col("before"), 1).alias("source_before_pct"),
-        F.round(100 * F.col("after"), 1).alias("source_predicted_pct"),
-        "outcome",
-    )
-    .orderBy(F.desc("at"), "decision_id")
-)
-display(decided)
+decided_lately = spark.table("decisions").where((F.col("at_ms") >= SINCE_MS) & ~F.col("round_id").startswith("step-"))
+decided_lately.createOrReplaceTempView("decided_lately")
 
-held_back = (
-    decisions.where("NOT executed")
-    .groupBy(F.col("source").alias("broker"), "kind", "reason", "band", "outcome")
-    .agg(F.count("*").alias("times"), F.timestamp_millis(F.max("at_ms")).alias("last_time"))
-    .orderBy("broker", F.desc("times"))
-)
-display(held_back)
+# COMMAND ----------
+
+# DBTITLE 1,Decided
+# MAGIC %sql
+# MAGIC SELECT timestamp_millis(at_ms) AS at_time, decision_id, kind, bundle, source, target, reason,
+# MAGIC        round(100 * from_json(before_json, 'map<string,double>')[source], 1) AS source_before_pct,
+# MAGIC        round(100 * from_json(after_json, 'map<string,double>')[source], 1) AS source_predicted_pct, outcome
+# MAGIC FROM decided_lately
+# MAGIC WHERE kind <> 'skip'
+# MAGIC ORDER BY at_ms DESC, decision_id
+
+# COMMAND ----------
+
+# DBTITLE 1,Held back
+# MAGIC %sql
+# MAGIC SELECT source AS broker, kind, reason, band, outcome, count(*) AS times,
+# MAGIC        timestamp_millis(max(at_ms)) AS last_time
+# MAGIC FROM decided_lately
+# MAGIC WHERE NOT executed
+# MAGIC GROUP BY source, kind, reason, band, outcome
+# MAGIC ORDER BY broker, times DESC, reason
 
 # COMMAND ----------
 
@@ -193,72 +159,61 @@ display(held_back)
 
 # COMMAND ----------
 
-HOW = {
-    "transferring": "transfer",
-    "releasing": "unload",
-    "free": "failover",
-    "assigning": "first assignment",
-    "splitting": "split that failed",
-}
-so_far = Window.partitionBy("bundle").orderBy("seq").rowsBetween(Window.unboundedPreceding, -1)
-episodes = (
-    table("journal")
-    .where("kind = 'ownership'")
-    .withColumn("episode", F.coalesce(F.sum(F.when(F.col("state") == "owned", 1).otherwise(0)).over(so_far), F.lit(0)))
-    .groupBy("bundle", "episode")
-    .agg(
-        F.min_by("state", "seq").alias("began_as"),
-        F.max_by("state", "seq").alias("ended_as"),
-        F.max("at_ms").alias("ended_ms"),
-        (F.max("at_ms") - F.min("at_ms")).alias("took_ms"),
-    )
-    .where("ended_as = 'owned' AND began_as <> 'owned'")
-    .replace(HOW, subset=["began_as"])
-)
-hand_overs = (
-    episodes.groupBy(F.col("began_as").alias("how"))
-    .agg(
-        F.count("*").alias("times"),
-        F.percentile("took_ms", F.lit(0.5)).alias("p50_ms"),
-        F.percentile("took_ms", F.lit(0.99)).alias("p99_ms"),
-        F.max("took_ms").alias("longest_ms"),
-    )
-    .orderBy(F.desc("times"))
-)
-display(hand_overs)
+# DBTITLE 1,Handovers
+# MAGIC %sql
+# MAGIC WITH entries AS (
+# MAGIC   SELECT bundle, seq, at_ms, state,
+# MAGIC          coalesce(sum(CASE WHEN state = 'owned' THEN 1 ELSE 0 END)
+# MAGIC            OVER (PARTITION BY bundle ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
+# MAGIC          0) AS episode
+# MAGIC   FROM journal
+# MAGIC   WHERE kind = 'ownership'
+# MAGIC ),
+# MAGIC episodes AS (
+# MAGIC   SELECT bundle, min_by(state, seq) AS began_as, max_by(state, seq) AS ended_as,
+# MAGIC          max(at_ms) - min(at_ms) AS took_ms
+# MAGIC   FROM entries
+# MAGIC   GROUP BY bundle, episode
+# MAGIC )
+# MAGIC SELECT CASE began_as WHEN 'transferring' THEN 'transfer' WHEN 'releasing' THEN 'unload'
+# MAGIC                      WHEN 'free' THEN 'failover' WHEN 'assigning' THEN 'first assignment'
+# MAGIC                      WHEN 'splitting' THEN 'split that failed' END AS how,
+# MAGIC        count(*) AS times, percentile(took_ms, 0.5) AS p50_ms, percentile(took_ms, 0.99) AS p99_ms,
+# MAGIC        max(took_ms) AS longest_ms
+# MAGIC FROM episodes
+# MAGIC WHERE ended_as = 'owned' AND began_as <> 'owned'
+# MAGIC GROUP BY began_as
+# MAGIC ORDER BY times DESC
 
 # COMMAND ----------
 
 # MAGIC %md
 # MAGIC ## Orders
-# MAGIC How orders to an observed cluster (Apache Pulsar) ended, day by day; empty for a cluster that the journal owns.
-# MAGIC More queries about observed bundles: docs/sql_pulsar.md.
+# MAGIC How orders to an observed cluster (Apache Pulsar) ended, day by day; empty for a cluster that the journal
+# MAGIC owns. More queries about observed bundles: docs/sql_pulsar.md.
 
 # COMMAND ----------
 
-
-def data(field):
-    """Return a field of an entry's `data`."""
-    return F.get_json_object("data", f"$.{field}")
-
-
-given = table("journal").where("kind = 'order'").select(data("id").alias("id"), data("kind").alias("order"))
-orders = (
-    table("journal")
-    .where("kind = 'order_ended'")
-    .select(data("id").alias("id"), data("outcome").alias("outcome"), data("took_ms").cast("long").alias("took_ms"),
-            data("detail").alias("detail"), "seq", F.to_date(when("at_ms")).alias("day"))
-    .join(given, "id")
-    .groupBy("day", "order", "outcome")
-    .agg(
-        F.count("*").alias("orders"),
-        F.percentile("took_ms", F.lit(0.5)).alias("p50_ms"),
-        F.max("took_ms").alias("longest_ms"),
-        F.max_by("detail", "seq").alias("last_detail"),
-    )
-    .orderBy("day", "order", F.desc("orders"))
-)  # fmt: skip
-display(orders)
+# DBTITLE 1,Orders
+# MAGIC %sql
+# MAGIC WITH given AS (
+# MAGIC   SELECT get_json_object(data, '$.id') AS id, get_json_object(data, '$.kind') AS ordered
+# MAGIC   FROM journal
+# MAGIC   WHERE kind = 'order'
+# MAGIC ),
+# MAGIC ended AS (
+# MAGIC   SELECT seq, to_date(timestamp_millis(at_ms)) AS day, get_json_object(data, '$.id') AS id,
+# MAGIC          get_json_object(data, '$.outcome') AS outcome, get_json_object(data, '$.detail') AS detail,
+# MAGIC          CAST(get_json_object(data, '$.took_ms') AS BIGINT) AS took_ms
+# MAGIC   FROM journal
+# MAGIC   WHERE kind = 'order_ended'
+# MAGIC )
+# MAGIC SELECT e.day, g.ordered, e.outcome, count(*) AS orders, percentile(e.took_ms, 0.5) AS p50_ms,
+# MAGIC        max(e.took_ms) AS longest_ms, max_by(e.detail, e.seq) AS last_detail
+# MAGIC FROM ended e
+# MAGIC JOIN given g ON g.id = e.id
+# MAGIC GROUP BY e.day, g.ordered, e.outcome
+# MAGIC ORDER BY e.day, g.ordered, orders DESC
 
 # COMMAND ----------
 
@@ -269,24 +224,20 @@ display(orders)
 
 # COMMAND ----------
 
-quarantined = (
-    table("quarantine")
-    .groupBy("source", "topic", "rule")
-    .agg(
-        F.count("*").alias("records"),
-        F.timestamp_millis(F.max("detected_ms")).alias("last_time"),
-        F.max_by("text", "detected_ms").alias("last_text"),
-    )
-    .orderBy(F.desc("records"), "rule")
-)
-display(quarantined)
+# DBTITLE 1,Quarantined
+# MAGIC %sql
+# MAGIC SELECT source, topic, rule, count(*) AS records, timestamp_millis(max(detected_ms)) AS last_time,
+# MAGIC        max_by(text, detected_ms) AS last_text
+# MAGIC FROM quarantine
+# MAGIC GROUP BY source, topic, rule
+# MAGIC ORDER BY records DESC, rule
 
 # COMMAND ----------
 
 # MAGIC %md
 # MAGIC ## Table health
-# MAGIC Agents read these tables without a JVM, so the reader version must stay 1. Many small files slow every reader
-# MAGIC down: `ballast maintain` merges them. `last_write` shows which table is no longer written.
+# MAGIC Agents read these tables without a JVM, so the reader version must stay 1. Many small files slow every
+# MAGIC reader down: `ballast maintain` merges them. `last_write` shows which table is no longer written.
 
 # COMMAND ----------
 

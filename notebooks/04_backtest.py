@@ -5,18 +5,15 @@
 # MAGIC of moves, and recommends tolerance, churn and budget. It reads the tables `broker_panes` and `bundle_panes`
 # MAGIC and writes only into the folder `out`; nothing in the cluster changes.
 # MAGIC
-# MAGIC On Databricks: install the project's wheel on the cluster, import this file as a notebook, set the widgets
+# MAGIC On Databricks: install the project's wheel on the cluster, import the folder of the notebooks, set the widgets
 # MAGIC (`out` to a folder that all nodes share, such as one below `/dbfs` or `/Volumes`), run all cells.
-# MAGIC Elsewhere: `.venv/bin/python notebooks/04_backtest.py tables=run/tables`.
+# MAGIC Elsewhere: `.venv/bin/python notebooks/run_local.py 04_backtest tables=run/tables`.
 
 # COMMAND ----------
 
 from __future__ import annotations
 
 from pathlib import Path
-
-if "dbutils" not in globals():  # not on Databricks: import the same three names from the file beside this one
-    from local_shim import dbutils, display, spark
 
 import pyarrow as pa
 from pyspark.sql import functions as F
@@ -34,6 +31,7 @@ from controller.config.load import load_settings
 from controller.config.policy_values import policy_settings
 from controller.loads.recorded import Overrides
 from jobs.backtest_tasks import run_tasks
+from plots import picture
 
 dbutils.widgets.text("tables", "run/tables", "Folder of the Delta tables")
 dbutils.widgets.text("out", "run/backtest", "Folder for results; what is finished there is not run again")
@@ -47,19 +45,6 @@ STRATEGIES = [name.strip() for name in dbutils.widgets.get("strategies").split("
 GRID = [axis.strip() for axis in dbutils.widgets.get("grid").split(";") if axis.strip()]
 settings = load_settings(None, dbutils.widgets.get("profile"))
 base = policy_settings(settings)
-
-
-def picture(name):
-    """Show a plot of the report if matplotlib can; the tables have the same data."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        return
-    _, axes = plt.subplots(figsize=(10, 6))
-    axes.imshow(plt.imread(OUT / name))
-    axes.axis("off")
-    plt.show()
-
 
 # COMMAND ----------
 
@@ -120,12 +105,28 @@ print(f"{len(points)} points, {points_run} of them now; the interactive report i
 
 # COMMAND ----------
 
-columns = pa.table({**to_columns(view.results), "moves_of_a_bundle_a_day": [round(each, 4) for each in view.churn]})
+columns = pa.table(
+    {
+        **to_columns(view.results),
+        "knobs": [", ".join(f"{name}={value}" for name, value in run.point.knobs.items()) for run in runs],
+        "moves_of_a_bundle_a_day": [round(each, 4) for each in view.churn],
+    }
+)
 empty = [field.name for field in columns.schema if field.type == pa.null()]  # figures that no point has
 for name in empty:
     columns = columns.set_column(columns.column_names.index(name), name, columns[name].cast(pa.float64()))
 scoreboard = spark.createDataFrame(columns)
-display(scoreboard.orderBy("max_best_mean", "moves_balance"))
+scoreboard.createOrReplaceTempView("scoreboard")
+
+# COMMAND ----------
+
+# DBTITLE 1,Scoreboard
+# MAGIC %sql
+# MAGIC SELECT strategy, knobs, round(max_best_mean, 3) AS max_best_mean, round(max_best_worst, 3) AS max_best_worst,
+# MAGIC        moves_of_a_bundle_a_day, moves_balance, moves_addition, moves_removal, splits,
+# MAGIC        round(overload_minutes, 1) AS overload_minutes
+# MAGIC FROM scoreboard
+# MAGIC ORDER BY max_best_mean, moves_balance, strategy, knobs
 
 # COMMAND ----------
 
@@ -136,10 +137,9 @@ display(scoreboard.orderBy("max_best_mean", "moves_balance"))
 
 # COMMAND ----------
 
-on_front = columns.take(pa.array(view.front, pa.int64()))
-front = spark.createDataFrame(on_front).orderBy("max_best_mean")
-display(front)
-picture(PARETO)
+front = spark.createDataFrame(columns.take(pa.array(view.front, pa.int64()))).orderBy("max_best_mean")
+display(front.select("strategy", "knobs", "max_best_mean", "moves_of_a_bundle_a_day"))
+picture(OUT / PARETO, "All points; the front is the line")
 
 # COMMAND ----------
 
@@ -158,7 +158,7 @@ over_time = spark.createDataFrame(
     "strategy string, at_ms long, max_best double, variation double, moves long",
 ).select(F.timestamp_millis("at_ms").alias("at"), "strategy", "max_best", "variation", "moves")
 display(over_time.orderBy("at", "strategy"))
-picture(TIMELINE)
+picture(OUT / TIMELINE, "The chosen point of each strategy")
 
 # COMMAND ----------
 
@@ -169,10 +169,12 @@ picture(TIMELINE)
 
 # COMMAND ----------
 
-predictions = scoreboard.groupBy("strategy").agg(
-    F.sum("n_checked").alias("checked"), F.max("error_p50").alias("worst_p50"), F.max("error_p90").alias("worst_p90")
-)
-display(predictions.orderBy("strategy"))
+# DBTITLE 1,Predictions
+# MAGIC %sql
+# MAGIC SELECT strategy, sum(n_checked) AS checked, max(error_p50) AS worst_p50, max(error_p90) AS worst_p90
+# MAGIC FROM scoreboard
+# MAGIC GROUP BY strategy
+# MAGIC ORDER BY strategy
 
 # COMMAND ----------
 

@@ -43,6 +43,7 @@ def test_it_has_all_of_the_configuration(place: Path) -> None:
     assert files_below(place / SHIPPED / "conf") == files_below(CONF)
     assert Path("01_operations.py") in files_below(place / SHIPPED / "notebooks")
     assert Path("sql.md") in files_below(place / SHIPPED / "docs")
+    assert files_below(place / SHIPPED / "docs" / "sql") == files_below(CODE / "docs" / "sql")
 
 
 def test_a_wheel_made_of_the_source_distribution_is_the_same(place: Path, tmp_path: Path) -> None:
@@ -140,7 +141,8 @@ def test_systemd_makes_the_user_of_the_units(installed: Installed, tmp_path: Pat
 def test_the_recipes_are_written_with_their_notebooks(installed: Installed, tmp_path: Path) -> None:
     assert installed.ballast("init", str(tmp_path / "folder")).returncode == 0
     written = files_below(tmp_path / "folder" / "deploy")
-    notebooks = {Path("databricks/notebooks/01_operations.py"), Path("databricks/notebooks/04_backtest.py")}
+    notebooks = {Path("databricks/notebooks") / file for file in files_below(CODE / "notebooks", "*.py")}
+    notebooks.remove(Path("databricks/notebooks/run_local.py"))
     assert written == files_below(CONF / "deploy") | notebooks
 
 

@@ -23,6 +23,9 @@ CONFIGURATION, SPARK_SETTINGS, UNITS = "ballast.yaml", "spark.conf", "systemd"
 USERS = "sysusers/ballast.conf"  # for systemd-sysusers: the user that the units name
 RECIPES, BUNDLE = "deploy", "deploy/databricks"
 OBSERVABILITY = "observability"
+# What people read the tables with: folder of the shipped, and its files.
+STUDY = (("notebooks", "*.py"), ("docs", "sql*.md"), ("docs/sql", "*.sql"), ("docs/sql/views", "*.sql"))
+RUNNER = "run_local.py"  # runs notebooks where there is no Databricks
 PROFILE_LINE = "#profile: local"
 SPARK_OF_PROFILE = {"cluster": "cluster.conf"}  # every other profile is for one machine
 
@@ -64,9 +67,9 @@ def starter_files(folder: Path, profile: str) -> Iterator[tuple[str, str]]:
             text = text.replace(name, value)
         yield f"{UNITS}/{unit.name}", text
     yield USERS, (CONF / USERS).read_text(encoding="utf-8")
-    for kind, pattern in (("notebooks", "*.py"), ("docs", "sql*.md")):
-        for file in sorted((SHIPPED / kind).glob(pattern)):
-            yield f"{kind}/{file.name}", file.read_text(encoding="utf-8")
+    for place, pattern in STUDY:
+        for file in sorted((SHIPPED / place).glob(pattern)):
+            yield f"{place}/{file.name}", file.read_text(encoding="utf-8")
     yield from _recipes()
 
 
@@ -76,8 +79,9 @@ def _recipes() -> Iterator[tuple[str, str]]:
     for file in (file for folder in (RECIPES, OBSERVABILITY) for file in sorted((CONF / folder).rglob("*"))):
         if file.is_file():
             yield file.relative_to(CONF).as_posix(), file.read_text(encoding="utf-8")
-    for notebook in sorted((SHIPPED / "notebooks").glob("0*.py")):
-        yield f"{BUNDLE}/notebooks/{notebook.name}", notebook.read_text(encoding="utf-8")
+    for notebook in sorted((SHIPPED / "notebooks").glob("*.py")):
+        if notebook.name != RUNNER:
+            yield f"{BUNDLE}/notebooks/{notebook.name}", notebook.read_text(encoding="utf-8")
 
 
 def _with_profile(text: str, profile: str) -> str:

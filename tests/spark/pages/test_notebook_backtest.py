@@ -14,7 +14,7 @@ from controller.backtest.store import Store
 from controller.config.load import load_settings
 from controller.config.policy_values import policy_settings
 from tests.short_run import ShortRun
-from tests.spark.pages.notebooks import FOLDER, check_source_format, rows, run_notebook, run_on_databricks
+from tests.spark.pages.notebooks import FOLDER, Ran, check_plots, check_source_format, run_notebook
 
 pytestmark = pytest.mark.spark
 NOTEBOOK = FOLDER / "04_backtest.py"
@@ -30,10 +30,10 @@ def pace_of_the_run() -> Iterator[None]:
         yield
 
 
-def run(out: Path, tables: str | Path) -> dict[str, Any]:
-    """The notebook's variables after it ran as a script, on the session of the tests."""
-    given = {"tables": tables, "out": out, "strategies": ",".join(STRATEGIES), "grid": GRID, "profile": "demo"}
-    return run_notebook(NOTEBOOK, **given)
+def run(spark: Any, out: Path, tables: str, strategies: tuple[str, ...] = STRATEGIES, grid: str = GRID) -> Ran:
+    return run_notebook(
+        NOTEBOOK, spark, tables=tables, out=out, strategies=",".join(strategies), grid=grid, profile="demo"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -42,25 +42,28 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def variables(spark: Any, short_run: ShortRun, out: Path, pace_of_the_run: None) -> dict[str, Any]:
-    result = run(out, short_run.root.root)
-    assert result["spark"] is spark
-    return result
+def ran(spark: Any, short_run: ShortRun, out: Path, pace_of_the_run: None) -> Ran:
+    return run(spark, out, short_run.root.root)
+
+
+@pytest.fixture
+def variables(ran: Ran) -> dict[str, Any]:
+    return ran.names
 
 
 def test_the_source_format_is_databricks_own() -> None:
     check_source_format(NOTEBOOK, more_cells_than=12)
 
 
-def test_the_recording_is_that_of_the_tables(variables: dict[str, Any], short_run: ShortRun) -> None:
-    facts = {row["what"]: row["value"] for row in rows(variables, "recorded")}
+def test_the_recording_is_that_of_the_tables(ran: Ran, spark: Any, short_run: ShortRun) -> None:
+    facts = {row["what"]: row["value"] for row in ran.shown["recorded"]}
     assert (facts["brokers"], facts["step_ms"], facts["round_interval_ms"]) == ("3", "10000", "10000")
     assert int(facts["bundles"]) >= 12
-    panes = variables["spark"].read.format("delta").load(f"{short_run.root.root}/broker_panes")
+    panes = spark.read.format("delta").load(f"{short_run.root.root}/broker_panes")
     assert int(facts["steps"]) == panes.select("pane_end_ms").distinct().count()
 
 
-def test_the_scoreboard_is_what_the_local_run_comes_to(variables: dict[str, Any], tmp_path: Path) -> None:
+def test_the_scoreboard_is_what_the_local_run_comes_to(ran: Ran, variables: dict[str, Any], tmp_path: Path) -> None:
     job, points = variables["job"], variables["points"]
     local = Store(tmp_path)
     local.keep_arrays(job, variables["prepare"](variables["recording"], job.base.weights.in_order(), job.replay))
@@ -70,26 +73,38 @@ def test_the_scoreboard_is_what_the_local_run_comes_to(variables: dict[str, Any]
     assert len(expected) == len(points)
     assert variables["runs"] == expected
     assert any(run.point.moves for run in expected), "nothing moved: equality would say little"
-    found = rows(variables, "scoreboard")
+    found = ran.rows("scoreboard")
     assert [row["strategy"] for row in found] == [name for name in STRATEGIES for _ in range(4)]
     assert [row["max_best_mean"] for row in found] == [run.point.max_best_mean for run in expected]
     assert [row["moves_balance"] for row in found] == [run.point.moves_balance for run in expected]
 
 
-def test_the_front_and_the_course_over_time(variables: dict[str, Any]) -> None:
-    front = rows(variables, "front")
-    board = rows(variables, "scoreboard")
+def test_the_scoreboard_is_shown_best_first_with_its_knobs(ran: Ran) -> None:
+    shown, found = ran.shown["Scoreboard"], ran.rows("scoreboard")
+    assert [row["max_best_mean"] for row in shown] == sorted(round(row["max_best_mean"], 3) for row in found)
+    assert sorted((row["strategy"], row["knobs"]) for row in shown) == sorted(
+        (row["strategy"], row["knobs"]) for row in found
+    )
+    assert any("steady.tolerance=0.4" in row["knobs"] for row in shown if row["strategy"] == "steady")
+
+
+def test_the_front_and_the_course_over_time(ran: Ran, variables: dict[str, Any]) -> None:
+    front = ran.rows("front")
+    board = ran.rows("scoreboard")
     assert front[0]["max_best_mean"] == min(row["max_best_mean"] for row in board)
     assert front[-1]["moves_of_a_bundle_a_day"] == min(row["moves_of_a_bundle_a_day"] for row in board)
+    assert [row["max_best_mean"] for row in ran.shown["front"]] == [row["max_best_mean"] for row in front]
     steps = len(variables["recording"].at_ms)
-    over_time = rows(variables, "over_time")
+    over_time = ran.rows("over_time")
     assert {row["strategy"] for row in over_time} == set(STRATEGIES)
     assert len(over_time) == steps * len(STRATEGIES)
-    assert {row["strategy"] for row in rows(variables, "predictions")} == set(STRATEGIES)
+    checked = {name: sum(row["n_checked"] for row in board if row["strategy"] == name) for name in STRATEGIES}
+    assert {row["strategy"]: row["checked"] for row in ran.shown["Predictions"]} == checked
+    check_plots(ran, 2)
 
 
-def test_the_recommendation_is_a_configuration(variables: dict[str, Any], out: Path) -> None:
-    recommended = {row["setting"]: row["recommended"] for row in rows(variables, "recommended")}
+def test_the_recommendation_is_a_configuration(ran: Ran, out: Path) -> None:
+    recommended = {row["setting"]: row["recommended"] for row in ran.shown["recommended"]}
     assert recommended["strategy"] in STRATEGIES
     found = policy_settings(load_settings(out / "recommendation.yaml", env={}))
     assert found.strategy == recommended["strategy"]
@@ -97,18 +112,17 @@ def test_the_recommendation_is_a_configuration(variables: dict[str, Any], out: P
     assert (out / "report.html").stat().st_size > 1_000_000
 
 
-def test_a_second_run_runs_nothing_again(variables: dict[str, Any], short_run: ShortRun, out: Path) -> None:
+def test_a_second_run_runs_nothing_again(variables: dict[str, Any], spark: Any, short_run: ShortRun, out: Path) -> None:
     assert variables["points_run"] == len(distinct(variables["points"])) < len(variables["points"]) == 12
     before = (out / "report.html").read_bytes()
-    again = run(out, short_run.root.root)
-    assert again["points_run"] == 0
-    assert again["runs"] == variables["runs"]
+    again = run(spark, out, short_run.root.root)
+    assert again.names["points_run"] == 0
+    assert again.names["runs"] == variables["runs"]
     assert (out / "report.html").read_bytes() == before
 
 
-def test_names_may_be_given_as_on_databricks(spark: Any, short_run: ShortRun, out: Path) -> None:
-    values = {"tables": short_run.root.root, "out": out, "strategies": "steady", "grid": "", "profile": "demo"}
-    result, shown = run_on_databricks(NOTEBOOK, spark, values)
-    assert len(shown) == 6
-    assert len(result["runs"]) == 1
-    assert "run again with --grid steady.tolerance=0.024,0.06,0.12" in " ".join(result["recommendation"].advice)
+def test_a_strategy_without_knobs_is_one_point(spark: Any, short_run: ShortRun, out: Path) -> None:
+    alone = run(spark, out, short_run.root.root, ("steady",), "")
+    assert len(alone.names["runs"]) == 1
+    advice = " ".join(alone.names["recommendation"].advice)
+    assert "run again with --grid steady.tolerance=0.024,0.06,0.12" in advice

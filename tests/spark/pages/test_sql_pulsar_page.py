@@ -18,15 +18,13 @@ from controller.ledger.tables import TableRoot
 from controller.process.paths import ROOT
 from schemas.catalog import TABLES
 from schemas.record import BOOLEAN, DOUBLE, LONG, STRING
-from tests.spark.pages.sql_pages import PLACE, SqlPage
-from tests.spark.pages.test_sql_page import DUCKDB, PAGE, _plain
+from tests.questions import DuckQuestions, Rows, SparkQuestions, plain
 from tests.unit.control.observed_driver import BUNDLES, observed_driver
 from tests.unit.control.step_driver import with_settings
 
 pytestmark = pytest.mark.spark
 DAY_MS = 86_400_000
 START_MS = 20_000 * DAY_MS
-Rows = list[dict[str, Any]]
 ZEROS = {STRING: "", LONG: 0, DOUBLE: 0.0, BOOLEAN: False}
 SPARK, DUCK = 0, 1
 PARTS = re.split(r"(?m)^(?=## \d)", (ROOT / "docs" / "sql_pulsar.md").read_text())[1:]
@@ -71,26 +69,15 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def ask(spark: Any, tables: str) -> Callable[[str], Rows]:
-    for statement in PAGE.setup.replace(PLACE, tables).split(";"):
-        if statement.strip():
-            spark.sql(statement)
-    return lambda number: [row.asDict() for row in spark.sql(QUERIES[number][SPARK]).collect()]
+    asked = SparkQuestions(tables)
+    return lambda number: asked(QUERIES[number][SPARK])
 
 
 @pytest.fixture(scope="module")
-def ask_duckdb(tables: str) -> Iterator[Callable[[str], Rows]]:
-    made: dict[str, Any] = {}
-    exec(DUCKDB.python.replace(PLACE, tables), made)
-    db = made["db"]
-    db.execute(DUCKDB.setup)
-
-    def ask(text: str) -> Rows:
-        found = db.execute(QUERIES[text][DUCK] if text in QUERIES else text)
-        names = [column[0] for column in found.description]
-        return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
-
-    yield ask
-    db.close()
+def ask_duckdb(tables: str) -> Iterator[Callable[[int | str], Rows]]:
+    asked = DuckQuestions(tables)
+    yield lambda wanted: asked(QUERIES[wanted][DUCK] if wanted in QUERIES else wanted)
+    asked.db.close()
 
 
 @pytest.mark.parametrize("number", QUERIES)
@@ -98,7 +85,7 @@ def test_both_engines_say_the_same(number: str, ask: Any, ask_duckdb: Any) -> No
     found, expected = ask_duckdb(number), ask(number)
     assert expected
     assert [list(row) for row in found[:1]] == [list(row) for row in expected[:1]], "the columns, in order"
-    assert list(map(_plain, found)) == list(map(_plain, expected))
+    assert list(map(plain, found)) == list(map(plain, expected))
 
 
 def test_who_owned_what(ask_duckdb: Any) -> None:
@@ -140,11 +127,10 @@ def test_observed_bundles_are_in_the_table_of_ownership(ask_duckdb: Any) -> None
 
 
 def test_the_usual_queries_count_observed_bundles(ask_duckdb: Any) -> None:
-    found = {(row["broker"], row["state"]): row["bundles"] for row in ask_duckdb(DUCKDB.queries["1"])}
+    found = {(row["broker"], row["state"]): row["bundles"] for row in ask_duckdb(1)}
     assert found == {("a:1", "owned"): 1, ("b:1", "owned"): 1, ("c:1", "ordered"): 1, ("nobody", "unknown"): 1}
 
 
 def test_the_page_has_each_query_for_both_engines() -> None:
     assert list(QUERIES) == ["1", "2", "3", "4"]
     assert all(len(blocks) == 2 for blocks in QUERIES.values())
-    assert isinstance(PAGE, SqlPage)

@@ -106,6 +106,15 @@ def test_notebooks_are_there_and_know_their_parameters(folder: Path, tasks: dict
     assert importing == ["backtest"]  # the other one needs Spark only
 
 
+def test_notebooks_have_the_modules_that_they_share_beside_them(folder: Path) -> None:
+    beside = {file.stem: file.read_text() for file in (folder / "notebooks").glob("*.py")}
+    shared = {name for name, text in beside.items() if not text.startswith("# Databricks notebook source\n")}
+    assert shared == {"plots", "views"}
+    assert {name for name in beside if name[0].isdigit()} == beside.keys() - shared
+    imported = {name for text in beside.values() for name in re.findall(r"(?m)^from (\w+) import", text)}
+    assert shared <= imported
+
+
 def test_spark_has_the_settings_of_a_cluster(bundle: dict[str, Any]) -> None:
     given = bundle["variables"]["cluster"]["default"]["spark_conf"]
     shipped = {
