@@ -131,7 +131,7 @@ class AgentRules:
 
     def _call(self, knows: Knows, given: Input) -> Reaction:
         self.calls += 1
-        records = {str(self._bundles[b]): self._record(b, v) for b, v in enumerate(knows.views) if v is not None}
+        records = self._records(knows.views)
         slots = {self._bundles[b]: self._slot(b, work) for b, work in enumerate(knows.works) if work is not None}
         core = OpenCore(ME, lambda bundle: "refused" if given.refuses else None)
         core.bug = self._bug
@@ -152,11 +152,11 @@ class AgentRules:
         match given.name:
             case "reads":
                 entry = self._read(given, views)
-                records.update({str(self._bundles[b]): self._record(b, v) for b, v in enumerate(views) if v is not None})
+                records.update(self._records(views))
                 return core.on_entries([entry], ClusterState(bundles=records), BEGUN_MS)
             case "skips":
                 views[:] = given.views
-                records.update({str(self._bundles[b]): self._record(b, v) for b, v in enumerate(given.views)})
+                records.update(self._records(views))
                 return core.resync(ClusterState(bundles=records), BEGUN_MS)
             case "hears":
                 return core.on_released(bundle, records[str(bundle)].epoch, OTHER, BEGUN_MS)
@@ -202,6 +202,10 @@ class AgentRules:
             said.append(Answer(RELEASED, bundle, self._small_epoch(bundle, record.epoch)))
 
     # ---------------------------------------------------------------- between small integers and the core's values
+
+    def _records(self, views: Sequence[View | None]) -> dict[str, Ownership]:
+        """What this agent has read, as journal records by bundle."""
+        return {str(self._bundles[b]): self._record(b, view) for b, view in enumerate(views) if view is not None}
 
     def _record(self, bundle: int, view: View) -> Ownership:
         """The record that this agent has read. Whoever else is a party is OTHER."""

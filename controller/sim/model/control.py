@@ -120,6 +120,7 @@ class ControlRules:
 
     def __init__(self, configuration: Configuration, bug: str = "") -> None:
         self.calls = 0  # of the control step
+        self.taken: set[tuple[State, State]] = set()  # transitions of the table
         self._configuration = configuration
         self._bug = bug
         self._known: dict[tuple[int, int, int, int, Seats, Event], tuple[Change, ...]] = {}
@@ -157,6 +158,9 @@ class ControlRules:
             if event.name != On.EXPIRES:
                 break
         found.pop(nothing, None)
+        for change in found:
+            if change[:4] != nothing[:4]:
+                self.taken.add((STATES[record.state], STATES[change.state]))
         return found
 
     def _call(self, ctx: OpenContext, bundle: int, seats: Seats, event: Event) -> Change:

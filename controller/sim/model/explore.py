@@ -9,21 +9,16 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from controller.domain.errors import BallastError
 from controller.sim.model.configuration import STUCK
 
 
-class TooManyStates(BallastError):
-    """The exploration has become larger than was asked for."""
-
-
 class Step(NamedTuple):
-    """One step. `cost`: disturbances; `broken`: what the step itself breaks, its state is then the one before."""
+    """One step. `cost`: disturbances; `broken`: what the step itself breaks."""
 
     label: Any
     cost: int
@@ -53,34 +48,30 @@ class Model(Protocol):
         """A step in words."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Found:
-    """The result of an exploration. `breach`: what was broken, empty if nothing was; `trace`: the steps that lead to
-    it."""
+    """The result of an exploration. `breach`: what was broken, empty if nothing was; `trace`: the steps to it."""
 
-    states: int = 0
-    steps: int = 0
-    depth: int = 0
-    breach: str = ""
-    trace: list[str] = field(default_factory=list)
+    states: int
+    steps: int
+    depth: int
+    breach: str
+    trace: list[str]
 
 
-def explore(model: Model, most_states: int | None = None) -> Found:
-    """Explore the model up to the first breach. Raises TooManyStates beyond `most_states`."""
+def explore(model: Model) -> Found:
+    """Explore the model up to the first breach."""
     search = _Search(model)
-    breach = search.run(most_states)
-    at = len(search.states) - 1
-    if not breach:
-        at = search.find_stuck()
-        breach = f"{STUCK}: nothing leads to a state in which everything is served" if at >= 0 else ""
-    found = Found(len(search.states), len(search.targets), search.depth, breach)
-    if breach:
-        found.trace = search.walk_to(search.broken_at if search.broken_at >= 0 else at, search.broken_at >= 0)
-    return found
+    breach = search.run()
+    if not breach and search.find_stuck():
+        breach = f"{STUCK}: nothing leads to a state in which everything is served"
+    trace = search.walk() if breach else []
+    return Found(len(search.states), len(search.targets), search.depth, breach, trace)
 
 
 class _Search:
-    """The states by their numbers, in the order in which they were reached."""
+    """The states by their numbers, in the order in which they were reached. `broken`: the state that breaks something,
+    or has a step that does."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -88,10 +79,11 @@ class _Search:
         self.parents = array("i", [-1])
         self.sources, self.targets, self.costs = array("i"), array("i"), array("b")
         self.depth = 0
-        self.broken_at = -1  # the state that has a step which breaks something
+        self.broken = 0
+        self.broken_by_step = False
 
-    def run(self, most_states: int | None) -> str:
-        """Reach everything; returns the first breach, of the newest state unless `broken_at` is set."""
+    def run(self) -> str:
+        """Reach everything; returns the first breach."""
         states, model = self.states, self.model
         numbers: dict[Hashable, int] = {states[0]: 0}
         at, level_ends = 0, 1
@@ -100,7 +92,7 @@ class _Search:
                 self.depth, level_ends = self.depth + 1, len(states)
             for step in model.steps(states[at]):
                 if step.broken:
-                    self.broken_at = at
+                    self.broken, self.broken_by_step = at, True
                     return step.broken
                 number = numbers.setdefault(step.state, len(states))
                 self.sources.append(at)
@@ -111,14 +103,13 @@ class _Search:
                     self.parents.append(at)
                     breach = model.breach(step.state)
                     if breach:
+                        self.broken = number
                         return breach
             at += 1
-            if most_states is not None and len(states) > most_states:
-                raise TooManyStates(f"more than {most_states} states at depth {self.depth}: allow fewer disturbances")
         return ""
 
-    def find_stuck(self) -> int:
-        """The first state from which no settled one is reached without disturbances; -1 if there is none."""
+    def find_stuck(self) -> bool:
+        """Whether there is a state from which no settled one is reached without disturbances; it is then `broken`."""
         free = np.frombuffer(self.costs, dtype=np.int8) == 0
         sources = np.frombuffer(self.sources, dtype=np.int32)[free]
         targets = np.frombuffer(self.targets, dtype=np.int32)[free]
@@ -135,11 +126,13 @@ class _Search:
             newest = before[~live[before]]
             live[newest] = True
         stuck = np.flatnonzero(~live)
-        return int(stuck[0]) if len(stuck) else -1
+        self.broken = int(stuck[0]) if len(stuck) else 0
+        return bool(len(stuck))
 
-    def walk_to(self, at: int, to_broken_step: bool) -> list[str]:
-        """The steps from the start to a state, in words, and the step there that breaks something."""
+    def walk(self) -> list[str]:
+        """The steps from the start to what is broken, in words."""
         path: list[Hashable] = []
+        at = self.broken
         while at > 0:
             path.append(self.states[at])
             at = self.parents[at]
@@ -150,7 +143,7 @@ class _Search:
             step = next(step for step in steps if not step.broken and self.model.code(step.state) == wanted)
             told.append(self.model.tell(state, step))
             state = step.state
-        if to_broken_step:
-            broken = next(step for step in self.model.steps(state, coded=False) if step.broken)
-            told.append(self.model.tell(state, broken))
+        if self.broken_by_step:
+            step = next(step for step in self.model.steps(state, coded=False) if step.broken)
+            told.append(self.model.tell(state, step))
         return told

@@ -1,4 +1,4 @@
-"""What one broker may do by itself: its process, its sessions, its agent. What others have to do with it is a condition.
+"""What one broker may do by itself: its process, its sessions, its agent. What it needs of others is a condition.
 
 A session whose lease has lapsed serves nothing, sends nothing and never comes back; so a lapse is the end of everything
 that the session read and did. What it has sent may have reached Kafka or not.
@@ -121,17 +121,17 @@ class MemberRules:
         if not member.unread:
             return
         (bundle, view), rest = member.unread[0], member.unread[1:]
-        reader, asked = member._replace(unread=rest), bool(member.asked)
+        reader = member._replace(unread=rest)
         text = f"reads {_describe(view)}{self._name(bundle)}"
-        yield Move(text, 0, self._after(reader, Input("reads", bundle, view, refuses=asked)))
+        yield Move(text, 0, self._after(reader, Input("reads", bundle, view)))
         offered = view.role == TO and view.state in (ASSIGNING, TRANSFERRING)
-        if offered and not asked and REFUSE in self._happens:
+        if offered and not member.asked and REFUSE in self._happens:
             yield Move(f"{text} and refuses", 1, self._after(reader, Input("reads", bundle, view, refuses=True)))
         if SNAPSHOT in self._happens and rest:
             newest = {**dict(enumerate(member.views)), **dict(member.unread)}
             views = tuple(newest[b] or NAMES_NOBODY for b in range(len(member.views)))
             skipper = member._replace(unread=())
-            yield Move("reads the newest snapshot", 0, self._after(skipper, Input("skips", refuses=asked, views=views)))
+            yield Move("reads the newest snapshot", 0, self._after(skipper, Input("skips", views=views)))
 
     def _end_work(self, member: Member, bundle: int) -> Iterator[Move]:
         """A call of the runtime ends."""
@@ -150,6 +150,8 @@ class MemberRules:
             yield Move(f"stops serving{where}", 0, done)
 
     def _after(self, member: Member, given: Input) -> int:
+        if member.asked:  # a broker that leaves takes no further bundles
+            given = given._replace(refuses=True)
         reaction = self._agent.react(Knows(member.views, member.works), given)
         sent = member.sent
         if not set(sent).issuperset(reaction.said):
@@ -170,7 +172,7 @@ class MemberRules:
             yield Move(text, 1, self._next_session(member, up=1))
             if member.sent:
                 yield Move(f"{text}; what it sent is lost", 1, self._next_session(member, up=1, lost=True))
-        if KILL in self._happens and (session != ALIVE or not older):
+        if KILL in self._happens and (not older if session == ALIVE else older == OF_SAME_PROCESS):
             yield Move("is killed", 1, self._next_session(member, up=0))
             if member.sent:
                 yield Move("is killed; what it sent is lost", 1, self._next_session(member, up=0, lost=True))

@@ -216,7 +216,7 @@ class NormalForm:
         on_disk = in_force if shared.on_disk == shared.in_force else self._rename_fences(shared.on_disk, used)
         confirmed = in_force if shared.confirmed == shared.in_force else self._rename_fences(shared.confirmed, used)
         ordered = tuple(
-            sorted({(b, _rank_from(used[b], epoch)) for b, epoch in shared.ordered if self._matters(of_members, b, epoch)})
+            sorted({(b, _rank_from(used[b], at)) for b, at in shared.ordered if self._matters(of_members, b, at)})
         )
         parked = shared.parked
         if parked is not None:
@@ -242,7 +242,7 @@ class NormalForm:
                     views=tuple(_rename_view(view, used[b]) for b, view in enumerate(member.views)),
                     works=tuple(_rename_work(work, used[b]) for b, work in enumerate(member.works)),
                     unread=tuple((b, view._replace(epoch=_rank(used[b], view.epoch))) for b, view in member.unread),
-                    sent=tuple(answer._replace(epoch=_rank(used[answer.bundle], answer.epoch)) for answer in member.sent),
+                    sent=tuple(one._replace(epoch=_rank(used[one.bundle], one.epoch)) for one in member.sent),
                 )
             )
         return found
