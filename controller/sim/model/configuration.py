@@ -94,13 +94,13 @@ CONFIGURATIONS = {
 
 LEFT_OUT = (
     "disturbances beyond the bound, and a fourth broker",
-    "time outside the lease: a deadline fires whenever it likes, but no property names a duration",
+    "time outside the lease: a deadline fires whenever it likes, and no promise names a duration",
     "more than two living sessions of a broker, and two living processes of one broker id",
     "the mass-failure breaker, drained brokers, the limit on lag, pins, isolation: they only take choices away",
     "forged and contradicting feed entries, another journal on the same topics",
-    "calls of the runtime that fail, except a split; brokers that cannot fence; boundaries outside the range",
-    "splits of children; the choice of a boundary; sending a half on within the batch of the split",
-    "a lost acknowledgement of a commit (the successor reads the journal); rounds, lookups, clients, Pulsar's orders",
+    "calls of the runtime that outlive their session or fail, except a split; brokers that cannot fence",
+    "splits of children, the choice of a boundary, sending a half on within the batch of the split",
+    "the controller's lookups, rounds and orders to Pulsar; clients and their messages",
 )
 
 

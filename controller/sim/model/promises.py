@@ -24,7 +24,7 @@ class Sight:
     owned: frozenset[Place]  # what it serves and owns according to the journal
     released: frozenset[Place]  # the answers `released` that it has sent
     awaits: frozenset[Place]  # the ones that it waits for, or will
-    missing: frozenset[Place]  # what it owns according to the newest record, which it has read, and does not serve
+    missing: frozenset[Place]  # what its inventory lacks although it owns it by the newest record, which it has read
     served_early: int  # a bundle that it serves although it was neither released nor is to be fenced; -1: none
 
     @classmethod
@@ -49,8 +49,8 @@ class Sight:
                 awaits.add((bundle, view.epoch))
             elif must_wait(view) and not work.heard:
                 early = bundle
-            idle = not (work.serving or work.doing or work.waits or work.maybe)
-            if idle and view.state == OWNED and view.role == BY and bundle not in unread:
+            listed = work.serving or work.waits  # in its inventory
+            if not listed and view.state == OWNED and view.role == BY and bundle not in unread:
                 missing.add((bundle, view.epoch))
         owned = frozenset(place for place in servers if standing.roles[place[0]] % ROLES == BY)
         return cls(seats, tuple(servers), owned, sent, frozenset(awaits), frozenset(missing), early)
