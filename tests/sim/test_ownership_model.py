@@ -46,7 +46,13 @@ def test_the_lease_expires_for_its_agent_first_and_only_a_bug_changes_that() -> 
 
 def test_a_trace_is_short_and_says_who_does_what() -> None:
     checked = check(CONFIGURATIONS["one-bundle"], 1, "unload_frees")
-    assert checked.ownership.trace == []
+    assert checked.breach == "two servers of bundle 0, at epochs 1 and 3"
+    assert checked.ownership.trace == [
+        "the controller is commanded to unload the bundle → free, epoch 2",
+        "the controller places the bundle → assigning, epoch 3, to B",
+        "B reads `assigning` to itself, epoch 3",
+        "B serves at epoch 3",
+    ]
 
 
 def test_the_page_names_what_the_model_leaves_out() -> None:

@@ -65,8 +65,8 @@ def explore(model: Model) -> Found:
     breach = search.run()
     if not breach and search.find_stuck():
         breach = f"{STUCK}: nothing leads to a state in which everything is served"
-    trace = search.walk() if breach else []
-    return Found(len(search.states), len(search.targets), search.depth, breach, trace)
+    trace, in_its_names = search.walk() if breach else ([], "")
+    return Found(len(search.states), len(search.targets), search.depth, in_its_names or breach, trace)
 
 
 class _Search:
@@ -129,8 +129,8 @@ class _Search:
         self.broken = int(stuck[0]) if len(stuck) else 0
         return bool(len(stuck))
 
-    def walk(self) -> list[str]:
-        """The steps from the start to what is broken, in words."""
+    def walk(self) -> tuple[list[str], str]:
+        """The steps from the start to what is broken, in words, and the breach in the same names; empty if stuck."""
         path: list[Hashable] = []
         at = self.broken
         while at > 0:
@@ -145,5 +145,5 @@ class _Search:
             state = step.state
         if self.broken_by_step:
             step = next(step for step in self.model.steps(state, coded=False) if step.broken)
-            told.append(self.model.tell(state, step))
-        return told
+            return [*told, self.model.tell(state, step)], step.broken
+        return told, self.model.breach(state)
