@@ -8,7 +8,7 @@ EXAMPLES ?= 10
 SEEDS ?= 1000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo pulsar pulsar-demo test test-unit test-policy test-random test-orders sim test-e2e test-slow test-faults test-pulsar test-pulsar-testbed test-cluster test-ui mutants soak lint fmt bench lock clean
+.PHONY: help setup demo pulsar pulsar-demo test test-unit test-policy test-random test-orders sim model test-e2e test-slow test-faults test-pulsar test-pulsar-testbed test-cluster test-ui mutants soak lint fmt bench lock clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ test-orders: setup ## Orders on a simulated Pulsar, 1,000 runs (4 minutes at mos
 
 sim: setup ## Real agents and control loop in virtual time, with faults, by seed (SEEDS=10000; ARGS="--of-today")
 	@$(BIN)/python -m controller.testbed.simulated --seeds $(SEEDS) $(ARGS)
+
+model: setup ## The ownership protocol, every interleaving of a small cluster (10 minutes; ARGS="--config split")
+	@$(BIN)/python -m controller.sim.model $(ARGS)
 
 test-e2e: setup ## End-to-end tests, which start the whole system
 	@$(BIN)/python -m pytest -m "e2e and not slow and not faults and not soak and not cluster and not pulsar and not ui" $(ARGS)
