@@ -10,6 +10,7 @@ from typing import Any
 
 from controller.config.pulsar_names import PULSAR_NAMES
 from controller.config.settings import Settings
+from controller.domain.settings.agent_groups import AgentGroups
 from controller.domain.settings.placement import (
     AntiAffinityGroup,
     FailureDomain,
@@ -192,6 +193,7 @@ def control_settings(settings: Settings) -> ControlSettings:
         orders_in_flight=cluster.orders_in_flight,
         orders_per_broker=cluster.orders_per_broker,
         order_back_off_ms=round(cluster.order_back_off_s * 1000),
+        agent_groups=AgentGroups.of_mapping(settings.kafka.agent_groups),
     )
 
 

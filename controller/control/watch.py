@@ -45,6 +45,8 @@ class Watch:
     marks: list[tuple[int, int]] = field(default_factory=list)  # (when, newest seq) of the last batches, oldest first
     strays: set[tuple[str, str]] = field(default_factory=set)  # (alarm, other journal) raised already
     unread_since: dict[str, int] = field(default_factory=dict)  # broker -> since when its agent has read no journal
+    ticked: dict[str, int] = field(default_factory=dict)  # agent group -> when our tick last came back from its topic
+    read_until: dict[str, int] = field(default_factory=dict)  # agent group -> what was appended before has been read
 
     @classmethod
     def fresh(cls, state: ClusterState, now_ms: int, settings: ControlSettings) -> Watch:

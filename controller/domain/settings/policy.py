@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from controller.domain.load import RESOURCES
+from controller.domain.settings.agent_groups import NO_GROUPS, AgentGroups
 from controller.domain.settings.placement import PlacementSettings
 from controller.domain.settings.pulsar import PulsarKnobs
 from controller.domain.settings.weighted import WeightedSettings
@@ -165,3 +166,4 @@ class ControlSettings:
     orders_in_flight: int = 8  # at most, to brokers that decide ownership themselves
     orders_per_broker: int = 2  # at most, from or to one of them
     order_back_off_ms: int = 120_000  # after an order that brought nothing; doubled after each further one
+    agent_groups: AgentGroups = NO_GROUPS

@@ -133,6 +133,7 @@ class SimController:
         feed = SimFeed(
             self._producer,  # type: ignore[arg-type]
             NAMES, self.instance, journal_id=JOURNAL_ID, tick_ms=TICK_MS, repeat_ms=REPEAT_MS, wall_ms=self.wall_ms,
+            boot_ms=self.boot_ms,
         )  # fmt: skip
         self.loop = ControlLoop(
             Claim(self.instance, state, KAFKA), tables, feed, NAMES, self.settings,

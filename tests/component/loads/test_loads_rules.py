@@ -43,7 +43,7 @@ def test_every_rule_names_its_record_and_good_ones_pass(a_batch: int) -> None:
 
 
 def test_every_rule_has_a_case() -> None:
-    elsewhere = {"no_timestamp", "future", "late", "duplicate", "too_many_bundles"}
+    elsewhere = {"no_timestamp", "group_mismatch", "future", "late", "duplicate", "too_many_bundles"}
     assert {rule for rule, _ in BAD.values()} | elsewhere == set(RULES)
 
 

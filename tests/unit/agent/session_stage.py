@@ -98,7 +98,7 @@ class SessionStage:
             A,
             driver=self.driver,
             heartbeats=HeartbeatSender(
-                self.outbox, NAMES.heartbeats, boot_ms=self.boot_ms, wall_ms=lambda: 0, metrics=metrics
+                self.outbox, NAMES, boot_ms=self.boot_ms, wall_ms=lambda: 0, metrics=metrics
             ),
             state=lambda: self.journal.state,
             info={},
