@@ -82,7 +82,9 @@ def agent_grants(given: Iterable[str], names: TopicNames) -> Iterator[Grant]:
         group, equals, name = word.partition("=")
         if not equals or group.startswith("User:") or group.isupper():  # a distinguished name, such as CN=agent
             group, name = NO_GROUP, word
-        if group not in names.groups.all or not name:
+        if not name:
+            raise ConfigError(f"--agent {word}: give a principal after the group, {group}=PRINCIPAL")
+        if group not in names.groups.all:
             known = ", ".join(names.groups.all[1:]) or "there are none"
             raise ConfigError(f"--agent {word}: {group!r} is no group of kafka.agent_groups ({known})")
         yield from (Grant(principal_of(name), right) for right in rights_of(Role.AGENT, names, group))
