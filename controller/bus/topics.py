@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kafka.admin import ConfigResource, ConfigResourceType
-from kafka.errors import TopicAlreadyExistsError
+from kafka.errors import ClusterAuthorizationFailedError, TopicAlreadyExistsError, TopicAuthorizationFailedError
 
 from controller.bus.cluster import NO_SETTINGS, admin_client
 from controller.domain.errors import ConfigError
@@ -224,15 +224,27 @@ def _create(admin: Any, missing: list[TopicSpec], replication_factor: int) -> No
             admin.create_topics({spec.name: request})
         except TopicAlreadyExistsError:
             continue
+        except (TopicAuthorizationFailedError, ClusterAuthorizationFailedError):
+            raise ConfigError(
+                f"topic {spec.name} does not exist, or the login of kafka.client may not see it; it may not create it "
+                "either (`ballast kafka acls` prints the rights that it needs)"
+            ) from None
     admin.wait_for_topics([spec.name for spec in missing])
 
 
 def _describe(admin: Any, names: list[str]) -> dict[str, TopicFacts]:
+    if not names:
+        return {}
     resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
     configs = admin.describe_configs(resources, config_filter="all")["topic"]
     facts = {}
     for topic in admin.describe_topics(names):
         config = {key: entry["value"] for key, entry in configs[topic["name"]].items()}
+        if not config:
+            raise ConfigError(
+                f"the settings of topic {topic['name']} cannot be read: the login of kafka.client needs DescribeConfigs "
+                "on it (`ballast kafka acls` prints all rights)"
+            )
         facts[topic["name"]] = TopicFacts(
             name=topic["name"],
             topic_id=str(topic["topic_id"]),
