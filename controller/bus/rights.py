@@ -53,7 +53,7 @@ def rights_of(role: Role, names: TopicNames, group: str = NO_GROUP) -> list[Righ
     if role is Role.AGENT:
         return _merge(_of_agent(names, group))
     if role is Role.CONTROLLER:
-        every = {topic: (Operation.CREATE, Operation.DESCRIBE_CONFIGS) for topic in all_topics(names)}
+        every = dict.fromkeys(all_topics(names), (Operation.CREATE, Operation.DESCRIBE_CONFIGS))
         return [*_merge(_of_controller(names), every), Right(SPARK_GROUPS, (_READ,), groups=True)]
     watched = dict.fromkeys((*names.all_heartbeats, names.journal_feed, names.owner), (_READ,))
     sent = {names.commands: (_WRITE,)} if role is Role.OPERATOR else {}

@@ -242,8 +242,8 @@ def _describe(admin: Any, names: list[str]) -> dict[str, TopicFacts]:
         config = {key: entry["value"] for key, entry in configs[topic["name"]].items()}
         if not config:
             raise ConfigError(
-                f"the settings of topic {topic['name']} cannot be read: the login of kafka.client needs DescribeConfigs "
-                "on it (`ballast kafka acls` prints all rights)"
+                f"the settings of topic {topic['name']} cannot be read: the login of kafka.client needs "
+                "DescribeConfigs on it (`ballast kafka acls` prints all rights)"
             )
         facts[topic["name"]] = TopicFacts(
             name=topic["name"],

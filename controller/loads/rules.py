@@ -1,7 +1,7 @@
 """The rules that a load report must satisfy, by id, with their descriptions and limits. Pure.
 
-The order of `RULES` is the order of checking, except that `group_mismatch`, `future`, `late` and `duplicate` come last; a
-report is quarantined under the first rule it breaks. `controller.loads.judge` checks one record against all rules;
+The order of `RULES` is the order of checking, except that `group_mismatch`, `future`, `late` and `duplicate` come last.
+A report is quarantined under the first rule it breaks. `controller.loads.judge` checks one record against all rules;
 `controller.loads.columns` finds valid reports in bulk.
 """
 

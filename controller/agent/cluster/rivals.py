@@ -23,8 +23,8 @@ class ClusterRivals:
     """
 
     def __init__(self, nonce: str, speaks_for: Callable[[str, str], bool] = lambda topic, broker: True) -> None:
-        """`nonce`: that of this very process, which is no rival. `speaks_for`: whether a heartbeat of a broker counts in
-        this topic (`TopicNames.speaks_for`)."""
+        """`nonce`: that of this very process, which is no rival. `speaks_for`: whether a heartbeat of a broker counts
+        in this topic (`TopicNames.speaks_for`)."""
         self._nonce, self._speaks_for = nonce, speaks_for
         self._beats: Counter[object] = Counter()
         self.heard = 0

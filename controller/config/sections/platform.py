@@ -82,8 +82,8 @@ class Kafka(Section):
     agent_groups: dict[str, Names] = key(
         {},
         "Groups of agents by name, with their brokers (host:port, or a host for all brokers on it; * stands for any "
-        "characters). The agents of a group write load reports, heartbeats and broker events to topics of their own, so "
-        "that an ACL can bind a principal to the group's brokers. The same for all processes.",
+        "characters). The agents of a group write load reports, heartbeats and broker events to topics of their own, "
+        "so that an ACL can bind a principal to the group's brokers. The same for all processes.",
         source=DESIGN,
         allowed="names of lower-case letters, digits and hyphens, and brokers, such as {east: ['broker-east-*']}",
     )

@@ -96,7 +96,9 @@ class KafkaCluster:
             return
         same = (len(known.nodes), known.secure, known.users) == (nodes, secure, tuple(users))
         if not same or port not in (0, known.nodes[0].clients):
-            raise ConfigError(f"{self.folder} holds another cluster, {known.text}: drop the options, or give another --dir")
+            raise ConfigError(
+                f"{self.folder} holds another cluster, {known.text}: drop the options, or give another --dir"
+            )
 
     # ------------------------------------------------------------ its nodes
 

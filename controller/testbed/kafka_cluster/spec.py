@@ -77,7 +77,9 @@ def make_spec(nodes: int, secure: bool, users: Sequence[str] = (), port: int = 0
             raise ConfigError(f"--user {user!r}: needed are 1 to 64 letters, digits, dots, underscores or hyphens")
     given = range(port, port + nodes) if port else ()
     if port + nodes > MOST_PORT + 1:
-        raise ConfigError(f"--port {port}: {nodes} nodes need {nodes} ports from there on, and the last one is {MOST_PORT}")
+        raise ConfigError(
+            f"--port {port}: {nodes} nodes need {nodes} ports from there on, and the last one is {MOST_PORT}"
+        )
     for number in given:
         check_port(number, "give another --port")
     free = free_ports(3 * nodes)

@@ -139,7 +139,9 @@ def grouped(secured: KafkaCluster, tmp_path: Path) -> Iterator[LocalCluster]:
     with LocalCluster(tmp_path, profile="cluster", overrides=overrides, kafka=secured) as cluster:
         users = [(role.value, role, "") for role in Role]
         users += [(EAST, Role.AGENT, "east"), (WEST, Role.AGENT, "west")]
-        grants = [Grant(principal_of(u), right) for u, role, group in users for right in rights_of(role, GROUPED, group)]
+        grants = [
+            Grant(principal_of(u), right) for u, role, group in users for right in rights_of(role, GROUPED, group)
+        ]
         apply_acls(secured.bootstrap, grants, secured.client(ADMIN))
         cluster.start_kafka_and_store()
         cluster.start_job()

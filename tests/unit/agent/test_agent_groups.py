@@ -66,7 +66,12 @@ def test_heartbeats_go_to_the_topic_of_each_brokers_group() -> None:
 def test_events_go_to_the_groups_topic_and_requests_to_that_of_all() -> None:
     outbox, sessions = Outbox(), SimpleNamespace(current=A, may_act=lambda: True)
     publisher = EventPublisher(
-        "a:1", outbox, NAMES, sessions=lambda: sessions, state=ClusterState, wall_ms=lambda: 1  # type: ignore[arg-type, return-value]
+        "a:1",
+        outbox,
+        NAMES,
+        sessions=lambda: sessions,
+        state=ClusterState,
+        wall_ms=lambda: 1,  # type: ignore[arg-type, return-value]
     )
     publisher.event("leaving")
     publisher.ask_for(Bundle("t/n", 0, 0xFFFFFFFF))

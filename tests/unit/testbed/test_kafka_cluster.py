@@ -92,7 +92,9 @@ def test_a_login_works_as_configuration_and_as_environment(tmp_path: Path) -> No
     check_client_settings(logins.client("agent"))
     lines = settings_of((logins.folder / "agent.properties").read_text())
     password = yaml.safe_load((logins.folder / "agent.yaml").read_text())["kafka"]["client"]["sasl_plain_password"]
-    assert re.fullmatch(rf'\S+ScramLoginModule required username="agent" password="{password}";', lines["sasl.jaas.config"])
+    assert re.fullmatch(
+        rf'\S+ScramLoginModule required username="agent" password="{password}";', lines["sasl.jaas.config"]
+    )
     context = ssl.create_default_context(cafile=lines["ssl.truststore.location"])
     context.load_cert_chain(logins.key_store)  # key and certificate fit each other
 
@@ -108,8 +110,13 @@ def test_a_cluster_stays_what_it_is(tmp_path: Path) -> None:
     assert len({port for ports in spec.nodes for port in ports}) == 9
     cluster.create(3, True, ["extra"], spec.nodes[0].clients)
     assert cluster.spec == spec
-    for nodes, secure, users, port in ((1, True, ["extra"], 0), (3, False, (), 0), (3, True, (), 0), (3, True, ["extra"], 1)):
-        with pytest.raises(ConfigError, match="holds another cluster, 3 nodes at .* with logins, users extra"):
+    for nodes, secure, users, port in (
+        (1, True, ["extra"], 0),
+        (3, False, (), 0),
+        (3, True, (), 0),
+        (3, True, ["extra"], 1),
+    ):
+        with pytest.raises(ConfigError, match=r"holds another cluster, 3 nodes at .* with logins, users extra"):
             cluster.create(nodes, secure, users, port)
     write_spec(tmp_path / "other", spec)
     assert read_spec(tmp_path / "other") == spec
