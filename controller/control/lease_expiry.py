@@ -52,8 +52,8 @@ def note_tick(ctx: Context, tick: Tick) -> None:
 def _read_until(ctx: Context, session: Session) -> int:
     """The time before which everything appended to the topic of the session's heartbeats has been read.
 
-    Without agent groups that is `now_ms`. Each group is judged by its own topic, which may be unreadable while others
-    are read.
+    Without agent groups that is `now_ms`. With groups there are several topics without a common order, so each group is
+    judged by the controller's own ticks in its topic.
     """
     groups = ctx.settings.agent_groups
     if not groups.members:

@@ -58,7 +58,10 @@ def up(
         return
     if (folder / "server.properties").exists():
         raise ConfigError(f"{folder} holds a single Kafka without logins: give another --dir")
-    if asked or nodes or port:
+    if cluster.exists:  # what is not said stays as it is
+        known = cluster.spec
+        cluster.create(nodes or len(known.nodes), secure or known.secure, user or known.users, port)
+    else:
         cluster.create(nodes or 1, secure, user or (), port)
     cluster.start()
     cluster.prepare(names, live_topics(names))

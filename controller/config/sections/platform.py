@@ -85,7 +85,8 @@ class Kafka(Section):
         "characters). The agents of a group write load reports, heartbeats and broker events to topics of their own, "
         "so that an ACL can bind a principal to the group's brokers. The same for all processes.",
         source=DESIGN,
-        allowed="names of lower-case letters, digits and hyphens, and brokers, such as {east: ['broker-east-*']}",
+        allowed="names of lower-case letters, digits and hyphens, and brokers, such as {east: ['east*'], "
+        "west: ['b7:8080']}",
     )
 
     @property
