@@ -21,7 +21,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from controller.bus.producer import JsonProducer
 from controller.bus.reach import Reaches, SourceSettings
 from controller.bus.topic_owner import TopicOwner
-from controller.bus.topics import TopicNames, ensure_topics, live_topics
+from controller.bus.topics import ensure_topics, live_topics
 from controller.config.policy_values import control_settings
 from controller.config.settings import Settings
 from controller.config.table_root import table_root
@@ -66,7 +66,7 @@ class ControlRunner:
         self.metrics = ControlMetrics(registry)
         self._settings = settings
         self._arguments = arguments
-        self._names = TopicNames(settings.kafka.topic_prefix)
+        self._names = settings.kafka.topics
         self._stop_asked = stop
         self._engine = engine or EngineWatch()
         self._loop: ControlLoop | None = None
@@ -129,7 +129,7 @@ class ControlRunner:
         root = self._arguments.checkpoint or self._settings.tables.checkpoints
         checkpoint = control_checkpoint(root, self.instance, wall_ms())
         remove_old_checkpoints(spark, checkpoint)
-        starting = starting_offsets(reach, loop.state.offsets, from_end=self._names.heartbeats)
+        starting = starting_offsets(reach, loop.state.offsets, from_end=self._names.all_heartbeats)
         return start_control(spark, loop, source, starting, checkpoint, self._settings.control.trigger_ms)
 
     def failure(self) -> BaseException | None:

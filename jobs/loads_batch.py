@@ -137,6 +137,8 @@ class LoadsBatch:
             late_before_ms=self.newest_ms - settings.retention_ms if self.newest_ms else 0,
             future_after_ms=self.wall_ms() + settings.max_future_ms,
             seen=self.seen,
+            groups=settings.agent_groups,
+            group_of_topic=settings.group_of_topic,
         )
 
     def _collect(self, answers: DataFrame, clock: _Clock) -> Overview:

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from pyspark.sql import SparkSession
 
 from controller.bus.security import spark_options
-from controller.bus.topics import TopicNames, ensure_topics, live_topics, replay_topics
+from controller.bus.topics import ensure_topics, live_topics, replay_topics
 from controller.config.settings import Settings
 from controller.config.table_root import table_root
 from controller.domain.errors import BallastError
@@ -39,10 +39,10 @@ class LoadsRunner:
     def start(self, spark: SparkSession) -> None:
         """Create missing topics, tables and columns, then start the query."""
         kafka = self._settings.kafka
-        names = TopicNames(kafka.topic_prefix)
+        names = kafka.topics
         specs = (replay_topics if self._arguments.every_round else live_topics)(names)
         reports = [replace(s, partitions=_partitions(s.partitions, kafka.load_report_partitions)) for s in specs]
-        wanted = [spec for spec in reports if spec.name == names.load_reports]
+        wanted = [spec for spec in reports if spec.name in names.all_load_reports]
         ensure_topics(kafka.bootstrap_servers, wanted, kafka.client, kafka.replication_factor or -1)
         tables = table_root(self._settings)
         tables.create_all()
@@ -93,11 +93,13 @@ def writer_of(settings: Settings) -> str:
 
 def loads_settings(settings: Settings, checkpoints: str | None = None) -> LoadsSettings:
     """The settings of the query from the configuration; `checkpoints` overrides `tables.checkpoints`."""
-    given, kafka = settings.loads, settings.kafka
+    given, kafka, names = settings.loads, settings.kafka, settings.kafka.topics
     root = checkpoints or settings.tables.checkpoints
     return LoadsSettings(
         bootstrap_servers=kafka.bootstrap_servers,
-        topic=TopicNames(kafka.topic_prefix).load_reports,
+        topic=",".join(names.all_load_reports),
+        agent_groups=names.groups,
+        group_of_topic=dict(zip(names.all_load_reports, names.groups.all, strict=True)),
         kafka_options=spark_options(kafka.client),
         tables_root=settings.tables.root,
         storage_options=settings.tables.storage_options,

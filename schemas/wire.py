@@ -135,7 +135,7 @@ HEARTBEAT = Record(
 
 TICK = Record(
     "tick",
-    "the beat of the controller on the heartbeats topic",
+    "the beat of the controller on every heartbeats topic",
     (
         _VERSION,
         Field("kind", STRING, "", "always tick", rules={"const": "tick"}),
@@ -143,6 +143,9 @@ TICK = Record(
         Field("seq", LONG, "", "newest journal seq", rules=_COUNT),
         _SENT,
         _journal_id("the journal that the controller writes; absent: an older version"),
+        Field(
+            "boot_ms", LONG, "ms", "the boot clock of the controller before it was sent, for its own use", True, _COUNT
+        ),
     ),
 )
 

@@ -96,6 +96,7 @@ class Agent:
             on_failure=self._life.fail,
             boot_ms=boot_ms,
             metrics=self.metrics,
+            speaks_for=connections.names.speaks_for,
         )
         self.publisher = EventPublisher(
             broker,
@@ -117,7 +118,7 @@ class Agent:
         self._reporter = Reporter(
             runtime,
             connections.bulk,
-            connections.names.load_reports,
+            connections.names.of_broker(broker).load_reports,
             top_k=options.top_k_bundles,
             wall_ms=wall_ms,
             metrics=self.metrics,
@@ -169,7 +170,7 @@ class Agent:
         """Run until the agent has left, lost its place, or broken an invariant."""
         self._life.begin()
         names = self._connections.names
-        reader = self._life.open_reader([names.journal_feed, names.broker_events], self.watcher.take)
+        reader = self._life.open_reader([names.journal_feed, *names.all_broker_events], self.watcher.take)
         try:
             await self._runtime.start(AgentDirectory(lambda: self.watcher.state))
             if not await self._departure.run_unless_asked(self.watcher.start(reader)):
@@ -199,7 +200,7 @@ class Agent:
             driver=self._driver,
             heartbeats=HeartbeatSender(
                 self._connections.urgent,
-                self._connections.names.heartbeats,
+                self._connections.names,
                 boot_ms=self._boot_ms,
                 wall_ms=self._wall_ms,
                 metrics=self.metrics,
@@ -224,7 +225,8 @@ class Agent:
             return
         log.info("the journal says that %s lives: listening for its process", session)
         rivals = Rivals(self.broker, self._nonce)
-        reader = self._life.open_reader([self._connections.names.heartbeats], rivals.take)
+        topic = self._connections.names.of_broker(self.broker).heartbeats
+        reader = self._life.open_reader([topic], rivals.take)
         rival = await rivals.listen(reader, lambda: self.watcher.state, self._options.lease_ms, self._boot_ms)
         if rival is not None:
             self._life.end(LOST, describe_rival(rival))

@@ -39,7 +39,7 @@ class EventPublisher:
     ) -> None:
         self._broker = broker
         self._sender = sender
-        self._names = names
+        self._names, self._events = names, names.of_broker(broker).broker_events
         self._sessions = sessions
         self._state = state
         self._wall_ms = wall_ms
@@ -89,4 +89,4 @@ class EventPublisher:
         self._sender.send(self._names.assign_requests, record, key=str(bundle))
 
     def _send(self, record: Mapping[str, Any]) -> Future[tuple[int, int]]:
-        return self._sender.send(self._names.broker_events, record, key=self._broker)
+        return self._sender.send(self._events, record, key=self._broker)

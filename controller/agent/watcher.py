@@ -54,8 +54,12 @@ class Watcher:
         on_failure: Callable[[BaseException], None],
         boot_ms: Callable[[], int],
         metrics: AgentMetrics,
+        speaks_for: Callable[[str, str], bool] = lambda topic, broker: True,
     ) -> None:
-        """`on_applied` gets entries after they changed `state`; `on_jump` is called when `state` was replaced."""
+        """`on_applied` gets entries after they changed `state`; `on_jump` is called when `state` was replaced.
+
+        `speaks_for`: whether an event of a broker counts in this topic (`TopicNames.speaks_for`).
+        """
         self.state = ClusterState()
         self.ready = False  # the journal has been read once
         self.known_seq = 0
@@ -67,6 +71,7 @@ class Watcher:
         self._on_failure = on_failure
         self._boot_ms = boot_ms
         self._metrics = metrics
+        self._speaks_for = speaks_for
         self._ahead: dict[int, Entry] = {}
         self._read_seq = 0  # the newest entry that was read from the table
         self._recent: dict[int, Entry] = {}
@@ -139,11 +144,18 @@ class Watcher:
         for record in records:
             try:
                 feed = record.topic == self._feed_topic
-                parsed.append(read_feed(record.value) if feed else parse_broker_event(record.value))
+                parsed.append(read_feed(record.value) if feed else self._read_event(record))
             except BadRecord as error:
                 self._metrics.bad_records.labels(error.rule_id).inc()
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._deliver, parsed)
+
+    def _read_event(self, record: Read) -> BrokerEvent:
+        """Raises BadRecord, also for an event of a broker whose agent may not write to that topic."""
+        event = parse_broker_event(record.value)
+        if not self._speaks_for(record.topic, event.session.broker):
+            raise BadRecord("group_mismatch", f"{record.topic} speaks for {event.session.broker}")
+        return event
 
     # ---------------------------------------------------------------- the loop
 

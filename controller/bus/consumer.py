@@ -138,7 +138,8 @@ class TopicReader:
         absent = set(self._topics) - {tp.topic for tp in partitions}
         if absent:
             raise ConfigError(
-                f"topic {', '.join(sorted(absent))} does not exist at {self._bootstrap}: create the topics first"
+                f"topic {', '.join(sorted(absent))} does not exist at {self._bootstrap}, or this login has no right on "
+                "it: create the topics first (`ballast kafka acls` prints rights)"
             )
         if self._start_from == "end":
             return dict(consumer.end_offsets(partitions))

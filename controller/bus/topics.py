@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka.admin import ConfigResource, ConfigResourceType
-from kafka.errors import TopicAlreadyExistsError
+from kafka.errors import ClusterAuthorizationFailedError, TopicAlreadyExistsError, TopicAuthorizationFailedError
 
 from controller.bus.cluster import NO_SETTINGS, admin_client
 from controller.domain.errors import ConfigError
+from controller.domain.settings.agent_groups import NO_GROUPS, AgentGroups
 
 LOG_APPEND_TIME = "LogAppendTime"
 CREATE_TIME = "CreateTime"
@@ -23,11 +24,24 @@ HOUR_MS = 3_600_000
 MAX_RECORD_BYTES = 8 * 1024 * 1024
 
 
+class AgentTopics(NamedTuple):
+    """The topics in which the agents of a group speak."""
+
+    load_reports: str
+    heartbeats: str
+    broker_events: str
+
+
 @dataclass(frozen=True)
 class TopicNames:
-    """The names of the topics. Tests and the replayer have topics of their own, with a prefix such as `t42.`."""
+    """The names of the topics. Tests and the replayer have topics of their own, with a prefix such as `t42.`.
+
+    Each agent group has load reports, heartbeats and broker events of its own; `load_reports`, `heartbeats` and
+    `broker_events` are those of brokers in no group.
+    """
 
     prefix: str = ""
+    groups: AgentGroups = NO_GROUPS
 
     @property
     def load_reports(self) -> str:
@@ -57,10 +71,38 @@ class TopicNames:
     def owner(self) -> str:
         return f"{self.prefix}owner"
 
+    def of_group(self, group: str) -> AgentTopics:
+        """The topics in which the agents of a group speak."""
+        plain = AgentTopics(self.load_reports, self.heartbeats, self.broker_events)
+        return AgentTopics(*(f"{name}.{group}" for name in plain)) if group else plain
+
+    def of_broker(self, broker: str) -> AgentTopics:
+        """The topics in which the agent of a broker speaks."""
+        return self.of_group(self.groups.of(broker))
+
+    def speaks_for(self, topic: str, broker: str) -> bool:
+        """Whether what this topic says of a broker counts: it is a topic of the broker's own group."""
+        return not self.groups.members or topic in self.of_broker(broker)
+
+    @property
+    def all_load_reports(self) -> tuple[str, ...]:
+        """Of all groups."""
+        return tuple(self.of_group(group).load_reports for group in self.groups.all)
+
+    @property
+    def all_heartbeats(self) -> tuple[str, ...]:
+        """Of all groups."""
+        return tuple(self.of_group(group).heartbeats for group in self.groups.all)
+
+    @property
+    def all_broker_events(self) -> tuple[str, ...]:
+        """Of all groups."""
+        return tuple(self.of_group(group).broker_events for group in self.groups.all)
+
     @property
     def control(self) -> tuple[str, ...]:
         """The topics that the control query reads."""
-        return (self.heartbeats, self.broker_events, self.assign_requests, self.commands)
+        return (*self.all_heartbeats, *self.all_broker_events, self.assign_requests, self.commands)
 
 
 @dataclass(frozen=True)
@@ -110,11 +152,11 @@ class TopicFacts:
 
 
 def live_topics(names: TopicNames) -> list[TopicSpec]:
-    """The seven topics of a live cluster."""
+    """The topics of a live cluster: seven, and three more for each agent group."""
     return [
-        TopicSpec(names.load_reports, 4, 6 * HOUR_MS),  # perishable: a round looks back minutes
-        TopicSpec(names.heartbeats, 1, HOUR_MS),
-        TopicSpec(names.broker_events, 1, 72 * HOUR_MS),  # a controller may be down over a weekend
+        *(TopicSpec(name, 4, 6 * HOUR_MS) for name in names.all_load_reports),  # perishable: a round looks back minutes
+        *(TopicSpec(name, 1, HOUR_MS) for name in names.all_heartbeats),
+        *(TopicSpec(name, 1, 72 * HOUR_MS) for name in names.all_broker_events),  # a controller may be down a weekend
         TopicSpec(names.assign_requests, 1, HOUR_MS),  # repeated while a client needs the bundle
         TopicSpec(names.commands, 1, 168 * HOUR_MS),  # commands must survive a long stop
         TopicSpec(names.journal_feed, 1, HOUR_MS),  # only a hint: the journal is the truth
@@ -124,8 +166,9 @@ def live_topics(names: TopicNames) -> list[TopicSpec]:
 
 def replay_topics(names: TopicNames) -> list[TopicSpec]:
     """A replay's topics: load reports in one partition, with the recording's timestamps and hence without retention."""
-    load = TopicSpec(names.load_reports, 1, -1, CREATE_TIME)
-    return [load, *(spec for spec in live_topics(names) if spec.name != names.load_reports)]
+    loads = names.all_load_reports
+    others = [spec for spec in live_topics(names) if spec.name not in loads]
+    return [*(TopicSpec(name, 1, -1, CREATE_TIME) for name in loads), *others]
 
 
 def ensure_topics(
@@ -181,15 +224,27 @@ def _create(admin: Any, missing: list[TopicSpec], replication_factor: int) -> No
             admin.create_topics({spec.name: request})
         except TopicAlreadyExistsError:
             continue
+        except (TopicAuthorizationFailedError, ClusterAuthorizationFailedError):
+            raise ConfigError(
+                f"topic {spec.name} does not exist, or the login of kafka.client may not see it; it may not create it "
+                "either (`ballast kafka acls` prints the rights that it needs)"
+            ) from None
     admin.wait_for_topics([spec.name for spec in missing])
 
 
 def _describe(admin: Any, names: list[str]) -> dict[str, TopicFacts]:
+    if not names:
+        return {}
     resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
     configs = admin.describe_configs(resources, config_filter="all")["topic"]
     facts = {}
     for topic in admin.describe_topics(names):
         config = {key: entry["value"] for key, entry in configs[topic["name"]].items()}
+        if not config:
+            raise ConfigError(
+                f"the settings of topic {topic['name']} cannot be read: the login of kafka.client needs "
+                "DescribeConfigs on it (`ballast kafka acls` prints all rights)"
+            )
         facts[topic["name"]] = TopicFacts(
             name=topic["name"],
             topic_id=str(topic["topic_id"]),

@@ -8,6 +8,8 @@ from controller.config.policy_values import placement_settings
 from controller.config.settings import DEFINITIONS, Settings
 from controller.config.store_options import check_storage_options
 from controller.domain.errors import ConfigError
+from controller.domain.settings.agent_groups import AgentGroups
+from controller.domain.settings.agent_groups import check as check_agent_groups
 from controller.domain.settings.placement import check as check_placement
 
 LEASE_ABOVE_KAFKA_SESSION_MS = 3_000
@@ -19,7 +21,8 @@ DEADLINES = tuple(f"control.{name}_deadline_ms" for name in ("assign", "accept",
 def check_all(settings: Settings) -> None:
     """Check every rule that only depends on the settings."""
     between_two = (_whole_panes, _poll, _heartbeat, _report_age, _retention, _bundles)
-    for rule in (*between_two, _strategies, _providers, _weights, _client, _placement, _storage_options, _http):
+    of_kafka = (_client, _agent_groups)
+    for rule in (*between_two, _strategies, _providers, _weights, *of_kafka, _placement, _storage_options, _http):
         rule(settings)
 
 
@@ -149,6 +152,13 @@ def _http(settings: Settings) -> None:
 
 def _storage_options(settings: Settings) -> None:
     check_storage_options(settings.tables.storage_options, settings.origin("tables.storage_options"))
+
+
+def _agent_groups(settings: Settings) -> None:
+    try:
+        check_agent_groups(AgentGroups.of_mapping(settings.kafka.agent_groups))
+    except ConfigError as error:
+        raise ConfigError(f"kafka.agent_groups ({settings.origin('kafka.agent_groups')}): {error}") from None
 
 
 def _client(settings: Settings) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from controller.config.pulsar_names import PULSAR_NAMES
 from controller.config.settings import Settings
+from controller.domain.settings.agent_groups import AgentGroups
 from controller.domain.settings.placement import (
     AntiAffinityGroup,
     FailureDomain,
@@ -196,6 +197,7 @@ def control_settings(settings: Settings) -> ControlSettings:
         approval_ms=_minutes_to_ms(r.approval_minutes),
         overload_limit=settings.shedding.overloaded_threshold_pct / 100,
         shadow_when_missed=r.shadow_when_missed,
+        agent_groups=AgentGroups.of_mapping(settings.kafka.agent_groups),
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from controller.control.context import Context
 from controller.control.sessions import end_session
 from controller.domain.entries import Kind
+from controller.domain.events import Tick
 from controller.domain.facts import is_suspect
 from controller.domain.ids import Session
 from controller.domain.state import METADATA
@@ -18,7 +19,7 @@ from controller.domain.state import METADATA
 def expire_leases(ctx: Context) -> None:
     """End the sessions whose lease has expired, unless the mass-failure breaker has tripped."""
     allowance = ctx.settings.lease_ms + ctx.settings.margin_ms
-    silent = sorted(s for s, at in ctx.watch.heard.items() if ctx.now_ms - at > allowance)
+    silent = sorted(s for s, at in ctx.watch.heard.items() if _read_until(ctx, s) - at > allowance)
     if ctx.state.authority == METADATA:
         for session in silent:  # one agent speaks for all: its silence says nothing about the brokers
             end_session(ctx, session, "lease")
@@ -28,6 +29,36 @@ def expire_leases(ctx: Context) -> None:
         return
     for session in silent:
         end_session(ctx, session, "lease")
+
+
+def note_tick(ctx: Context, tick: Tick) -> None:
+    """The controller's own tick came back from the topic of an agent group: what lay before it has been read.
+
+    After a silence of more than a lease nobody of the group could be heard: their leases restart, as they all do when
+    no topic could be read.
+    """
+    watch, groups = ctx.watch, ctx.settings.agent_groups
+    if not groups.members or tick.instance != ctx.batch.instance or tick.boot_ms is None:
+        return
+    before = watch.ticked.get(tick.group)
+    if before is None or ctx.read_ms - before > ctx.settings.lease_ms:
+        theirs = {s: at for s, at in watch.heard.items() if groups.of(s.broker) == tick.group}
+        watch.heard |= {session: max(at, ctx.read_ms) for session, at in theirs.items()}
+    watch.ticked[tick.group] = ctx.read_ms
+    until_ms = min(tick.boot_ms, ctx.read_ms)  # nobody but its agents can forge it, and only to their own harm
+    watch.read_until[tick.group] = max(until_ms, watch.read_until.get(tick.group, 0))
+
+
+def _read_until(ctx: Context, session: Session) -> int:
+    """The time before which everything appended to the topic of the session's heartbeats has been read.
+
+    Without agent groups that is `now_ms`. With groups there are several topics without a common order, so each group is
+    judged by the controller's own ticks in its topic.
+    """
+    groups = ctx.settings.agent_groups
+    if not groups.members:
+        return ctx.now_ms
+    return min(ctx.now_ms, ctx.watch.read_until.get(groups.of(session.broker), 0))
 
 
 def _list_suspects(ctx: Context) -> set[str]:

@@ -17,7 +17,7 @@ from controller.control.commands import on_commands
 from controller.control.context import Batch, Context, Evidence
 from controller.control.deadlines import expire_deadlines
 from controller.control.inventory import on_inventory
-from controller.control.lease_expiry import expire_leases
+from controller.control.lease_expiry import expire_leases, note_tick
 from controller.control.observations import on_fact, on_observed, on_ring
 from controller.control.order_commands import send_waiting_orders
 from controller.control.orders import expire_orders, on_order_ended
@@ -59,6 +59,7 @@ def step(
         if isinstance(event, Heartbeat):
             on_heartbeat(ctx, event)
         elif isinstance(event, Tick):
+            note_tick(ctx, event)
             on_tick(ctx, event)
     for event in batch.events:
         if isinstance(event, BrokerEvent):

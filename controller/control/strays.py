@@ -10,6 +10,7 @@ from __future__ import annotations
 from controller.control.context import Context
 from controller.domain.entries import Kind
 from controller.domain.events import Command, Heartbeat, Tick
+from controller.domain.settings.agent_groups import NO_GROUP
 from controller.domain.state import is_foreign
 
 STRAY_CONTROLLER, STRAY_AGENT, STRAY_COMMAND = "stray_controller", "stray_agent", "stray_command"
@@ -17,8 +18,9 @@ MOST_ALARMS = 20  # other journals that are reported; forged ones must not fill 
 
 
 def on_tick(ctx: Context, tick: Tick) -> None:
-    """Handle a controller's tick, which matters only when it is another journal's."""
-    if is_foreign(ctx.state.journal_id, tick.journal_id):
+    """Handle a controller's tick, which matters only when it is another journal's. In a topic of an agent group any of
+    its agents may have sent it; controllers tick in the plain topic as well."""
+    if tick.group == NO_GROUP and is_foreign(ctx.state.journal_id, tick.journal_id):
         ctx.watch.refuse("tick_of_another_journal")
         _raise_alarm(ctx, STRAY_CONTROLLER, str(tick.journal_id), None, {"instance": tick.instance})
 

@@ -46,6 +46,8 @@ class Watch:
     strays: set[tuple[str, str]] = field(default_factory=set)  # (alarm, other journal) raised already
     plan: tuple[int, int] | None = None  # seq of the kept plan's phase, and since when it is in it
     unread_since: dict[str, int] = field(default_factory=dict)  # broker -> since when its agent has read no journal
+    ticked: dict[str, int] = field(default_factory=dict)  # agent group -> when our tick last came back from its topic
+    read_until: dict[str, int] = field(default_factory=dict)  # agent group -> what was appended before has been read
 
     @classmethod
     def fresh(cls, state: ClusterState, now_ms: int, settings: ControlSettings) -> Watch:

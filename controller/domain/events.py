@@ -62,11 +62,17 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """The controller's own record on the heartbeats topic. `journal_id` None: from an older version."""
+    """The controller's own record on the heartbeats topics. `journal_id` None: from an older version.
+
+    `boot_ms`: its boot clock before it was sent, which only the sender can use. `group`: of the agents in
+    whose topic it was read; set by whoever read it.
+    """
 
     instance: str
     seq: int
     journal_id: str | None = None
+    boot_ms: int | None = None
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +125,8 @@ def parse_heartbeat(raw: bytes) -> Heartbeat | Tick:
     """Parse a record of the heartbeats topic. Raises BadRecord."""
     doc = _document(raw, MAX_SMALL_BYTES)
     if doc.get("kind") == "tick":
-        return Tick(_text(doc, "instance", 64), _int(doc, "seq"), _journal_id(doc))
+        boot_ms = _int(doc, "boot_ms") if doc.get("boot_ms") is not None else None
+        return Tick(_text(doc, "instance", 64), _int(doc, "seq"), _journal_id(doc), boot_ms)
     info = doc.get("info") or {}
     if not isinstance(info, dict):
         raise BadRecord("heartbeat_info", f"info is {type(info).__name__}, not an object")

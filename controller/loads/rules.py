@@ -1,7 +1,7 @@
 """The rules that a load report must satisfy, by id, with their descriptions and limits. Pure.
 
-The order of `RULES` is the order of checking, except that `future`, `late` and `duplicate` come last; a report is
-quarantined under the first rule it breaks. `controller.loads.judge` checks one record against all rules;
+The order of `RULES` is the order of checking, except that `group_mismatch`, `future`, `late` and `duplicate` come last.
+A report is quarantined under the first rule it breaks. `controller.loads.judge` checks one record against all rules;
 `controller.loads.columns` finds valid reports in bulk.
 """
 
@@ -27,6 +27,7 @@ RULES: dict[str, str] = {
     "missing_field": "a required field is missing or null",
     "broker_id": "the broker id is not host:port of at most 255 plain characters",
     "key_mismatch": "the record's key is not the broker it reports for",
+    "group_mismatch": "the record is in the topic of another agent group than its broker's",
     "session": "incarnation, nonce, session or sequence is not what an agent can send",
     "no_timestamp": "the record has no time",
     "future": "the record is further ahead of the clock than max_future_ms",

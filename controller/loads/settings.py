@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pydantic import SecretStr
 
 from controller.domain.errors import ConfigError
+from controller.domain.settings.agent_groups import NO_GROUPS, AgentGroups
 
 WRITERS = ("auto", "delta_rs", "spark")
 
@@ -20,7 +21,9 @@ class LoadsSettings:
     """Settings of the loads query. Raises ConfigError for invalid values and combinations."""
 
     bootstrap_servers: str = "127.0.0.1:9092"
-    topic: str = "load-reports"
+    topic: str = "load-reports"  # several separated by commas, where agents are in groups
+    agent_groups: AgentGroups = NO_GROUPS
+    group_of_topic: Mapping[str, str] = field(default_factory=dict)
     # SASL and TLS as Spark's source takes them: kafka.*
     kafka_options: Mapping[str, str | SecretStr] = field(default_factory=dict)
     tables_root: str = "run/tables"

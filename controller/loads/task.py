@@ -7,13 +7,14 @@ in Spark's Python workers but imports no Spark, so tests can call it directly.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from controller.domain.settings.agent_groups import NO_GROUPS, AgentGroups
 from controller.loads.columns import Sheet, from_documents, read
 from controller.loads.judge import judge
 from controller.loads.panes import broker_partials, bundle_partials, merge_brokers
@@ -40,6 +41,12 @@ class Order:
     late_before_ms: int
     future_after_ms: int
     seen: Seen
+    groups: AgentGroups = NO_GROUPS
+    group_of_topic: Mapping[str, str] = field(default_factory=dict)
+
+    def speaks_for(self, topic: str, broker: str) -> bool:
+        """Whether a report of this broker counts in this topic."""
+        return not self.groups.members or self.group_of_topic.get(topic) == self.groups.of(broker)
 
 
 @dataclass
@@ -60,16 +67,16 @@ class Task:
         """Validate a chunk; yields partial panes once enough rows have been kept."""
         table, chosen = self._judge(records)
         events = np.array([record.event_ms for record in chosen], np.int64)
-        timely = [
-            self._is_timely(record, broker, incarnation, sequence)
+        counted = [
+            self._counts(record, broker, incarnation, sequence)
             for record, broker, incarnation, sequence in zip(
                 chosen,
                 *(table[name].to_pylist() for name in ("broker", "incarnation", "sequence")),
                 strict=True,
             )
         ]
-        if not all(timely):
-            table, events = table.filter(pa.array(timely)), events[np.array(timely)]
+        if not all(counted):
+            table, events = table.filter(pa.array(counted)), events[np.array(counted)]
         if table.num_rows:
             self._kept.append((table, events))
             self._kept_rows += sum(len(chunk.values) for chunk in table["bundles"].chunks)
@@ -112,10 +119,13 @@ class Task:
             table = pa.concat_tables([table, from_documents(documents)]).take(pa.array(np.argsort(places)))
         return table, [records[n] for n in sorted(places)]
 
-    def _is_timely(self, record: RawReport, broker: str, incarnation: int, sequence: int) -> bool:
-        """Whether the report is neither late nor too far ahead nor a duplicate; quarantines it otherwise."""
+    def _counts(self, record: RawReport, broker: str, incarnation: int, sequence: int) -> bool:
+        """Whether the report is in its group's topic, neither late nor too far ahead, and no duplicate; quarantines it
+        otherwise."""
         order, rule, detail = self.order, None, str(record.event_ms)
-        if record.event_ms < order.late_before_ms:
+        if not order.speaks_for(record.topic, broker):
+            rule, detail = "group_mismatch", f"{record.topic} reports for {broker}"
+        elif record.event_ms < order.late_before_ms:
             rule = "late"
         elif record.event_ms > order.future_after_ms:
             rule = "future"

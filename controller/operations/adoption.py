@@ -13,7 +13,6 @@ from enum import Enum
 from deltalake.exceptions import DeltaError
 
 from controller.bus.cluster import KafkaUnavailable, check_reachable
-from controller.bus.topics import TopicNames
 from controller.config.settings import Settings
 from controller.domain.entries import Kind
 from controller.domain.errors import BallastError
@@ -51,7 +50,7 @@ def controller_lives(settings: Settings) -> bool:
     """Whether a controller was heard within seconds. Raises KafkaUnavailable."""
     kafka = settings.kafka
     check_reachable(kafka.bootstrap_servers)
-    heard = last_word(kafka.bootstrap_servers, kafka.client, TopicNames(kafka.topic_prefix))
+    heard = last_word(kafka.bootstrap_servers, kafka.client, kafka.topics)
     return heard is not None and wall_ms() - heard.at_ms <= SILENT_AFTER_MS
 
 

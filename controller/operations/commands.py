@@ -7,7 +7,6 @@ from typing import Any
 
 from controller.bus.cluster import check_reachable
 from controller.bus.topic_owner import is_at, newest_owner
-from controller.bus.topics import TopicNames
 from controller.config.settings import Settings
 from controller.domain.errors import BallastError
 from controller.domain.state import is_foreign
@@ -41,7 +40,7 @@ def refuse_if_foreign(settings: Settings, ours: str | None) -> None:
     That journal's controller would ignore the command, and no other controller may read it.
     """
     kafka = settings.kafka
-    topic = TopicNames(kafka.topic_prefix).owner
+    topic = kafka.topics.owner
     owner = newest_owner(kafka.bootstrap_servers, topic, kafka.client, READ_MS)
     if owner is None or (ours is None and is_at(owner, settings.tables.root)):
         return  # no controller has started yet, or the one of these very tables is starting

@@ -16,7 +16,6 @@ from typing import Any
 
 from controller.bus.cluster import KafkaUnavailable
 from controller.bus.producer import JsonProducer
-from controller.bus.topics import TopicNames
 from controller.config.settings import Settings
 from controller.config.table_root import table_root
 from controller.domain.entries import Entry, Kind
@@ -48,7 +47,7 @@ class Operator:
 
     def __init__(self, settings: Settings, who: str | None = None) -> None:
         self._settings = settings
-        self._names = TopicNames(settings.kafka.topic_prefix)
+        self._names = settings.kafka.topics
         self._who = who or f"{getpass.getuser()}@{socket.gethostname()}"
         self._producer: JsonProducer | None = None
         self.follower = Follower(table_root(settings))

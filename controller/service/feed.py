@@ -13,6 +13,7 @@ from typing import Any
 from controller.bus.producer import JsonProducer
 from controller.bus.topics import TopicNames
 from controller.domain.entries import Entry
+from controller.process import clock
 
 EngineRow = Mapping[str, str | int]  # spark (its version), master, executors, cores
 ENTRIES_PER_RECORD = 1_000  # some 300 kB; Kafka accepts up to 8 MiB, and a mass failover writes 50,000 entries
@@ -32,8 +33,9 @@ class Feed:
         repeat_ms: int,
         wall_ms: Callable[[], int],
         engine: Callable[[], EngineRow | None] = lambda: None,
+        boot_ms: Callable[[], int] = clock.boot_ms,
     ) -> None:
-        """`tick_ms`: interval of ticks on the heartbeats topic; `repeat_ms`: interval of records with the newest
+        """`tick_ms`: interval of ticks on every heartbeats topic; `repeat_ms`: interval of records with the newest
         seq. `engine`: what the controller runs on, if that is known; called in the ticking thread."""
         self.seq = 0
         self._producer = producer
@@ -42,7 +44,7 @@ class Feed:
         self._who: dict[str, Any] = {"instance": instance, "journal_id": journal_id}
         self._tick_ms = tick_ms
         self._repeat_ms = repeat_ms
-        self._wall_ms = wall_ms
+        self._wall_ms, self._boot_ms = wall_ms, boot_ms
         self._engine = engine
         self._engine_row: EngineRow | None = None
         self._stopping = threading.Event()
@@ -91,4 +93,6 @@ class Feed:
 
     def _tick(self) -> None:
         record = {"v": 1, "kind": "tick", **self._who, "seq": self.seq, "sent_ms": self._wall_ms()}
-        self._producer.send(self._names.heartbeats, record, key=self._instance)
+        record["boot_ms"] = self._boot_ms()
+        for topic in self._names.all_heartbeats:
+            self._producer.send(topic, record, key=self._instance)

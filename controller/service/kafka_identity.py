@@ -99,7 +99,8 @@ def check_identity(journaled: Mapping[str, Any], found: Mapping[str, Any], boots
         if found_id is None:
             raise ConfigError(
                 f"kafka.topic_prefix: the journal was written with topic {topic}, which is not among "
-                f"{', '.join(found['topic_ids'])}: give its prefix, or another tables.root{accept}"
+                f"{', '.join(found['topic_ids'])}: give its prefix and kafka.agent_groups, or another "
+                f"tables.root{accept}"
             )
         if found_id != journaled_id:
             raise ConfigError(

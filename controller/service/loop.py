@@ -20,6 +20,7 @@ from controller.control.step import Batch, Watch, step
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import BallastError, OutcomeUnknown
 from controller.domain.events import Event, RoundFinished, Tick
+from controller.domain.settings.agent_groups import NO_GROUP
 from controller.domain.settings.policy import ControlSettings
 from controller.domain.state import ClusterState, is_foreign
 from controller.process import clock, failpoints
@@ -87,10 +88,11 @@ class ControlLoop:
         self._clocks = clocks
         self._parsers = parsers(names)
         # Heartbeats are read from their end (`service.reach`), wherever an earlier instance stopped.
-        self._applied = merge_offsets({t: p for t, p in self.state.offsets.items() if t != names.heartbeats}, {})
+        self._heartbeats = frozenset(names.all_heartbeats)
+        offsets = self.state.offsets
+        self._applied = merge_offsets({t: p for t, p in offsets.items() if t not in self._heartbeats}, {})
         self._unjournaled: Offsets = {}  # applied, but not in the journal's offsets yet
         self._quiet_records = 0  # how many records that are, without heartbeats
-        self._heartbeats = names.heartbeats
         self._rounds: queue.SimpleQueue[RoundFinished] = queue.SimpleQueue()
         self._durations_ms: dict[str, int] = {}
         self._batch_lock = threading.Lock()  # of a whole batch
@@ -162,7 +164,7 @@ class ControlLoop:
         failpoints.reach("control.before_step")
         events: list[Event] = [*found.events, *self._finished_rounds()]
         offsets = merge_offsets(self._unjournaled, found.offsets)
-        quiet = self._quiet_records + sum(row.topic != self._heartbeats for row in rows)
+        quiet = self._quiet_records + sum(row.topic not in self._heartbeats for row in rows)
         batch = Batch(
             events=events,
             offsets=offsets,
@@ -217,9 +219,10 @@ class ControlLoop:
 
         An idle controller would otherwise notice a take-over only at its next commit. Only the journal proves it, since
         ticks can be forged. A tick of another journal is no such sign; whether the topics now belong to that one is in
-        the owner record.
+        the owner record. In topics of agent groups, only this controller's own ticks matter (`lease_expiry`): their
+        agents may write there, and every controller ticks in the plain topic as well.
         """
-        ticks = [event for event in events if isinstance(event, Tick) and event.instance != self.instance]
+        ticks = [e for e in events if isinstance(e, Tick) and e.instance != self.instance and e.group == NO_GROUP]
         strays = [tick for tick in ticks if is_foreign(self.state.journal_id, tick.journal_id)]
         if ticks:
             self.metrics.count_other_ticks(own=len(ticks) - len(strays), another=len(strays))

@@ -47,7 +47,7 @@ def take_over_topics(
     controller of the other journal is alive.
     """
     check_unused(state, tables)
-    names = TopicNames(settings.kafka.topic_prefix)
+    names = settings.kafka.topics
     living = listen_for_others(settings, names, journal_id, control.lease_ms + control.margin_ms)
     if living:
         raise AnotherController(describe_living(living))
@@ -84,7 +84,7 @@ def listen_for_others(settings: Settings, names: TopicNames, journal_id: str, li
 
     kafka = settings.kafka
     reader = TopicReader(
-        kafka.bootstrap_servers, [names.heartbeats], on_batch, settings=kafka.client, name="listen-for-agents"
+        kafka.bootstrap_servers, names.all_heartbeats, on_batch, settings=kafka.client, name="listen-for-agents"
     )
     reader.start()
     try:
@@ -120,8 +120,10 @@ def gather(settings: Settings, names: TopicNames) -> LostJournal:
     def read(topic: str, note: Callable[[bytes | None], None], back_ms: int | None = None) -> None:
         scan(kafka.bootstrap_servers, topic, lambda offset, value: note(value), kafka.client, back_ms=back_ms)
 
-    read(names.heartbeats, lost.note_heartbeat)
-    read(names.broker_events, lost.note_event, LOOK_BACK_MS)
+    for topic in names.all_heartbeats:
+        read(topic, lost.note_heartbeat)
+    for topic in names.all_broker_events:
+        read(topic, lost.note_event, LOOK_BACK_MS)
     read(names.journal_feed, lost.note_feed)
     read(names.commands, lost.note_command)
     lost.check_epochs_known()

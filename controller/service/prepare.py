@@ -12,7 +12,6 @@ from typing import Any
 
 from controller.bus.reach import Reach, Reaches, SourceSettings, read_reach
 from controller.bus.topic_owner import Seen, TopicOwner
-from controller.bus.topics import TopicNames
 from controller.config.policy_values import control_settings
 from controller.config.settings import Settings
 from controller.config.table_root import table_root
@@ -40,7 +39,7 @@ class Preparation:
         self._settings, self._arguments = settings, arguments
         self._control = control_settings(settings)
         self._claimant, self._kafka, self._instance = claimant, kafka, instance
-        self._names = TopicNames(settings.kafka.topic_prefix)
+        self._names = settings.kafka.topics
         self._root = table_root(settings)
         self._tables = without_login(self._root.root)
         self._new_id = uuid.uuid4().hex

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import NamedTuple
 
 from controller.bus.topics import TopicNames
@@ -17,11 +18,13 @@ from controller.domain.events import (
     BrokerEvent,
     Event,
     Heartbeat,
+    Tick,
     parse_assign_request,
     parse_broker_event,
     parse_command,
     parse_heartbeat,
 )
+from controller.domain.settings.agent_groups import AgentGroups
 
 log = logging.getLogger(__name__)
 
@@ -69,13 +72,25 @@ class Parsed:
 
 
 def parsers(names: TopicNames) -> dict[str, Parser]:
-    """Topic -> parser of its records."""
-    return {
-        names.heartbeats: parse_heartbeat,
-        names.broker_events: parse_broker_event,
-        names.assign_requests: parse_assign_request,
-        names.commands: parse_command,
-    }
+    """Topic -> parser of its records. With agent groups, one that raises BadRecord for a broker of another group."""
+    found: dict[str, Parser] = {names.assign_requests: parse_assign_request, names.commands: parse_command}
+    for group in names.groups.all:
+        topics = names.of_group(group)
+        for topic, parse in ((topics.heartbeats, parse_heartbeat), (topics.broker_events, parse_broker_event)):
+            found[topic] = partial(_parse_of_group, parse, names.groups, group) if names.groups.members else parse
+    return found
+
+
+def _parse_of_group(
+    parse: Callable[[bytes], Heartbeat | Tick | BrokerEvent], groups: AgentGroups, group: str, raw: bytes
+) -> Event:
+    event = parse(raw)
+    if isinstance(event, Tick):
+        return replace(event, group=group)
+    theirs = groups.of(event.session.broker)
+    if theirs != group:
+        raise BadRecord("group_mismatch", f"{event.session.broker} is in {f'group {theirs}' if theirs else 'no group'}")
+    return event
 
 
 def parse_rows(rows: Iterable[Row], applied: Offsets, by_topic: Mapping[str, Parser]) -> Parsed:

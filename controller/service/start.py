@@ -33,7 +33,8 @@ def listen_for_another(
 ) -> str | None:
     """The instance id of a controller of this journal that ticks; None when none was heard for `listen_ms`.
 
-    A controller that names no journal counts, being of an older version; one of another journal does not.
+    A controller that names no journal counts, being of an older version; one of another journal does not. In topics of
+    agent groups nobody listens: controllers tick in the plain topic too, and agents may write to the others.
     """
     heard = threading.Event()
     holders: list[str] = []

@@ -52,13 +52,12 @@ def check_topics(settings: Settings) -> None:
     from kafka.errors import KafkaError  # agents need none of these
 
     from controller.bus.topic_owner import newest_owner
-    from controller.bus.topics import TopicNames
     from controller.ledger.snapshots import load_state_and_version
     from controller.service.topic_claim import refuse_another
 
     kafka = settings.kafka
     try:
-        owner = newest_owner(kafka.bootstrap_servers, TopicNames(kafka.topic_prefix).owner, kafka.client, OWNER_MS)
+        owner = newest_owner(kafka.bootstrap_servers, kafka.topics.owner, kafka.client, OWNER_MS)
         if owner is None:
             return
         root = table_root(settings)

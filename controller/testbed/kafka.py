@@ -31,6 +31,7 @@ STOP_TIMEOUT_S = 20.0
 SERVER_HEAP = ("-Xms64m", "-Xmx400m", "-XX:+UseSerialGC")
 # Formatting takes a second: little compilation, little memory.
 TOOL_JVM = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+STORAGE_TOOL = "kafka.tools.StorageTool"
 
 
 class KafkaNotStarted(BallastError):
@@ -153,17 +154,8 @@ class EmbeddedKafka:
     def _check_port(self) -> None:
         """Raise KafkaNotStarted if the port is not available, before the folder is fixed on it."""
         settled = self._properties.exists()
-        port = self._fixed_port() if settled else self._port
         give = f"end what listens there, or give another --dir than {self.folder}" if settled else "give another --port"
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-                probe.listen()
-            except OSError as error:
-                raise KafkaNotStarted(
-                    f"--port {port}: 127.0.0.1:{port} cannot be listened on ({error.strerror}); {give}"
-                ) from None
+        check_port(self._fixed_port() if settled else self._port, give)
 
     def _write_settings(self) -> None:
         if self._properties.exists():
@@ -192,10 +184,7 @@ class EmbeddedKafka:
         return self._port
 
     def _format(self) -> None:
-        new_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        if new_id.startswith("-"):  # it would be parsed as an option; Kafka's own generator avoids it as well
-            new_id = "A" + new_id[1:]
-        tool = ("kafka.tools.StorageTool", "format", "-t", new_id, "-c", str(self._properties))
+        tool = (STORAGE_TOOL, "format", "-t", new_cluster_id(), "-c", str(self._properties))
         done = subprocess.run(self._command(TOOL_JVM, *tool), capture_output=True, text=True, timeout=120, check=False)
         if done.returncode != 0:
             raise KafkaNotStarted(f"cannot format {self.data}: {(done.stdout + done.stderr).strip()[-800:]}")
@@ -203,20 +192,10 @@ class EmbeddedKafka:
     def _command(self, jvm: tuple[str, ...], *program: str) -> list[str]:
         self._java = self._java or find_java()
         self._jars = self._jars or jars_of("kafka")
-        if not self._jars:
-            raise KafkaNotStarted(f"Kafka's JARs are not in the cache: run `{SET_UP}` once")
-        return [
-            self._java.binary,
-            *jvm,
-            "-Djava.net.preferIPv4Stack=true",
-            f"-Dlog4j.configuration=file:{self.folder / 'log4j.properties'}",
-            "-cp",
-            os.pathsep.join(map(str, self._jars)),
-            *program,
-        ]
+        return kafka_command(self.folder, jvm, *program, java=self._java, jars=self._jars)
 
     def _wait_until_it_answers(self, deadline: float) -> None:
-        while not _port_open(self._fixed_port()):
+        while not is_port_open(self._fixed_port()):
             self._still_alive(deadline)
             time.sleep(0.05)
         while True:
@@ -241,6 +220,46 @@ class EmbeddedKafka:
         return "\n".join(texts).strip()[-1500:] or "its log is empty"
 
 
+def kafka_command(
+    folder: Path, jvm: Sequence[str], *program: str, java: Java | None = None, jars: Sequence[Path] = ()
+) -> list[str]:
+    """The command of one of Kafka's programs, which logs as `log4j.properties` in the folder says.
+
+    Raises KafkaNotStarted without Kafka's JARs.
+    """
+    found = list(jars) or jars_of("kafka")
+    if not found:
+        raise KafkaNotStarted(f"Kafka's JARs are not in the cache: run `{SET_UP}` once")
+    return [
+        (java or find_java()).binary,
+        *jvm,
+        "-Djava.net.preferIPv4Stack=true",
+        f"-Dlog4j.configuration=file:{folder / 'log4j.properties'}",
+        "-cp",
+        os.pathsep.join(map(str, found)),
+        *program,
+    ]
+
+
+def new_cluster_id() -> str:
+    """A cluster id as Kafka's own generator makes them."""
+    made = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    return f"A{made[1:]}" if made.startswith("-") else made  # it would be parsed as an option
+
+
+def check_port(port: int, give: str) -> None:
+    """Raise KafkaNotStarted, which says what to `give` instead, if loopback cannot be listened on there."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+            probe.listen()
+        except OSError as error:
+            raise KafkaNotStarted(
+                f"--port {port}: 127.0.0.1:{port} cannot be listened on ({error.strerror}); {give}"
+            ) from None
+
+
 def free_ports(count: int) -> list[int]:
     """Different ports that were free a moment ago."""
     sockets = [socket.socket(socket.AF_INET, socket.SOCK_STREAM) for _ in range(count)]
@@ -253,7 +272,8 @@ def free_ports(count: int) -> list[int]:
             each.close()
 
 
-def _port_open(port: int) -> bool:
+def is_port_open(port: int) -> bool:
+    """Whether something accepts connections there, on loopback."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.settimeout(0.5)
         return probe.connect_ex(("127.0.0.1", port)) == 0

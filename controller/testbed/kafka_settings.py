@@ -10,6 +10,27 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+# Of every node of a local Kafka, alone or with others.
+TUNING = """\
+# 50 partitions each by default: seconds of start and a hundred open files for nothing.
+offsets.topic.num.partitions=1
+transaction.state.log.num.partitions=1
+# A consumer group need not wait for members that never come.
+group.initial.rebalance.delay.ms=0
+# A mistyped topic is an error, not a topic with the wrong timestamp type.
+auto.create.topics.enable=false
+num.network.threads=2
+num.io.threads=4
+background.threads=2
+num.recovery.threads.per.data.dir=1
+# The default of 128 MB would be a third of the heap.
+log.cleaner.dedupe.buffer.size=4194304
+log.cleaner.io.buffer.size=131072
+# A guard for the disk; the topics set their own retention times.
+log.retention.bytes=1073741824
+log.retention.check.interval.ms=60000
+"""
+
 
 class Door(NamedTuple):
     """An additional listener for clients behind a proxy.
@@ -50,23 +71,7 @@ transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 default.replication.factor=1
 min.insync.replicas=1
-# 50 partitions each by default: seconds of start and a hundred open files for nothing.
-offsets.topic.num.partitions=1
-transaction.state.log.num.partitions=1
-# A consumer group need not wait for members that never come.
-group.initial.rebalance.delay.ms=0
-# A mistyped topic is an error, not a topic with the wrong timestamp type.
-auto.create.topics.enable=false
-num.network.threads=2
-num.io.threads=4
-background.threads=2
-num.recovery.threads.per.data.dir=1
-# The default of 128 MB would be a third of the heap.
-log.cleaner.dedupe.buffer.size=4194304
-log.cleaner.io.buffer.size=131072
-# A guard for the disk; the topics set their own retention times.
-log.retention.bytes=1073741824
-log.retention.check.interval.ms=60000
+{TUNING}\
 # After a SIGKILL the next start waits until the dead broker's registration has run out:
 # 8 s with this, 14 s with the default of 9 s.
 broker.session.timeout.ms=6000

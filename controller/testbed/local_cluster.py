@@ -7,6 +7,7 @@ clusters can run side by side. `stop` ends what was started, in order, by pid.
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import sys
 import time
@@ -17,7 +18,8 @@ from types import TracebackType
 import psutil
 import yaml
 
-from controller.bus.topics import TopicNames, ensure_topics, live_topics, replay_topics
+from controller.bus.rights import Role
+from controller.bus.topics import ensure_topics, live_topics, replay_topics
 from controller.config.load import load_settings
 from controller.config.settings import Settings
 from controller.config.table_root import table_root
@@ -28,6 +30,7 @@ from controller.operations.operator import Operator, Outcome
 from controller.process.children import Child, ProcessFailed
 from controller.process.interrupts import delay_interrupts
 from controller.testbed.kafka import EmbeddedKafka
+from controller.testbed.kafka_cluster.cluster import KafkaCluster
 
 BALLAST = (sys.executable, "-m", "controller.cli.main")
 # The job shares this machine with the brokers, which serve clients and have priority.
@@ -69,12 +72,13 @@ class LocalCluster:
         profile: str = "demo",
         overrides: Sequence[str] = (),
         replay: bool = False,
-        kafka: EmbeddedKafka | None = None,
+        kafka: EmbeddedKafka | KafkaCluster | None = None,
         tell: Callable[[str], None] = lambda doing: None,
     ) -> None:
-        """`kafka`: a Kafka with doors or a special environment; the cluster starts and stops it as well.
+        """`kafka`: one with doors, a special environment, or several nodes; the cluster starts and stops it as well.
 
-        `tell` is called with what is being started or waited for.
+        `tell` is called with what is being started or waited for. In a Kafka with logins, every process connects as its
+        role, and this one as an operator; the rights on the topics must be there (`KafkaCluster.prepare`).
         """
         self.folder = folder.resolve()
         self.profile = profile
@@ -165,10 +169,10 @@ class LocalCluster:
             **sections,
         }
         self.config_file.write_text(yaml.safe_dump(document, sort_keys=False))
-        self._settings = load_settings(self.config_file, overrides=self.overrides)
+        self._settings = self._settings_as(Role.OPERATOR)
         self.tell("topics and tables are created")
-        topics = replay_topics if self.replay else live_topics
-        ensure_topics(self.kafka.bootstrap, topics(TopicNames(self._settings.kafka.topic_prefix)))
+        topics, kafka = replay_topics if self.replay else live_topics, self._settings_as(Role.CONTROLLER).kafka
+        ensure_topics(kafka.bootstrap_servers, topics(kafka.topics), kafka.client, kafka.replication_factor or -1)
         table_root(self._settings).create_all()
 
     def start_job(
@@ -179,11 +183,12 @@ class LocalCluster:
         argv += ["--only", only] if only else []
         argv += ["--take-over"] if take_over else []
         argv += ["--every-round"] if self.replay else []
-        return self.start(name, [*argv, *more])
+        return self.start(name, [*argv, *more], env=self._login(Role.CONTROLLER))
 
     def start_page(self) -> Child:
         """Start the operators' page on a free port; `address_of` waits for its address."""
-        return self.start("page", [*BALLAST, "ui", "--port", "0", "--conf", str(self.config_file), *self._sets()])
+        argv = [*BALLAST, "ui", "--port", "0", "--conf", str(self.config_file), *self._sets()]
+        return self.start("page", argv, env=self._login(Role.OPERATOR))
 
     def wait_for_job(self, timeout_s: float = 240.0) -> None:
         """Wait until the controller has committed its start to the journal."""
@@ -202,7 +207,7 @@ class LocalCluster:
             more = (*more, "--set", f"{key.replace('__', '.')}={value}")
         argv = [*BALLAST, "agent", "--conf", str(self.config_file), "--broker-id", broker, *self._sets(), *more]
         with delay_interrupts():
-            agent = self.start(name or broker, argv, env=env)
+            agent = self.start(name or broker, argv, env={**self._login(Role.AGENT), **(env or {})})
             self.agents.add(name or broker)
         return agent
 
@@ -275,6 +280,12 @@ class LocalCluster:
         self.kafka.stop()
 
     # ------------------------------------------------------------ inside
+
+    def _login(self, role: Role) -> Mapping[str, str]:
+        return self.kafka.environment(role.value) if isinstance(self.kafka, KafkaCluster) else {}
+
+    def _settings_as(self, role: Role) -> Settings:
+        return load_settings(self.config_file, overrides=self.overrides, env={**os.environ, **self._login(role)})
 
     def _sets(self) -> list[str]:
         return [word for override in self.overrides for word in ("--set", override)]

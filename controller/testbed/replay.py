@@ -86,7 +86,7 @@ def replay(
 ) -> ReplayResult:
     """Send a recording through a cluster with a running job; wait until its last round is in the journal."""
     settings = cluster.settings
-    names = TopicNames(settings.kafka.topic_prefix)
+    names = settings.kafka.topics
     sessions = {broker: Session(broker, 1, NONCE, 1) for broker in sorted({r.broker for r in records})}
     producer = JsonProducer(settings.kafka.bootstrap_servers, "ballast-replay", settings.kafka.client)
     stop = threading.Event()
@@ -124,7 +124,8 @@ def send_reports(
         sequences[recorded.broker] += 1
         session = sessions[recorded.broker]
         report = to_load_report(recorded, session, sequences[recorded.broker], overrides)
-        producer.send(names.load_reports, report, key=recorded.broker, timestamp_ms=recorded.at_ms)
+        topic = names.of_broker(recorded.broker).load_reports
+        producer.send(topic, report, key=recorded.broker, timestamp_ms=recorded.at_ms)
         count("reports sent", number, len(records))
     producer.flush()
 
@@ -199,4 +200,5 @@ def _beat(
         follower = cluster.operator.follower if cluster.operator else None
         seq = follower.state.seq if follower else 0
         for session in sessions.values():
-            producer.send(names.heartbeats, heartbeat(session, seq, wall_ms(), info), key=session.broker)
+            topic = names.of_broker(session.broker).heartbeats
+            producer.send(topic, heartbeat(session, seq, wall_ms(), info), key=session.broker)

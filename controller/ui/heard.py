@@ -7,7 +7,6 @@ import threading
 import time
 from typing import NamedTuple
 
-from controller.bus.topics import TopicNames
 from controller.config.settings import Settings
 from controller.domain.errors import BallastError, describe_error
 from controller.operations.liveness import OFFLINE, Heard, last_word
@@ -59,7 +58,7 @@ class Listening:
             self._wake.clear()
             while not self._stopping.is_set() and time.monotonic() - self._wanted_s < LOOKED_AT_S:
                 try:
-                    heard = last_word(kafka.bootstrap_servers, kafka.client, TopicNames(kafka.topic_prefix))
+                    heard = last_word(kafka.bootstrap_servers, kafka.client, kafka.topics)
                     self._word = Word(heard, None)
                 except BallastError as error:
                     self._word = Word(None, describe_error(error))

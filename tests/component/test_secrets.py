@@ -41,7 +41,7 @@ REACHING_KAFKA = (
     "approve 1", "decline 1",
 )  # fmt: skip
 # They read no configuration of an operator's; `run` becomes another process (tests/e2e/test_secret_processes.py).
-WITHOUT = ("demo", "kafka", "sim", "replay-reports", "run", "setup", "init", "package", "spark", "completion")
+WITHOUT = ("demo", "sim", "replay-reports", "run", "setup", "init", "package", "spark", "completion")
 # An agent waits for its Kafka: tests/e2e/test_secret_processes.py.
 NOT_REACHING = (
     "config show --set kafka.topic_prefix=!",
@@ -194,7 +194,7 @@ OTHERS = (
     "backtest --reports x --strategies steady", "agent --broker-id b9", "diff 1 --strategy steady", "quarantine list",
     "capture x --since 1h", "produce t/n/x", "consume t/n/x", "explain b1", "topic lookup t/n/x",
     "config check", "namespace list", "override list", "journal", "maintain", "store --data-dir x",
-    "pulsar advise --service-url http://127.0.0.1:1",
+    "pulsar advise --service-url http://127.0.0.1:1", "kafka acls --agent a",
 )  # fmt: skip
 
 

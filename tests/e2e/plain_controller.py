@@ -71,7 +71,7 @@ class PlainController:
         held = Claim(self._instance, state, identity)
         self._loop = ControlLoop(held, self._tables, self._feed, names, control, clocks, metrics)
         reach = read_reach(SourceSettings(bootstrap, names.control, {}))
-        offsets = starting_offsets(reach, state.offsets, from_end=names.heartbeats)
+        offsets = starting_offsets(reach, state.offsets, from_end=names.all_heartbeats)
         start = {(topic, int(part)): at for topic, parts in offsets.items() for part, at in parts.items()}
         self._reader = TopicReader(bootstrap, names.control, self._take, start=start, name="plain-controller-reader")
         self._reader.start()

@@ -83,7 +83,7 @@ _PARSERS = {
 }
 _GOOD = {
     "heartbeat": wire.heartbeat(SESSION, 7, 1_000, {"runtime": "reference"}),
-    "tick": {"v": 1, "kind": "tick", "instance": "i1", "seq": 7, "sent_ms": 1_000},
+    "tick": {"v": 1, "kind": "tick", "instance": "i1", "seq": 7, "sent_ms": 1_000, "boot_ms": 5},
     "broker_event": wire.event(SESSION, "released", 7, 1_000, bundle=BUNDLE, epoch=3),
     "assign_request": wire.assign_request(SESSION.broker, Bundle.parse(BUNDLE), 1_000),
     "command": {"v": 1, "id": "c1", "kind": "drain", "args": {"broker": "b"}, "who": "me", "why": "test", "sent_ms": 1},
@@ -92,7 +92,7 @@ _BROKEN = [
     (record, field, value)
     for record, fields in {
         "heartbeat": ("v", "broker", "incarnation", "nonce", "session", "applied_seq"),
-        "tick": ("v", "instance", "seq"),
+        "tick": ("v", "instance", "seq", "boot_ms"),
         "broker_event": ("v", "kind", "broker", "incarnation", "nonce", "session", "applied_seq", "bundle", "epoch"),
         "assign_request": ("v", "broker", "bundle"),
         "command": ("v", "id", "kind", "args"),

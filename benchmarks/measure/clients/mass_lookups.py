@@ -21,7 +21,6 @@ from benchmarks.measure.loads.load_generator import Generator
 from benchmarks.measure.result import Result, Target
 from controller.agent import records as wire
 from controller.bus.producer import JsonProducer
-from controller.bus.topics import TopicNames
 from controller.domain.decision import Reason
 from controller.domain.entries import Entry, Kind
 from controller.domain.ids import Session
@@ -116,7 +115,7 @@ def _failover_among_lookups(cluster: LocalCluster, options: Options) -> tuple[fl
 def _look_up(cluster: LocalCluster) -> None:
     """Send an assign request for every wanted bundle, as agents do for lookups of clients."""
     kafka = cluster.settings.kafka
-    names = TopicNames(kafka.topic_prefix)
+    names = kafka.topics
     producer = JsonProducer(kafka.bootstrap_servers, "bench-lookups", kafka.client)
     for bundle in cluster.state.namespaces[WANTED]:
         producer.send(names.assign_requests, wire.assign_request("live-0001", bundle, wall_ms()), key=str(bundle))

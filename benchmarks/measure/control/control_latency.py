@@ -24,7 +24,6 @@ from benchmarks.measure.result import NotMeasured, Result, Target
 from controller.agent.feed import parse_feed
 from controller.bus.consumer import KafkaRecord, TopicReader
 from controller.bus.producer import JsonProducer
-from controller.bus.topics import TopicNames
 from controller.config.settings import Settings
 from controller.domain.events import VERSION
 from controller.ledger.follower import Follower
@@ -65,7 +64,7 @@ class FeedFollower:
         self.moments: dict[str, tuple[float, float]] = {}
         self._follower = Follower(settings.tables.root)
         self._lock = threading.Lock()
-        names, kafka = TopicNames(settings.kafka.topic_prefix), settings.kafka
+        names, kafka = settings.kafka.topics, settings.kafka
         self._reader = TopicReader(
             kafka.bootstrap_servers, [names.journal_feed], self._take, settings=kafka.client, name="bench-ear"
         )
@@ -115,7 +114,7 @@ def measure(folder: Path, options: Options) -> dict[str, Any]:
 def ask(cluster: LocalCluster, options: Options, chains: Chains | None = None) -> list[float]:
     """Send events at random intervals; return the seconds until each was applied. `chains` takes their moments."""
     settings, dice = cluster.settings, random.Random(options.seed)
-    names, kafka = TopicNames(settings.kafka.topic_prefix), settings.kafka
+    names, kafka = settings.kafka.topics, settings.kafka
     producer = JsonProducer(kafka.bootstrap_servers, "bench-events", kafka.client)
     sent_at_s: dict[str, float] = {}
     with FeedFollower(settings) as ear:

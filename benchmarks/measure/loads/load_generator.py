@@ -21,7 +21,6 @@ from benchmarks.measure.loads.fleet import Fleet, SimulatedBroker
 from controller.agent.feed import parse_feed
 from controller.bus.consumer import KafkaRecord, TopicReader
 from controller.bus.producer import JsonProducer
-from controller.bus.topics import TopicNames
 from controller.config.load import load_settings
 from controller.config.settings import Settings
 from controller.domain.entries import Entry
@@ -39,7 +38,7 @@ class Generator:
 
     def __init__(self, settings: Settings, fleet: Fleet, report_s: float) -> None:
         self.fleet = fleet
-        self._names = TopicNames(settings.kafka.topic_prefix)
+        self._names = settings.kafka.topics
         self._follower = Follower(settings.tables.root)
         self._lock = threading.Lock()  # follower and fleet: the reader's thread and the clock's
         self._report_s = report_s

@@ -18,7 +18,6 @@ from benchmarks.measure.loads.fleet import Fleet
 from benchmarks.measure.loads.loaded import Load, start_loaded_cluster
 from benchmarks.measure.result import NotMeasured, Result, Target
 from controller.bus.producer import JsonProducer
-from controller.bus.topics import TopicNames
 from controller.ledger.files import read_added
 from controller.ledger.tables import TableRoot
 from controller.process.clock import wall_ms
@@ -86,7 +85,7 @@ def run(folder: Path, quick: bool = False) -> Result:
 def report(cluster: LocalCluster, options: Options) -> list[float]:
     """Send the probes; seconds of each until its row could be read."""
     settings, dice = cluster.settings, random.Random(options.seed)
-    names, kafka = TopicNames(settings.kafka.topic_prefix), settings.kafka
+    names, kafka = settings.kafka.topics, settings.kafka
     producer = JsonProducer(kafka.bootstrap_servers, "bench-probes", kafka.client)
     probes = Fleet(options.reports, 1, nonce="probe", prefix="probe").brokers
     sent_at_s: dict[str, float] = {}

@@ -16,7 +16,7 @@ from controller.agent.cluster.facts import FactReader
 from controller.agent.cluster.metrics import ClusterMetrics
 from controller.agent.cluster.non_persistent import NonPersistentTopics
 from controller.agent.cluster.observer import Listing, Observer
-from controller.agent.cluster.rivals import listen_for_rivals
+from controller.agent.cluster.rivals import ClusterRivals, listen_for_rivals
 from controller.agent.cluster.sessions import ClusterSessions
 from controller.agent.cluster.speaker import Speaker
 from controller.agent.connections import AgentConnections
@@ -85,7 +85,7 @@ class ClusterAgent:
             metrics=self.metrics,
         )
         heartbeats = HeartbeatSender(
-            connections.urgent, connections.names.heartbeats, boot_ms=boot_ms, wall_ms=wall_ms, metrics=self.metrics
+            connections.urgent, connections.names, boot_ms=boot_ms, wall_ms=wall_ms, metrics=self.metrics
         )
         self.sessions = ClusterSessions(
             nonce,
@@ -172,10 +172,15 @@ class ClusterAgent:
     async def _listen_for_rivals(self) -> str | None:
         """Who else observes the cluster; None when nobody does, after a lease (and margin) of silence."""
         wait_ms = self._options.lease_ms + (self._margin_ms if self._standby else 0)
+        names = self._connections.names
         return await listen_for_rivals(
-            self._nonce, lambda take: self._life.open_reader([self._connections.names.heartbeats], take), wait_ms,
-            standby=self._standby, asked=self._asked, boot_ms=self._boot_ms,
-        )  # fmt: skip
+            ClusterRivals(self._nonce, names.speaks_for),
+            lambda take: self._life.open_reader(list(names.all_heartbeats), take),
+            wait_ms,
+            standby=self._standby,
+            asked=self._asked,
+            boot_ms=self._boot_ms,
+        )
 
     # ---------------------------------------------------------------- observing
 
@@ -228,7 +233,8 @@ class ClusterAgent:
         self._sequence += 1
         recorded = Recorded(polled.at_ms, "", polled.broker, report, polled.cpu, polled.reported.excluded)
         record = to_load_report(recorded, session, self._sequence, self._overrides)
-        self._connections.bulk.send(self._connections.names.load_reports, record, key=session.broker)
+        topic = self._connections.names.of_broker(session.broker).load_reports
+        self._connections.bulk.send(topic, record, key=session.broker)
         self.metrics.reports.inc()
 
     def _tell_suspects(self) -> None:

@@ -22,9 +22,10 @@ class ClusterRivals:
     `heard`: how many heartbeats of rivals were read. `living`: one of a rival of which two were read.
     """
 
-    def __init__(self, nonce: str) -> None:
-        """`nonce`: that of this very process, which is no rival."""
-        self._nonce = nonce
+    def __init__(self, nonce: str, speaks_for: Callable[[str, str], bool] = lambda topic, broker: True) -> None:
+        """`nonce`: that of this very process, which is no rival. `speaks_for`: whether a heartbeat of a broker counts
+        in this topic (`TopicNames.speaks_for`)."""
+        self._nonce, self._speaks_for = nonce, speaks_for
         self._beats: Counter[object] = Counter()
         self.heard = 0
         self.living: Heartbeat | None = None
@@ -36,7 +37,9 @@ class ClusterRivals:
                 beat = parse_heartbeat(record.value)
             except BadRecord:
                 continue
-            if isinstance(beat, Heartbeat) and authority_of(beat.info) == METADATA:
+            if not isinstance(beat, Heartbeat) or authority_of(beat.info) != METADATA:
+                continue
+            if self._speaks_for(record.topic, beat.session.broker):
                 self._count(beat)
 
     def _count(self, beat: Heartbeat) -> None:
@@ -59,7 +62,7 @@ def describe_holder(beat: Heartbeat) -> str:
 
 
 async def listen_for_rivals(
-    nonce: str,
+    rivals: ClusterRivals,
     make_reader: Callable[[Callable[[Sequence[Read]], None]], Any],
     wait_ms: int,
     *,
@@ -71,7 +74,6 @@ async def listen_for_rivals(
 
     `make_reader` gives a reader of heartbeats. `standby`: wait for that silence instead of returning a holder.
     """
-    rivals = ClusterRivals(nonce)
     reader = make_reader(rivals.take)
     await asyncio.to_thread(reader.start)
     try:

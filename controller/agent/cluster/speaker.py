@@ -36,7 +36,8 @@ class Speaker:
     def send(self, session: Session, kind: str, **fields: Any) -> None:
         """Send an event of the session."""
         record = wire.event(session, kind, self.state().seq, self._wall_ms(), **fields)
-        self._connections.urgent.send(self._connections.names.broker_events, record, key=session.broker)
+        topic = self._connections.names.of_broker(session.broker).broker_events
+        self._connections.urgent.send(topic, record, key=session.broker)
 
     def tell_fact(self, key: str, value: Mapping[str, Any] | None) -> None:
         """Tell a fact that the journal lacks; None: it no longer holds."""

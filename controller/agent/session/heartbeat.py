@@ -16,6 +16,7 @@ from controller.agent.connections import Sender
 from controller.agent.metrics import AgentMetrics
 from controller.agent.records import heartbeat
 from controller.agent.session.lease import Lease
+from controller.bus.topics import TopicNames
 from controller.domain.ids import Session
 
 log = logging.getLogger(__name__)
@@ -27,14 +28,14 @@ class HeartbeatSender:
     def __init__(
         self,
         sender: Sender,
-        topic: str,
+        names: TopicNames,
         *,
         boot_ms: Callable[[], int],
         wall_ms: Callable[[], int],
         metrics: AgentMetrics,
     ) -> None:
         self._sender = sender
-        self._topic = topic
+        self._names = names
         self._boot_ms = boot_ms
         self._wall_ms = wall_ms
         self._metrics = metrics
@@ -46,8 +47,9 @@ class HeartbeatSender:
         """Send one heartbeat; its acknowledgement renews the lease in the running loop."""
         loop = asyncio.get_running_loop()
         record = heartbeat(session, applied_seq, self._wall_ms(), info, journal_id)
+        topic = self._names.of_broker(session.broker).heartbeats
         first_send_ms = self._boot_ms()
-        future = self._sender.send(self._topic, record, key=session.broker)
+        future = self._sender.send(topic, record, key=session.broker)
 
         def on_done(done: Future[tuple[int, int]]) -> None:
             if not loop.is_closed():

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from controller.bus.topics import TopicNames
 from controller.cli.evidence_text import reason_text
 from controller.cli.options import PROBLEM, AsJson, Conf, Profile, Sets, new_app, report_errors, settings_of
 from controller.cli.show import (
@@ -68,7 +67,7 @@ def status(
 def _ask_kafka(settings: Settings) -> tuple[Heard | None, str | None]:
     kafka = settings.kafka
     try:
-        return last_word(kafka.bootstrap_servers, kafka.client, TopicNames(kafka.topic_prefix)), None
+        return last_word(kafka.bootstrap_servers, kafka.client, kafka.topics), None
     except BallastError as error:
         return None, str(error)
 

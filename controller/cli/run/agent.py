@@ -28,7 +28,6 @@ from controller.brokers.host_load import HostLoad
 from controller.brokers.reference.capacity import Capacity
 from controller.brokers.reference.runtime import ReferenceBroker
 from controller.brokers.runtime import BundleStats
-from controller.bus.topics import TopicNames
 from controller.cli.options import new_app
 from controller.cli.pulsar.connection import Connection, takes_connection
 from controller.cli.run.agent_wiring import leave_on_signals, open_producer, options_of, reader_maker, wait_for_kafka
@@ -189,7 +188,7 @@ async def _run(settings: Settings, broker: str, options: AgentOptions, capacity:
     await wait_for_kafka(settings)
     urgent = await open_producer(settings, broker, options.lease_ms, "urgent")
     bulk = await open_producer(settings, broker, options.lease_ms, "bulk")
-    names = TopicNames(settings.kafka.topic_prefix)
+    names = settings.kafka.topics
     connections = AgentConnections(
         urgent, bulk, reader=reader_maker(settings, broker), journal=Follower(table_root(settings)), names=names
     )

@@ -18,7 +18,6 @@ from controller.brokers.pulsar.admin import PulsarAdmin
 from controller.brokers.pulsar.facts import Manager
 from controller.brokers.pulsar.poll import ClusterPoll
 from controller.brokers.pulsar.topics import TopicReader
-from controller.bus.topics import TopicNames
 from controller.cli.run.agent_wiring import leave_on_signals, open_producer, options_of, reader_maker, wait_for_kafka
 from controller.config.http_access import http_access
 from controller.config.places import check_old_place
@@ -61,7 +60,7 @@ async def run_cluster_agent(settings: Settings, *, take_over: bool, standby: boo
         await wait_for_kafka(settings)
         urgent = await open_producer(settings, "pulsar", options.lease_ms, "urgent")
         bulk = await open_producer(settings, "pulsar", options.lease_ms, "bulk")
-        names = TopicNames(settings.kafka.topic_prefix)
+        names = settings.kafka.topics
         connections = AgentConnections(
             urgent, bulk, reader=reader_maker(settings, "pulsar"), journal=Follower(table_root(settings)), names=names
         )

@@ -1,21 +1,25 @@
-"""`ballast kafka up|down|status`: a local Kafka that outlives the command."""
+"""`ballast kafka up|down|status|acls`: a local Kafka that outlives the command; rights on any Kafka."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from controller.bus.cluster import cluster_id
 from controller.bus.topics import TopicNames, ensure_topics, live_topics
 from controller.cli.options import new_group
+from controller.cli.run.kafka_acls import acls
+from controller.domain.errors import ConfigError
 from controller.process.paths import RUN
 from controller.testbed.kafka import EmbeddedKafka
+from controller.testbed.kafka_cluster.cluster import KafkaCluster
 
-app = new_group("A local single-node Kafka from the project's JARs.")
-Folder = Annotated[Path, typer.Option("--dir", help="Folder with its settings, data, log and pid.")]
+app = new_group("A local Kafka from the project's JARs, of one node or several; and the rights that Ballast needs.")
+app.command()(acls)
+Folder = Annotated[Path, typer.Option("--dir", help="Folder with its settings, data, logs and pids.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
 DEFAULT_FOLDER = RUN / "kafka"
 
@@ -23,36 +27,67 @@ DEFAULT_FOLDER = RUN / "kafka"
 @app.command()
 def up(
     folder: Folder = DEFAULT_FOLDER,
+    nodes: Annotated[
+        int | None,
+        typer.Option(help="Number of nodes: 1, 3 or 5; 1 for a new folder.", min=1, max=5, show_default=False),
+    ] = None,
+    secure: Annotated[
+        bool, typer.Option("--secure", help="TLS, a login and ACLs for each principal; files in `logins`.")
+    ] = False,
+    user: Annotated[
+        list[str] | None,
+        typer.Option("--user", help="With --secure: a further login, without rights; repeatable.", show_default=False),
+    ] = None,
     port: Annotated[
-        int, typer.Option(help="Listener port; 0 chooses a free one at the first start.", min=0, max=65_535)
+        int,
+        typer.Option(
+            help="Port for clients, of the first node; 0 chooses free ones at the first start.", min=0, max=65_535
+        ),
     ] = 0,
     prefix: Annotated[str, typer.Option(help="Prefix of the topic names.")] = "",
     as_json: AsJson = False,
 ) -> None:
     """Start Kafka, unless it runs already, and create the topics."""
-    kafka = EmbeddedKafka(folder, port=port)
-    kafka.start()
-    ensure_topics(kafka.bootstrap, live_topics(TopicNames(prefix)))
-    _print_facts(kafka, as_json)
+    names, cluster = TopicNames(prefix), KafkaCluster(folder)
+    asked = (nodes or 1) > 1 or secure or bool(user)
+    if not (asked or cluster.exists):
+        kafka = EmbeddedKafka(folder, port=port)
+        kafka.start()
+        ensure_topics(kafka.bootstrap, live_topics(names))
+        _print_facts(_facts_of(kafka), as_json)
+        return
+    if (folder / "server.properties").exists():
+        raise ConfigError(f"{folder} holds a single Kafka without logins: give another --dir")
+    if cluster.exists:  # what is not said stays as it is
+        known = cluster.spec
+        cluster.create(nodes or len(known.nodes), secure or known.secure, user or known.users, port)
+    else:
+        cluster.create(nodes or 1, secure, user or (), port)
+    cluster.start()
+    cluster.prepare(names, live_topics(names))
+    _print_facts(cluster.facts(), as_json)
 
 
 @app.command()
 def down(folder: Folder = DEFAULT_FOLDER) -> None:
     """Stop Kafka; its data is kept."""
-    typer.echo("stopped" if EmbeddedKafka(folder).stop() else "was not running")
+    cluster = KafkaCluster(folder)
+    stopped = cluster.stop() if cluster.exists else EmbeddedKafka(folder).stop()
+    typer.echo("stopped" if stopped else "was not running")
 
 
 @app.command()
 def status(folder: Folder = DEFAULT_FOLDER, as_json: AsJson = False) -> None:
-    """Show whether and where Kafka runs; exit code 1 if it does not."""
-    kafka = EmbeddedKafka(folder)
-    _print_facts(kafka, as_json)
-    if kafka.pid is None:
+    """Show whether and where Kafka runs; exit code 1 if it does not, or not all of it."""
+    cluster = KafkaCluster(folder)
+    facts = cluster.facts() if cluster.exists else _facts_of(EmbeddedKafka(folder))
+    _print_facts(facts, as_json)
+    if not facts["up"]:
         raise typer.Exit(1)
 
 
-def _print_facts(kafka: EmbeddedKafka, as_json: bool) -> None:
-    facts = {"up": False, "dir": str(kafka.folder)}
+def _facts_of(kafka: EmbeddedKafka) -> dict[str, Any]:
+    facts: dict[str, Any] = {"up": False, "dir": str(kafka.folder)}
     if kafka.pid is not None:
         facts |= {
             "up": True,
@@ -61,7 +96,13 @@ def _print_facts(kafka: EmbeddedKafka, as_json: bool) -> None:
             "cluster_id": cluster_id(kafka.bootstrap),
             "log": str(kafka.log_file),
         }
+    return facts
+
+
+def _print_facts(facts: dict[str, Any], as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(facts))
-    else:
-        typer.echo("\n".join(f"{key}: {value}" for key, value in facts.items()))
+        return
+    for key, value in facts.items():
+        shown = ", ".join(f"{name} {state}" for name, state in value.items()) if isinstance(value, dict) else value
+        typer.echo(f"{key}: {shown}")

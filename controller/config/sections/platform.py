@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, SecretStr
 
 from controller.bus.security import wrap_secrets
 from controller.config.definition import DESIGN, Section, key
+from controller.config.sections.control import Names
+from controller.domain.settings.agent_groups import AgentGroups
+
+if TYPE_CHECKING:
+    from controller.bus.topics import TopicNames
 
 PORT = r"([0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"  # up to 65535
 HOST_PORT = rf"[A-Za-z0-9._\-]+:{PORT}"
@@ -68,12 +73,28 @@ class Kafka(Section):
     )
     load_report_partitions: int = key(
         4,
-        "Partitions of the topic load-reports, which the loads query reads in parallel.",
+        "Partitions of the topic load-reports, which the loads query reads in parallel; of each agent group.",
         source="design: enough for one machine's cores",
         unit="partitions",
         lo=1,
         hi=1_000,
     )
+    agent_groups: dict[str, Names] = key(
+        {},
+        "Groups of agents by name, with their brokers (host:port, or a host for all brokers on it; * stands for any "
+        "characters). The agents of a group write load reports, heartbeats and broker events to topics of their own, "
+        "so that an ACL can bind a principal to the group's brokers. The same for all processes.",
+        source=DESIGN,
+        allowed="names of lower-case letters, digits and hyphens, and brokers, such as {east: ['east*'], "
+        "west: ['b7:8080']}",
+    )
+
+    @property
+    def topics(self) -> TopicNames:
+        """The names of the topics."""
+        from controller.bus.topics import TopicNames  # the Kafka client takes long to import, and few commands need it
+
+        return TopicNames(self.topic_prefix, AgentGroups.of_mapping(self.agent_groups))
 
 
 class Tables(Section):

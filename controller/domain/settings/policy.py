@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from controller.domain.load import RESOURCES
+from controller.domain.settings.agent_groups import NO_GROUPS, AgentGroups
 from controller.domain.settings.placement import PlacementSettings
 from controller.domain.settings.pulsar import PulsarKnobs
 from controller.domain.settings.weighted import WeightedSettings
@@ -169,3 +170,4 @@ class ControlSettings:
     approval_ms: int = 600_000  # for how long
     overload_limit: float = 0.85  # moves off brokers with at least this score never wait
     shadow_when_missed: bool = False  # whether moves that bring too little end the mode live
+    agent_groups: AgentGroups = NO_GROUPS

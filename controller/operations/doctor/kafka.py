@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
+from functools import partial
 
 from kafka.errors import KafkaError
 
@@ -45,7 +46,7 @@ def check_kafka(settings: Settings, state: ClusterState | None, now_ms: int) -> 
 
 def _check_answering(settings: Settings, state: ClusterState | None, now_ms: int) -> Iterator[Finding]:
     """The checks of a Kafka that answers. Raises KafkaError, BallastError."""
-    kafka, names = settings.kafka, TopicNames(settings.kafka.topic_prefix)
+    kafka, names = settings.kafka, settings.kafka.topics
     yield from judge_cluster(cluster_id(kafka.bootstrap_servers, kafka.client, ANSWER_MS), state)
     specs = live_topics(names)
     facts = describe_topics(kafka.bootstrap_servers, [spec.name for spec in specs], kafka.client, ANSWER_MS)
@@ -57,9 +58,9 @@ def _check_answering(settings: Settings, state: ClusterState | None, now_ms: int
         yield from judge_owner(owner, state)
     heard = last_word(kafka.bootstrap_servers, kafka.client, names, ANSWER_MS)
     yield from judge_controller(heard, state, now_ms)
-    if names.heartbeats in facts:
-        yield from judge_agents(_hear_agents(settings, names), state, settings.control.lag_limit_entries)
-    topics = tuple(name for name in names.control if name in facts and name != names.heartbeats)
+    if any(topic in facts for topic in names.all_heartbeats):
+        yield from judge_agents(_hear_agents(settings, names, facts), state, settings.control.lag_limit_entries)
+    topics = tuple(name for name in names.control if name in facts and name not in names.all_heartbeats)
     reach = read_reach(SourceSettings(kafka.bootstrap_servers, topics, kafka.client), ANSWER_MS)
     ends = {topic: {number: at.end for number, at in held.items()} for topic, held in reach.items()}
     yield from judge_lag(ends, state)
@@ -168,20 +169,29 @@ def judge_lag(ends: Mapping[str, Mapping[str, int]], state: ClusterState) -> Ite
     yield warning("lag", f"{waiting} records wait for the controller: {told}", remedy, Page.SLOW_STORE)
 
 
-def _hear_agents(settings: Settings, names: TopicNames) -> dict[Session, int]:
-    """The newest seq that each session named in the last heartbeats. Raises KafkaUnavailable, TopicUnreadable."""
+def _hear_agents(settings: Settings, names: TopicNames, there: Container[str]) -> dict[Session, int]:
+    """The newest seq that each session named in the last heartbeats. Raises KafkaUnavailable, TopicUnreadable.
+
+    `there`: the topics that exist.
+    """
     applied: dict[Session, int] = {}
 
-    def hear(_: int, value: bytes | None) -> None:
+    def hear(topic: str, _: int, value: bytes | None) -> None:
         try:
             record = parse_heartbeat(value or b"")
         except BadRecord:
             return  # the controller quarantines it
-        if isinstance(record, Heartbeat):
+        if isinstance(record, Heartbeat) and names.speaks_for(topic, record.session.broker):
             applied[record.session] = max(record.applied_seq, applied.get(record.session, 0))
 
     kafka = settings.kafka
-    scan(
-        kafka.bootstrap_servers, names.heartbeats, hear, kafka.client, back_ms=LISTEN_BACK_MS, timeout_ms=ANSWER_MS
-    )  # fmt: skip
+    for topic in (name for name in names.all_heartbeats if name in there):
+        scan(
+            kafka.bootstrap_servers,
+            topic,
+            partial(hear, topic),
+            kafka.client,
+            back_ms=LISTEN_BACK_MS,
+            timeout_ms=ANSWER_MS,
+        )
     return applied

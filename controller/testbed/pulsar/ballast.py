@@ -19,6 +19,7 @@ from controller.domain.entries import Entry, Kind
 from controller.domain.state import ClusterState
 from controller.ledger.journal_commit import Journal
 from controller.process.children import ProcessFailed
+from controller.testbed.kafka import EmbeddedKafka
 from controller.testbed.local_cluster import BALLAST, LocalCluster
 from controller.testbed.pulsar.cluster import PulsarCluster
 from controller.testbed.pulsar.credentials import ADMIN
@@ -107,8 +108,9 @@ class BallastOnPulsar:
     def cpu_used_s(self) -> dict[str, float]:
         """CPU that its processes have used since they started, with their children; of those that live."""
         pids = {name: child.pid for name, child in self.cluster.children.items()}
-        if self.cluster.kafka.pid is not None:
-            pids[KAFKA] = self.cluster.kafka.pid
+        kafka = self.cluster.kafka
+        if isinstance(kafka, EmbeddedKafka) and kafka.pid is not None:
+            pids[KAFKA] = kafka.pid
         return {name: round(_cpu_of_tree_s(pid), 2) for name, pid in pids.items()}
 
     def stop(self) -> None:

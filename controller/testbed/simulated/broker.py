@@ -21,8 +21,8 @@ from controller.agent.options import AgentOptions
 from controller.brokers.memory.fences import MemoryFences
 from controller.brokers.memory.runtime import MemoryRuntime
 from controller.brokers.runtime import Where
+from controller.bus.topics import TopicNames
 from controller.domain.ids import Bundle
-from controller.testbed.simulated.controller import NAMES
 from controller.testbed.simulated.kafka import Link, SimKafka, SimProducer, SimReader
 from controller.testbed.simulated.tables import SimFollower, SimStore
 from controller.testbed.simulated.virtual_loop import VirtualLoop
@@ -92,7 +92,7 @@ class SimBroker:
 
     def __init__(
         self, world: World, kafka: SimKafka, store: SimStore, fences: MemoryFences, broker: str, nonce: str,
-        options: AgentOptions, *, clock_rate: float, can_fence: bool, on_serve: Callable[[], None],
+        options: AgentOptions, names: TopicNames, *, clock_rate: float, can_fence: bool, on_serve: Callable[[], None],
         on_end: Callable[[Ending], None],
     ) -> None:  # fmt: skip
         self.broker, self.dice = broker, world.dice(f"{broker} {nonce}")
@@ -113,7 +113,7 @@ class SimBroker:
         journal = SimFollower(store, lambda: world.now_ms >= self.table_cut_until_ms)
         self.agent = Agent(
             broker, nonce, self.runtime,
-            AgentConnections(self.producers[0], self.producers[1], self._open_reader, journal, NAMES),
+            AgentConnections(self.producers[0], self.producers[1], self._open_reader, journal, names),
             options, metrics=METRICS, boot_ms=self.boot_ms, wall_ms=self.wall_ms, jitter=self.dice.random(),
         )  # fmt: skip
         self._run = self.loop.create_task(self.agent.run())

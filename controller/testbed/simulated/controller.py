@@ -27,7 +27,6 @@ from controller.testbed.simulated.world import Actor, World, delay_ms
 JOURNAL_ID = "simulated"
 KAFKA = {"cluster_id": "simulated"}
 TICK_MS, REPEAT_MS = 500, 1_000
-NAMES = TopicNames()
 METRICS = ControlMetrics(CollectorRegistry())  # making one takes longer than many a run
 
 
@@ -57,10 +56,10 @@ class SimController:
     """One instance. `clock_rate`: of its boot clock, against true time."""
 
     def __init__(
-        self, world: World, kafka: SimKafka, store: SimStore, instance: str, settings: ControlSettings, *,
-        take_over: bool, clock_rate: float,
+        self, world: World, kafka: SimKafka, store: SimStore, instance: str, settings: ControlSettings,
+        names: TopicNames, *, take_over: bool, clock_rate: float,
     ) -> None:  # fmt: skip
-        self.instance, self.settings, self.take_over = instance, settings, take_over
+        self.instance, self.settings, self.take_over, self._names = instance, settings, take_over, names
         self.dice = world.dice(instance)
         self.link = Link(self.dice)
         self.loop: ControlLoop | None = None
@@ -117,7 +116,7 @@ class SimController:
         def take(records: Sequence[Fetched]) -> None:
             heard.extend(filter(None, (ticking_instance(record.value, JOURNAL_ID) for record in records)))
 
-        reader = self._kafka.reader(self.link, [NAMES.heartbeats], take)
+        reader = self._kafka.reader(self.link, [self._names.heartbeats], take)
         reader.runs = lambda: self.alive and not self.paused
         reader.start()
         try:
@@ -132,10 +131,11 @@ class SimController:
     def _control(self, actor: Actor, tables: SimControlTables, state: ClusterState, entries: list[Entry]) -> None:
         feed = SimFeed(
             self._producer,  # type: ignore[arg-type]
-            NAMES, self.instance, journal_id=JOURNAL_ID, tick_ms=TICK_MS, repeat_ms=REPEAT_MS, wall_ms=self.wall_ms,
+            self._names, self.instance, journal_id=JOURNAL_ID, tick_ms=TICK_MS, repeat_ms=REPEAT_MS, wall_ms=self.wall_ms,
+            boot_ms=self.boot_ms,
         )  # fmt: skip
         self.loop = ControlLoop(
-            Claim(self.instance, state, KAFKA), tables, feed, NAMES, self.settings,
+            Claim(self.instance, state, KAFKA), tables, feed, self._names, self.settings,
             Clocks(self.boot_ms, self.wall_ms), METRICS,
         )  # fmt: skip
         position = self._beginning(state)
@@ -144,17 +144,17 @@ class SimController:
         for batch_id in range(1_000_000):
             while not self._kafka.reaches(self.link):
                 actor.sleep(100)
-            since, until = position, self._kafka.ends(NAMES.control)
+            since, until = position, self._kafka.ends(self._names.control)
             self.loop.process(partial(self._collect, actor, since, until), batch_id)
             position = until
             actor.sleep(delay_ms(self.dice, 50, 300))
 
     def _beginning(self, state: ClusterState) -> Offsets:
         """Where the first batch begins: at the journal's offsets, of heartbeats at their end."""
-        ends = self._kafka.ends(NAMES.control)
+        ends = self._kafka.ends(self._names.control)
         return {
             topic: {
-                number: end if topic == NAMES.heartbeats else state.offsets.get(topic, {}).get(number, 0)
+                number: end if topic in self._names.all_heartbeats else state.offsets.get(topic, {}).get(number, 0)
                 for number, end in partitions.items()
             }
             for topic, partitions in ends.items()

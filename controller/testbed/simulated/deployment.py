@@ -16,16 +16,18 @@ from functools import partial
 from controller.agent.lifecycle import BROKEN, Ending
 from controller.agent.options import AgentOptions
 from controller.brokers.memory.fences import MemoryFences
+from controller.bus.topics import TopicNames
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import AnotherController, ForeignCommit, InvariantBroken
 from controller.domain.ids import Bundle
 from controller.domain.ownership import State
+from controller.domain.settings.agent_groups import NO_GROUPS, AgentGroups
 from controller.domain.settings.policy import ControlSettings
 from controller.domain.state import ClusterState
 from controller.sim.ownership.invariants import check_fold, check_settled
 from controller.testbed.simulated.broker import SimBroker
 from controller.testbed.simulated.clients import SimClients
-from controller.testbed.simulated.controller import NAMES, SimController
+from controller.testbed.simulated.controller import SimController
 from controller.testbed.simulated.kafka import Link, SimKafka
 from controller.testbed.simulated.tables import SimStore
 from controller.testbed.simulated.witness import Witness
@@ -46,14 +48,17 @@ EXPECTED = (AnotherController, ForeignCommit, OSError)  # what a controller may 
 class Deployment:
     """Everything of one run."""
 
-    def __init__(self, seed: int, settings: ControlSettings | None = None) -> None:
+    def __init__(
+        self, seed: int, settings: ControlSettings | None = None, groups: AgentGroups = NO_GROUPS
+    ) -> None:
         self.world = World(seed)
         self.kafka, self.store, self.fences = SimKafka(self.world), SimStore(self.world), MemoryFences()
-        self.settings = settings or ControlSettings(lag_limit_entries=LAG_LIMIT)
+        self.settings = settings or ControlSettings(lag_limit_entries=LAG_LIMIT, agent_groups=groups)
+        self.names = TopicNames(groups=self.settings.agent_groups)
         self.brokers: list[SimBroker] = []  # all processes that ever ran, the newest last
         self.controllers: list[SimController] = []
         self.unfenced = self.world.random.choice(BROKERS) if self.world.random.random() < CANNOT_FENCE else ""
-        self.witness = Witness(self.brokers)
+        self.witness = Witness(self.brokers, self.names)
         self.trace: list[str] | None = None  # a list: note there what happens
         self.supervised = True
         self._serial = 0
@@ -83,8 +88,9 @@ class Deployment:
         name = f"controller-{self._serial}"
         rate = 1 + DRIFT * self.world.random.uniform(-1, 1)
         found = SimController(
-            self.world, self.kafka, self.store, name, self.settings, take_over=take_over, clock_rate=rate
-        )
+            self.world, self.kafka, self.store, name, self.settings, self.names,
+            take_over=take_over, clock_rate=rate,
+        )  # fmt: skip
         self.controllers.append(found)
         return found
 
@@ -94,7 +100,7 @@ class Deployment:
         options = replace(OPTIONS, take_over=take_over)
         rate = 1 + DRIFT * self.world.random.uniform(-1, 1)
         found = SimBroker(
-            self.world, self.kafka, self.store, self.fences, broker, f"n{self._serial}", options,
+            self.world, self.kafka, self.store, self.fences, broker, f"n{self._serial}", options, self.names,
             clock_rate=rate, can_fence=broker != self.unfenced, on_serve=self.witness.begins_to_serve,
             on_end=lambda ending: self._judge_end(broker, ending),
         )  # fmt: skip
@@ -145,7 +151,7 @@ class Deployment:
         self._serial += 1
         self._commands.append(f"c{self._serial}")
         record = {"v": 1, "id": self._commands[-1], "kind": kind, "args": args, "who": "sim", "why": "sim"}
-        self.kafka.append(NAMES.commands, json.dumps(record).encode(), None)
+        self.kafka.append(self.names.commands, json.dumps(record).encode(), None)
 
     def ask_for_owners(self) -> None:
         """Clients look up every bundle; the agents ask for an owner of those without one."""

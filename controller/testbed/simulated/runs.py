@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
+from controller.domain.settings.agent_groups import NO_GROUPS, AgentGroups
 from controller.testbed.simulated.deployment import Deployment
 from controller.testbed.simulated.nemesis import FAULTS, Nemesis
 
@@ -23,11 +24,13 @@ class Run:
     trace: tuple[str, ...] = ()
 
 
-def run_seed(seed: int, only: Collection[int] | None = None, trace: bool = False) -> Run:
-    """Run one seed, with all of its faults or some."""
+def run_seed(
+    seed: int, only: Collection[int] | None = None, trace: bool = False, groups: AgentGroups = NO_GROUPS
+) -> Run:
+    """Run one seed, with all of its faults or some. `groups`: whose agents speak in topics of their own."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)  # thousands of processes fail here, as they are meant to
-    deployment = Deployment(seed)
+    deployment = Deployment(seed, groups=groups)
     deployment.trace = [] if trace else None
     nemesis = Nemesis(deployment)
     settled_ms, failure = 0.0, ""

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from controller.bus.topics import TopicNames
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import InvariantBroken
 from controller.domain.ids import Bundle, Session
@@ -30,15 +31,14 @@ from controller.sim.ownership.invariants import (
     list_ordered_fences,
 )
 from controller.testbed.simulated.broker import SimBroker
-from controller.testbed.simulated.controller import NAMES
 
 
 class Witness:
     """Of one run. `brokers`: every process that ever ran."""
 
-    def __init__(self, brokers: Sequence[SimBroker]) -> None:
+    def __init__(self, brokers: Sequence[SimBroker], names: TopicNames) -> None:
         self.ordered: list[tuple[Bundle, int]] = []  # fences that the journal has ordered
-        self._brokers = brokers
+        self._brokers, self._names = brokers, names
         self._breach = ""
         self._someone_serves = False
 
@@ -64,11 +64,11 @@ class Witness:
 
     def sends(self, one: SimBroker, topic: str, record: Mapping[str, Any]) -> None:
         """An agent sends a record."""
-        sessions = one.agent.sessions
-        if sessions is None or topic not in (NAMES.heartbeats, NAMES.broker_events):
+        sessions, topics = one.agent.sessions, self._names.of_broker(one.broker)
+        if sessions is None or topic not in (topics.heartbeats, topics.broker_events):
             return
         serving, kind = one.runtime.serving(), record.get("kind")
-        if topic == NAMES.heartbeats:
+        if topic == topics.heartbeats:
             begins = record["session"] > one.sessions_begun
             one.sessions_begun = max(one.sessions_begun, int(record["session"]))
             if begins and serving:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import base64
 import json
 import random
+from dataclasses import replace
 
 import jsonschema
 import pytest
 
+from controller.domain.settings.agent_groups import AgentGroups
 from controller.loads.rules import RULES
 from controller.loads.seen import Seen
 from controller.loads.settings import LoadsSettings
 from schemas.catalog import RECORDS
 from schemas.json_schema import json_schema
 from tests.component.loads.loads_records import answered, order_of, rules_of
-from tests.spark.loads.loads_samples import BAD, SMALL, START_MS, bad_value, report, row
+from tests.spark.loads.loads_samples import BAD, SMALL, START_MS, Row, bad_value, report, row
 
 BROKER = "b1:8080"
 
@@ -43,7 +45,7 @@ def test_every_rule_names_its_record_and_good_ones_pass(a_batch: int) -> None:
 
 
 def test_every_rule_has_a_case() -> None:
-    elsewhere = {"no_timestamp", "future", "late", "duplicate", "too_many_bundles"}
+    elsewhere = {"no_timestamp", "group_mismatch", "future", "late", "duplicate", "too_many_bundles"}
     assert {rule for rule, _ in BAD.values()} | elsewhere == set(RULES)
 
 
@@ -195,3 +197,21 @@ def test_counts_by_rule() -> None:
     assert set(rules_of(answers).values()) == {"not_json"}
     assert answers["bundles"].num_rows == 3
     assert answers["brokers"]["first_event_ms"].to_pylist() == [START_MS]
+
+
+def test_a_report_in_the_topic_of_another_group_is_refused_and_silences_nobody() -> None:
+    """Its sequence does not count as read: the broker's own report with it comes later."""
+    groups = AgentGroups((("east", ("b1",)), ("west", ("b2",))))
+    order = replace(order_of(SMALL), groups=groups, group_of_topic={"east": "east", "west": "west", "plain": ""})
+
+    def sent(broker: str, topic: str, offset: int) -> Row:
+        key, value, _, partition, at, moment = row(report(broker, 1, [0], random.Random(1)), broker, offset)
+        return key, value, topic, partition, at, moment
+
+    rows = [
+        sent("b1:8080", "west", 0), sent("b1:8080", "plain", 1), sent("b1:8080", "east", 2),
+        sent("b3:8080", "plain", 3), sent("b3:8080", "elsewhere", 4),
+    ]  # fmt: skip
+    answers = answered(rows, order)
+    assert rules_of(answers) == {0: "group_mismatch", 1: "group_mismatch", 4: "group_mismatch"}
+    assert sorted(answers["brokers"]["broker"].to_pylist()) == ["b1:8080", "b3:8080"]

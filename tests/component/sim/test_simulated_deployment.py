@@ -8,6 +8,7 @@ from controller.agent.handover import core
 from controller.agent.handover.rules import goal
 from controller.agent.session.lease import Lease
 from controller.domain.errors import InvariantBroken
+from controller.domain.settings.agent_groups import NO_GROUP, AgentGroups
 from controller.domain.settings.policy import ControlSettings
 from controller.testbed.simulated.deployment import BROKERS, BUNDLES, Deployment
 from controller.testbed.simulated.nemesis import FAULTS, Nemesis
@@ -19,6 +20,15 @@ SEEDS = (*range(1, 9), 191)  # `make sim` runs many more; those above 8 have fou
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nothing_that_may_happen_breaks_an_invariant(seed: int) -> None:
     assert run_seed(seed).failure == ""
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_nor_where_agents_are_in_groups(seed: int) -> None:
+    """One broker in a group of its own, one in none: leases are judged by the ticks in each topic."""
+    first, *others, last = BROKERS
+    groups = AgentGroups.of_mapping({"first": [first], "others": others})
+    assert groups.of(last) == NO_GROUP
+    assert run_seed(seed, groups=groups).failure == ""
 
 
 def test_a_seed_is_always_the_same_run() -> None:

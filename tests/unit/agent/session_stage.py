@@ -97,9 +97,7 @@ class SessionStage:
         self.sessions = Sessions(
             A,
             driver=self.driver,
-            heartbeats=HeartbeatSender(
-                self.outbox, NAMES.heartbeats, boot_ms=self.boot_ms, wall_ms=lambda: 0, metrics=metrics
-            ),
+            heartbeats=HeartbeatSender(self.outbox, NAMES, boot_ms=self.boot_ms, wall_ms=lambda: 0, metrics=metrics),
             state=lambda: self.journal.state,
             info={},
             lease_ms=LEASE_MS,

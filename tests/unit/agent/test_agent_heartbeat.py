@@ -11,6 +11,7 @@ from typing import Any
 from controller.agent.metrics import AgentMetrics
 from controller.agent.session.heartbeat import HeartbeatSender
 from controller.agent.session.lease import Lease
+from controller.bus.topics import TopicNames
 from controller.domain.ids import Session
 from tests.unit.agent.session_stage import LEASE_MS, settle
 
@@ -40,7 +41,7 @@ class Kafka:
 def play(scenario: Callable[[Kafka, HeartbeatSender, Lease], Awaitable[None]]) -> None:
     async def run() -> None:
         kafka = Kafka()
-        sender = HeartbeatSender(kafka, "heartbeats", boot_ms=kafka.boot_ms, wall_ms=lambda: 0, metrics=AgentMetrics())
+        sender = HeartbeatSender(kafka, TopicNames(), boot_ms=kafka.boot_ms, wall_ms=lambda: 0, metrics=AgentMetrics())
         await scenario(kafka, sender, Lease(LEASE_MS, STARTED_MS))
 
     asyncio.run(run())

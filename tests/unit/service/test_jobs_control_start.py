@@ -144,7 +144,7 @@ def test_reading_starts_at_the_journaled_offset_and_heartbeats_at_their_end() ->
     held = reach(commands=(3, 9), events=(0, 9), heartbeats=(0, 70))
     held["requests"] = {"0": Reach(2, 5), "1": Reach(0, 0)}
     applied = {"commands": {"0": 1}, "events": {"0": 4}, "heartbeats": {"0": 12}}
-    starting = starting_offsets(held, applied, from_end="heartbeats")
+    starting = starting_offsets(held, applied, from_end=("heartbeats",))
     assert starting == {
         "commands": {"0": 3},  # what was between is gone, and the batch will say so
         "events": {"0": 4},

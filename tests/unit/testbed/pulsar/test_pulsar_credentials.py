@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from controller.domain.errors import ConfigError
+from controller.testbed.certificates import CertificateFailed
 from controller.testbed.pulsar.credentials import Credentials
-from controller.testbed.pulsar.spec import PulsarFailed
 
 needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 
@@ -94,5 +94,5 @@ def handshake(client: ssl.SSLContext, server: ssl.SSLContext, host: str) -> None
 
 def test_without_openssl_the_error_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(PulsarFailed, match=r"openssl, which is not on PATH: install it, or leave out --tls"):
+    with pytest.raises(CertificateFailed, match=r"openssl, which is not on PATH: install it, or leave out --tls"):
         Credentials(tmp_path / "credentials").prepare("none", tls=True)
