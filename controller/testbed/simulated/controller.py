@@ -131,8 +131,8 @@ class SimController:
     def _control(self, actor: Actor, tables: SimControlTables, state: ClusterState, entries: list[Entry]) -> None:
         feed = SimFeed(
             self._producer,  # type: ignore[arg-type]
-            self._names, self.instance, journal_id=JOURNAL_ID, tick_ms=TICK_MS, repeat_ms=REPEAT_MS, wall_ms=self.wall_ms,
-            boot_ms=self.boot_ms,
+            self._names, self.instance, journal_id=JOURNAL_ID, tick_ms=TICK_MS, repeat_ms=REPEAT_MS,
+            wall_ms=self.wall_ms, boot_ms=self.boot_ms,
         )  # fmt: skip
         self.loop = ControlLoop(
             Claim(self.instance, state, KAFKA), tables, feed, self._names, self.settings,

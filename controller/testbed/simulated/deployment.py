@@ -48,9 +48,7 @@ EXPECTED = (AnotherController, ForeignCommit, OSError)  # what a controller may 
 class Deployment:
     """Everything of one run."""
 
-    def __init__(
-        self, seed: int, settings: ControlSettings | None = None, groups: AgentGroups = NO_GROUPS
-    ) -> None:
+    def __init__(self, seed: int, settings: ControlSettings | None = None, groups: AgentGroups = NO_GROUPS) -> None:
         self.world = World(seed)
         self.kafka, self.store, self.fences = SimKafka(self.world), SimStore(self.world), MemoryFences()
         self.settings = settings or ControlSettings(lag_limit_entries=LAG_LIMIT, agent_groups=groups)
