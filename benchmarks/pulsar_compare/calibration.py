@@ -67,7 +67,7 @@ def calibrate(stage: Stage, warm_up_s: float) -> dict[str, Any]:
         )
     if best.idle_pct < LEAST_IDLE_PCT:
         raise PulsarFailed(
-            f"with a broker hot, the machine has {best.idle_pct:g} % left, {LEAST_IDLE_PCT:g} % are wanted: clients and "
+            f"with a broker hot, the machine is {best.idle_pct:g} % idle, {LEAST_IDLE_PCT:g} % are wanted: clients and "
             "Ballast would take from the brokers. Give brokers less with --broker-cores"
         )
     return {
