@@ -56,8 +56,8 @@ class Broker:
 
     @property
     def skips_unknown_kinds(self) -> bool:
-        """Whether its agent goes on at an entry of a kind that it does not know. Those of version 0.1.0, which do not say
-        who decides ownership, stop there."""
+        """Whether its agent goes on at an entry of a kind that it does not know. Those of version 0.1.0, which do not
+        say who decides ownership, stop there."""
         return self.authority == METADATA or "authority" in self.info
 
     @property

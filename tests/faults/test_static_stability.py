@@ -120,8 +120,9 @@ def _ask_on(urls: list[str], topics: list[str], for_s: float) -> Counter[int]:
 def _is_in_charge_again(cluster: LocalCluster) -> Callable[[ClusterState], bool]:
     """Whether a command is answered; the answer is in the journal."""
     name = f"stable/after-{time.time_ns()}"
-    return lambda state: name in state.namespaces or (
-        cluster.command("create_namespace", timeout_s=PATIENCE_S, namespace=name, bundles=1).accepted
+    return lambda state: (
+        name in state.namespaces
+        or (cluster.command("create_namespace", timeout_s=PATIENCE_S, namespace=name, bundles=1).accepted)
     )
 
 

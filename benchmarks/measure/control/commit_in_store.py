@@ -1,7 +1,7 @@
 """Measures journal commits in an object store. `python -m benchmarks commit_in_store`
 
-The store is the S3 server of the tests, a process of its own on loopback: what it takes itself is measured in it, beside
-the commits. A commit has the entries of a usual batch. The same commits to a folder show what the store adds.
+The store is the S3 server of the tests, a process of its own on loopback: what it takes itself is measured in it. A
+commit has the entries of a usual batch. The same commits to a folder show what the store adds.
 """
 
 from __future__ import annotations
@@ -34,9 +34,7 @@ def run(folder: Path, quick: bool = False) -> Result:
     """Commit to the store, then to a folder."""
     commits = 40 if quick else COMMITS
     with _served(folder) as address:
-        root = TableRoot(
-            f"s3://{BUCKET}/{uuid.uuid4().hex[:8]}", {"aws_endpoint": address, "aws_allow_http": "true"}
-        )
+        root = TableRoot(f"s3://{BUCKET}/{uuid.uuid4().hex[:8]}", {"aws_endpoint": address, "aws_allow_http": "true"})
         journal = _begin(root)
         before = httpx.get(address + SERVED).json()
         in_store = _commit(journal, commits)

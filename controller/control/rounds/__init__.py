@@ -1,4 +1,4 @@
-"""A finished round: `finished` journals it, `approvals` holds large plans back, `carry_out` does what is still valid."""
+"""A finished round: `finished` journals it, `approvals` holds large plans back, `carry_out` executes what is valid."""
 
 from __future__ import annotations
 

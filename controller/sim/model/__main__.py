@@ -29,7 +29,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     names = [given.config] if given.config else list(CONFIGURATIONS)
     every = [_check(name, given.disturbances) for name in names]
     never = TABLE.difference(*(checked.taken for checked in every))
-    print(f"never taken: {', '.join(sorted(f'{a.value} → {b.value}' for a, b in never)) or 'no transition of the table'}")
+    print(
+        f"never taken: {', '.join(sorted(f'{a.value} → {b.value}' for a, b in never)) or 'no transition of the table'}"
+    )
     print("left out:\n" + "\n".join(f"- {text}" for text in LEFT_OUT))
     return 1 if any(checked.breach for checked in every) else 0
 

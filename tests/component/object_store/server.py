@@ -1,8 +1,8 @@
 """`python -m tests.component.object_store.server`: moto's S3 server behind a gate, in a process of its own.
 
-The gate holds a lock for each key, which moto itself does not, makes faults, and counts what moto takes. moto looks whether an object exists
-and then stores it, so two conditional puts at once may both succeed; S3 promises that one of them does. In the process
-of the clients the server could not answer while delta-rs waits with Python's lock held.
+The gate holds a lock for each key, which moto itself does not, makes faults, and counts what moto takes. moto looks
+whether an object exists and then stores it, so two conditional puts at once may both succeed; S3 promises that one of
+them does. In the process of the clients the server could not answer while delta-rs waits with Python's lock held.
 """
 
 from __future__ import annotations

@@ -37,7 +37,9 @@ def test_the_server_has_one_winner_in_every_race(races: int, store: Store) -> No
         for number in range(races):
             barrier.wait()
             try:
-                answer = client.put_object(Bucket=BUCKET, Key=f"race-{races}-{number}", Body=str(racer), IfNoneMatch="*")
+                answer = client.put_object(
+                    Bucket=BUCKET, Key=f"race-{races}-{number}", Body=str(racer), IfNoneMatch="*"
+                )
             except ClientError as error:
                 answer = error.response
             codes.append(answer["ResponseMetadata"]["HTTPStatusCode"])

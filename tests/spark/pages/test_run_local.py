@@ -97,9 +97,9 @@ def test_another_file_is_refused(tmp_path: Path, text: str, wrong: str) -> None:
 
 def test_a_notebook_that_is_not_there_is_one_line() -> None:
     for words in ([], ["06_nothing"], ["02_why", "tables"]):
-        with pytest.raises(SystemExit, match="usage: run_local.py NOTEBOOK .* 02_why"):
+        with pytest.raises(SystemExit, match=r"usage: run_local\.py NOTEBOOK .* 02_why"):
             run_local.main(words)
+    widgets = run_local.Widgets({})
+    widgets.text("tables", "run/tables")
     with pytest.raises(ValueError, match="no widget 'hours' is declared; there are tables"):
-        widgets = run_local.Widgets({})
-        widgets.text("tables", "run/tables")
         widgets.get("hours")
