@@ -108,7 +108,7 @@ def test_another_strategy_takes_the_place_of_the_files() -> None:
         ("shape spike at=90s\neval duration=1m", "f:1: at=1.5m is after the end of the run, which takes 1m"),
         ("fault crash broker=b99 at=1m\neval", "f:1: fault crash of 'b99', which is none of "),
         ("fault join broker=b1 at=1m\neval", "['b1'] are there from the start and cannot join"),
-        ("operator dance at=1m", "operator dance: one of adopt, create_namespace, "),
+        ("operator dance at=1m", "operator dance: one of adopt, approve, create_namespace, "),
         (
             "operator drain broker=b99\neval duration=3m",
             "f:2: an operator's command was rejected: drain {'broker': 'b99'}",
