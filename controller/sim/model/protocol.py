@@ -73,7 +73,7 @@ class OwnershipModel:
         self.configuration = configuration
         self.control = ControlRules(configuration, bug)
         self.agent = AgentRules(configuration, bug)
-        self._form = NormalForm(configuration)
+        self._form = NormalForm(configuration, keeps_fences=bug == "fence_before_disk")
         self._shared, self._members = self._form.shared, self._form.members
         self._broker = MemberRules(configuration, self._form, self.agent)
         self._store = StoreRules(configuration, bug)
@@ -323,7 +323,7 @@ class OwnershipModel:
         if self._bug == "commit_without_compare" and old is not None:
             now = tuple(self._sight(number).seats[0] for number in numbers)
             then = tuple(seat._replace(roles=standing.roles[0]) for seat, standing in zip(now, standings, strict=True))
-            refusal = self.control.refuses(0, old, now, record, then)
+            refusal = self.control.refuses(0, old, now, record, then) if (old, now) != (record, then) else ""
             if refusal:
                 yield label, 0, shared, numbers, f"{BROKEN_TABLE}: {refusal}"
                 return
