@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from controller.domain.ownership import TRANSITIONS
@@ -10,6 +12,7 @@ from controller.sim.model.check import check
 from controller.sim.model.configuration import BUGS, CONFIGURATIONS, LEFT_OUT
 from controller.sim.model.explore import explore
 from controller.sim.model.lease import LeaseModel
+from controller.sim.model.protocol import OwnershipModel
 
 OF_THE_LEASE = ["lease_from_acknowledgement", "lease_revives", "no_margin", "restart_keeps_silence"]
 
@@ -27,6 +30,19 @@ def test_without_a_bug_it_is_safe_and_live(name: str) -> None:
     checked = check(CONFIGURATIONS[name], disturbances=1)
     assert checked.breach == ""
     assert checked.ownership.states > 50
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_states_of_one_normal_form_go_on_alike(name: str) -> None:
+    model, dice = OwnershipModel(CONFIGURATIONS[name]), random.Random(17)
+    for _ in range(12):
+        state = model.start()
+        for _ in range(50):
+            steps = model.steps(state, coded=False)
+            alike = {(step.state, step.cost) for step in model.steps(model.code(state))}
+            assert {(model.code(step.state), step.cost) for step in steps} == alike
+            if steps:
+                state = dice.choice(steps).state
 
 
 def test_two_disturbances_take_every_transition_of_the_table() -> None:

@@ -28,10 +28,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1 if _check(given.config or planted.configuration, disturbances, given.plant).breach else 0
     names = [given.config] if given.config else list(CONFIGURATIONS)
     every = [_check(name, given.disturbances) for name in names]
-    never = TABLE.difference(*(checked.taken for checked in every))
-    print(
-        f"never taken: {', '.join(sorted(f'{a.value} → {b.value}' for a, b in never)) or 'no transition of the table'}"
-    )
+    never = sorted(f"{a.value} → {b.value}" for a, b in TABLE.difference(*(checked.taken for checked in every)))
+    print(f"never taken: {', '.join(never) or 'no transition of the table'}")
     print("left out:\n" + "\n".join(f"- {text}" for text in LEFT_OUT))
     return 1 if any(checked.breach for checked in every) else 0
 

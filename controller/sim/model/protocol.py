@@ -61,7 +61,8 @@ from controller.sim.model.store import StoreRules
 from controller.sim.model.wording import tell_change, tell_event
 
 IN_FLIGHT = (ASSIGNING, TRANSFERRING, RELEASING, SPLITTING)
-Label = tuple[str, int, str]  # what kind of step, the broker that makes it or -1, what it does
+NO_BROKER = -1
+Label = tuple[int, str, Event | None]  # the broker that does it or NO_BROKER, what it does, what the controller does
 Outcome = tuple[Label, int, Shared, Sequence[int], str]  # label, cost, shared part, members, what it breaks
 
 
@@ -73,7 +74,7 @@ class OwnershipModel:
         self.configuration = configuration
         self.control = ControlRules(configuration, bug)
         self.agent = AgentRules(configuration, bug)
-        self._form = NormalForm(configuration)
+        self._form = NormalForm(configuration, keeps_fences=bug == "fence_before_disk")
         self._shared, self._members = self._form.shared, self._form.members
         self._broker = MemberRules(configuration, self._form, self.agent)
         self._store = StoreRules(configuration, bug)
@@ -112,18 +113,12 @@ class OwnershipModel:
     def steps(self, state: CodedState, coded: bool = True) -> list[Step]:
         """What may happen next. A deadline is a disturbance while anything else may happen without one."""
         shared, numbers = self._shared.values[state[0]], state[1:]
-        found: list[Step] = []
-        deadlines: list[Outcome] = []
-        for outcome in self._outcomes(shared, numbers):
-            if outcome[0][0] == On.EXPIRES:
-                deadlines.append(outcome)
-            elif outcome[1] <= shared.left:
-                found.append(self._step(outcome, outcome[1], coded))
+        found = [self._step(outcome, coded) for outcome in self._outcomes(shared, numbers)]
         here = state if coded else self.code(state)
         found = [step for step in found if step.broken or (step.state if coded else self.code(step.state)) != here]
         cost = 1 if any(step.cost == 0 for step in found) else 0
-        if cost <= shared.left:
-            found += [self._step(outcome, cost, coded) for outcome in deadlines]
+        if cost <= shared.left and DEADLINE in self.configuration.happens:
+            found += [self._step(outcome, coded) for outcome in self._deadlines(shared, numbers, cost)]
         return found
 
     def breach(self, state: CodedState) -> str:
@@ -136,23 +131,34 @@ class OwnershipModel:
 
     def tell(self, before: CodedState, step: Step) -> str:
         """A step in words: who does what, and what the journal then says."""
-        _, broker, text = step.label
+        broker, text, event = step.label
         who = f"{'ABC'[broker]} " if broker >= 0 else ""
-        return f"{who}{text}{tell_change(*self._values(before), *self._values(step.state))}"
+        what = tell_event(event) if event is not None else ""
+        return f"{who}{what}{text}{tell_change(*self._values(before), *self._values(step.state))}"
 
     # ---------------------------------------------------------------- what may happen
 
     def _outcomes(self, shared: Shared, numbers: Sequence[int]) -> Iterator[Outcome]:
+        """Everything but deadlines, for as many disturbances as are left."""
         for broker, number in enumerate(numbers):
             for move in self._broker.moves(number):
-                yield from self._move(shared, numbers, broker, move)
-        if self._store.may_forget(shared):
+                if move.cost <= shared.left:
+                    yield from self._move(shared, numbers, broker, move)
+        if shared.left and self._store.may_forget(shared):
             after = self._store.restart(shared)
-            yield ("store", -1, "the store restarts"), 1, after, numbers, find_forgotten(after)
+            yield (NO_BROKER, "the store restarts", None), 1, after, numbers, find_forgotten(after)
         for event, cost, changes in self._events(shared, numbers):
-            yield from self._handle(shared, numbers, event, cost, changes)
+            if cost <= shared.left:
+                yield from self._handle(shared, numbers, event, cost, changes)
         if shared.parked is not None:
             yield from self._land(shared, numbers, shared.parked)
+
+    def _deadlines(self, shared: Shared, numbers: Sequence[int], cost: int) -> Iterator[Outcome]:
+        event = Event(On.EXPIRES)
+        for bundle, (record, seats) in self._living(shared, numbers).items():
+            if record.state in IN_FLIGHT:
+                for change in self.control.changes(bundle, record, seats, event):
+                    yield from self._handle(shared, numbers, event, cost, {bundle: change})
 
     def _move(self, shared: Shared, numbers: Sequence[int], broker: int, move: Move) -> Iterator[Outcome]:
         """A broker's own move, if what it needs is there."""
@@ -171,38 +177,41 @@ class OwnershipModel:
                 if not self._store.excludes(shared.in_force, child, 1):
                     shared = self._store.raise_fence(shared, child, 1)
         members = (*numbers[:broker], after, *numbers[broker + 1 :])
-        yield ("member", broker, move.text), move.cost, shared, members, find_forgotten(shared)
+        yield (broker, move.text, None), move.cost, shared, members, find_forgotten(shared)
 
     def _was_released(self, numbers: Sequence[int], broker: int, place: tuple[int, int]) -> bool:
         return any(place in sight.released for at, sight in enumerate(self._look_at(numbers)) if at != broker)
 
+    def _living(self, shared: Shared, numbers: Sequence[int]) -> dict[int, tuple[Record, Seats]]:
+        """The bundles that may be owned, with their records and the brokers' standings."""
+        sights = self._look_at(numbers)
+        return {
+            bundle: (record, tuple([sight.seats[bundle] for sight in sights]))
+            for bundle, record in enumerate(shared.records)
+            if record is not None and record.state != RETIRED
+        }
+
     def _events(self, shared: Shared, numbers: Sequence[int]) -> Iterator[tuple[Event, int, Mapping[int, Change]]]:
         """What the controller may handle, what it costs, and what it writes about each bundle."""
-        sights = self._look_at(numbers)
-        living: dict[int, tuple[Record, Seats]] = {}
-        for bundle, record in enumerate(shared.records):
-            if record is not None and record.state != RETIRED:
-                seats = tuple([sight.seats[bundle] for sight in sights])
-                living[bundle] = record, seats
-                for event, cost, change in self._events_of_record(bundle, record, seats):
-                    yield event, cost, {bundle: change}
-                for event in self._answers(bundle, record, numbers):
-                    for change in self.control.changes(bundle, record, seats, event):
-                        yield event, 0, {bundle: change}
+        living = self._living(shared, numbers)
+        for bundle, (record, seats) in living.items():
+            for event, cost, change in self._events_of_record(bundle, record, seats):
+                yield event, cost, {bundle: change}
+            for event in self._answers(bundle, record, numbers):
+                for change in self.control.changes(bundle, record, seats, event):
+                    yield event, 0, {bundle: change}
         for event, cost in self._events_of_sessions(numbers):
             found = {b: self.control.changes(b, record, seats, event) for b, (record, seats) in living.items()}
             if all(found.values()):
                 yield event, cost, {bundle: changes[0] for bundle, changes in found.items()}
 
     def _events_of_record(self, bundle: int, record: Record, seats: Seats) -> tuple[tuple[Event, int, Change], ...]:
-        """Placement, evacuation, deadline, commands."""
+        """Placement, evacuation, commands."""
         key = (bundle, record.state, record.released, record.fence, seats)
         found = self._of_record.get(key)
         if found is None:
             happens, brokers = self.configuration.happens, range(self.configuration.brokers)
             events = [(Event(On.PLACES), 0)] if record.state == FREE else []
-            if record.state in IN_FLIGHT and DEADLINE in happens:
-                events.append((Event(On.EXPIRES), 1))
             if record.state == OWNED:
                 events.append((Event(On.EVACUATES), 0))
                 events += [(Event(On.MOVES, broker), 1) for broker in brokers if MOVE in happens]
@@ -246,21 +255,21 @@ class OwnershipModel:
         self, shared: Shared, numbers: Sequence[int], event: Event, cost: int, changes: Mapping[int, Change]
     ) -> Iterator[Outcome]:
         """The controller handles an event and commits; or it dies in between, and the commit is still under way."""
-        label = (event.name, -1, tell_event(event))
+        label = (NO_BROKER, "", event)
         broken = [f"{BROKEN_TABLE}: bundle {b}: {change.broken}" for b, change in changes.items() if change.broken]
         if broken:
             yield label, cost, shared, numbers, broken[0]
             return
         records, standings = self._write(shared, numbers, changes)
         yield from self._commit(label, cost, shared, numbers, records, standings)
-        may_die = RESTART in self.configuration.happens and shared.parked is None
+        may_die = RESTART in self.configuration.happens and shared.parked is None and cost < shared.left
         if may_die and event.name not in (On.REGISTERS, On.LEAVES):
             parked = tuple(
                 self._members.number(self._members.values[number]._replace(parked=standing))
                 for number, standing in zip(numbers, standings, strict=True)
             )
-            text = f"{label[2]}, and dies before it commits"
-            yield ("dies", -1, text), cost + 1, shared._replace(parked=records[0]), parked, ""
+            dies = (NO_BROKER, ", and dies before it commits", event)
+            yield dies, cost + 1, shared._replace(parked=records[0]), parked, ""
 
     def _write(
         self, shared: Shared, numbers: Sequence[int], changes: Mapping[int, Change]
@@ -317,13 +326,14 @@ class OwnershipModel:
 
     def _land(self, shared: Shared, numbers: Sequence[int], record: Record) -> Iterator[Outcome]:
         """The commit of a dead controller is appended after all."""
-        label, old = ("lands", -1, "the dead controller's commit lands"), shared.records[0]
+        label: Label = (NO_BROKER, "the dead controller's commit lands", None)
+        old = shared.records[0]
         olds = [self._members.values[number] for number in numbers]
         standings = [member.parked or member.standing for member in olds]
         if self._bug == "commit_without_compare" and old is not None:
             now = tuple(self._sight(number).seats[0] for number in numbers)
             then = tuple(seat._replace(roles=standing.roles[0]) for seat, standing in zip(now, standings, strict=True))
-            refusal = self.control.refuses(0, old, now, record, then)
+            refusal = self.control.refuses(0, old, now, record, then) if (old, now) != (record, then) else ""
             if refusal:
                 yield label, 0, shared, numbers, f"{BROKEN_TABLE}: {refusal}"
                 return
@@ -332,8 +342,8 @@ class OwnershipModel:
 
     # ---------------------------------------------------------------- normal form
 
-    def _step(self, outcome: Outcome, cost: int, coded: bool) -> Step:
-        label, _, shared, members, broken = outcome
+    def _step(self, outcome: Outcome, coded: bool) -> Step:
+        label, cost, shared, members, broken = outcome
         if cost:
             shared = shared._replace(left=shared.left - cost)
         state = self._coded(shared, members) if coded else (self._shared.number(shared), *members)

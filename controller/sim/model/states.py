@@ -136,12 +136,14 @@ class Interned(Generic[T]):
 class NormalForm:
     """Renames epochs, forgets what can no longer matter, and sorts members and twins."""
 
-    def __init__(self, configuration: Configuration) -> None:
+    def __init__(self, configuration: Configuration, keeps_fences: bool = False) -> None:
+        """`keeps_fences`: the store may forget, so each of its fences counts by itself."""
         self.shared: Interned[Shared] = Interned()
         self.members: Interned[Member] = Interned()
         self._bundles = range(len(configuration.bundles))
         self._splits = configuration.splits
         self._twins = configuration.twins
+        self._keeps_fences = keeps_fences
         self._epochs: dict[int, Epochs] = {}
         self._renamed: dict[tuple[int, Epochs], int] = {}
         self._exchanged: dict[int, int] = {}
@@ -174,7 +176,7 @@ class NormalForm:
             epochs |= 1 << record.epoch
         if shared.parked is not None and bundle == 0:
             epochs |= 1 << shared.parked.epoch
-        if shared.on_disk != shared.confirmed:  # a store that forgets: its fences count each by itself
+        if self._keeps_fences:
             epochs |= (1 << shared.on_disk[bundle]) | (1 << shared.confirmed[bundle])
         return epochs & ~1
 
