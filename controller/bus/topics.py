@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import ClusterAuthorizationFailedError, TopicAlreadyExistsError, TopicAuthorizationFailedError
+from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
 from controller.bus.cluster import NO_SETTINGS, admin_client
 from controller.domain.errors import ConfigError
@@ -20,6 +21,7 @@ from controller.domain.settings.agent_groups import NO_GROUPS, AgentGroups
 LOG_APPEND_TIME = "LogAppendTime"
 CREATE_TIME = "CreateTime"
 HOUR_MS = 3_600_000
+KNOWN_WITHIN_S = 10.0  # after a topic was created, by every node
 # Largest record: a load report of a thousand bundles is about 300 KB, the feed of a mass failover's entries some MB.
 MAX_RECORD_BYTES = 8 * 1024 * 1024
 
@@ -232,13 +234,29 @@ def _create(admin: Any, missing: list[TopicSpec], replication_factor: int) -> No
     admin.wait_for_topics([spec.name for spec in missing])
 
 
+def _is_not_known_yet(found: Mapping[str, Any]) -> bool:
+    """Whether the node that was asked has not heard of the topic's partitions, as may be just after its creation."""
+    return any(not topic["partitions"] for topic in found.values())
+
+
+@retry(
+    retry=retry_if_result(_is_not_known_yet),
+    stop=stop_after_delay(KNOWN_WITHIN_S),
+    wait=wait_fixed(0.1),
+    retry_error_callback=lambda last: last.outcome.result() if last.outcome else {},  # the check of the topic says it
+)
+def _list_partitions(admin: Any, names: list[str]) -> dict[str, Any]:
+    return {topic["name"]: topic for topic in admin.describe_topics(names)}
+
+
 def _describe(admin: Any, names: list[str]) -> dict[str, TopicFacts]:
     if not names:
         return {}
+    found = _list_partitions(admin, names)
     resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
     configs = admin.describe_configs(resources, config_filter="all")["topic"]
     facts = {}
-    for topic in admin.describe_topics(names):
+    for topic in found.values():
         config = {key: entry["value"] for key, entry in configs[topic["name"]].items()}
         if not config:
             raise ConfigError(
@@ -252,7 +270,7 @@ def _describe(admin: Any, names: list[str]) -> dict[str, TopicFacts]:
             timestamp_type=config["message.timestamp.type"],
             retention_ms=int(config["retention.ms"]),
             min_insync_replicas=int(config["min.insync.replicas"]),
-            replication_factor=min(len(each["replica_nodes"]) for each in topic["partitions"]),
+            replication_factor=min((len(each["replica_nodes"]) for each in topic["partitions"]), default=0),
             cleanup_policy=config["cleanup.policy"],
         )
     return facts
