@@ -61,7 +61,7 @@ def test_the_run_has_something_of_everything(left: Path) -> None:
     entries = entries_of(left)
     kinds = Counter(e.kind for e in entries)
     of_observed = {Kind.OBSERVED, Kind.RING, Kind.FACT, Kind.ORDER, Kind.ORDER_ENDED, Kind.ADOPTION}
-    assert set(kinds) >= set(Kind) - {Kind.GUARD, Kind.ALARM, Kind.TOPIC_UNLOAD} - of_observed
+    assert set(kinds) >= set(Kind) - {Kind.GUARD, Kind.ALARM, Kind.TOPIC_UNLOAD, Kind.PLAN} - of_observed
     ended = [e.reason for e in entries if e.kind is Kind.SESSION_ENDED]
     assert "lease" in ended
     assert {"owner_ended"} <= {e.reason for e in entries if e.kind is Kind.OWNERSHIP}

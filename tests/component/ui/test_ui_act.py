@@ -92,13 +92,20 @@ def test_each_action_reaches_the_journal(client: TestClient, journal: Journal) -
         ("undrain", {"broker": "b2:8080"}),
         ("unload_bundle", {"bundle": bundle, "to": "b2:8080"}),
     ]
-    assert {kind for kind, _ in deeds} == set(ACTIONS)
+    assert {kind for kind, _ in deeds} == set(ACTIONS) - {"approve", "decline"}
     for kind, args in deeds:
         answer = acting(client, {"kind": kind, "args": args, "why": "a test of the page"})
         assert answer.json().get("accepted"), (kind, answer.text)
     accepted = [e for e in journal.run.entries if e.kind is Kind.COMMAND_ACCEPTED and e.data["who"] == "anna"]
     assert [e.data["kind"] for e in accepted] == [kind for kind, _ in deeds]
     assert set(ACTIONS) <= set(_HANDLERS)
+
+
+@pytest.mark.parametrize("kind", ["approve", "decline"])
+def test_there_must_be_a_plan_to_decide_about(kind: str, client: TestClient) -> None:
+    answer = acting(client, {"kind": kind, "args": {"round": "r1"}, "why": "a test of the page"}).json()
+    assert answer["accepted"] is False
+    assert "no plan waits for approval" in answer["reason"]
 
 
 def test_a_rejection_is_told(client: TestClient) -> None:
