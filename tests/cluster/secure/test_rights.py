@@ -63,7 +63,8 @@ def _write(kafka: KafkaCluster, user: str) -> set[str]:
     """The topics that took a record of the user; from all others it was told that it may not."""
     producer = JsonProducer(kafka.bootstrap, "probe", kafka.client(user), idempotent=False)
     try:
-        answers = {topic: producer.send(topic, {"probe": user}, key="probe").exception(60) for topic in all_topics(GROUPED)}
+        sent = {topic: producer.send(topic, {"probe": user}, key=user) for topic in all_topics(GROUPED)}
+        answers = {topic: answer.exception(60) for topic, answer in sent.items()}
     finally:
         producer.close()
     strange = {t: e for t, e in answers.items() if e is not None and not isinstance(e, TopicAuthorizationFailedError)}
