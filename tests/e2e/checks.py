@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from itertools import groupby
 
+from controller.config.table_root import table_root
 from controller.domain.apply import fold
 from controller.domain.entries import Entry, Kind
 from controller.domain.ids import topic_hash
@@ -14,7 +15,6 @@ from controller.domain.ring import locate
 from controller.domain.state import ClusterState
 from controller.ledger.journal_commit import Journal
 from controller.ledger.projections import broker_rows, ownership_rows
-from controller.ledger.tables import TableRoot
 from controller.sim.ownership.invariants import check_fold, check_state
 from controller.testbed.local_cluster import LocalCluster
 from tests.e2e.waiting import wait_until
@@ -25,7 +25,7 @@ PATIENCE_S = 180.0  # only a hang takes so long
 def check_journal(cluster: LocalCluster) -> list[Entry]:
     """Fold the journal from nothing, commit by commit; returns its entries."""
     newest = cluster.state
-    entries = [e for e in Journal(cluster.settings.tables.root).read_since(0) if e.seq <= newest.seq]
+    entries = [e for e in Journal(table_root(cluster.settings)).read_since(0) if e.seq <= newest.seq]
     assert [e.seq for e in entries] == list(range(1, newest.seq + 1)), "the journal is dense"
     state = ClusterState()
     for _, commit in groupby(entries, key=lambda e: (e.instance, e.batch)):
@@ -60,7 +60,7 @@ def check_decided_once(entries: Iterable[Entry]) -> None:
 
 def check_projections(cluster: LocalCluster) -> None:
     """The tables `ownership` and `brokers` become what the journal says (they follow it within a moment)."""
-    root = TableRoot(cluster.settings.tables.root)
+    root = table_root(cluster.settings)
 
     def equal() -> bool:
         state = cluster.state
