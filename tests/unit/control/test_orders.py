@@ -9,6 +9,7 @@ from controller.domain.events import BrokerEvent, Heartbeat
 from controller.domain.ids import Bundle, Session
 from controller.domain.observed import OrderKind
 from controller.domain.state import METADATA
+from controller.ledger.evidence import NAMING
 from tests.unit.control.observed_driver import BUNDLES, CONFIGURATION, RING, ObservedDriver, observed_driver
 from tests.unit.control.step_driver import StepDriver, with_settings
 
@@ -377,3 +378,12 @@ def test_orders_are_limited_as_configured() -> None:
     assert "a:1 takes part in 1 open orders, at most 1" in driver.rejection()
     driver.end_order(FIRST, "stayed", owner="a:1", ended_at_ms=1_000)
     assert driver.state.observed.blocks[str(FIRST)].not_before_ms == 8_000
+
+
+def test_every_kind_of_entry_that_names_an_attempt_is_looked_for_when_evidence_is_read() -> None:
+    driver = observed_driver()
+    driver.command("drain", broker="a:1")
+    driver.wait(2_000)
+    named = {entry.kind.value for entry in driver.journal if entry.attempt_id is not None}
+    assert "order" in named, "the step's own decision to empty the broker"
+    assert named <= set(NAMING)
