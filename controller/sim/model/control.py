@@ -121,6 +121,7 @@ class ControlRules:
     def __init__(self, configuration: Configuration, bug: str = "") -> None:
         self.calls = 0  # of the control step
         self.taken: set[tuple[State, State]] = set()  # transitions of the table
+        self.handled: set[str] = set()  # events and answers that have changed something
         self._configuration = configuration
         self._bug = bug
         self._known: dict[tuple[int, int, int, int, Seats, Event], tuple[Change, ...]] = {}
@@ -158,6 +159,8 @@ class ControlRules:
             if event.name != On.EXPIRES:
                 break
         found.pop(nothing, None)
+        if found:
+            self.handled.add(ANSWERS[event.answer] if event.name == On.ANSWER else event.name)
         for change in found:
             if change[:4] != nothing[:4]:
                 self.taken.add((STATES[record.state], STATES[change.state]))

@@ -33,7 +33,7 @@ class Sight:
         standing = member.standing
         seats = tuple(Seat(standing.session, standing.older, standing.leaving, roles) for roles in standing.roles)
         sent = frozenset((answer.bundle, answer.epoch) for answer in member.sent if answer.kind == RELEASED)
-        if not member.up or standing.session == UNREGISTERED:
+        if standing.session == UNREGISTERED:
             return cls(seats, (), frozenset(), sent, frozenset(), frozenset(), -1)
         unread = {bundle for bundle, _ in member.unread}
         awaits = {(bundle, view.epoch) for bundle, view in member.unread if must_wait(view)}
@@ -45,10 +45,9 @@ class Sight:
                 continue
             if work.serving or work.maybe:
                 servers.append((bundle, work.serving or work.maybe))
-            if must_wait(view) and work.serving != view.epoch:
+            if must_wait(view) and not work.heard:
                 awaits.add((bundle, view.epoch))
-            elif must_wait(view) and not work.heard:
-                early = bundle
+                early = bundle if work.serving == view.epoch else early
             listed = work.serving or work.waits  # in its inventory
             if not listed and view.state == OWNED and view.role == BY and bundle not in unread:
                 missing.add((bundle, view.epoch))

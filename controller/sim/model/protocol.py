@@ -92,7 +92,6 @@ class OwnershipModel:
         for broker in range(self.configuration.brokers):
             mine = [owner == broker for owner in owners]
             member = Member(
-                up=1,
                 asked=0,
                 standing=Standing(ALIVE, 0, 0, tuple(BY if owns else 0 for owns in mine)),
                 parked=None,
@@ -237,7 +236,7 @@ class OwnershipModel:
         for broker, number in enumerate(numbers):
             member = self._members.values[number]
             standing = member.standing
-            if member.up and standing.session == UNREGISTERED:
+            if standing.session == UNREGISTERED:
                 yield Event(On.REGISTERS, broker), 0
             if standing.older:
                 yield Event(On.ENDS, broker, older=1), 0
