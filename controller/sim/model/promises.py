@@ -19,6 +19,7 @@ Place = tuple[int, int]  # a bundle and an epoch
 class Sight:
     """A member from outside."""
 
+    member: Member
     seats: tuple[Seat, ...]
     servers: tuple[Place, ...]  # what it serves, or may serve
     owned: frozenset[Place]  # what it serves and owns according to the journal
@@ -34,7 +35,7 @@ class Sight:
         seats = tuple(Seat(standing.session, standing.older, standing.leaving, roles) for roles in standing.roles)
         sent = frozenset((answer.bundle, answer.epoch) for answer in member.sent if answer.kind == RELEASED)
         if standing.session == UNREGISTERED:
-            return cls(seats, (), frozenset(), sent, frozenset(), frozenset(), -1)
+            return cls(member, seats, (), frozenset(), sent, frozenset(), frozenset(), -1)
         unread = {bundle for bundle, _ in member.unread}
         awaits = {(bundle, view.epoch) for bundle, view in member.unread if must_wait(view)}
         servers: list[Place] = []
@@ -52,7 +53,7 @@ class Sight:
             if not listed and view.state == OWNED and view.role == BY and bundle not in unread:
                 missing.add((bundle, view.epoch))
         owned = frozenset(place for place in servers if standing.roles[place[0]] % ROLES == BY)
-        return cls(seats, tuple(servers), owned, sent, frozenset(awaits), frozenset(missing), early)
+        return cls(member, seats, tuple(servers), owned, sent, frozenset(awaits), frozenset(missing), early)
 
 
 def find_breach(configuration: Configuration, shared: Shared, sights: Sequence[Sight]) -> str:
