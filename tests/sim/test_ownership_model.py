@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from controller.agent.handover.actions import Outcome
+from controller.control.step import Batch, step
+from controller.domain.entries import Kind
+from controller.domain.events import BrokerEvent
 from controller.domain.ownership import TRANSITIONS
 from controller.process.paths import ROOT
 from controller.sim.model.agent import NAMES_NOBODY, AgentRules, Input, Knows, must_wait
 from controller.sim.model.check import check
 from controller.sim.model.configuration import BUGS, CONFIGURATIONS, LEFT_OUT, SERVE, SPLIT_UP, Configuration
-from controller.sim.model.control import On
+from controller.sim.model.control import BROKERS, EPOCH, NOW_MS, SEQ, SETTINGS, On, sessions_of
 from controller.sim.model.explore import explore
 from controller.sim.model.lease import LeaseModel
 from controller.sim.model.protocol import OwnershipModel
@@ -29,6 +33,7 @@ from controller.sim.model.states import (
     SPLITTING,
     TO,
     TRANSFERRING,
+    Record,
     View,
 )
 
@@ -117,6 +122,33 @@ def draw_view(dice: random.Random, view: View | None, epoch: int) -> View:
     role = dice.choice(roles.get(state, [BY, TO, TO, FENCER]))
     fence = int(role == TO and state == RELEASING and dice.random() < 0.2)
     return View(state, role, epoch + 1, fence=fence) if role != NOBODY else NAMES_NOBODY
+
+
+def test_the_whole_step_begins_with_a_change_that_the_model_knows() -> None:
+    rules = explored("one-bundle").control
+    asked = [(key, changes) for key, changes in rules.known.items() if key[-1].name == On.ANSWER and changes]
+    for (bundle, state, released, fence, seats, event), changes in asked:
+        record = Record(state, EPOCH, released, fence)
+        ctx = rules.context(bundle, record, seats)
+        current, older = sessions_of(BROKERS[event.broker], seats[event.broker].older)
+        where = rules.ownership(bundle, record, seats).bundle
+        said = BrokerEvent(ANSWERS[event.answer], older if event.older else current, SEQ, where, EPOCH)
+        result = step(ctx.state, ctx.watch, Batch([said], {}, 1, "model", 0, read_to_end=False), NOW_MS, SETTINGS)
+        first = next(entry.ownership() for entry in result.entries if entry.kind is Kind.OWNERSHIP)
+        assert [first.state, first.epoch, first.by, first.to, first.released, first.fence] in [
+            [after.state, after.epoch, after.by, after.to, after.released, after.fence]
+            for after in (
+                rules.ownership(bundle, Record(c.state, EPOCH + c.burnt, c.released, c.fence), c.seats) for c in changes
+            )
+        ]
+    assert len({key[-1].answer for key, _ in asked}) == 5  # all but `split_done`
+
+
+def explored(name: str) -> OwnershipModel:
+    """The model, explored with two disturbances."""
+    model = OwnershipModel(replace(CONFIGURATIONS[name], disturbances=2))
+    explore(model)
+    return model
 
 
 def test_two_disturbances_take_every_transition_and_every_kind_of_input() -> None:
