@@ -53,10 +53,6 @@ class Configuration:
         """The epoch as journal and store know it."""
         return epoch + FIRST_CHILD_EPOCH if self.splits and bundle > 0 else epoch
 
-    def overlapping(self, bundle: int) -> tuple[int, ...]:
-        """The bundles that share a hash with this one, itself included."""
-        return tuple(b for b, other in enumerate(self.bundles) if other.overlaps(self.bundles[bundle]))
-
 
 CONFIGURATIONS = {
     one.name: one
@@ -93,7 +89,7 @@ CONFIGURATIONS = {
 }
 
 LEFT_OUT = (
-    "disturbances beyond the bound, and a fourth broker",
+    "disturbances beyond the bound or of another configuration, and a fourth broker",
     "time outside the lease: a deadline fires whenever it likes, and no promise names a duration",
     "more than two living sessions of a broker, and two living processes of one broker id",
     "the mass-failure breaker, drained brokers, the limit on lag, pins, isolation: they only take choices away",

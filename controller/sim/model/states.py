@@ -87,7 +87,8 @@ class Answer(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A broker: its process, its standing in the journal, what its agent has read and does, what it has sent.
+    """A broker: its standing in the journal, what its agent has read and does, what it has sent. A process that died is
+    one that has yet to register.
 
     `parked`: its standing by a commit of a dead controller that is still under way.
     """
