@@ -269,6 +269,8 @@ class ControlRules:
         forgets_grantee = self._bug == "silent_grantee_forgotten" and before.state is State.ASSIGNING
         if self._bug == "grant_without_fence" and after.fence:
             planted = replace(after, state=State.ASSIGNING, by=None, fence=False)
+        elif self._bug == "silent_owner_awaited" and after.fence:
+            planted = replace(after, fence=False)
         elif (
             forgets_owner
             or (forgets_grantee and event.name == On.EXPIRES)

@@ -15,6 +15,7 @@ from controller.sim.model.configuration import (
     DROP,
     FAILED_SPLIT,
     FENCE,
+    HANG,
     KILL,
     LAPSE,
     LEAVE,
@@ -49,7 +50,7 @@ from controller.sim.model.states import (
 
 TOO_FAR_BEHIND = -1
 # What a move depends on
-NOTHING, IF_RELEASED, IF_FENCED, RAISES_FENCE, RAISES_FENCES_OF_CHILDREN = range(5)
+NOTHING, IF_RELEASED, IF_FENCED, IF_NOBODY_HANGS, RAISES_FENCE, RAISES_FENCES_OF_CHILDREN = range(6)
 
 
 class Move(NamedTuple):
@@ -99,7 +100,7 @@ class MemberRules:
     # ---------------------------------------------------------------- the agent
 
     def _agent_moves(self, member: Member) -> Iterator[Move]:
-        if member.standing.session == UNREGISTERED:
+        if member.hung or member.standing.session == UNREGISTERED:
             return
         yield from self._read(member)
         for bundle, (view, work) in enumerate(zip(member.views, member.works, strict=True)):
@@ -172,7 +173,11 @@ class MemberRules:
             yield Move("is killed", 1, self._next_session(member, dies=True))
             if member.sent:
                 yield Move("is killed; what it sent is lost", 1, self._next_session(member, dies=True, lost=True))
-        if LEAVE in self._happens and session == ALIVE:
+        if HANG in self._happens and session == ALIVE:
+            yield Move(
+                "hangs, and its lease lives on", 1, self._number(member._replace(hung=1, unread=())), IF_NOBODY_HANGS
+            )
+        if LEAVE in self._happens and session == ALIVE and not member.hung:
             if not member.asked:
                 yield Move("is asked to leave", 1, self._number(member._replace(asked=1)))
             elif member.standing.leaving and not older and member.works == self._nothing:
@@ -186,6 +191,7 @@ class MemberRules:
         return self._number(
             Member(
                 asked=0 if dies else member.asked,
+                hung=0,
                 standing=_make_older(member.standing, dies),
                 parked=_make_older(member.parked, dies) if member.parked is not None else None,
                 views=self._nothing,
@@ -201,7 +207,7 @@ class MemberRules:
         self, member: Member, standing: Standing, parked: Standing | None, entries: tuple[tuple[int, Record], ...]
     ) -> int:
         unread = list(member.unread)
-        if standing.session != UNREGISTERED:
+        if standing.session != UNREGISTERED and not member.hung:
             for bundle, record in entries:
                 view = _view(record, standing, bundle)
                 follows = member.works[bundle] is not None or any(

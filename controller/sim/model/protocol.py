@@ -23,6 +23,7 @@ from controller.sim.model.control import Change, ControlRules, Event, On, Seats
 from controller.sim.model.explore import Step
 from controller.sim.model.member import (
     IF_FENCED,
+    IF_NOBODY_HANGS,
     IF_RELEASED,
     RAISES_FENCE,
     RAISES_FENCES_OF_CHILDREN,
@@ -93,6 +94,7 @@ class OwnershipModel:
             mine = [owner == broker for owner in owners]
             member = Member(
                 asked=0,
+                hung=0,
                 standing=Standing(ALIVE, 0, 0, tuple(BY if owns else 0 for owns in mine)),
                 parked=None,
                 views=tuple(View(OWNED, BY, 1) if owns else None for owns in mine),
@@ -125,7 +127,7 @@ class OwnershipModel:
         return find_breach(self.configuration, self._shared.values[state[0]], self._look_at(state[1:]))
 
     def is_settled(self, state: CodedState) -> bool:
-        """Whether every bundle is served by its owner at its newest epoch."""
+        """Whether every bundle is served by its owner at its newest epoch, or is owned by an agent that hangs."""
         return is_settled(self._shared.values[state[0]], self._look_at(state[1:]))
 
     def tell(self, before: CodedState, step: Step) -> str:
@@ -165,6 +167,8 @@ class OwnershipModel:
         if needs == IF_RELEASED and not self._was_released(numbers, broker, (bundle, epoch)):
             return
         if needs == IF_FENCED and not self._store.excludes(shared.in_force, bundle, epoch):
+            return
+        if needs == IF_NOBODY_HANGS and any(sight.member.hung for sight in self._look_at(numbers)):
             return
         if needs == RAISES_FENCE:
             if self._store.excludes(shared.in_force, bundle, epoch):
@@ -239,7 +243,7 @@ class OwnershipModel:
             if standing.older:
                 yield Event(On.ENDS, broker, older=1), 0
             if standing.session == ALIVE:
-                if asked and not standing.leaving:
+                if asked and not standing.leaving and not sight.member.hung:
                     yield Event(On.LEAVES, broker), 0
                 if self._early_ends:
                     yield Event(On.ENDS, broker), 1

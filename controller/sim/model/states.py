@@ -94,6 +94,7 @@ class Member(NamedTuple):
     """
 
     asked: int  # to leave
+    hung: int  # its lease lives, and its agent does nothing any more
     standing: Standing
     parked: Standing | None
     views: tuple[View | None, ...]
