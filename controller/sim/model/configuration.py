@@ -72,7 +72,7 @@ CONFIGURATIONS = {
             (WHOLE, *HALVES),
             (0, None, None),
             frozenset({LAPSE, KILL, DEADLINE, MOVE, SPLIT, FAILED_SPLIT}),
-            disturbances=3,
+            disturbances=4,
             unread=4,
             slow=REACH_THE_STORE | {DROP},
         ),
