@@ -1,8 +1,8 @@
 """The agent's side: the real hand-over core on small integers, one input at a time.
 
 A core is set up from what one agent has read and does, gets the input, and is read out again; results are cached.
-Calls of the runtime that the configuration calls slow stay under way, the others are done at once. The model keeps two
-notes that the core does not need: whether a failed split may serve a bundle, and whether `released` was heard.
+Calls of the runtime that the configuration calls slow stay under way, the others are done at once. The model keeps a
+note that the core does not need: whether a failed split may serve a bundle.
 """
 
 from __future__ import annotations
@@ -88,13 +88,18 @@ class Input(NamedTuple):
 
 
 class OpenCore(HandoverCore):
-    """A hand-over core that can be set to a state and read out."""
+    """A hand-over core that can be set to a state and read out. `refusing`: it takes no bundle now."""
 
-    bug = ""
+    def __init__(self, bug: str = "") -> None:
+        super().__init__(ME, lambda bundle: "refused" if self.refusing else None)
+        self.refusing = False
+        self._bug = bug
 
-    def set_to(self, slots: dict[Bundle, Slot], records: dict[str, Ownership]) -> None:
+    def set_to(
+        self, slots: dict[Bundle, Slot], records: dict[str, Ownership], heard: dict[Bundle, set[tuple[int, Session]]]
+    ) -> None:
         """Go on from here."""
-        self._slots, self._records = slots, records
+        self._slots, self._records, self._heard = slots, records, heard
         self._retired = {b for b in slots if str(b) in records and records[str(b)].state is State.RETIRED}
 
     def slot(self, bundle: Bundle) -> Slot | None:
@@ -105,8 +110,12 @@ class OpenCore(HandoverCore):
         """The newest record that it knows."""
         return self._records.get(str(bundle))
 
+    def has_heard(self, bundle: Bundle) -> bool:
+        """Whether it has heard that the owner released the bundle, at the epoch of the newest record."""
+        return self._has_heard(self.record(bundle))
+
     def _has_unstopped_overlap(self, bundle: Bundle) -> bool:
-        return self.bug != "child_released_beside_parent" and super()._has_unstopped_overlap(bundle)
+        return self._bug != "child_released_beside_parent" and super()._has_unstopped_overlap(bundle)
 
 
 class AgentRules:
@@ -120,46 +129,55 @@ class AgentRules:
         self._bug = bug
         self._known: dict[tuple[Knows, Input], Reaction] = {}
 
+    @property
+    def inputs(self) -> frozenset[str]:
+        """The names of the inputs so far, calls of the runtime with their outcomes."""
+        return frozenset(f"{i.name} {i.outcome.value}" if i.name == "ends" else i.name for _, i in self._known)
+
     def react(self, knows: Knows, given: Input) -> Reaction:
         """The agent after the input."""
         found = self._known.get((knows, given))
         if found is None:
-            found = self._known[knows, given] = self._call(knows, given)
+            self.calls += 1
+            found = self._known[knows, given] = self.pass_on(self.set_up(knows), knows, given)
         return found
 
-    # ---------------------------------------------------------------- one call of the core
-
-    def _call(self, knows: Knows, given: Input) -> Reaction:
-        self.calls += 1
+    def set_up(self, knows: Knows) -> OpenCore:
+        """A core in this state."""
+        core, bundles = OpenCore(self._bug), self._bundles
         records = self._records(knows.views)
-        slots = {self._bundles[b]: self._slot(b, work) for b, work in enumerate(knows.works) if work is not None}
-        core = OpenCore(ME, lambda bundle: "refused" if given.refuses else None)
-        core.bug = self._bug
-        core.set_to(slots, records)
-        views = list(knows.views)
-        said: list[Answer] = []
-        self._follow(core, self._pass_on(core, given, views, records), said)
+        works = {b: work for b, work in enumerate(knows.works) if work is not None}
+        core.set_to(
+            {bundles[b]: self._slot(b, work) for b, work in works.items()},
+            records,
+            {bundles[b]: {(records[str(bundles[b])].epoch, OTHER)} for b, work in works.items() if work.heard},
+        )
+        return core
+
+    def pass_on(self, core: OpenCore, knows: Knows, given: Input) -> Reaction:
+        """Give the core the input, carry out what it asks for, and read it out. `knows`: its state before."""
+        core.refusing = given.refuses
+        views, said = list(knows.views), list[Answer]()
+        self._follow(core, self._give(core, given, views), said)
         works = [self._work(core, b, view, knows, given) for b, view in enumerate(views)]
         views = [view if works[b] is not None else None for b, view in enumerate(views)]
         return Reaction(Knows(tuple(views), tuple(works)), tuple(sorted(set(said))))
 
-    def _pass_on(
-        self, core: OpenCore, given: Input, views: list[View | None], records: dict[str, Ownership]
-    ) -> Sequence[Action]:
-        """Give the core its input. `views` and `records` are updated to what it then knows."""
+    # ---------------------------------------------------------------- one call of the core
+
+    def _give(self, core: OpenCore, given: Input, views: list[View | None]) -> Sequence[Action]:
+        """Give the core its input. `views` is updated to what it then has read."""
         bundle = self._bundles[given.bundle]
-        slot = core.slot(bundle)
+        slot, record = core.slot(bundle), core.record(bundle)
         match given.name:
             case "reads":
                 entry = self._read(given, views)
-                records.update(self._records(views))
-                return core.on_entries([entry], ClusterState(bundles=records), BEGUN_MS)
+                return core.on_entries([entry], ClusterState(bundles=self._records(views)), BEGUN_MS)
             case "skips":
                 views[:] = given.views
-                records.update(self._records(views))
-                return core.resync(ClusterState(bundles=records), BEGUN_MS)
-            case "hears":
-                return core.on_released(bundle, records[str(bundle)].epoch, OTHER, BEGUN_MS)
+                return core.resync(ClusterState(bundles=self._records(views)), BEGUN_MS)
+            case "hears" if record is not None:
+                return core.on_released(bundle, record.epoch, OTHER, BEGUN_MS)
             case "ends" if slot is not None and slot.doing is not None:
                 return core.on_done(slot.doing, given.outcome, BEGUN_MS)
             case "loses":
@@ -278,10 +296,7 @@ class AgentRules:
         if work.uncertain and not work.serving and before is not None:  # a failed split may serve a child
             failed = before.waits and given.outcome is Outcome.FAILED
             work = work._replace(maybe=1 if failed else before.maybe)
-        if must_wait(view) and (work.serving or work.doing):
-            heard = before is not None and before.heard and knew.views[bundle] == view
-            work = work._replace(heard=int(given.name == "hears" or bool(heard)))
-        return work
+        return work._replace(heard=int(core.has_heard(self._bundles[bundle]))) if must_wait(view) else work
 
     def _if_of(self, view: View, bundle: int, epoch: int) -> int:
         """The view's epoch if it is this one, which the core then still compares with; else 0."""

@@ -14,13 +14,15 @@ from controller.sim.model.protocol import OwnershipModel
 @dataclass(frozen=True, slots=True)
 class Checked:
     """A configuration that was checked. `control_calls`, `core_calls`: how often the control step and the agents'
-    hand-over core were called, each time with another input; `taken`: the transitions that the step has made."""
+    hand-over core were called, each time with another input; `inputs`: of which kinds; `taken`: the transitions that
+    the step has made."""
 
     configuration: Configuration
     lease: Found
     ownership: Found
     control_calls: int
     core_calls: int
+    inputs: frozenset[str]
     taken: frozenset[tuple[State, State]]
 
     @property
@@ -39,5 +41,6 @@ def check(configuration: Configuration, disturbances: int | None = None, bug: st
     lease = explore(LeaseModel(bug))
     model = OwnershipModel(configuration, bug, early_ends=bool(lease.breach))
     ownership = explore(model)
-    taken = frozenset(model.control.taken)
-    return Checked(configuration, lease, ownership, model.control.calls, model.agent.calls, taken)
+    control, agent = model.control, model.agent
+    inputs, taken = agent.inputs | control.handled, frozenset(control.taken)
+    return Checked(configuration, lease, ownership, control.calls, agent.calls, inputs, taken)

@@ -16,7 +16,7 @@ HALVES = WHOLE.split_at(WHOLE.middle())
 FIRST_CHILD_EPOCH = 1_000  # a child's epoch is above all of its parent's
 
 # Disturbances
-LAPSE, KILL, REFUSE, LEAVE = "lapse", "kill", "refuse", "leave"
+LAPSE, KILL, HANG, REFUSE, LEAVE = "lapse", "kill", "hang", "refuse", "leave"
 DEADLINE, RESTART, MOVE, UNLOAD, SPLIT, FAILED_SPLIT = "deadline", "restart", "move", "unload", "split", "failed split"
 SNAPSHOT = "snapshot"  # costs nothing: an agent may at any time read the newest state as a whole
 
@@ -53,20 +53,16 @@ class Configuration:
         """The epoch as journal and store know it."""
         return epoch + FIRST_CHILD_EPOCH if self.splits and bundle > 0 else epoch
 
-    def overlapping(self, bundle: int) -> tuple[int, ...]:
-        """The bundles that share a hash with this one, itself included."""
-        return tuple(b for b, other in enumerate(self.bundles) if other.overlaps(self.bundles[bundle]))
-
 
 CONFIGURATIONS = {
     one.name: one
     for one in (
         Configuration(
             "one-bundle",
-            "one bundle; leases lapse, processes die, refuse and leave, the controller restarts in mid-batch",
+            "one bundle; leases lapse, processes die, hang, refuse and leave, the controller restarts in mid-batch",
             (WHOLE,),
             (0,),
-            frozenset({LAPSE, KILL, REFUSE, LEAVE, DEADLINE, RESTART, MOVE, UNLOAD, SNAPSHOT}),
+            frozenset({LAPSE, KILL, HANG, REFUSE, LEAVE, DEADLINE, RESTART, MOVE, UNLOAD, SNAPSHOT}),
             disturbances=4,
             unread=3,
         ),
@@ -76,7 +72,7 @@ CONFIGURATIONS = {
             (WHOLE, *HALVES),
             (0, None, None),
             frozenset({LAPSE, KILL, DEADLINE, MOVE, SPLIT, FAILED_SPLIT}),
-            disturbances=3,
+            disturbances=4,
             unread=4,
             slow=REACH_THE_STORE | {DROP},
         ),
@@ -93,11 +89,11 @@ CONFIGURATIONS = {
 }
 
 LEFT_OUT = (
-    "disturbances beyond the bound, and a fourth broker",
+    "disturbances beyond the bound or of another configuration, and a fourth broker",
     "time outside the lease: a deadline fires whenever it likes, and no promise names a duration",
-    "more than two living sessions of a broker, and two living processes of one broker id",
+    "more than two living sessions of a broker, two living processes of one broker id, and more than one that hangs",
     "the mass-failure breaker, drained brokers, the limit on lag, pins, isolation: they only take choices away",
-    "forged and contradicting feed entries, another journal on the same topics",
+    "answers to earlier records, which both sides tell by their epochs; forged records, another journal's",
     "calls of the runtime that outlive their session or fail, except a split; brokers that cannot fence",
     "splits of children, the choice of a boundary, sending a half on within the batch of the split",
     "the controller's lookups, rounds and orders to Pulsar; clients and their messages",
@@ -126,6 +122,9 @@ BUGS = {
     ),
     "grant_without_fence": Bug(
         "A silent owner's bundle is granted again without an order to raise the fence.", "one-bundle", 2, TWO_SERVERS
+    ),
+    "silent_owner_awaited": Bug(
+        "A grantee is told again to wait for a silent owner, instead of raising the fence.", "one-bundle", 2, STUCK
     ),
     "silent_grantee_forgotten": Bug(
         "A grantee that does not answer in time is taken for one that does not serve.", "one-bundle", 2, TWO_SERVERS

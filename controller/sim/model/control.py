@@ -7,7 +7,7 @@ by the record and what the journal says of the brokers, without the epoch.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -121,6 +121,7 @@ class ControlRules:
     def __init__(self, configuration: Configuration, bug: str = "") -> None:
         self.calls = 0  # of the control step
         self.taken: set[tuple[State, State]] = set()  # transitions of the table
+        self.handled: set[str] = set()  # events and answers that have changed something
         self._configuration = configuration
         self._bug = bug
         self._known: dict[tuple[int, int, int, int, Seats, Event], tuple[Change, ...]] = {}
@@ -133,10 +134,15 @@ class ControlRules:
             found = self._known[key] = tuple(self._find(bundle, record, seats, event))
         return found
 
+    @property
+    def known(self) -> Mapping[tuple[int, int, int, int, Seats, Event], tuple[Change, ...]]:
+        """All that was asked for: bundle, the record without its epoch, seats and event, and the changes."""
+        return self._known
+
     def refuses(self, bundle: int, old: Record, old_seats: Seats, new: Record, new_seats: Seats) -> str:
         """Why the table of transitions forbids the new record after the old one; empty if it does not."""
         try:
-            check_transition(self._ownership(bundle, old, old_seats), self._ownership(bundle, new, new_seats))
+            check_transition(self.ownership(bundle, old, old_seats), self.ownership(bundle, new, new_seats))
         except InvariantBroken as error:
             return str(error)
         return ""
@@ -151,13 +157,15 @@ class ControlRules:
         for epoch in range(EPOCH, EPOCH + len(BROKERS)):  # which broker is ordered to fence depends on the epoch
             pick, offered = 0, 1
             while pick < offered:
-                ctx = self._context(bundle, record._replace(epoch=epoch), seats)
+                ctx = self.context(bundle, record._replace(epoch=epoch), seats)
                 ctx.pick = pick
                 found[self._call(ctx, bundle, seats, event)] = None
                 pick, offered = pick + 1, max(offered, ctx.offered)
             if event.name != On.EXPIRES:
                 break
         found.pop(nothing, None)
+        if found:
+            self.handled.add(ANSWERS[event.answer] if event.name == On.ANSWER else event.name)
         for change in found:
             if change[:4] != nothing[:4]:
                 self.taken.add((STATES[record.state], STATES[change.state]))
@@ -181,7 +189,8 @@ class ControlRules:
             tuple(_seat_after(ctx.state, after, name, seat) for name, seat in zip(BROKERS, seats, strict=True)),
         )
 
-    def _context(self, bundle: int, record: Record, seats: Seats) -> OpenContext:
+    def context(self, bundle: int, record: Record, seats: Seats) -> OpenContext:
+        """A batch that begins with this record."""
         state = ClusterState(seq=SEQ, mode=LIVE)
         for name, seat in zip(BROKERS, seats, strict=True):
             current, older = sessions_of(name, seat.older)
@@ -192,13 +201,14 @@ class ControlRules:
                 state.sessions[current] = 2
             if seat.session != UNREGISTERED:
                 state.brokers[name] = Broker(name, current, leaving=bool(seat.leaving), seq=2)
-        ownership = self._ownership(bundle, record, seats)
+        ownership = self.ownership(bundle, record, seats)
         state.put(ownership)
         state.namespaces[ownership.bundle.namespace] = (ownership.bundle,)
         watch = Watch.fresh(state, NOW_MS, SETTINGS)
         return OpenContext(state, watch, Batch([], {}, 1, "model", 0), NOW_MS, SETTINGS)
 
-    def _ownership(self, bundle: int, record: Record, seats: Seats) -> Ownership:
+    def ownership(self, bundle: int, record: Record, seats: Seats) -> Ownership:
+        """The record as the journal has it."""
         parties: dict[int, Session] = {}
         for name, seat in zip(BROKERS, seats, strict=True):
             current, older = sessions_of(name, seat.older)
@@ -259,6 +269,8 @@ class ControlRules:
         forgets_grantee = self._bug == "silent_grantee_forgotten" and before.state is State.ASSIGNING
         if self._bug == "grant_without_fence" and after.fence:
             planted = replace(after, state=State.ASSIGNING, by=None, fence=False)
+        elif self._bug == "silent_owner_awaited" and after.fence:
+            planted = replace(after, fence=False)
         elif (
             forgets_owner
             or (forgets_grantee and event.name == On.EXPIRES)

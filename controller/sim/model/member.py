@@ -15,6 +15,7 @@ from controller.sim.model.configuration import (
     DROP,
     FAILED_SPLIT,
     FENCE,
+    HANG,
     KILL,
     LAPSE,
     LEAVE,
@@ -31,7 +32,6 @@ from controller.sim.model.states import (
     BY,
     ENDED,
     FENCER,
-    NO_OLDER,
     NOBODY,
     OF_EARLIER_PROCESS,
     OF_SAME_PROCESS,
@@ -50,7 +50,7 @@ from controller.sim.model.states import (
 
 TOO_FAR_BEHIND = -1
 # What a move depends on
-NOTHING, IF_RELEASED, IF_FENCED, RAISES_FENCE, RAISES_FENCES_OF_CHILDREN = range(5)
+NOTHING, IF_RELEASED, IF_FENCED, IF_NOBODY_HANGS, RAISES_FENCE, RAISES_FENCES_OF_CHILDREN = range(6)
 
 
 class Move(NamedTuple):
@@ -100,7 +100,7 @@ class MemberRules:
     # ---------------------------------------------------------------- the agent
 
     def _agent_moves(self, member: Member) -> Iterator[Move]:
-        if not member.up or member.standing.session == UNREGISTERED:
+        if member.hung or member.standing.session == UNREGISTERED:
             return
         yield from self._read(member)
         for bundle, (view, work) in enumerate(zip(member.views, member.works, strict=True)):
@@ -109,7 +109,7 @@ class MemberRules:
             where = self._name(bundle)
             if work.doing:
                 yield from self._end_work(member, bundle)
-            elif must_wait(view) and work.serving != view.epoch and work.refused != view.epoch:
+            if must_wait(view) and not work.heard and work.refused != view.epoch:
                 text = f"hears `released` of epoch {view.epoch}{where}"
                 yield Move(text, 0, self._after(member, Input("hears", bundle)), IF_RELEASED, bundle, view.epoch)
             if work.serving and not work.doing:
@@ -162,36 +162,38 @@ class MemberRules:
 
     def _process_moves(self, member: Member) -> Iterator[Move]:
         session, older = member.standing.session, member.standing.older
-        if not member.up:
-            yield Move("starts", 0, self._number(member._replace(up=1)))
-            return
         if session == ENDED:
-            yield Move("reads that its session has ended and drops everything", 0, self._next_session(member, up=1))
+            yield Move("reads that its session has ended and drops everything", 0, self._next_session(member))
         if LAPSE in self._happens and session == ALIVE and not older:
             text = "loses its lease and drops everything"
-            yield Move(text, 1, self._next_session(member, up=1))
+            yield Move(text, 1, self._next_session(member))
             if member.sent:
-                yield Move(f"{text}; what it sent is lost", 1, self._next_session(member, up=1, lost=True))
+                yield Move(f"{text}; what it sent is lost", 1, self._next_session(member, lost=True))
         if KILL in self._happens and (not older if session == ALIVE else older == OF_SAME_PROCESS):
-            yield Move("is killed", 1, self._next_session(member, up=0))
+            yield Move("is killed", 1, self._next_session(member, dies=True))
             if member.sent:
-                yield Move("is killed; what it sent is lost", 1, self._next_session(member, up=0, lost=True))
-        if LEAVE in self._happens and session == ALIVE:
+                yield Move("is killed; what it sent is lost", 1, self._next_session(member, dies=True, lost=True))
+        if HANG in self._happens and session == ALIVE:
+            yield Move(
+                "hangs, and its lease lives on", 1, self._number(member._replace(hung=1, unread=())), IF_NOBODY_HANGS
+            )
+        if LEAVE in self._happens and session == ALIVE and not member.hung:
             if not member.asked:
                 yield Move("is asked to leave", 1, self._number(member._replace(asked=1)))
             elif member.standing.leaving and not older and member.works == self._nothing:
-                yield Move("has left", 0, self._next_session(member, up=0))
+                yield Move("has left", 0, self._next_session(member, dies=True))
 
-    def _next_session(self, member: Member, up: int, lost: bool = False) -> int:
-        """The member whose session is over: it knows, serves and holds nothing."""
+    def _next_session(self, member: Member, dies: bool = False, lost: bool = False) -> int:
+        """The member whose session is over: it knows, serves and holds nothing. A process that dies has a successor,
+        which registers at some time, or never."""
         registered = member.standing.session == ALIVE
         kept = [answer for answer in member.sent if answer.older or not lost]
         return self._number(
             Member(
-                up=up,
-                asked=member.asked if up else 0,
-                standing=_make_older(member.standing, up),
-                parked=_make_older(member.parked, up) if member.parked is not None else None,
+                asked=0 if dies else member.asked,
+                hung=0,
+                standing=_make_older(member.standing, dies),
+                parked=_make_older(member.parked, dies) if member.parked is not None else None,
                 views=self._nothing,
                 works=self._nothing,
                 unread=(),
@@ -205,7 +207,7 @@ class MemberRules:
         self, member: Member, standing: Standing, parked: Standing | None, entries: tuple[tuple[int, Record], ...]
     ) -> int:
         unread = list(member.unread)
-        if member.up and standing.session != UNREGISTERED:
+        if standing.session != UNREGISTERED and not member.hung:
             for bundle, record in entries:
                 view = _view(record, standing, bundle)
                 follows = member.works[bundle] is not None or any(
@@ -229,12 +231,12 @@ class MemberRules:
         return "" if len(self._configuration.bundles) == 1 else f" of bundle {bundle}"
 
 
-def _make_older(standing: Standing, up: int) -> Standing:
+def _make_older(standing: Standing, dies: bool) -> Standing:
     """The standing when the current session becomes the older one, or is forgotten as the journal does not know it."""
     if standing.session == ALIVE:
-        older = OF_SAME_PROCESS if up else OF_EARLIER_PROCESS
+        older = OF_EARLIER_PROCESS if dies else OF_SAME_PROCESS
         return Standing(UNREGISTERED, older, standing.leaving, tuple(roles % ROLES * ROLES for roles in standing.roles))
-    older = standing.older if up or standing.older == NO_OLDER else OF_EARLIER_PROCESS
+    older = OF_EARLIER_PROCESS if dies and standing.older else standing.older
     return Standing(UNREGISTERED, older, standing.leaving, tuple(roles // ROLES * ROLES for roles in standing.roles))
 
 

@@ -19,6 +19,7 @@ Place = tuple[int, int]  # a bundle and an epoch
 class Sight:
     """A member from outside."""
 
+    member: Member
     seats: tuple[Seat, ...]
     servers: tuple[Place, ...]  # what it serves, or may serve
     owned: frozenset[Place]  # what it serves and owns according to the journal
@@ -33,8 +34,8 @@ class Sight:
         standing = member.standing
         seats = tuple(Seat(standing.session, standing.older, standing.leaving, roles) for roles in standing.roles)
         sent = frozenset((answer.bundle, answer.epoch) for answer in member.sent if answer.kind == RELEASED)
-        if not member.up or standing.session == UNREGISTERED:
-            return cls(seats, (), frozenset(), sent, frozenset(), frozenset(), -1)
+        if standing.session == UNREGISTERED:
+            return cls(member, seats, (), frozenset(), sent, frozenset(), frozenset(), -1)
         unread = {bundle for bundle, _ in member.unread}
         awaits = {(bundle, view.epoch) for bundle, view in member.unread if must_wait(view)}
         servers: list[Place] = []
@@ -45,15 +46,15 @@ class Sight:
                 continue
             if work.serving or work.maybe:
                 servers.append((bundle, work.serving or work.maybe))
-            if must_wait(view) and work.serving != view.epoch:
+            if must_wait(view) and not work.heard and not member.hung:
                 awaits.add((bundle, view.epoch))
-            elif must_wait(view) and not work.heard:
-                early = bundle
+                early = bundle if work.serving == view.epoch else early
             listed = work.serving or work.waits  # in its inventory
-            if not listed and view.state == OWNED and view.role == BY and bundle not in unread:
+            owns = view.state == OWNED and view.role == BY and bundle not in unread
+            if owns and not listed and not member.hung:
                 missing.add((bundle, view.epoch))
         owned = frozenset(place for place in servers if standing.roles[place[0]] % ROLES == BY)
-        return cls(seats, tuple(servers), owned, sent, frozenset(awaits), frozenset(missing), early)
+        return cls(member, seats, tuple(servers), owned, sent, frozenset(awaits), frozenset(missing), early)
 
 
 def find_breach(configuration: Configuration, shared: Shared, sights: Sequence[Sight]) -> str:
@@ -77,13 +78,19 @@ def find_forgotten(shared: Shared) -> str:
 
 
 def is_settled(shared: Shared, sights: Sequence[Sight]) -> bool:
-    """Whether every bundle is served by its owner at its newest epoch."""
+    """Whether every bundle is served by its owner at its newest epoch, or is owned by an agent that hangs."""
     return all(
         record is None
         or record.state == RETIRED
-        or (record.state == OWNED and any((bundle, record.epoch) in sight.owned for sight in sights))
+        or (record.state == OWNED and any(_is_kept(sight, bundle, record.epoch) for sight in sights))
         for bundle, record in enumerate(shared.records)
     )
+
+
+def _is_kept(sight: Sight, bundle: int, epoch: int) -> bool:
+    """Whether this owner is a good end: nothing takes a bundle from a living session that owns it."""
+    hangs = sight.member.hung and sight.member.standing.roles[bundle] % ROLES == BY
+    return bool(hangs) or (bundle, epoch) in sight.owned
 
 
 def _may_coexist(configuration: Configuration, shared: Shared, one: Place, other: Place) -> bool:

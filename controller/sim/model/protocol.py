@@ -23,6 +23,7 @@ from controller.sim.model.control import Change, ControlRules, Event, On, Seats
 from controller.sim.model.explore import Step
 from controller.sim.model.member import (
     IF_FENCED,
+    IF_NOBODY_HANGS,
     IF_RELEASED,
     RAISES_FENCE,
     RAISES_FENCES_OF_CHILDREN,
@@ -92,8 +93,8 @@ class OwnershipModel:
         for broker in range(self.configuration.brokers):
             mine = [owner == broker for owner in owners]
             member = Member(
-                up=1,
                 asked=0,
+                hung=0,
                 standing=Standing(ALIVE, 0, 0, tuple(BY if owns else 0 for owns in mine)),
                 parked=None,
                 views=tuple(View(OWNED, BY, 1) if owns else None for owns in mine),
@@ -126,7 +127,7 @@ class OwnershipModel:
         return find_breach(self.configuration, self._shared.values[state[0]], self._look_at(state[1:]))
 
     def is_settled(self, state: CodedState) -> bool:
-        """Whether every bundle is served by its owner at its newest epoch."""
+        """Whether every bundle is served by its owner at its newest epoch, or is owned by an agent that hangs."""
         return is_settled(self._shared.values[state[0]], self._look_at(state[1:]))
 
     def tell(self, before: CodedState, step: Step) -> str:
@@ -147,7 +148,7 @@ class OwnershipModel:
         if shared.left and self._store.may_forget(shared):
             after = self._store.restart(shared)
             yield (NO_BROKER, "the store restarts", None), 1, after, numbers, find_forgotten(after)
-        for event, cost, changes in self._events(shared, numbers):
+        for event, cost, changes in self._events(shared, self._look_at(numbers)):
             if cost <= shared.left:
                 yield from self._handle(shared, numbers, event, cost, changes)
         if shared.parked is not None:
@@ -155,7 +156,7 @@ class OwnershipModel:
 
     def _deadlines(self, shared: Shared, numbers: Sequence[int], cost: int) -> Iterator[Outcome]:
         event = Event(On.EXPIRES)
-        for bundle, (record, seats) in self._living(shared, numbers).items():
+        for bundle, (record, seats) in self._living(shared, self._look_at(numbers)).items():
             if record.state in IN_FLIGHT:
                 for change in self.control.changes(bundle, record, seats, event):
                     yield from self._handle(shared, numbers, event, cost, {bundle: change})
@@ -166,6 +167,8 @@ class OwnershipModel:
         if needs == IF_RELEASED and not self._was_released(numbers, broker, (bundle, epoch)):
             return
         if needs == IF_FENCED and not self._store.excludes(shared.in_force, bundle, epoch):
+            return
+        if needs == IF_NOBODY_HANGS and any(sight.member.hung for sight in self._look_at(numbers)):
             return
         if needs == RAISES_FENCE:
             if self._store.excludes(shared.in_force, bundle, epoch):
@@ -182,25 +185,24 @@ class OwnershipModel:
     def _was_released(self, numbers: Sequence[int], broker: int, place: tuple[int, int]) -> bool:
         return any(place in sight.released for at, sight in enumerate(self._look_at(numbers)) if at != broker)
 
-    def _living(self, shared: Shared, numbers: Sequence[int]) -> dict[int, tuple[Record, Seats]]:
+    def _living(self, shared: Shared, sights: Sequence[Sight]) -> dict[int, tuple[Record, Seats]]:
         """The bundles that may be owned, with their records and the brokers' standings."""
-        sights = self._look_at(numbers)
         return {
             bundle: (record, tuple([sight.seats[bundle] for sight in sights]))
             for bundle, record in enumerate(shared.records)
             if record is not None and record.state != RETIRED
         }
 
-    def _events(self, shared: Shared, numbers: Sequence[int]) -> Iterator[tuple[Event, int, Mapping[int, Change]]]:
+    def _events(self, shared: Shared, sights: Sequence[Sight]) -> Iterator[tuple[Event, int, Mapping[int, Change]]]:
         """What the controller may handle, what it costs, and what it writes about each bundle."""
-        living = self._living(shared, numbers)
+        living = self._living(shared, sights)
         for bundle, (record, seats) in living.items():
             for event, cost, change in self._events_of_record(bundle, record, seats):
                 yield event, cost, {bundle: change}
-            for event in self._answers(bundle, record, numbers):
+            for event in self._answers(bundle, record, sights):
                 for change in self.control.changes(bundle, record, seats, event):
                     yield event, 0, {bundle: change}
-        for event, cost in self._events_of_sessions(numbers):
+        for event, cost in self._events_of_sessions(sights):
             found = {b: self.control.changes(b, record, seats, event) for b, (record, seats) in living.items()}
             if all(found.values()):
                 yield event, cost, {bundle: changes[0] for bundle, changes in found.items()}
@@ -223,30 +225,29 @@ class OwnershipModel:
             )
         return found
 
-    def _answers(self, bundle: int, record: Record, numbers: Sequence[int]) -> Iterator[Event]:
+    def _answers(self, bundle: int, record: Record, sights: Sequence[Sight]) -> Iterator[Event]:
         """What agents say of the newest record."""
-        for broker, number in enumerate(numbers):
-            member = self._members.values[number]
-            for answer in member.sent:
-                if answer.bundle == bundle and answer.epoch == record.epoch and _is_alive(member.standing, answer):
+        for broker, sight in enumerate(sights):
+            for answer in sight.member.sent:
+                newest = answer.bundle == bundle and answer.epoch == record.epoch
+                if newest and _is_alive(sight.member.standing, answer):
                     yield Event(On.ANSWER, broker, answer.older, answer.kind)
-            if (bundle, record.epoch) in self._sight(number).missing:
+            if (bundle, record.epoch) in sight.missing:
                 yield Event(On.LISTS, broker)
 
-    def _events_of_sessions(self, numbers: Sequence[int]) -> Iterator[tuple[Event, int]]:
-        for broker, number in enumerate(numbers):
-            member = self._members.values[number]
-            standing = member.standing
-            if member.up and standing.session == UNREGISTERED:
+    def _events_of_sessions(self, sights: Sequence[Sight]) -> Iterator[tuple[Event, int]]:
+        for broker, sight in enumerate(sights):
+            standing, asked = sight.member.standing, sight.member.asked
+            if standing.session == UNREGISTERED:
                 yield Event(On.REGISTERS, broker), 0
             if standing.older:
                 yield Event(On.ENDS, broker, older=1), 0
             if standing.session == ALIVE:
-                if member.asked and not standing.leaving:
+                if asked and not standing.leaving and not sight.member.hung:
                     yield Event(On.LEAVES, broker), 0
                 if self._early_ends:
                     yield Event(On.ENDS, broker), 1
-                if self._bug == "goodbye_before_drop" and member.asked:
+                if self._bug == "goodbye_before_drop" and asked:
                     yield Event(On.GOODBYE, broker), 1
 
     # ---------------------------------------------------------------- what the controller writes
@@ -331,7 +332,7 @@ class OwnershipModel:
         olds = [self._members.values[number] for number in numbers]
         standings = [member.parked or member.standing for member in olds]
         if self._bug == "commit_without_compare" and old is not None:
-            now = tuple(self._sight(number).seats[0] for number in numbers)
+            now = tuple(sight.seats[0] for sight in self._look_at(numbers))
             then = tuple(seat._replace(roles=standing.roles[0]) for seat, standing in zip(now, standings, strict=True))
             refusal = self.control.refuses(0, old, now, record, then) if (old, now) != (record, then) else ""
             if refusal:
@@ -350,25 +351,24 @@ class OwnershipModel:
         return Step(label, cost, state, broken)
 
     def _coded(self, shared: Shared, numbers: Sequence[int]) -> CodedState:
-        if any(self._members.values[number].sent for number in numbers):
-            numbers = [self._without_late_answers(shared, numbers, broker) for broker in range(len(numbers))]
+        sights = self._look_at(numbers)
+        if any(sight.member.sent for sight in sights):
+            numbers = [self._without_late_answers(shared, sights, *place) for place in enumerate(numbers)]
         return self._form.code(shared, numbers)
 
-    def _without_late_answers(self, shared: Shared, numbers: Sequence[int], broker: int) -> int:
+    def _without_late_answers(self, shared: Shared, sights: Sequence[Sight], broker: int, number: int) -> int:
         """The member without answers that neither the controller nor a grantee will act upon."""
-        number = numbers[broker]
-        member = self._members.values[number]
-        if not member.sent:
-            return number
-        kept = tuple(answer for answer in member.sent if self._counts(shared, numbers, broker, answer))
+        member = sights[broker].member
+        kept = tuple([answer for answer in member.sent if self._counts(shared, sights, broker, answer)])
         return number if kept == member.sent else self._members.number(member._replace(sent=kept))
 
-    def _counts(self, shared: Shared, numbers: Sequence[int], broker: int, answer: Answer) -> bool:
+    def _counts(self, shared: Shared, sights: Sequence[Sight], broker: int, answer: Answer) -> bool:
         """Whether anybody will act upon the answer, now or once a broker is eligible."""
-        place, sights = (answer.bundle, answer.epoch), self._look_at(numbers)
-        if answer.kind == RELEASED and any(place in sight.awaits for sight in sights):
-            return True
-        record, standing = shared.records[answer.bundle], self._members.values[numbers[broker]].standing
+        if answer.kind == RELEASED:
+            place = answer.bundle, answer.epoch
+            if any(place in sight.awaits for sight in sights):
+                return True
+        record, standing = shared.records[answer.bundle], sights[broker].member.standing
         if record is None or answer.epoch != record.epoch or not _is_alive(standing, answer):
             return False
         roles = standing.roles[answer.bundle]
@@ -379,12 +379,11 @@ class OwnershipModel:
         return bool(self.control.changes(answer.bundle, record, seats, event))
 
     def _look_at(self, numbers: Sequence[int]) -> list[Sight]:
-        return [self._sight(number) for number in numbers]
+        known = self._sights
+        return [known[number] if number in known else self._sight(number) for number in numbers]
 
     def _sight(self, number: int) -> Sight:
-        found = self._sights.get(number)
-        if found is None:
-            found = self._sights[number] = Sight.of(self._members.values[number])
+        found = self._sights[number] = Sight.of(self._members.values[number])
         return found
 
     def _values(self, state: CodedState) -> tuple[Shared, list[Member]]:

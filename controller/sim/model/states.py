@@ -52,7 +52,7 @@ class View(NamedTuple):
 
 
 class Work(NamedTuple):
-    """One bundle at one agent: a slot of its hand-over core, and two notes of the model."""
+    """One bundle at one agent: a slot of its hand-over core, what it has heard, and a note of the model."""
 
     serving: int = 0
     held: int = 0
@@ -65,7 +65,7 @@ class Work(NamedTuple):
     waits: int = 0  # for the split of its parent
     splits: int = 0  # the journal has split it
     maybe: int = 0  # note: the epoch at which a failed split may serve it
-    heard: int = 0  # note: it is served because `released` was heard
+    heard: int = 0  # that the owner has released it
 
 
 class Standing(NamedTuple):
@@ -87,13 +87,14 @@ class Answer(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A broker: its process, its standing in the journal, what its agent has read and does, what it has sent.
+    """A broker: its standing in the journal, what its agent has read and does, what it has sent. A process that died is
+    one that has yet to register.
 
     `parked`: its standing by a commit of a dead controller that is still under way.
     """
 
-    up: int
     asked: int  # to leave
+    hung: int  # its lease lives, and its agent does nothing any more
     standing: Standing
     parked: Standing | None
     views: tuple[View | None, ...]
