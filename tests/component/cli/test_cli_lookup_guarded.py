@@ -25,6 +25,7 @@ from controller.process.access.tokens import TokenFile
 from controller.testbed.demo.workload import CONSUMER
 from controller.testbed.pulsar.credentials import Credentials
 from tests.component.lookup_agent import lookup_agent
+from tests.e2e.waiting import wait_until
 from tests.short_run import ShortRun, info_of
 
 TOPIC, SECRET = "persistent://shop/orders/paid", "s3cr3t-5f1c"
@@ -164,6 +165,7 @@ def test_the_list_of_processes_shows_no_token(agent: str, conf: Path, tmp_path: 
     child = subprocess.Popen([*argv, "--topic", TOPIC], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         process = psutil.Process(child.pid)
+        wait_until(lambda: bool(process.cmdline()), 60)  # it is empty for a moment while the program is being loaded
         shown = str(process.cmdline()) + str(process.environ())
         assert str(conf) in shown
         assert SECRET not in shown
