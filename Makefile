@@ -8,7 +8,7 @@ EXAMPLES ?= 10
 SEEDS ?= 1000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo pulsar pulsar-demo test test-unit test-policy test-random test-orders sim model test-e2e test-slow test-faults test-pulsar test-pulsar-testbed test-cluster test-ui mutants soak lint fmt bench lock clean
+.PHONY: help setup demo pulsar pulsar-demo test test-unit test-policy test-random test-orders sim model test-e2e test-thorough test-slow test-faults test-pulsar test-pulsar-testbed test-cluster test-ui mutants soak lint fmt bench lock clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,8 +25,8 @@ pulsar: setup ## Fetch and unpack Apache Pulsar (245 MB), once
 pulsar-demo: setup ## Let Ballast balance a real Pulsar cluster (12 minutes; 245 MB the first time; ARGS="--headless --json")
 	@$(BIN)/ballast pulsar demo $(ARGS)
 
-test: setup ## All tests except slow, fault, soak, cluster and Pulsar tests (ARGS="tests/unit -k ring")
-	@$(BIN)/python -m pytest -m "not slow and not faults and not soak and not cluster and not pulsar and not ui" -n 2 --dist loadscope --no-loadscope-reorder $(ARGS)
+test: setup ## All tests except thorough, slow, fault, soak, cluster and Pulsar tests (ARGS="tests/unit -k ring")
+	@$(BIN)/python -m pytest -m "not slow and not faults and not soak and not cluster and not pulsar and not ui and not thorough" -n 2 --dist loadscope --no-loadscope-reorder $(ARGS)
 
 test-unit: setup ## Unit tests: no process, no table, no Spark (10 s)
 	@$(BIN)/python -m pytest tests/unit $(ARGS)
@@ -48,6 +48,9 @@ model: setup ## The ownership protocol, every interleaving of a small cluster (1
 
 test-e2e: setup ## End-to-end tests, which start the whole system
 	@$(BIN)/python -m pytest -m "e2e and not slow and not faults and not soak and not cluster and not pulsar and not ui" $(ARGS)
+
+test-thorough: setup ## The longest end-to-end and Spark tests, which CI runs as well (12 minutes)
+	@$(BIN)/python -m pytest -m "thorough and not slow" -n 2 --dist loadscope $(ARGS)
 
 test-slow: setup ## Long tests, except fault and soak tests
 	@$(BIN)/python -m pytest -m slow $(ARGS)

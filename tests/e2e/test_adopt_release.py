@@ -31,7 +31,7 @@ from tests.unit.brokers.pulsar.stand_in import StandIn, say, status
 from tests.unit.brokers.pulsar.test_pulsar_recording import ballast, cluster
 
 __all__ = ["cluster"]
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.thorough]
 SHEDDING, SPLIT = MUST_BE_OFF.values()
 NOWHERE = ("--set", "kafka.bootstrap_servers=127.0.0.1:1")
 SOON_S = 300.0

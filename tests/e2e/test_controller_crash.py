@@ -17,7 +17,7 @@ from tests.e2e.checks import check_journal, check_projections, in_flight, owner,
 from tests.e2e.clients import Clients, assert_nothing_lost
 from tests.e2e.lookups import look_up, topics_in
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.thorough, pytest.mark.timeout(900)]
 
 NAMESPACE = "e2e/crash"
 BUNDLES = 24

@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.programs import ballast, json_lines
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.thorough, pytest.mark.timeout(900)]
 
 RECORDING = Path(__file__).parents[1] / "data" / "real" / "pulsar_load_reports.jsonl"
 SOURCES = {

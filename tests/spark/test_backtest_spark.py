@@ -27,7 +27,7 @@ from controller.process.spark_submit import LOCAL_SPARK_CONF
 from jobs.backtest_job import EXIT_CONFIG, main
 from jobs.backtest_tasks import run_tasks
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 DAY = Day(brokers=8, bundles=80, steps=80)
 GRID = "shed.overloaded_threshold=0.6,0.85"  # which every strategy reads, so that each point runs
 TABLES = (

@@ -30,7 +30,7 @@ from tests.e2e.hostile import (
 from tests.e2e.running.conftest import BROKERS
 from tests.e2e.waiting import wait_until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.thorough, pytest.mark.timeout(900)]
 
 NAMES = TopicNames()
 PATIENCE_S = 180.0  # only a hang takes so long

@@ -53,7 +53,7 @@ def assert_same(left: Lake, right: Lake) -> None:
         assert mine == comparable(other), name
 
 
-@pytest.mark.parametrize("order", ["spark", "mixed"])
+@pytest.mark.parametrize("order", [pytest.param("spark", marks=pytest.mark.thorough), "mixed"])
 def test_both_writers_give_the_same_rows(spark: SparkSession, tmp_path: Path, order: str) -> None:
     by_driver = Lake(spark, tmp_path / "driver", "delta_rs")
     other = Lake(spark, tmp_path / "other", "spark")

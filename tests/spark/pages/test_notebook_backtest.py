@@ -16,7 +16,7 @@ from controller.config.policy_values import policy_settings
 from tests.short_run import ShortRun
 from tests.spark.pages.notebooks import FOLDER, Ran, check_plots, check_source_format, run_notebook
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 NOTEBOOK = FOLDER / "04_backtest.py"
 STRATEGIES, GRID = ("steady", "headroom", "average"), "steady.tolerance=0.05,0.4; shed.consecutive_rounds=1,2"
 

@@ -23,7 +23,7 @@ from tests.weeks_of_load import (
     write_weeks,
 )
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 NOTEBOOK = FOLDER / "03_capacity.py"
 LIMIT_PCT = 56.2  # enough brokers now, tight with one fewer, too few with two
 ALL_HOURS = range(HOURS)

@@ -15,7 +15,7 @@ from tests.component.questions.told import broker_of, list_episodes
 from tests.short_run import ShortRun
 from tests.spark.pages.notebooks import FOLDER, Ran, check_plots, check_source_format, run_notebook
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 NOTEBOOK = FOLDER / "05_incident.py"
 BEGIN_MS, END_MS = 81_000, 130_000  # after the start: the first moves, splits, a drain, a kill
 ROUTINE = {Kind.OWNERSHIP, Kind.OFFSETS, Kind.ROUND}

@@ -22,7 +22,7 @@ from tests.spark.pages.notebooks import (
     run_notebook,
 )
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 NOTEBOOK = FOLDER / "01_operations.py"
 HOURS = 0.5  # of which each pane is a moment of its own
 

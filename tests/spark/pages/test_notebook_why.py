@@ -17,7 +17,7 @@ from tests.component.questions.told import broker_of, first_move_of_a_round
 from tests.short_run import HOT, ShortRun
 from tests.spark.pages.notebooks import FOLDER, Ran, check_plots, check_source_format, run_notebook
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 NOTEBOOK = FOLDER / "02_why.py"
 WINDOW_S = 30  # of the short run
 LATE = 3  # times the messages that were reported in time

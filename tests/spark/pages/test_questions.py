@@ -15,7 +15,7 @@ from tests.questions import QUESTIONS, DuckQuestions, SparkQuestions, plain
 from tests.short_run import ShortRun
 from tests.weeks_of_load import write_weeks
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 OF_LOAD = (14, 15, 16)  # those that a run of minutes says little about
 
 
