@@ -108,17 +108,19 @@ class DeltaLog:
         """The commit of a version. Raises LogGone when its file does not exist, DamagedTable when it is not whole."""
         path = commit_path(version)
         try:
-            text = self.read_file(path)
+            actions = self.read_actions(version)
+            commit, fault = _commit_of(version, actions), find_fault(actions)
         except FileNotFoundError as error:
             raise LogGone(f"version {version} of {self.uri} is not there: not committed, or cleaned up") from error
-        try:
-            actions = parse_actions(text)
-            commit, fault = _commit_of(version, actions), find_fault(actions)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise DamagedTable(self.uri, path, f"cannot be read ({one_line(error)})") from error
         if fault:
             raise DamagedTable(self.uri, path, fault)
         return commit
+
+    def read_actions(self, version: int) -> list[Action]:
+        """The actions of a commit. Raises FileNotFoundError, and ValueError when the file is not JSON lines."""
+        return parse_actions(self.read_file(commit_path(version)))
 
     def check_end(self, version: int) -> None:
         """Raise DamagedTable unless the commits at the end of the log, up to this version, are whole: those back to the
