@@ -26,6 +26,7 @@ from controller.operations.reading import no_tables
 from controller.process.clock import wall_ms
 from schemas.catalog import TABLES
 
+GIVE_UP = "--execute --new-journal"
 app = new_app()
 Tables = Annotated[
     list[str] | None, typer.Option("--table", help="Only this table, read whole; repeatable.", show_default=False)
@@ -93,8 +94,8 @@ def _ask_kafka(settings: Settings, root: TableRoot, execute: bool, offline: bool
 
 def _ways_out(plan: Plan) -> str:
     return (
-        f"nothing was changed. The journal cannot be mended: {plan.impossible}. Restore a backup of the tables. If "
-        "there is none, stop all agents, run `ballast repair --execute --new-journal`, then `ballast run --new-journal` "
+        f"nothing was changed. The journal cannot be mended: {plan.impossible}. Restore a backup of the tables; if "
+        f"there is none, stop all agents, run `ballast repair {GIVE_UP}`, then `ballast run --new-journal` "
         "(docs/recovery.md#the-tables-are-gone-and-kafka-is-not)"
     )
 

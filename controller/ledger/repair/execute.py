@@ -24,8 +24,9 @@ def carry_out(plan: Plan, root: TableRoot, now_ms: int) -> str:
     for step in plan.steps:
         log.info("table %s: %s", step.table, step.what)
         step.carry_out(shop)
-    shop.flush()
     touched = {step.table for step in plan.steps}
+    for name in touched:
+        shop.flush(name)
     left = [damage for damage in make_plan(root.again()).damage if damage.table in touched]
     if left:
         raise BallastError(

@@ -146,10 +146,10 @@ class ReplaceFiles:
 
     def carry_out(self, shop: Workshop) -> None:
         """Write the new files, then commit. Raises CommitFailedError when somebody else has committed meanwhile."""
-        table, rows_go = shop.root.open(self.table), self.table != JOURNAL.name
+        table = shop.root.open(self.table)
         adds = _bring_in(shop, self.table, self.layout, self.adopted, self.restored)
         actions: list[AddAction | RemoveAction] = [
-            RemoveAction(add["path"], rows_go, shop.now_ms, add["size"]) for add in self.removed
+            RemoveAction(add["path"], False, shop.now_ms, add["size"]) for add in self.removed
         ]
         actions += [AddAction(a["path"], a["size"], {}, shop.now_ms, self.continues, a["stats"]) for a in adds]
         table.create_write_transaction(

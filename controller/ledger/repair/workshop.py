@@ -53,6 +53,7 @@ class Workshop:
         for info in found:
             with self._files.open_input_stream(info.path) as stream:
                 self._write(f"{self.folder}/{info.path}", stream.read())
+        self._flush(f"{self.folder}/{name}")
 
     def set_aside(self, name: str) -> None:
         """Move a table's folder to the copies. Nobody finds a part of the table meanwhile: a reader finds all or none,
@@ -77,10 +78,20 @@ class Workshop:
             if f"{name}/{path}" in there:
                 self._files.delete_file(f"{name}/{path}")
 
-    def flush(self) -> None:
-        """Have the disk keep what was written, whatever happens to the machine."""
-        if not self.root.is_object_store:
-            os.sync()
+    def flush(self, name: str) -> None:
+        """Have the disk keep what was written into a table, whatever happens to the machine."""
+        self._flush(TABLES[name].name)
+
+    def _flush(self, folder: str) -> None:
+        if self.root.is_object_store:
+            return
+        top = Path(_local(self.root.root)) / folder
+        for path in [top, *top.rglob("*")] if top.is_dir() else []:
+            handle = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
 
     def _list(self, name: str) -> list[pafs.FileInfo]:
         with name_table(self.root.uri(name)):

@@ -8,29 +8,41 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from controller.domain.apply import fold
 from controller.domain.entries import Entry
 from controller.domain.state import ClusterState
 from controller.domain.state_codec import encode
 from controller.ledger.journal_commit import Journal
 from controller.ledger.projections import Projections
 from controller.ledger.repair.execute import carry_out
-from controller.ledger.repair.heard import NOTHING, Heard
+from controller.ledger.repair.heard import NOTHING, Heard, gather
 from controller.ledger.repair.plan import Plan, make_plan
 from controller.ledger.snapshots import Snapshots, load_state
 from controller.ledger.tables import TableRoot
-from tests.component.ledger.ledger_history import History, compact
+from tests.component.ledger.ledger_history import History, compact, vacuum
+
+
+def beginning_of_history(batches: int) -> History:
+    """A real journal's first batches: fewer files are as good for damaging them."""
+    history = History()
+    history.batches = history.batches[:batches]
+    history.entries = [entry for batch in history.batches for entry in batch]
+    history.state = fold(ClusterState(), history.entries)
+    return history
+
 
 NOW_MS = 1_790_000_000_000
-HISTORY = History()
-BATCHES = len(HISTORY.batches)
-MERGED, SNAPSHOT = 6, 10  # batches that one merged file holds; batches that the base snapshot includes
+HISTORY = beginning_of_history(16)
+MERGED, SNAPSHOT = 4, 7  # batches that one merged file holds; batches that the base snapshot includes
+END = HISTORY.batches[-1][0].seq  # the first entry of the last batch
+MERGED_SEQ = HISTORY.batches[MERGED - 1][-1].seq
 LAST = HISTORY.entries[-1].seq
+SNAPSHOT_SEQ = HISTORY.batches[SNAPSHOT - 1][-1].seq
+WHOLE = encode(HISTORY.state)  # what the journal has to tell after each repair
 
 
 def state_after(batches: int) -> ClusterState:
     """The state after so many batches."""
-    from controller.domain.apply import fold
-
     return fold(ClusterState(), [entry for batch in HISTORY.batches[:batches] for entry in batch])
 
 
@@ -75,6 +87,10 @@ class Tables:
             row["path"] for row in self._adds() if row["min.seq"] <= seq <= row["max.seq"]
         )
 
+    def forget_dead_files(self) -> None:
+        """VACUUM has removed what merging left behind."""
+        vacuum(self.root)
+
     def _adds(self) -> list[dict[str, object]]:
         rows: list[dict[str, object]] = pa.table(self.root.open("journal").get_add_actions(flatten=True)).to_pylist()
         return rows
@@ -83,6 +99,10 @@ class Tables:
         """There never was one."""
         shutil.rmtree(self.folder("control_state"))
         self.root.create("control_state")
+
+    def save_snapshot(self) -> None:
+        """One of the newest state, as a clean stop leaves it."""
+        Snapshots(self.root).save(HISTORY.state, NOW_MS)
 
     def clean_log(self, below: int) -> None:
         """The log's clean-up has removed the commits below a checkpoint."""
@@ -119,6 +139,14 @@ def cut(file: Path, how: str) -> None:
         "last line": content.rpartition(b"\n")[0],
     }
     file.write_bytes(damaged[how])
+
+
+def feed_above(seq: int) -> Heard:
+    """The entries above this one, as the journal feed has them."""
+    return gather([entry for entry in HISTORY.entries if entry.seq > seq], LAST, "the journal feed")
+
+
+EXPIRED_FEED = Heard(newest_seq=LAST, newest_from="the agent of b1")
 
 
 def listing(folder: Path) -> Mapping[str, bytes]:
