@@ -77,11 +77,12 @@ def _ask_kafka(settings: Settings, root: TableRoot, execute: bool, offline: bool
     controller lives, and KafkaUnavailable; else a Kafka that does not answer only leaves the plan with less."""
     if offline:
         return NOTHING, "Kafka was not asked (--offline): what only the journal feed has is taken for lost"
-    from controller.bus.cluster import KafkaUnavailable  # the client library, not with --offline
+    from controller.bus.cluster import KafkaUnavailable, check_reachable  # the client library, not with --offline
     from controller.bus.scan import TopicUnreadable
     from controller.service.repair_checks import check_no_controller, hear_of_journal, journal_of_tables
 
     try:
+        check_reachable(settings.kafka.bootstrap_servers)
         journal_id = journal_of_tables(settings, root)
         if execute:
             check_no_controller(settings, journal_id)

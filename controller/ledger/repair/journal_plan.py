@@ -14,8 +14,9 @@ from controller.domain.apply import fold
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import BallastError
 from controller.domain.state import ClusterState
+from controller.ledger.delta_log import LOG, LogGone
 from controller.ledger.repair.base import Base
-from controller.ledger.repair.data_files import read_entries
+from controller.ledger.repair.data_files import list_data_files, read_entries
 from controller.ledger.repair.entries import Found, find_entries
 from controller.ledger.repair.examine import Damage, Examined, examine_table
 from controller.ledger.repair.heard import Heard
@@ -48,6 +49,8 @@ class JournalPlan:
 
 def plan_journal(root: TableRoot, base: Base | None, heard: Heard, told: int, now_ms: int) -> JournalPlan:
     """Look at the journal and plan. `base`: the newest snapshot; `told`: the largest seq that other tables know of."""
+    if not root.exists(JOURNAL.name):
+        return _plan_without_log(root)
     table = examine_table(root, JOURNAL.name, decode=False)
     at = base.state.seq if base else 0
     found = find_entries(table.log, table.files, table.replayed, table.lying, heard, at, max(told, at))
@@ -77,6 +80,18 @@ def plan_journal(root: TableRoot, base: Base | None, heard: Heard, told: int, no
         loses = f"{runs_text(history)} of the history; {_base_text(base)} includes what they did"
         steps[-1] = replace(steps[-1], loses=loses)
     return JournalPlan(damage, tuple(steps), state=state, notes=notes)
+
+
+def _plan_without_log(root: TableRoot) -> JournalPlan:
+    """No version is left. Version 0 must not come again: a controller that sleeps would go on at its own."""
+    try:
+        lying = list_data_files(root.log(JOURNAL.name))
+    except LogGone:
+        lying = {}
+    if not lying:
+        return JournalPlan(())
+    damage = Damage(JOURNAL.name, LOG, f"has no commits, and {len(lying)} data files lie beside it")
+    return JournalPlan((damage,), impossible="its log is gone, which tells the order of its files")
 
 
 def _list_damage(table: Examined, found: Found, needed: Sequence[Run]) -> tuple[Damage, ...]:

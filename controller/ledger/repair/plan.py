@@ -75,13 +75,13 @@ def make_plan(
     bases = _find_bases(examined.get(CONTROL_STATE.name))
     told = max((_largest_seq(examined[name]) for name in (*FOLDS, CONTROL_STATE.name) if name in examined), default=0)
     journal = None
-    if root.exists(JOURNAL.name) and (not only or JOURNAL.name in only):
+    if not only or JOURNAL.name in only:
         journal = plan_journal(root, bases[-1] if bases else None, heard, told, now_ms)
     others = [examined[name] for name in there if not only or name in only]
     damage = [*(journal.damage if journal else ()), *(each for table in others for each in table.damage)]
     impossible = journal.impossible if journal else ""
     if impossible:
-        aside = [name for name in OF_THE_JOURNAL if root.exists(name)] if new_journal else []
+        aside = [name for name in OF_THE_JOURNAL if name == JOURNAL.name or root.exists(name)] if new_journal else []
         others = [table for table in others if table.name not in OF_THE_JOURNAL]
         steps = [_set_old_journal_aside(name) for name in aside]
     else:

@@ -325,6 +325,16 @@ def test_a_new_journal_begins_without_the_old_tables(tables: Tables) -> None:
     Journal(tables.root.again()).commit([Entry(1, Kind.CONTROLLER_STARTED, "next", 0, 0)], "next", 0)
 
 
+def test_a_journal_whose_log_is_gone_is_not_begun_again(tables: Tables) -> None:
+    for file in (tables.folder("journal") / "_delta_log").iterdir():
+        file.unlink()
+    plan = tables.plan(feed_above(0))
+    assert plan.impossible.startswith("its log is gone")
+    assert plan.steps == ()
+    tables.repair(feed_above(0), new_journal=True)
+    assert not tables.folder("journal").exists()
+
+
 def test_a_crash_in_the_middle_is_gone_on_from(tables: Tables) -> None:
     """After each step the journal is damaged, by its name, or whole."""
     for version in (-1, -2):
