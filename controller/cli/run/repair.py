@@ -123,6 +123,8 @@ def _show(plan: Plan, root: TableRoot, copies: str | None, silence: str, as_json
 def _outcome(plan: Plan, copies: str | None, silence: str) -> Sequence[str]:
     """What was done, or is to be done next, and what to know of it."""
     said = [*plan.notes, *([silence] if silence else [])]
+    if silence and plan.impossible:
+        said.append("ask again when Kafka answers, before anything else: the feed may have what is missing")
     if plan.state is not None:
         said.append(f"the journal then tells the state of entry {plan.state.seq}")
     if copies is not None:
