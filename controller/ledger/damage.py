@@ -71,6 +71,14 @@ def find_fault(actions: Sequence[Action]) -> str:
     return ""
 
 
+def find_size_fault(path: str, size_bytes: int, lying: Mapping[str, int]) -> str:
+    """What a data file lacks by its size; empty if nothing. `size_bytes`: as committed; `lying`: those in the store."""
+    size = lying.get(path)
+    if size is None:
+        return "is missing"
+    return "" if size == size_bytes else f"has {size} of {size_bytes} bytes"
+
+
 def find_data_fault(content: bytes) -> str:
     """Why a Parquet file cannot be read, as the rest of a sentence; empty for one that can. Decodes all of it."""
     try:

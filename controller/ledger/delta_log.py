@@ -161,6 +161,13 @@ class DeltaLog:
             found = self.files.get_file_info(pafs.FileSelector(LOG, allow_not_found=True))
         return [info.base_name for info in found if info.type == pafs.FileType.File]
 
+    def list_data_files(self) -> dict[str, int]:
+        """Every Parquet file of the table's folder and its size in bytes, whether a commit names it or not."""
+        with name_table(self.uri):
+            found = self.files.get_file_info(pafs.FileSelector("", recursive=True))
+        data = (info for info in found if info.is_file and not info.path.startswith(f"{LOG}/"))
+        return {info.path: info.size for info in data if info.path.endswith(".parquet")}
+
     def find_damage(self) -> DamagedTable | None:
         """The first damage among the files that the newest version is read from; None if they are whole.
 

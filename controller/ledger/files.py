@@ -14,7 +14,7 @@ import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from controller.ledger.damage import DamagedTable, MissingFile, find_data_fault
+from controller.ledger.damage import DamagedTable, MissingFile, find_data_fault, find_size_fault
 from controller.ledger.delta_log import AddedFile, DeltaLog
 from schemas.arrow import arrow_schema
 from schemas.record import Record
@@ -89,6 +89,18 @@ def name_damage(log: DeltaLog, paths: Sequence[str]) -> Iterator[None]:
             if fault:
                 raise DamagedTable(log.uri, path, fault) from error
         raise
+
+
+def find_damaged_file(table: DeltaTable, log: DeltaLog) -> DamagedTable | None:
+    """The first data file of this version that is missing or has another size than was committed; None if none is.
+
+    Costs a listing. Raises DeltaError or OSError when the store does not answer.
+    """
+    lying = log.list_data_files()
+    for row in pa.table(table.get_add_actions()).select(["path", "size_bytes"]).to_pylist():
+        if fault := find_size_fault(row["path"], row["size_bytes"], lying):
+            return DamagedTable(log.uri, row["path"], fault)
+    return None
 
 
 def paths_in_range(table: DeltaTable, column: str, above: int, up_to: int | None = None) -> list[str]:

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from controller.domain.entries import Entry
-from controller.ledger.damage import Action, find_data_fault
-from controller.ledger.delta_log import LOG, DeltaLog
+from controller.ledger.damage import Action, find_data_fault, find_size_fault
+from controller.ledger.delta_log import DeltaLog
 from controller.ledger.repair.runs import Run, runs_of
 from schemas.journal import JOURNAL
 
@@ -46,24 +45,6 @@ class Piece:
         return self.runs[-1][1]
 
 
-def list_data_files(log: DeltaLog) -> dict[str, int]:
-    """Every Parquet file of the table's folder and its size in bytes, whether a commit names it or not."""
-    found = log.files.get_file_info(pafs.FileSelector("", recursive=True))
-    return {
-        info.path: info.size
-        for info in found
-        if info.is_file and info.path.endswith(".parquet") and not info.path.startswith(f"{LOG}/")
-    }
-
-
-def find_size_fault(add: Action, lying: Mapping[str, int]) -> str:
-    """What the size of a file that a commit added tells of it, as the rest of a sentence; empty if it is right."""
-    size = lying.get(add["path"])
-    if size is None:
-        return "is missing"
-    return "" if size == add["size"] else f"has {size} of {add['size']} bytes"
-
-
 def find_faults(
     log: DeltaLog, active: Mapping[str, Action], lying: Mapping[str, int], *, decode: bool
 ) -> dict[str, str]:
@@ -71,7 +52,7 @@ def find_faults(
 
     `decode`: read them whole, which finds more than their sizes tell.
     """
-    faults = {path: find_size_fault(add, lying) for path, add in active.items()}
+    faults = {path: find_size_fault(path, add["size"], lying) for path, add in active.items()}
     if decode:
         faults |= {path: find_data_fault(log.read_file(path)) for path, fault in faults.items() if not fault}
     return {path: fault for path, fault in faults.items() if fault}

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from controller.domain.entries import Entry
+from controller.ledger.damage import find_size_fault
 from controller.ledger.delta_log import DeltaLog
-from controller.ledger.repair.data_files import Piece, find_size_fault, read_entries, read_pieces, seqs_of
+from controller.ledger.repair.data_files import Piece, read_entries, read_pieces, seqs_of
 from controller.ledger.repair.heard import Heard
 from controller.ledger.repair.runs import Run, intersect, subtract, unite
 from controller.ledger.repair.strays import Strays
@@ -41,7 +42,9 @@ def find_entries(
 ) -> Found:
     """Look for every entry. `lying`: the table's data files and their sizes; `base`: the newest snapshot's seq; `told`:
     the largest seq that other tables know of. Raises DeltaError or OSError when the store does not answer."""
-    faults = {path: fault for path, add in replayed.active.items() if (fault := find_size_fault(add, lying))}
+    faults = {
+        path: fault for path, add in replayed.active.items() if (fault := find_size_fault(path, add["size"], lying))
+    }
     kept, unreadable = read_pieces(log, [p for p in replayed.active if p not in faults], lying, replayed.active)
     have = unite(*(piece.runs for piece in kept))
     end = max((last for _, last in have), default=0)

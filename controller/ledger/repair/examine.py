@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from controller.ledger.damage import Action
 from controller.ledger.delta_log import HINT, DeltaLog, checkpoint_path, commit_path
 from controller.ledger.files import retry_on_vacuum
-from controller.ledger.repair.data_files import find_faults, list_data_files
+from controller.ledger.repair.data_files import find_faults
 from controller.ledger.repair.scratch import Layout
 from controller.ledger.repair.table_log import Replay, TableLog, read_table_log, replay
 from controller.ledger.tables import TableRoot
@@ -80,7 +80,7 @@ def examine_table(root: TableRoot, name: str, *, decode: bool) -> Examined:
 
     def examine() -> Examined:
         files = read_table_log(log)
-        replayed, lying = replay(files), list_data_files(log)
+        replayed, lying = replay(files), log.list_data_files()
         return Examined(name, log, files, replayed, lying, find_faults(log, replayed.active, lying, decode=decode))
 
     return retry_on_vacuum(examine)

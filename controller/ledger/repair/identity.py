@@ -10,7 +10,6 @@ from controller.domain.entries import Entry, Kind
 from controller.ledger.damage import find_data_fault
 from controller.ledger.delta_log import DeltaLog
 from controller.ledger.repair.base import read_bases
-from controller.ledger.repair.data_files import list_data_files
 from controller.ledger.tables import TableRoot
 from schemas.control_tables import CONTROL_STATE
 from schemas.journal import JOURNAL
@@ -23,13 +22,13 @@ def find_journal_id(root: TableRoot) -> str | None:
     """
     if root.exists(CONTROL_STATE.name):
         log = root.log(CONTROL_STATE.name)
-        bases = read_bases(log, list_data_files(log))
+        bases = read_bases(log, log.list_data_files())
         if bases and bases[-1].state.journal_id:
             return bases[-1].state.journal_id
     if not root.exists(JOURNAL.name):
         return None
     log = root.log(JOURNAL.name)
-    starts = [entry for path in list_data_files(log) for entry in _starts_in(log, path)]
+    starts = [entry for path in log.list_data_files() for entry in _starts_in(log, path)]
     newest = max(starts, key=lambda entry: entry.seq, default=None)
     return str(newest.data["journal_id"]) if newest else None
 

@@ -16,7 +16,7 @@ from controller.domain.errors import BallastError
 from controller.domain.state import ClusterState
 from controller.ledger.delta_log import LOG, LogGone
 from controller.ledger.repair.base import Base
-from controller.ledger.repair.data_files import list_data_files, read_entries
+from controller.ledger.repair.data_files import read_entries
 from controller.ledger.repair.entries import Found, find_entries
 from controller.ledger.repair.examine import Damage, Examined, examine_table
 from controller.ledger.repair.heard import Heard
@@ -85,7 +85,7 @@ def plan_journal(root: TableRoot, base: Base | None, heard: Heard, told: int, no
 def _plan_without_log(root: TableRoot) -> JournalPlan:
     """No version is left. Version 0 must not come again: a controller that sleeps would go on at its own."""
     try:
-        lying = list_data_files(root.log(JOURNAL.name))
+        lying = root.log(JOURNAL.name).list_data_files()
     except LogGone:
         lying = {}
     if not lying:

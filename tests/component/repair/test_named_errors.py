@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from controller.domain.entries import Entry, Kind
-from controller.domain.errors import BallastError
+from controller.domain.errors import BallastError, OutcomeUnknown
+from controller.ledger.cleanup import ControlCleanup, Kept
 from controller.ledger.damage import DamagedTable, JournalGap, find_fault
 from controller.ledger.follower import Follower
 from controller.ledger.journal_commit import Journal
@@ -18,7 +19,7 @@ from controller.ledger.snapshots import Snapshots, load_state
 from controller.ledger.tables import TableRoot
 from schemas.catalog import TABLES
 from tests.component.ledger.ledger_history import compact
-from tests.component.repair.damaged_tables import HISTORY, LAST, SNAPSHOT, Tables, cut
+from tests.component.repair.damaged_tables import HISTORY, LAST, NOW_MS, SNAPSHOT, Tables, cut
 from tests.short_run import play
 
 BYTES = ("empty", "half", "zeros")
@@ -171,3 +172,33 @@ def test_every_kind_of_commit_that_is_made_counts_as_whole(tmp_path: Path) -> No
             operations |= {action["commitInfo"]["operation"] for action in actions if "commitInfo" in action}
     assert {"CREATE TABLE", "WRITE", "OPTIMIZE", "DELETE", "VACUUM START", "SET TBLPROPERTIES"} <= operations
     assert pa.table(root.open("journal").get_add_actions()).num_rows == 1
+
+
+def test_a_controller_that_cannot_verify_its_commit_says_why_it_blocks(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("controller.ledger.journal_commit.READ_ATTEMPTS", 1)
+    newest = tables.commit_file(-1)
+    whole = newest.read_bytes()
+    newest.unlink()
+    journal = Journal(tables.root)
+    newest.write_bytes(whole)
+    cut(newest, "empty")
+    entries = HISTORY.batches[-1]
+    with pytest.raises(OutcomeUnknown, match=say(newest)):
+        journal.commit(entries, "i", entries[0].batch)
+    tables.repair()
+    assert journal.commit(entries, "i", entries[0].batch) == int(newest.stem)
+    assert load_state(tables.root) == HISTORY.state
+
+
+def test_the_clean_up_names_the_file_that_it_cannot_merge(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("controller.ledger.cleanup.FEWEST_FILES", 2)
+    file = tables.data_file(LAST)
+    cut(file, "half")
+    ControlCleanup(tables.root, Kept(10**12, 10**12)).run(NOW_MS)
+    (line,) = [record.message for record in caplog.records if "clean-up of journal failed" in record.message]
+    assert f"journal is damaged: {file.name} has " in line
+    assert "`ballast repair`" in line
