@@ -6,11 +6,14 @@ starting controller does; and whatever seq the feed, the controller's ticks or a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from kafka.errors import KafkaError
+
 from controller.agent.feed import parse_feed
-from controller.bus.scan import scan
+from controller.bus.scan import TopicUnreadable, scan
 from controller.bus.topic_owner import OwnerTopic, is_at
 from controller.config.policy_values import control_settings
 from controller.config.settings import Settings
@@ -31,7 +34,8 @@ def journal_of_tables(settings: Settings, root: TableRoot) -> str:
     kafka = settings.kafka
     found = find_journal_id(root)
     if found is None:
-        owner = OwnerTopic(kafka.bootstrap_servers, kafka.topics.owner, kafka.client).read().owner
+        with _name_topic(kafka.topics.owner):
+            owner = OwnerTopic(kafka.bootstrap_servers, kafka.topics.owner, kafka.client).read().owner
         if owner is not None and is_at(owner, without_login(root.root)):
             found = owner.journal_id
     return found or ""
@@ -42,7 +46,8 @@ def hear_of_journal(settings: Settings, journal_id: str) -> Heard:
     kafka, told = settings.kafka, Told(journal_id)
 
     def read(topic: str, note: Callable[[bytes | None], None], back_ms: int | None = None) -> None:
-        scan(kafka.bootstrap_servers, topic, lambda offset, value: note(value), kafka.client, back_ms=back_ms)
+        with _name_topic(topic):
+            scan(kafka.bootstrap_servers, topic, lambda offset, value: note(value), kafka.client, back_ms=back_ms)
 
     if journal_id:
         read(kafka.topics.journal_feed, told.note_feed)
@@ -67,6 +72,15 @@ def check_no_controller(settings: Settings, journal_id: str) -> None:
             f"controller {holder} is alive and may write to the tables at any moment: stop it first (SIGTERM), then "
             "run `ballast repair --execute` again; nothing was changed"
         )
+
+
+@contextmanager
+def _name_topic(topic: str) -> Iterator[None]:
+    """Raise TopicUnreadable for what the client library raises, as of a topic that does not exist."""
+    try:
+        yield
+    except KafkaError as error:
+        raise TopicUnreadable(f"topic {topic} cannot be read ({type(error).__name__}: {error})") from error
 
 
 @dataclass(slots=True)

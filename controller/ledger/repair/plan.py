@@ -130,8 +130,7 @@ def _plan_other(table: Examined, bases: list[Base]) -> Iterator[Step]:
 
 def _keep_what_can_be_read(table: Examined) -> Iterator[Step]:
     """A table of rows that nobody can write again."""
-    added = {path for path, add in table.replayed.named.items() if add}
-    if table.replayed.headless or (table.replayed.lost and set(table.replayed.named) - added):
+    if table.replayed.headless or (table.replayed.lost and table.replayed.strangers):
         what = "move it to the copies: nothing tells which of its files belong together; the next start creates it"
         yield SetAside(table.name, what, loses="its rows, of which the copies hold what can be read")
         return

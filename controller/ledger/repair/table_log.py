@@ -60,7 +60,8 @@ class Replay:
     """What the log says at its newest version, without the commits that are `lost`.
 
     `base`: the version that the first commit read follows. `headless`: what was there at `base` is not known, because
-    the checkpoint cannot be read and the commits before it have been cleaned up.
+    the checkpoint cannot be read and the commits before it have been cleaned up. `strangers`: files that commits remove
+    although nothing that can be read has added them.
     """
 
     base: int
@@ -71,6 +72,7 @@ class Replay:
     transactions: dict[str, Action] = field(default_factory=dict)
     active: dict[str, Action] = field(default_factory=dict)  # data file -> its `add`
     named: dict[str, Action | None] = field(default_factory=dict)  # every data file of any commit -> its `add`, if read
+    strangers: set[str] = field(default_factory=set)
 
     @property
     def tells_layout(self) -> bool:
@@ -83,8 +85,11 @@ class Replay:
             if "add" in action:
                 self.active[action["add"]["path"]] = self.named[action["add"]["path"]] = action["add"]
             elif "remove" in action:
-                self.active.pop(action["remove"]["path"], None)
-                self.named.setdefault(action["remove"]["path"], None)
+                path = action["remove"]["path"]
+                self.active.pop(path, None)
+                if path not in self.named:
+                    self.named[path] = None
+                    self.strangers.add(path)
             elif "txn" in action:
                 self.transactions[action["txn"]["appId"]] = action
             elif "protocol" in action:
@@ -118,6 +123,7 @@ def replay(log: TableLog) -> Replay:
         result.named.update({a["add"]["path"]: a["add"] for a in file.actions if "add" in a})
     if base in log.checkpoints and not log.checkpoints[base].fault:
         result.apply(log.checkpoints[base].actions)
+        result.strangers.clear()  # those of a checkpoint were removed long ago
     for version in range(base + 1, log.newest + 1):
         commit = log.commits.get(version)
         if commit is not None:

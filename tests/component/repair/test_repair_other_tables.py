@@ -9,9 +9,11 @@ import pytest
 
 from controller.ledger.append import append_rows
 from controller.ledger.projections import Projections
+from controller.ledger.repair.steps import SetAside
 from controller.ledger.snapshots import Snapshots, load_state
 from controller.service.control_quarantine import quarantine_row
 from controller.service.records import BadRow, Row
+from tests.component.ledger.ledger_history import compact
 from tests.component.repair.damaged_tables import (
     HISTORY,
     LAST,
@@ -109,6 +111,27 @@ def test_a_commit_of_other_rows_may_be_lost(tables: Tables, version: int) -> Non
     assert set(versions_of(tables)) == {"v0", "v1", "v2"} - lost
     append_rows(tables.root, "config_history", [configuration(9)])
     assert "v9" in versions_of(tables)
+
+
+@pytest.mark.parametrize("merge_lost", [False, True])
+def test_a_lost_merge_that_others_built_on_is_too_much(tables: Tables, merge_lost: bool) -> None:
+    """Rows would come back twice. Of merges before a checkpoint nothing is lost."""
+    for number in range(3):
+        append_rows(tables.root, "config_history", [configuration(number)])
+    compact(tables.root, "config_history")
+    merged = tables.commit_file(-1, "config_history")
+    if not merge_lost:
+        tables.root.open("config_history").create_checkpoint()
+    append_rows(tables.root, "config_history", [configuration(3)])
+    compact(tables.root, "config_history")
+    append_rows(tables.root, "config_history", [configuration(4)])
+    cut(merged if merge_lost else tables.commit_file(-1, "config_history"), "empty")
+    plan = tables.repair()
+    if merge_lost:
+        assert [type(step) for step in plan.steps] == [SetAside]
+        assert "of which the copies hold what can be read" in plan.steps[0].loses
+    else:
+        assert versions_of(tables) == ["v0", "v1", "v2", "v3"]
 
 
 def test_of_bulk_tables_only_sizes_are_looked_at_unless_named(tables: Tables) -> None:
