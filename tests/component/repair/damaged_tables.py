@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from controller.domain.apply import fold
-from controller.domain.entries import Entry
+from controller.domain.entries import Entry, Kind
 from controller.domain.state import ClusterState
 from controller.domain.state_codec import encode
 from controller.ledger.journal_commit import Journal
@@ -162,3 +162,18 @@ def stored(root: TableRoot) -> Sequence[Entry]:
 def state_text(root: TableRoot) -> str:
     """The state that a start would load, canonical."""
     return encode(load_state(root.again()))
+
+
+def check_whole(tables: Tables) -> None:
+    """Every entry is there, the state is the same, nothing is damaged, and a controller can go on."""
+    assert state_text(tables.root) == WHOLE
+    assert stored(tables.root) == HISTORY.entries
+    assert tables.plan(EXPIRED_FEED).damage == ()
+    goes_on(tables.root)
+
+
+def goes_on(root: TableRoot) -> None:
+    """A next controller starts."""
+    started = Entry(LAST + 1, Kind.CONTROLLER_STARTED, "next", 0, 0)
+    Journal(root.again()).commit([started], "next", 0)
+    assert load_state(root.again()) == fold(HISTORY.state, [started])
