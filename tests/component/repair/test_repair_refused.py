@@ -1,4 +1,4 @@
-"""What a repair does not do: give up entries that somebody has acted upon, believe files that may never have counted."""
+"""What a repair does not do: give up entries that somebody has acted upon, or believe files that may not have counted."""
 
 from __future__ import annotations
 
