@@ -1,4 +1,4 @@
-"""What a repair does not do: give up entries that somebody has acted upon, or believe files that may not have counted."""
+"""What a repair refuses: to give up entries that somebody has acted upon, to believe files that may not count."""
 
 from __future__ import annotations
 
