@@ -81,6 +81,7 @@ COMMANDS: Mapping[str, Command] = {
     "round-now": Command("controller.cli.act.round_now", "run a round now"),
     "thaw": Command("controller.cli.act.round_now", "reset the mass-failure breaker", "thaw_app"),
     "maintain": Command("controller.cli.run.maintain", "expire rows and merge files of the load and evidence tables"),
+    "repair": Command("controller.cli.run.repair", "say what is damaged in the tables; --execute mends it"),
     "config": Command("controller.cli.look.config", "show and check the configuration"),
     "completion": Command("controller.cli.completion", "print a script that completes commands: bash, zsh, fish"),
 }

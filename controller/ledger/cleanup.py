@@ -35,6 +35,7 @@ from controller.ledger.maintenance import (
     expire_rows,
     find_cutoff_ms,
     merge_small_files,
+    name_damage_of,
     remove_dead_files,
 )
 from controller.ledger.snapshots import Snapshots
@@ -85,7 +86,8 @@ class ControlCleanup:
         done = []
         for name, tend in self._work().items():
             try:
-                done.append(tend(name, now_ms))
+                with name_damage_of(self.tables, name):
+                    done.append(tend(name, now_ms))
             except (DeltaError, OSError, BallastError) as error:
                 log.warning("clean-up of %s failed, the next pass tries again: %s", name, error)
                 self._on_failed(name)

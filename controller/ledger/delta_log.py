@@ -2,13 +2,15 @@
 
 A follower then needs one existence check per poll and one small file per commit instead of a table snapshot, which
 keeps 1,000 agents cheap; and a compaction (dataChange=false) can be distinguished from another writer's data. A version
-whose file has been cleaned up raises `LogGone`: the caller reads the table instead.
+whose file has been cleaned up raises `LogGone`: the caller reads the table instead. One whose file is damaged raises
+`DamagedTable`, also where delta-rs would take it for an empty commit.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +22,10 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
 
 from controller.domain.errors import BallastError
+from controller.ledger.damage import Action, DamagedTable, find_data_fault, find_fault, one_line, parse_actions
 
+LOG = "_delta_log"
+HINT = f"{LOG}/_last_checkpoint"
 EXPIRED_UP_TO = "ballast.expired_up_to"  # metadata of a commit that drops old journal entries: the newest seq dropped
 
 
@@ -71,7 +76,7 @@ class DeltaLog:
     """Reads `_delta_log` and data files of one table, on any store that delta-rs supports. Not thread-safe."""
 
     def __init__(self, uri: str, storage_options: Mapping[str, str] | None = None) -> None:
-        self._uri = uri
+        self.uri = uri
         self._options = dict(storage_options or {})
         self._files: pafs.FileSystem | None = None
 
@@ -80,53 +85,136 @@ class DeltaLog:
         """The table's directory as a file system. Raises LogGone when it does not exist yet."""
         if self._files is None:
             try:
-                handler = DeltaStorageHandler(self._uri, self._options or None)
+                handler = DeltaStorageHandler(self.uri, self._options or None)
             except TableNotFoundError as error:
-                raise LogGone(f"{self._uri} does not exist yet") from error
+                raise LogGone(f"{self.uri} does not exist yet") from error
             self._files = pafs.PyFileSystem(handler)
         return self._files
 
     def exists(self, version: int) -> bool:
         """Whether this version was committed and its file not cleaned up. Costs one stat or HEAD request."""
         try:
-            with name_table(self._uri):
-                info = self.files.get_file_info(_commit_path(version))
+            return self.has_file(commit_path(version))
         except LogGone:
             return False
+
+    def has_file(self, path: str) -> bool:
+        """Whether there is such a file. Raises LogGone if there is no table."""
+        with name_table(self.uri):
+            info = self.files.get_file_info(path)
         return bool(info.type == pafs.FileType.File)
 
     def read(self, version: int) -> Commit:
-        """The commit of a version. Raises LogGone when its file does not exist."""
+        """The commit of a version. Raises LogGone when its file does not exist, DamagedTable when it is not whole."""
+        path = commit_path(version)
         try:
-            with name_table(self._uri), self.files.open_input_stream(_commit_path(version)) as stream:
-                text = stream.read()
+            actions = self.read_actions(version)
+            commit, fault = _commit_of(version, actions), find_fault(actions)
         except FileNotFoundError as error:
-            raise LogGone(f"version {version} of {self._uri} is not there: not committed, or cleaned up") from error
-        return parse_commit(version, text)
+            raise LogGone(f"version {version} of {self.uri} is not there: not committed, or cleaned up") from error
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DamagedTable(self.uri, path, f"cannot be read ({one_line(error)})") from error
+        if fault:
+            raise DamagedTable(self.uri, path, fault)
+        return commit
+
+    def read_actions(self, version: int) -> list[Action]:
+        """The actions of a commit. Raises FileNotFoundError, and ValueError when the file is not JSON lines."""
+        return parse_actions(self.read_file(commit_path(version)))
+
+    def check_end(self, version: int) -> None:
+        """Raise DamagedTable unless the commits at the end of the log, up to this version, are whole: those back to the
+        newest that changes data. An earlier one shows by what is missing between others, the last ones by nothing."""
+        for each in range(version, -1, -1):
+            try:
+                if self.read(each).changes_data:
+                    return
+            except LogGone:
+                return
+            except DamagedTable:
+                if self.last_checkpoint() >= each:
+                    return  # nobody needs it any more
+                raise
 
     def last_checkpoint(self) -> int:
         """The version of the newest checkpoint, -1 without one. Log files are cleaned up only below a checkpoint."""
         try:
-            with name_table(self._uri), self.files.open_input_stream("_delta_log/_last_checkpoint") as stream:
-                return int(json.loads(stream.read())["version"])
+            return int(json.loads(self.read_file(HINT).decode())["version"])
         except (LogGone, FileNotFoundError):
             return -1
+        except (ValueError, KeyError, TypeError):  # a damaged hint costs a listing, here as in delta-rs
+            return max(self.list_versions()[1], default=-1)
+
+    def list_versions(self) -> tuple[list[int], list[int]]:
+        """The versions of which there is a commit's file, and those of checkpoints, both ascending."""
+        commits, checkpoints = [], []
+        for name in self.list_names():
+            if found := _COMMIT.fullmatch(name):
+                commits.append(int(found[1]))
+            elif found := _CHECKPOINT.fullmatch(name):
+                checkpoints.append(int(found[1]))
+        return sorted(commits), sorted(checkpoints)
+
+    def list_names(self) -> list[str]:
+        """The names of the log's files."""
+        with name_table(self.uri):
+            found = self.files.get_file_info(pafs.FileSelector(LOG, allow_not_found=True))
+        return [info.base_name for info in found if info.type == pafs.FileType.File]
+
+    def list_data_files(self) -> dict[str, int]:
+        """Every Parquet file of the table's folder and its size in bytes, whether a commit names it or not."""
+        with name_table(self.uri):
+            found = self.files.get_file_info(pafs.FileSelector("", recursive=True))
+        data = (info for info in found if info.is_file and not info.path.startswith(f"{LOG}/"))
+        return {info.path: info.size for info in data if info.path.endswith(".parquet")}
+
+    def find_damage(self) -> DamagedTable | None:
+        """The first damage among the files that the newest version is read from; None if they are whole.
+
+        Reads them all: call it when delta-rs fails. Raises DeltaError or OSError when the store does not answer.
+        """
+        commits, checkpoints = self.list_versions()
+        base = checkpoints[-1] if checkpoints else -1
+        if checkpoints and (fault := find_data_fault(self.read_file(checkpoint_path(base)))):
+            return DamagedTable(self.uri, checkpoint_path(base), fault)
+        if self.last_checkpoint() > base:
+            return DamagedTable(self.uri, checkpoint_path(self.last_checkpoint()), "is missing")
+        for version in range(base + 1, (commits[-1] if commits else base) + 1):
+            try:
+                self.read(version)
+            except LogGone:
+                return DamagedTable(self.uri, commit_path(version), "is missing")
+            except DamagedTable as damage:
+                return damage
+        return None
 
     def count_files(self) -> int:
         """The number of files of the log, checkpoints among them. Costs a listing."""
-        with name_table(self._uri):
-            found = self.files.get_file_info(pafs.FileSelector("_delta_log", allow_not_found=True))
-        return sum(info.type == pafs.FileType.File for info in found)
+        return len(self.list_names())
+
+    def read_file(self, path: str) -> bytes:
+        """The content of a file of the table. Raises FileNotFoundError; LogGone if there is no table."""
+        with name_table(self.uri), self.files.open_input_stream(path) as stream:
+            content: bytes = stream.read()
+        return content
 
     def open_file(self, path: str) -> pa.NativeFile:
         """Open a data file for reading. Raises FileNotFoundError when VACUUM has removed it."""
-        with name_table(self._uri):
+        with name_table(self.uri):
             return self.files.open_input_file(path)
 
 
-def parse_commit(version: int, text: bytes) -> Commit:
-    """Parse a file of `_delta_log`. Raises ValueError when it is not JSON lines."""
-    actions = [json.loads(line) for line in text.splitlines() if line.strip()]
+def commit_path(version: int) -> str:
+    """The file of a commit, below the table's folder."""
+    return f"{LOG}/{version:020d}.json"
+
+
+def checkpoint_path(version: int) -> str:
+    """The file of a checkpoint, below the table's folder."""
+    return f"{LOG}/{version:020d}.checkpoint.parquet"
+
+
+def _commit_of(version: int, actions: Sequence[Action]) -> Commit:
     info: dict[str, Any] = {}
     transactions: dict[str, int] = {}
     for action in actions:
@@ -152,5 +240,5 @@ def _parse_added(action: Mapping[str, Any]) -> AddedFile:
     )
 
 
-def _commit_path(version: int) -> str:
-    return f"_delta_log/{version:020d}.json"
+_COMMIT = re.compile(r"(\d{20})\.json")
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import reduce
 from operator import or_
 from typing import TypeVar
@@ -13,6 +14,7 @@ import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
+from controller.ledger.damage import DamagedTable, MissingFile, find_data_fault, find_size_fault
 from controller.ledger.delta_log import AddedFile, DeltaLog
 from schemas.arrow import arrow_schema
 from schemas.record import Record
@@ -49,7 +51,7 @@ def read_range(
 
     `equal`: text columns and the values that they must have. `among`: the few values that `column` may have. Columns
     that a file lacks are null, columns that the record lacks are left out, since writers of other versions may have
-    other columns. Raises FileNotFoundError when VACUUM has removed a file since the handle was opened.
+    other columns. Raises MissingFile when VACUUM has removed a file since the handle was opened, DamagedTable.
     """
     schema = arrow_schema(record)
     if columns is not None:
@@ -65,8 +67,40 @@ def read_range(
     if among is not None:  # not `isin`: only comparisons are held against the statistics of row groups
         wanted = wanted & reduce(or_, (pc.field(column) == value for value in among), pc.scalar(False))
     known = _all_nullable(schema, record, column, *(equal or {}))
-    files = pads.dataset(paths, schema=known, filesystem=log.files, format="parquet")
-    return files.to_table(columns=schema.names, filter=wanted)
+    with name_damage(log, paths):
+        files = pads.dataset(paths, schema=known, filesystem=log.files, format="parquet")
+        return files.to_table(columns=schema.names, filter=wanted)
+
+
+@contextmanager
+def name_damage(log: DeltaLog, paths: Sequence[str]) -> Iterator[None]:
+    """Raise DamagedTable in place of an error of Arrow if one of these data files is damaged, MissingFile for one that
+    is not there. What the store itself says is raised as it is."""
+    try:
+        yield
+    except FileNotFoundError:
+        missing = [path for path in paths if not log.has_file(path)]
+        if missing:
+            raise MissingFile(log.uri, missing[0], "is missing") from None
+        raise
+    except (pa.ArrowException, OSError) as error:
+        for path in paths:
+            fault = find_data_fault(log.read_file(path))
+            if fault:
+                raise DamagedTable(log.uri, path, fault) from error
+        raise
+
+
+def find_damaged_file(table: DeltaTable, log: DeltaLog) -> DamagedTable | None:
+    """The first data file of this version that is missing or has another size than was committed; None if none is.
+
+    Costs a listing. Raises DeltaError or OSError when the store does not answer.
+    """
+    lying = log.list_data_files()
+    for row in pa.table(table.get_add_actions()).select(["path", "size_bytes"]).to_pylist():
+        if fault := find_size_fault(row["path"], row["size_bytes"], lying):
+            return DamagedTable(log.uri, row["path"], fault)
+    return None
 
 
 def paths_in_range(table: DeltaTable, column: str, above: int, up_to: int | None = None) -> list[str]:
@@ -84,8 +118,11 @@ def paths_in_range(table: DeltaTable, column: str, above: int, up_to: int | None
 
 
 def read_added(log: DeltaLog, added: AddedFile, record: Record) -> pa.Table:
-    """The rows of a file that a commit added; unknown columns are left out, missing ones are null."""
-    with log.open_file(added.path) as file:
+    """The rows of a file that a commit added; unknown columns are left out, missing ones are null.
+
+    Raises MissingFile, DamagedTable.
+    """
+    with name_damage(log, [added.path]), log.open_file(added.path) as file:
         parquet = pq.ParquetFile(file)
         present = set(parquet.schema_arrow.names)
         found = parquet.read(columns=[name for name in record.names if name in present])

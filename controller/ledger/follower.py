@@ -14,6 +14,7 @@ from pathlib import Path
 from controller.domain.apply import apply_in_place
 from controller.domain.entries import Entry
 from controller.domain.state import ClusterState
+from controller.ledger.damage import DamagedTable, JournalGap
 from controller.ledger.delta_log import LogGone
 from controller.ledger.files import read_added, retry_on_vacuum
 from controller.ledger.journal_rows import EntriesExpired, check_dense, entries_since, to_entries
@@ -56,7 +57,8 @@ class Follower:
     def bootstrap(self) -> ClusterState:
         """Load the newest base snapshot and replay the journal from there; an empty state before the tables exist.
 
-        Raises InvariantBroken when the journal contradicts itself, DeltaError or OSError when it cannot be read.
+        Raises InvariantBroken when the journal contradicts itself, DamagedTable, DeltaError or OSError when it cannot
+        be read.
         """
         self.state, version = load_state_and_version(self._root)
         self._version = self._read_whole_at = version
@@ -104,10 +106,13 @@ class Follower:
         self._polls_without_news += 1
         try:
             while self._log.exists(self._version + 1):
-                applied += self._apply(self._entries_of(self._version + 1))
+                entries = self._entries_of(self._version + 1)
+                if entries and entries[0].seq > self.seq + 1:
+                    raise LogGone(f"it begins at entry {entries[0].seq}, {self.seq + 1} is needed")
+                applied += self._apply(entries)
                 self._version += 1
                 self._polls_without_news = 0
-        except (LogGone, FileNotFoundError) as error:
+        except (LogGone, FileNotFoundError, DamagedTable) as error:
             log.info("journal version %d cannot be followed (%s): reading the whole table", self._version + 1, error)
             applied += self._read_whole()
         return applied
@@ -130,7 +135,7 @@ class Follower:
 
         try:
             entries, version = retry_on_vacuum(read)
-        except EntriesExpired as error:
+        except (EntriesExpired, JournalGap) as error:  # a gap that was repaired, if a snapshot includes it
             log.warning("%s: loading the newest base snapshot", error)
             self.bootstrap()
             return []

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from controller.domain.entries import Entry
 from controller.domain.errors import InvariantBroken
+from controller.ledger.damage import JournalGap
 from controller.ledger.delta_log import DeltaLog
 from controller.ledger.files import read_range
 from schemas.journal import JOURNAL
@@ -24,8 +26,8 @@ class EntriesExpired(InvariantBroken):
 def entries_since(table: DeltaTable, log: DeltaLog, seq: int) -> list[Entry]:
     """All entries above `seq` at the handle's version, dense from seq + 1.
 
-    Raises EntriesExpired when the journal begins later, InvariantBroken for a gap or a duplicate, FileNotFoundError
-    when VACUUM has removed a file (open the table again and retry).
+    Raises EntriesExpired when the journal begins later, JournalGap for a gap or a duplicate, MissingFile when VACUUM
+    has removed a file (open the table again and retry).
     """
     return list(each_entry(table, log, seq))
 
@@ -36,12 +38,21 @@ def each_entry(table: DeltaTable, log: DeltaLog, seq: int) -> Iterator[Entry]:
     if rows.num_rows and rows["seq"][0].as_py() > seq + 1 and (oldest_seq(table) or 0) > seq + 1:
         raise EntriesExpired(
             f"the journal begins at entry {rows['seq'][0].as_py()}, {seq + 1} is needed: older entries have expired, "
-            "and no base snapshot that can be read includes them; restore control_state and journal from a backup"
+            "and no base snapshot that can be read includes them; restore control_state and journal from a backup, or "
+            "see what `ballast repair` says"
         )
-    after = seq
+    _check_dense_rows(rows["seq"], seq, log)
     for batch in rows.to_batches(CHUNK_ROWS):
-        yield from check_dense((Entry.from_row(row) for row in batch.to_pylist()), after)
-        after += batch.num_rows
+        yield from (Entry.from_row(row) for row in batch.to_pylist())
+
+
+def _check_dense_rows(seqs: pa.ChunkedArray, after: int, log: DeltaLog) -> None:
+    """Raise JournalGap unless the sorted seqs are after + 1, after + 2, …"""
+    differing = np.flatnonzero(seqs.to_numpy() != np.arange(after + 1, after + 1 + len(seqs)))
+    if differing.size:
+        expected, found = after + 1 + int(differing[0]), int(seqs[int(differing[0])].as_py())
+        what = f"is there twice ({found})" if found < expected else f"is missing, the next one is {found}"
+        raise JournalGap(log.uri, f"entry {min(found, expected)}", what)
 
 
 def last_entry(table: DeltaTable, log: DeltaLog) -> Entry | None:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from controller.ledger.damage import DamagedTable
 from controller.ledger.delta_log import Commit, LogGone
 from controller.ledger.tables import REOPEN_AFTER_VERSIONS, TableRoot, as_root
 from schemas.load_tables import BROKER_PANES
@@ -53,7 +54,7 @@ class LoadsProgressWatch:
             while self._log.exists(self._version + 1):
                 self._advance(self._log.read(self._version + 1))
                 self._version += 1
-        except LogGone:
+        except (LogGone, DamagedTable):
             self._read_whole()
         return self._progress
 

@@ -9,7 +9,8 @@ ahead nor a recording from last year empties a table; only files that no version
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,9 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
 from deltalake import CommitProperties, DeltaTable
-from deltalake.exceptions import CommitFailedError
+from deltalake.exceptions import CommitFailedError, DeltaError
 
 from controller.domain.errors import BallastError
+from controller.ledger.damage import DamagedTable
+from controller.ledger.files import find_damaged_file
 from controller.ledger.tables import TableRoot
 from schemas.catalog import TABLES
 
@@ -90,8 +93,26 @@ def maintain(tables: TableRoot, engine: Engine, kept_ms: Mapping[str, int], now_
     """
     if not tables.exists(name):
         return Tended(name)
-    expired = expire_rows(tables, name, kept_ms[retention_key(name)], now_ms)
-    return Tended(name, engine.compact(name), expired, engine.vacuum(name))
+    with name_damage_of(tables, name):
+        expired = expire_rows(tables, name, kept_ms[retention_key(name)], now_ms)
+        return Tended(name, engine.compact(name), expired, engine.vacuum(name))
+
+
+@contextmanager
+def name_damage_of(tables: TableRoot, name: str) -> Iterator[None]:
+    """Raise DamagedTable in place of delta-rs's error if a data file of the table is damaged: it names the file."""
+    try:
+        yield
+    except (DamagedTable, CommitFailedError):
+        raise
+    except (DeltaError, OSError) as error:
+        try:
+            damage = find_damaged_file(tables.open(name), tables.log(name))
+        except (DeltaError, OSError):
+            damage = None  # the store does not answer, which is what was said
+        if damage is not None:
+            raise damage from error
+        raise
 
 
 def retention_key(name: str) -> str:

@@ -4,6 +4,9 @@ Tables use only an allow-list of Delta features, so that delta-rs and all other 
 them; other features are refused at once, with the statement that removes them. Handles are reopened every 500 versions,
 because incremental updates only ever grow a handle's memory.
 
+A damaged log is named. Of the journal even commits at the end that delta-rs reads as empty: a controller that missed
+them would number its entries like theirs.
+
 A table of an older version gets this version's columns from its next writer (`gain_columns`), and not before, because a
 live controller of that version could no longer write it. In old rows the new columns are null. A table of a newer
 version can be written too, with nulls in the columns that are unknown here.
@@ -12,7 +15,8 @@ version can be written too, with nulls in the columns that are unknown here.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,10 +24,11 @@ from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError, DeltaError, DeltaProtocolError
 
 from controller.domain.errors import BallastError, IncompatibleTable
-from controller.ledger.delta_log import DeltaLog, name_table
+from controller.ledger.delta_log import DeltaLog, LogGone, name_table
 from schemas.arrow import arrow_schema
 from schemas.catalog import TABLES
 from schemas.delta import delta_properties, retention_properties
+from schemas.journal import JOURNAL
 from schemas.record import Record
 
 log = logging.getLogger(__name__)
@@ -105,13 +110,15 @@ class TableRoot:
             log.info("table %s has gained the columns %s", self.uri(name), added)
 
     def open(self, name: str, version: int | None = None) -> DeltaTable:
-        """Open a new handle at the newest or the given version. Raises IncompatibleTable, DeltaError."""
+        """Open a new handle at the newest or the given version. Raises IncompatibleTable, DamagedTable, DeltaError."""
         try:
-            with name_table(self.uri(name)):
+            with self._name_damage(name):
                 table = DeltaTable(self.uri(name), version=version, storage_options=self.storage_options or None)
         except DeltaProtocolError as error:
             raise IncompatibleTable(f"table {self.uri(name)}: {error}; drop the feature with {_drop('…')}") from error
         check_protocol(table, self.uri(name))
+        if version is None and name == JOURNAL.name:
+            self.log(name).check_end(table.version())
         return table
 
     def handle(self, name: str) -> DeltaTable:
@@ -119,7 +126,7 @@ class TableRoot:
         kept = self._handles.get(name)
         if kept is not None:
             table, opened_at = kept
-            with name_table(self.uri(name)):
+            with self._name_damage(name):
                 table.update_incremental()
             if table.version() - opened_at < REOPEN_AFTER_VERSIONS:
                 return table
@@ -130,6 +137,23 @@ class TableRoot:
     def forget(self, name: str) -> None:
         """Drop the cached handle, after an error with it."""
         self._handles.pop(name, None)
+
+    @contextmanager
+    def _name_damage(self, name: str) -> Iterator[None]:
+        """Raise DamagedTable in place of delta-rs's error if a file of the log is damaged."""
+        try:
+            with name_table(self.uri(name)):
+                yield
+        except DeltaProtocolError:
+            raise
+        except DeltaError as error:
+            try:
+                damage = self.log(name).find_damage()
+            except (DeltaError, OSError, LogGone):
+                damage = None  # the store does not answer, which is what delta-rs says
+            if damage is not None:
+                raise damage from error
+            raise
 
 
 def as_root(root: TableRoot | str | Path, storage_options: Mapping[str, str] | None = None) -> TableRoot:

@@ -45,13 +45,15 @@ def check_places(settings: Settings, checkpoint: str | None = None) -> None:
 
 
 def check_topics(settings: Settings) -> None:
-    """Raise AnotherController if the topics certainly belong to another journal than that of the tables.
+    """Raise AnotherController if the topics certainly belong to another journal than that of the tables, DamagedTable
+    if the journal cannot be read.
 
     Nothing is claimed by looking, and what cannot be read now is left to the start itself, which looks again.
     """
     from kafka.errors import KafkaError  # agents need none of these
 
     from controller.bus.topic_owner import newest_owner
+    from controller.ledger.damage import DamagedTable
     from controller.ledger.snapshots import load_state_and_version
     from controller.service.topic_claim import refuse_another
 
@@ -62,6 +64,8 @@ def check_topics(settings: Settings) -> None:
             return
         root = table_root(settings)
         state, _ = load_state_and_version(root)
+    except DamagedTable:
+        raise
     except (BallastError, DeltaError, KafkaError, OSError):
         return
     refuse_another(state, owner, without_login(root.root))

@@ -23,6 +23,7 @@ CLASSES = (
     "store",
     "cursors",
     "orders",
+    "repair",
 )
 _HEAD = re.compile(r"Bug: (?P<bug>.+)\nCaught by: (?P<tests>.+)\n\n(?=--- a/)")
 _TARGET = re.compile(r"^\+\+\+ b/(\S+)", re.MULTILINE)

@@ -9,6 +9,7 @@ from deltalake.exceptions import DeltaError
 from controller.config.settings import Settings
 from controller.domain.errors import BallastError, describe_error
 from controller.domain.state import ClusterState
+from controller.ledger.damage import DamagedTable
 from controller.operations.doctor.clocks import check_clocks
 from controller.operations.doctor.cluster import (
     check_brokers,
@@ -21,7 +22,7 @@ from controller.operations.doctor.cluster import (
 )
 from controller.operations.doctor.finding import Finding, Page, note, severe
 from controller.operations.doctor.host import check_disks
-from controller.operations.doctor.tables import check_tables
+from controller.operations.doctor.tables import REPAIR, check_tables
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.reading import NoTables, Reader
 
@@ -80,5 +81,7 @@ def _guarded(name: str, check: Check) -> Iterator[Finding]:
 
 
 def _failed(name: str, error: BaseException) -> Finding:
+    if isinstance(error, DamagedTable):
+        return severe(name, describe_error(error), REPAIR, Page.DAMAGED)
     text = f"could not be checked: {describe_error(error) or type(error).__name__}"
     return severe(name, text, "see whether the store or Kafka answers, then ask again", Page.SLOW_STORE)

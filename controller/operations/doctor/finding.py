@@ -31,6 +31,7 @@ class Page(str, Enum):
     WATCH = "docs/operations.md#what-to-watch"
     CONTROLLER = "docs/recovery.md#the-controller-died"
     SLOW_STORE = "docs/recovery.md#the-table-store-is-slow-or-does-not-answer"
+    DAMAGED = "docs/recovery.md#a-table-is-damaged"
     PROJECTIONS = "docs/recovery.md#ownership-or-brokers-is-lost-or-wrong"
     ANOTHER_KAFKA = "docs/recovery.md#kafka-was-wiped-or-replaced-and-the-tables-are-kept"
     ANOTHER_JOURNAL = "docs/recovery.md#the-topics-belong-to-another-journal"

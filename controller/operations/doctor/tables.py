@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from controller.domain.errors import IncompatibleTable, describe_error, without_login
+from controller.ledger.damage import DamagedTable
 from controller.ledger.tables import TableRoot
 from controller.operations.doctor.finding import Finding, Page, fine, severe, warning
 from schemas.catalog import TABLES
@@ -15,6 +16,7 @@ from schemas.record import TableOptions
 
 MOST_LOG_FILES = {True: 5_000, False: 50_000}  # of tables that the controller cleans up, and of those it does not
 MOST_DATA_FILES = 10_000
+REPAIR = "run `ballast repair`, which says how the table would be mended"
 CHECKPOINTS_MISSED = 5  # commits since the last checkpoint, in intervals of the table
 
 
@@ -31,6 +33,8 @@ def check_tables(root: TableRoot) -> Iterator[Finding]:
         except IncompatibleTable as error:
             remedy = "run that statement with Spark, and keep other programs from changing the table"
             yield severe("tables", describe_error(error), remedy, Page.TABLES)
+        except DamagedTable as error:
+            yield severe("tables", describe_error(error), REPAIR, Page.DAMAGED)
         except (DeltaError, OSError) as error:
             text = f"table {name} cannot be read: {describe_error(error)}"
             yield severe("tables", text, "check the store and its permissions", Page.SLOW_STORE)
@@ -38,11 +42,19 @@ def check_tables(root: TableRoot) -> Iterator[Finding]:
         remedy = "the next start of `ballast run` creates them, and the controller writes its own anew from the journal"
         yield warning("tables", f"there is no table {', '.join(missing)}", remedy, Page.PROJECTIONS)
     if opened:
+        yield from _check_commits(root, opened)
         versions = [table.protocol() for table in opened.values()]
         reader, writer = max(v.min_reader_version for v in versions), max(v.min_writer_version for v in versions)
         place = without_login(root.root)
         yield fine("tables", f"{len(opened)} tables at {place}, protocol: reader {reader}, writer {writer} at most")
         yield from _check_logs(root, opened)
+
+
+def _check_commits(root: TableRoot, opened: Iterable[str]) -> Iterator[Finding]:
+    """The commits that the controller's own tables consist of are whole, also where delta-rs does not notice."""
+    for name in opened:
+        if (TABLES[name].table or TableOptions()).tended_by_writer and (damage := root.log(name).find_damage()):
+            yield severe("tables", describe_error(damage), REPAIR, Page.DAMAGED)
 
 
 def _check_logs(root: TableRoot, opened: Mapping[str, DeltaTable]) -> Iterator[Finding]:

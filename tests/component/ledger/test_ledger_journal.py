@@ -13,6 +13,7 @@ import controller.ledger.journal_commit as journal_module
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import ForeignCommit, InvariantBroken, OutcomeUnknown
 from controller.ledger.append import append_rows
+from controller.ledger.damage import JournalGap
 from controller.ledger.journal_commit import Journal
 from controller.ledger.tables import TableRoot
 from tests.component.ledger.ledger_history import History, by, compact, vacuum
@@ -298,8 +299,8 @@ def test_reopening_by_habit_keeps_a_foreign_commit_visible(root: TableRoot, monk
 def test_a_gap_or_double_in_the_table_is_never_folded(root: TableRoot) -> None:
     HISTORY.commit(Journal(root), 0, 2)
     append_rows(root, "journal", [HISTORY.batches[3][0].to_row()])
-    with pytest.raises(InvariantBroken, match="gap"):
+    with pytest.raises(JournalGap, match="is missing, the next one is"):
         stored(root)
     append_rows(root, "journal", [e.to_row() for e in (*HISTORY.batches[2], HISTORY.batches[2][0])])
-    with pytest.raises(InvariantBroken, match="double"):
+    with pytest.raises(JournalGap, match="is there twice"):
         stored(root)

@@ -15,10 +15,11 @@ import controller.ledger.cleanup as cleanup_module
 from controller.cli.main import main
 from controller.domain.apply import fold
 from controller.domain.entries import Entry, Kind
-from controller.domain.errors import ForeignCommit, InvariantBroken
+from controller.domain.errors import ForeignCommit
 from controller.domain.state import ClusterState
 from controller.ledger.append import append, append_rows
 from controller.ledger.cleanup import CleanupThread, ControlCleanup, Kept
+from controller.ledger.damage import JournalGap
 from controller.ledger.evidence import read_joined
 from controller.ledger.follower import Follower
 from controller.ledger.journal_commit import Journal
@@ -250,12 +251,12 @@ def test_a_follower_older_than_the_journal_starts_again_from_a_snapshot(root: Ta
     assert follower.state == HISTORY.state
 
 
-def test_a_gap_within_the_journal_is_still_a_contradiction(root: TableRoot) -> None:
+def test_a_gap_within_the_journal_is_still_damage(root: TableRoot) -> None:
     entries = aged()
     commit(root, entries)
     root.open("journal").alter.set_table_properties({"delta.appendOnly": "false"})
     root.open("journal").delete("seq = 9")
-    with pytest.raises(InvariantBroken, match="gap"):
+    with pytest.raises(JournalGap, match="entry 9 is missing"):
         load_state(root)
 
 
