@@ -41,6 +41,14 @@ def reasons(
     """The reasons for the recommended strategy, then those for the knobs of `steady`."""
     if overall is None:
         return ("No finished point has a figure: there is nothing to recommend.",)
+    if sure.too_short:
+        best = results[overall.best]
+        shown = f"{describe_point(results, best)}: {_figures(best)}"
+        return (
+            "Strategies wait for several rounds before they act, and let a moved bundle rest: of that, minutes show "
+            f"little. Strategy `{base.strategy}` stays, as it is configured.",
+            f"In these {duration(lasted_ms)} the most even point was {shown}.",
+        )
     if sure.grade is Grade.NONE:
         figures = _figures(results[overall.chosen])
         return (f"Nothing tells the points apart ({figures}): strategy `{base.strategy}` stays, as it is configured.",)
@@ -55,9 +63,21 @@ def reasons(
 
 
 def advice(
-    results: Sequence[PointResult], steady: Choice | None, lasted_ms: int, base: PolicySettings
+    results: Sequence[PointResult], steady: Choice | None, lasted_ms: int, base: PolicySettings, sure: Confidence
 ) -> tuple[str, ...]:
-    """What to run next, as options of the command if possible."""
+    """What to run next, as options of the command if possible; of a recording that is too short, nothing."""
+    still = []
+    if results and not any(result.moves_balance for result in results):
+        still.append("No point moved anything for balance: replay a time with more load, or one in which load changes.")
+    if results and lasted_ms < DAY_SEEN_MS:
+        still.append(
+            f"The recording lasts {duration(lasted_ms)}: what repeats daily is not in it. Replay a day or more."
+        )
+    return tuple(still if sure.too_short else [*_next_grid(results, steady, base), *still])
+
+
+def _next_grid(results: Sequence[PointResult], steady: Choice | None, base: PolicySettings) -> list[str]:
+    """Advice on the points to run next."""
     sentences = []
     if steady is None:
         sentences.append(
@@ -71,15 +91,7 @@ def advice(
         )
     if steady is not None:
         sentences += [*_edges(results, steady), *_untried_error(results, results[steady.chosen], base)]
-    if results and not any(result.moves_balance for result in results):
-        sentences.append(
-            "No point moved anything for balance: replay a time with more load, or one in which load changes."
-        )
-    if results and lasted_ms < DAY_SEEN_MS:
-        sentences.append(
-            f"The recording lasts {duration(lasted_ms)}: what repeats daily is not in it. Replay a day or more."
-        )
-    return tuple(sentences)
+    return sentences
 
 
 def describe_point(results: Sequence[PointResult], point: PointResult) -> str:
@@ -250,8 +262,12 @@ def _without(knobs: Mapping[str, Value], name: str) -> dict[str, Value]:
 
 def values_of(results: Sequence[PointResult], name: str) -> list[float]:
     """The values of a knob among the points of `steady`, in increasing order."""
-    found = {result.knobs.get(name) for result in results if result.strategy == STEADY}
-    return sorted(float(value) for value in found if value is not None)
+    return sorted(float(value) for value in knob_values(results, STEADY, name) if value is not None)
+
+
+def knob_values(results: Sequence[PointResult], strategy: str, name: str) -> set[Value]:
+    """The values of a knob among the points of a strategy that have it."""
+    return {result.knobs[name] for result in results if result.strategy == strategy and name in result.knobs}
 
 
 def _around(base: PolicySettings, name: str) -> str:
