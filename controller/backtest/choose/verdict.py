@@ -14,7 +14,7 @@ from enum import Enum
 
 from controller.backtest.choose.choose import WITHIN, Choice, configured_value, knobs_that_matter, positions
 from controller.backtest.choose.confidence import Confidence, Grade
-from controller.backtest.choose.rationale import describe_point, knob_values
+from controller.backtest.choose.points import describe_point, knob_values
 from controller.backtest.point.result import PointResult
 from controller.domain.settings.policy import PolicySettings
 from controller.operations.text import count_text, duration_text
@@ -64,8 +64,10 @@ def judge(results: Sequence[PointResult], overall: Choice | None, base: PolicySe
         return Verdict(Action.KEEP, f"Keep {describe_point(results, chosen)}", _why_keep(results, overall))
     headline = f"Use {describe_point(results, chosen)}"
     if now is not None and math.isfinite(results[now].max_best_mean):
-        than = f"than now ({describe_point(results, results[now])})"
-        return Verdict(Action.CHANGE, headline, f"{compare(results[now], chosen)} {than}.")
+        before = describe_point(results, results[now])
+        if _outcome(results[now]) == _outcome(chosen):
+            return Verdict(Action.CHANGE, headline, f"it comes to the same as now ({before}), and is preferred then.")
+        return Verdict(Action.CHANGE, headline, f"{compare(results[now], chosen)} than now ({before}).")
     if chosen is not best:
         than = f"than the most even point ({describe_point(results, best)})"
         return Verdict(Action.CHANGE, headline, f"{compare(best, chosen)} {than}. The configuration was not run.")
@@ -84,10 +86,15 @@ def configured_position(results: Sequence[PointResult], base: PolicySettings) ->
         idle = name not in telling and len(knob_values(results, base.strategy, name)) > 1
         return read and not idle and value != configured_value(base, name)
 
-    for at in positions(results, base.strategy):
-        if not any(differs(name, value) for name, value in results[at].knobs.items()):
-            return at
-    return None
+    def changed(at: int) -> int:
+        return sum(value != configured_value(base, name) for name, value in results[at].knobs.items())
+
+    found = [
+        at
+        for at in positions(results, base.strategy)
+        if not any(differs(name, value) for name, value in results[at].knobs.items())
+    ]
+    return min(found, key=changed, default=None)  # they all came to the same; `choose` breaks ties in this way, too
 
 
 def compare(old: PointResult, new: PointResult) -> str:
@@ -101,6 +108,11 @@ def compare(old: PointResult, new: PointResult) -> str:
     if abs(more_ms) >= 1_000:
         text += f" and {duration_text(abs(more_ms))} {'more' if more_ms > 0 else 'less'} overload"
     return text
+
+
+def _outcome(result: PointResult) -> tuple[float, ...]:
+    """What `compare` looks at."""
+    return (result.max_best_mean, result.moves_balance + result.splits, result.overload_minutes)
 
 
 def _why_keep(results: Sequence[PointResult], overall: Choice) -> str:
@@ -122,7 +134,7 @@ def _first_of(results: Sequence[PointResult], overall: Choice) -> str:
 
 def _moves(before: int, after: int, what: str) -> str:
     if before == after:
-        return f"as many {what}"
+        return f"no more {what}"
     if not before or not after:
         return f"{after or 'no'} {what} instead of {before or 'none'}"
     if after / before >= MANY_TIMES:
@@ -132,7 +144,7 @@ def _moves(before: int, after: int, what: str) -> str:
 
 def _imbalance(change: float) -> str:
     if abs(change) < ALIKE:
-        return "the same imbalance"
+        return "no more imbalance"
     return f"{_percent(change)} {'more' if change > 0 else 'less'} imbalance"
 
 

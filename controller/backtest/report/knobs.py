@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from controller.backtest.choose.choose import STEADY
-from controller.backtest.choose.rationale import format_value
+from controller.backtest.choose.points import format_value
 from controller.backtest.point.grid import Value
 from controller.backtest.report.configuration import key_and_value, keys_of
 from controller.config.settings import DEFINITIONS

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from controller.backtest.choose.choose import choose_for_each, positions
 from controller.backtest.choose.pareto import churn, pareto_front, span_ms
-from controller.backtest.choose.rationale import describe_point
+from controller.backtest.choose.points import describe_point
 from controller.backtest.choose.recommend import Recommendation, recommend
 from controller.backtest.choose.verdict import configured_position
 from controller.backtest.point.grid import Value

@@ -92,14 +92,14 @@ def test_a_configured_strategy_without_a_figure_is_not_compared_with() -> None:
     ("moves", "splits", "max_best", "overload", "text"),
     [
         (74, 0, 1.1044, 0.0, "26 % fewer moves for 0.4 % more imbalance"),
-        (74, 0, 1.1, 0.0, "26 % fewer moves and the same imbalance"),
-        (100, 0, 1.0, 0.0, "as many moves and 9.1 % less imbalance"),
+        (74, 0, 1.1, 0.0, "26 % fewer moves and no more imbalance"),
+        (100, 0, 1.0, 0.0, "no more moves and 9.1 % less imbalance"),
         (80, 0, 1.0, 0.0, "20 % fewer moves and 9.1 % less imbalance"),
         (120, 0, 1.0, 0.0, "20 % more moves for 9.1 % less imbalance"),
         (450, 0, 1.0, 0.0, "4.5 times as many moves for 9.1 % less imbalance"),
-        (70, 10, 1.1, 0.0, "20 % fewer moves and splits and the same imbalance"),
-        (0, 0, 1.1, 0.0, "no moves instead of 100 and the same imbalance"),
-        (100, 0, 1.1, 12.5, "as many moves and the same imbalance and 12m 30s more overload"),
+        (70, 10, 1.1, 0.0, "20 % fewer moves and splits and no more imbalance"),
+        (0, 0, 1.1, 0.0, "no moves instead of 100 and no more imbalance"),
+        (100, 0, 1.1, 12.5, "no more moves and no more imbalance and 12m 30s more overload"),
     ],
 )
 def test_what_changes_from_one_point_to_another(
@@ -131,6 +131,24 @@ def test_from_nothing_and_back_to_less_overload() -> None:
 def test_the_point_that_is_configured_now(strategy: str, knobs: dict[str, Value], is_configured: bool) -> None:
     results = [point("headroom"), replace(point(strategy), knobs=knobs)]
     assert configured_position(results, BASE) == (1 if is_configured else None)
+
+
+def test_the_configuration_is_kept_although_a_knob_without_effect_was_varied() -> None:
+    """Of points that came to the same the one with the configured values is chosen, wherever it stands."""
+    rows = [
+        replace(result, knobs={**result.knobs, "shed.overloaded_threshold": limit})
+        for result in (NOW, TIGHT)
+        for limit in (0.8, BASE.shed.overloaded_threshold)
+    ]
+    assert configured_position(rows, BASE) == 1
+    assert told(rows).headline == "Keep `steady` with tolerance 0.05"
+
+
+def test_a_strategy_that_comes_to_the_same_as_the_configured_one() -> None:
+    found = told(
+        [point("headroom"), point("steady"), point("average", max_best=1.4)], PolicySettings(strategy="headroom")
+    )
+    assert found.text == "Use `steady`: it comes to the same as now (`headroom`), and is preferred then."
 
 
 def test_a_knob_that_was_varied_without_effect_makes_no_other_configuration() -> None:
