@@ -8,7 +8,7 @@ EXAMPLES ?= 10
 SEEDS ?= 1000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo pulsar pulsar-demo test test-unit test-policy test-random test-orders sim model test-e2e test-thorough test-slow test-faults test-pulsar test-pulsar-testbed test-cluster test-ui mutants soak lint fmt bench lock clean
+.PHONY: help setup demo pulsar pulsar-demo test test-unit test-policy test-random test-orders sim model test-e2e test-thorough test-slow test-faults test-pulsar test-pulsar-testbed test-cluster test-ui mutants soak lint fmt bench lock docs clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -89,11 +89,14 @@ fmt: $(STAMP) ## Format the code and sort imports
 bench: setup ## Run the benchmarks; results go to benchmarks/results/
 	@$(BIN)/python -m benchmarks $(ARGS)
 
+docs: $(STAMP) ## The documentation as a site, into site/ (ARGS=serve: on loopback, while you write)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs $(if $(filter serve,$(ARGS)),serve --dev-addr 127.0.0.1:8195,build --strict $(ARGS)) --config-file conf/mkdocs.yml
+
 lock: $(STAMP) ## Resolve conf/jars.lock again
 	@$(BIN)/python -m controller.process.setup --refresh-lock
 
 clean: ## Remove the environment, caches and local runs (the JARs too)
-	rm -rf $(VENV) .cache run spark-warehouse metastore_db derby.log *.egg-info
+	rm -rf $(VENV) .cache run site spark-warehouse metastore_db derby.log *.egg-info
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

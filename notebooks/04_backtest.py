@@ -181,7 +181,8 @@ picture(OUT / TIMELINE, "The chosen point of each strategy")
 # MAGIC %md
 # MAGIC ## Recommendation
 # MAGIC The point with the fewest moves among those within a few percent of the best balance and with no more
-# MAGIC overload. `recommendation.yaml` in the folder contains it as configuration.
+# MAGIC overload. A recording of less than an hour recommends nothing: the settings stay as configured.
+# MAGIC `recommendation.yaml` in the folder contains it as configuration.
 
 # COMMAND ----------
 
@@ -191,6 +192,7 @@ recommended = spark.createDataFrame(
     "setting string, configured string, recommended string",
 )
 display(recommended)
+print(recommendation.verdict.text)
 for sentence in (str(recommendation.confidence), *recommendation.reasons, *recommendation.advice):
     print(f"- {sentence}")
 print((OUT / CONF).read_text())

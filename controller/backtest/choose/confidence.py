@@ -1,7 +1,8 @@
 """Grades the confidence in a recommendation by the hours, days and rounds of the recording.
 
-Load repeats daily and weekly; what happened once may be chance. If no point's figures differ, nothing can be learned.
-Whatever the grade, there is a recommendation: at worst the current configuration.
+Load repeats daily and weekly; what happened once may be chance. Without confidence nothing is recommended and the
+configuration stays: nothing can be learned if no point's figures differ, or from a recording of minutes, in which
+strategies that wait for several rounds, and the time for which a moved bundle rests, decide more than load does.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from controller.backtest.choose.pareto import DAY_MS
 from controller.backtest.point.result import PointResult
 
 HOUR_MS = 3_600_000
+SHORTEST_MS = HOUR_MS  # a shorter recording recommends nothing
 DAY_SEEN_MS = 20 * HOUR_MS  # a shorter recording does not contain a day
 DAYS_HIGH = 3  # what happens on this many days is no accident
 WEEK_DAYS = 7
@@ -35,6 +37,7 @@ class Confidence:
 
     grade: Grade
     why: str
+    too_short: bool = False  # to recommend anything
 
     def __str__(self) -> str:
         """As a clause: `low confidence (5 minutes, 31 rounds: …)`."""
@@ -50,6 +53,8 @@ def confidence(results: Sequence[PointResult], lasted_ms: int) -> Confidence:
     seen = f"{duration(lasted_ms)}, {rounds} round{'s' * (rounds != 1)}"
     if not results:
         return NOTHING_FINISHED
+    if lasted_ms < SHORTEST_MS:
+        return Confidence(Grade.NONE, f"{seen}: too short to choose by", too_short=True)
     if not any(result.moves_balance or result.moves_addition or result.splits for result in results):
         return Confidence(Grade.NONE, f"{seen}, and no point moved anything")
     if len(results) > 1 and len({_outcome(result) for result in results}) == 1:

@@ -19,10 +19,10 @@ from controller.backtest.choose.choose import (
 from controller.backtest.choose.confidence import DAY_SEEN_MS, Confidence, Grade, duration
 from controller.backtest.choose.model_error import FEWEST_CHECKED, MODEL_ERROR, fitting_error, model_error
 from controller.backtest.choose.pareto import churn, knee, pareto_front
+from controller.backtest.choose.points import describe_point, format_value, knob_values, short_name
 from controller.backtest.point.grid import Value
 from controller.backtest.point.result import PointResult
 from controller.domain.settings.policy import PolicySettings
-from controller.policy.strategies import STRATEGIES
 
 TOLERANCE = "steady.tolerance"
 STEADY_KNOBS = (TOLERANCE, "steady.churn", "steady.budget")
@@ -41,6 +41,14 @@ def reasons(
     """The reasons for the recommended strategy, then those for the knobs of `steady`."""
     if overall is None:
         return ("No finished point has a figure: there is nothing to recommend.",)
+    if sure.too_short:
+        best = results[overall.best]
+        shown = f"{describe_point(results, best)}: {_figures(best)}"
+        return (
+            "Strategies wait for several rounds before they act, and let a moved bundle rest: of that, minutes show "
+            f"little. Strategy `{base.strategy}` stays, as it is configured.",
+            f"In these {duration(lasted_ms)} the most even point was {shown}.",
+        )
     if sure.grade is Grade.NONE:
         figures = _figures(results[overall.chosen])
         return (f"Nothing tells the points apart ({figures}): strategy `{base.strategy}` stays, as it is configured.",)
@@ -55,9 +63,21 @@ def reasons(
 
 
 def advice(
-    results: Sequence[PointResult], steady: Choice | None, lasted_ms: int, base: PolicySettings
+    results: Sequence[PointResult], steady: Choice | None, lasted_ms: int, base: PolicySettings, sure: Confidence
 ) -> tuple[str, ...]:
-    """What to run next, as options of the command if possible."""
+    """What to run next, as options of the command if possible; of a recording that is too short, nothing."""
+    still = []
+    if results and not any(result.moves_balance for result in results):
+        still.append("No point moved anything for balance: replay a time with more load, or one in which load changes.")
+    if results and lasted_ms < DAY_SEEN_MS:
+        still.append(
+            f"The recording lasts {duration(lasted_ms)}: what repeats daily is not in it. Replay a day or more."
+        )
+    return tuple(still if sure.too_short else [*_next_grid(results, steady, base), *still])
+
+
+def _next_grid(results: Sequence[PointResult], steady: Choice | None, base: PolicySettings) -> list[str]:
+    """Advice on the points to run next."""
     sentences = []
     if steady is None:
         sentences.append(
@@ -66,42 +86,11 @@ def advice(
     missing = [name for name in STEADY_KNOBS if len(values_of(results, name)) < 2]
     if missing:
         grid = " ".join(f"--grid {name}={_around(base, name)}" for name in missing)
-        sentences.append(
-            f"{_join_words([_short(name) for name in missing])} of `steady` had one value only: run again with {grid}."
-        )
+        names = _join_words([short_name(name) for name in missing])
+        sentences.append(f"{names} of `steady` had one value only: run again with {grid}.")
     if steady is not None:
         sentences += [*_edges(results, steady), *_untried_error(results, results[steady.chosen], base)]
-    if results and not any(result.moves_balance for result in results):
-        sentences.append(
-            "No point moved anything for balance: replay a time with more load, or one in which load changes."
-        )
-    if results and lasted_ms < DAY_SEEN_MS:
-        sentences.append(
-            f"The recording lasts {duration(lasted_ms)}: what repeats daily is not in it. Replay a day or more."
-        )
-    return tuple(sentences)
-
-
-def describe_point(results: Sequence[PointResult], point: PointResult) -> str:
-    """A point in a few words: its strategy and the knobs that matter to it.
-
-    Omits knobs that were varied without effect on this strategy, and knobs in another strategy's section.
-    """
-    telling = knobs_that_matter(results, point.strategy)
-    varied = {name for name in point.knobs if len({repr(r.knobs.get(name)) for r in results}) > 1}
-    mine = ", ".join(
-        f"{_short(name)} {format_value(value)}"
-        for name, value in sorted(point.knobs.items(), key=lambda knob: knob[0])
-        if name in telling or (name not in varied and _of(name) in ("", point.strategy))
-    )
-    return f"`{point.strategy}` with {mine}" if mine else f"`{point.strategy}`"
-
-
-def format_value(value: Value) -> str:
-    """The value of a knob in the form that `--grid` takes."""
-    if value is None or isinstance(value, bool):
-        return str(value).lower()
-    return f"{value:.10g}"
+    return sentences
 
 
 def _why(results: Sequence[PointResult], choice: Choice, lasted_ms: int) -> str:
@@ -152,10 +141,10 @@ def _neighbours(results: Sequence[PointResult], steady: Choice) -> list[str]:
     for name in knobs_that_matter(results, STEADY):
         rows = _line(results, steady.chosen, name)
         if len({_figures(point) for _, point in rows}) == 1 < len(rows):
-            sentences.append(f"{_short(name)} makes no difference there: {_figures(rows[0][1])}.")
+            sentences.append(f"{short_name(name)} makes no difference there: {_figures(rows[0][1])}.")
         elif len(rows) > 1:
             each = "; ".join(f"{format_value(point.knobs[name])}: {_figures(point)}" for _, point in rows)
-            sentences.append(f"{_short(name)}, all else as recommended: {each}.")
+            sentences.append(f"{short_name(name)}, all else as recommended: {each}.")
     return sorted(sentences)
 
 
@@ -170,7 +159,7 @@ def _too_tight(results: Sequence[PointResult], steady: Choice) -> list[str]:
     if more <= 0:
         return []
     bought = f"a max/best lower by {gained:.3f}" if gained > 0 else "no better max/best"
-    cost = f"{more} moves more{_times(tight, chosen)}"
+    cost = f"{_count(more, 'move')} more{_times(tight, chosen)}"
     return [f"A tolerance as tight as {format_value(value)} would cost {cost} for {bought}."]
 
 
@@ -178,7 +167,7 @@ def _idle(results: Sequence[PointResult], base: PolicySettings) -> list[str]:
     """Knobs of `steady` that were varied without effect."""
     telling = knobs_that_matter(results, STEADY)
     return [
-        f"{_short(name)} made no difference: keep {format_value(configured_value(base, name))}."
+        f"{short_name(name)} made no difference: keep {format_value(configured_value(base, name))}."
         for name in STEADY_KNOBS
         if len(values_of(results, name)) > 1 and name not in telling
     ]
@@ -226,9 +215,8 @@ def _edges(results: Sequence[PointResult], steady: Choice) -> list[str]:
         which, beyond = ("lowest", chosen / 2) if at == 0 else ("highest", chosen * 2)
         beyond = _clamp(name, beyond)
         if beyond != chosen and _figures(point) != _figures(next_to_it):
-            sentences.append(
-                f"{_short(name)} {format_value(chosen)} is the {which} tried: add {format_value(beyond)} to its --grid."
-            )
+            tried = f"{short_name(name)} {format_value(chosen)} is the {which} tried"
+            sentences.append(f"{tried}: add {format_value(beyond)} to its --grid.")
     return sentences
 
 
@@ -250,8 +238,7 @@ def _without(knobs: Mapping[str, Value], name: str) -> dict[str, Value]:
 
 def values_of(results: Sequence[PointResult], name: str) -> list[float]:
     """The values of a knob among the points of `steady`, in increasing order."""
-    found = {result.knobs.get(name) for result in results if result.strategy == STEADY}
-    return sorted(float(value) for value in found if value is not None)
+    return sorted(float(value) for value in knob_values(results, STEADY, name) if value is not None)
 
 
 def _around(base: PolicySettings, name: str) -> str:
@@ -282,16 +269,6 @@ def _times(more: PointResult, fewer: PointResult) -> str:
     if not fewer.moves_balance or more.moves_balance < 1.05 * fewer.moves_balance:
         return ""
     return f" ({more.moves_balance / fewer.moves_balance:.1f} times as many)"
-
-
-def _of(name: str) -> str:
-    """The strategy whose section contains the knob, or an empty text."""
-    section = name.partition(".")[0]
-    return section if section in STRATEGIES else ""
-
-
-def _short(name: str) -> str:
-    return name.removeprefix(f"{STEADY}.")
 
 
 def _join_words(words: Sequence[str]) -> str:

@@ -1,6 +1,7 @@
-"""The recommendation of a backtest: the strategy, the knobs that it reads, and the reasons.
+"""The recommendation of a backtest: what to do, the strategy, the knobs that it reads, and the reasons.
 
-`choose` has the rule, `rationale` the sentences. Pure: the same results in the same order give the same recommendation.
+`choose` has the rule, `verdict` what it means for the configuration, `rationale` the reasons. Pure: the same results in
+the same order give the same recommendation.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from controller.backtest.choose import rationale
 from controller.backtest.choose.choose import STEADY, Choice, choose, configured_value, knobs_that_matter, positions
 from controller.backtest.choose.confidence import NOTHING_FINISHED, Confidence, Grade, confidence
 from controller.backtest.choose.model_error import MODEL_ERROR, fitting_error
+from controller.backtest.choose.verdict import NO_VERDICT, Verdict, judge
 from controller.backtest.point.grid import Value
 from controller.backtest.point.result import PointResult
 from controller.domain.settings.policy import PolicySettings
@@ -22,8 +24,11 @@ from controller.policy.strategies import get, has, reads
 class Recommendation:
     """What to configure. `overall` is None without any point, `steady` without points of `steady`.
 
+    `verdict`: what to do and what that would change. Where `point` is None nothing is recommended, and `strategy` and
+    `settings` are the configured ones.
+
     `settings`: by names of `PolicySettings`, only what the recommended strategy reads: the three knobs of `steady`, and
-    those that made a difference to the strategy. If all points are equal, these are the configured values.
+    those that made a difference to the strategy.
     """
 
     strategy: str | None
@@ -33,7 +38,13 @@ class Recommendation:
     reasons: tuple[str, ...]
     advice: tuple[str, ...]  # what to run to know more
     confidence: Confidence = NOTHING_FINISHED
+    verdict: Verdict = NO_VERDICT
     kept: frozenset[str] = frozenset()  # names in `settings` with the configured value, as nothing was learned of them
+
+    @property
+    def point(self) -> int | None:
+        """The position of the recommended point; None where nothing is recommended."""
+        return self.overall.chosen if self.overall is not None and self.confidence.grade is not Grade.NONE else None
 
 
 def recommend(results: Sequence[PointResult], lasted_ms: int, base: PolicySettings) -> Recommendation:
@@ -54,6 +65,7 @@ def recommend(results: Sequence[PointResult], lasted_ms: int, base: PolicySettin
     strategy = None if overall is None else results[overall.chosen].strategy
     if strategy is not None and sure.grade is Grade.NONE:
         strategy, settings = base.strategy, {name: configured_value(base, name) for name in settings}
+        telling = set()
     if strategy is not None and has(strategy):  # results may be older than the strategies that are installed
         settings = {name: value for name, value in settings.items() if reads(get(strategy), name.partition(".")[0])}
     kept = {name for name, value in settings.items() if value == configured_value(base, name) and name not in telling}
@@ -63,8 +75,9 @@ def recommend(results: Sequence[PointResult], lasted_ms: int, base: PolicySettin
         steady=steady,
         settings=dict(sorted(settings.items())),
         reasons=rationale.reasons(results, overall, steady, lasted_ms, base, sure),
-        advice=rationale.advice(results, steady, lasted_ms, base),
+        advice=rationale.advice(results, steady, lasted_ms, base, sure),
         confidence=sure,
+        verdict=judge(results, overall, base, sure),
         kept=frozenset(kept),
     )
 

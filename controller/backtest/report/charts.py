@@ -2,13 +2,13 @@
 
 If points or lines of several strategies coincide, the lower ones are drawn larger, so that all are visible. Pieces have
 fixed ids and no random parts, so the same points give the same bytes. Names are escaped, because plotly interprets the
-text of legends and hover boxes as HTML. Imports plotly: import it lazily.
+text of legends and hover boxes as HTML. Colours of text and boxes are the page's, which sets them for light and dark
+(`look`). Imports plotly: import it lazily.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timezone
 from html import escape
 
 import plotly.graph_objects as go
@@ -16,12 +16,19 @@ from plotly.offline import get_plotlyjs
 from plotly.subplots import make_subplots
 
 from controller.backtest.report.view import CAUSES, MOST_NAMED, RING, View, thin_out
+from controller.operations.text import duration_text, time_text
 
 NO_BREAK = "\u00a0"
 STAR, SPACE = 20, 3.6  # pixels: the recommended point's, a blank's
+CLEAR, GRID, STAR_COLOUR = "rgba(0,0,0,0)", "rgba(128,128,128,0.25)", "#cc3311"  # seen on light and on dark
+IMBALANCE = "imbalance (max/best)"
+MINUTE_MS = 60_000
+AXIS = {"gridcolor": GRID, "zerolinecolor": GRID, "automargin": True}
 LAYOUT = {
-    "template": "plotly_white",
-    "margin": {"l": 60, "r": 20, "t": 30, "b": 50},
+    "template": "none",
+    "paper_bgcolor": CLEAR,
+    "plot_bgcolor": CLEAR,
+    "margin": {"l": 55, "r": 15, "t": 20, "b": 45},
     "legend": {"orientation": "h", "y": -0.2, "itemsizing": "constant"},
     "font": {"family": "system-ui, sans-serif", "size": 13},
 }
@@ -56,17 +63,14 @@ def pareto_chart(view: View) -> str:
             x=[x for x, _ in several], y=[y for _, y in several], mode="text", hoverinfo="skip", showlegend=False,
             text=[_count(view, tied) for tied in several.values()], textposition="middle right", cliponaxis=False,
         )  # fmt: skip
-    overall = view.recommendation.overall
-    if overall is not None:
-        at = overall.chosen
+    if (at := view.recommended) is not None:
         figure.add_scatter(
             x=[view.churn[at]], y=[view.imbalance[at]], mode="markers", name="recommended", hoverinfo="skip",
-            marker={"symbol": "star-open", "size": STAR, "color": "black", "line": {"width": 2}},
+            marker={"symbol": "star-open", "size": STAR, "color": STAR_COLOUR, "line": {"width": 2}},
         )  # fmt: skip
-    figure.update_layout(
-        LAYOUT, height=480, hovermode="closest", hoverlabel={"align": "left"},
-        xaxis_title="moves for balance of a bundle a day", yaxis_title="max/best, mean",
-    )  # fmt: skip
+    figure.update_xaxes(**AXIS, title_text="moves for balance of a bundle a day")
+    figure.update_yaxes(**AXIS, title_text=IMBALANCE)
+    figure.update_layout(LAYOUT, height=460, hovermode="closest", hoverlabel={"align": "left"})
     return _piece(figure, "pareto")
 
 
@@ -76,13 +80,14 @@ def timeline_chart(view: View) -> str:
     figure = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.06, row_heights=[0.65, 0.35])
     for strategy, at in view.chosen.items():
         line = thin_out(view.runs[at].timeline)
-        when = [datetime.fromtimestamp(ms / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S") for ms in line.at_ms]
+        when = [time_text(ms) for ms in line.at_ms]
         look = {"color": view.colour(strategy), "width": 1.4 + 1.6 * under[strategy]}
         shared = {"x": when, "mode": "lines", "line": look, "legendgroup": escape(strategy)}
         figure.add_scatter(y=line.max_best, name=escape(view.label_of(at)), **shared, row=1, col=1)
         figure.add_scatter(y=line.moves, name=escape(strategy), showlegend=False, **shared, row=2, col=1)
-    figure.update_yaxes(title_text="max/best", row=1, col=1)
-    figure.update_yaxes(title_text="moves", row=2, col=1)
+    figure.update_xaxes(AXIS)
+    figure.update_yaxes(**AXIS, title_text="imbalance", row=1, col=1)
+    figure.update_yaxes(**AXIS, title_text="moves", row=2, col=1)
     figure.update_xaxes(title_text="time (UTC)", row=2, col=1)
     figure.update_layout(LAYOUT, height=560, hovermode="x unified")
     return _piece(figure, "timeline")
@@ -92,10 +97,12 @@ def causes_chart(view: View) -> str:
     """Stacked bars of the moves of every strategy's chosen point, by cause."""
     figure = go.Figure()
     names = [escape(strategy) for strategy in view.chosen]
-    for cause, colour in CAUSES.items():
+    for cause, (colour, words) in CAUSES.items():
         heights = [getattr(view.results[at], f"moves_{cause}") for at in view.chosen.values()]
-        figure.add_bar(x=names, y=heights, name=cause, marker_color=colour)
-    figure.update_layout(LAYOUT, height=380, barmode="stack", yaxis_title="moves")
+        figure.add_bar(x=names, y=heights, name=words, marker_color=colour)
+    figure.update_xaxes(AXIS)
+    figure.update_yaxes(**AXIS, title_text="moves")
+    figure.update_layout(LAYOUT, height=360, barmode="stack")
     return _piece(figure, "causes")
 
 
@@ -105,8 +112,7 @@ def _size(view: View, at: int) -> int:
 
 def _count(view: View, tied: Sequence[int]) -> str:
     """The number of points at a place, padded to be clear of the largest marker there."""
-    overall = view.recommendation.overall
-    star = STAR if overall is not None and overall.chosen in tied else 0
+    star = STAR if view.recommended in tied else 0
     radius = max(star, *(_size(view, at) for at in tied)) / 2
     return NO_BREAK * round(radius / SPACE) + f"×{len(tied)}"
 
@@ -129,16 +135,15 @@ def _hover(view: View, at: int) -> str:
         title, rows = f"{len(tied)} points here", [*named, *more]
     else:
         title = point.strategy
-        rows = [f"{name} = {value}" for name, value in sorted(point.knobs.items(), key=lambda knob: knob[0])]
+        rows = [view.knob_text(name, value) for name, value in sorted(point.knobs.items(), key=lambda knob: knob[0])]
     figures = [
-        f"max/best {point.max_best_mean:.3f}, at the end {point.max_best_end:.3f}, worst {point.max_best_worst:.3f}",
+        f"imbalance {point.max_best_mean:.3f}, at the end {point.max_best_end:.3f}, worst {point.max_best_worst:.3f}",
         f"{point.moves_balance} moves for balance, {view.churn[at]:.3f} of a bundle a day",
-        f"thrash {point.thrash_pct:.1f} %, {point.overload_minutes:.1f} overload minutes",
+        f"{point.thrash_pct:.1f} % moved to and fro, overload for {duration_text(point.overload_minutes * MINUTE_MS)}",
     ]
     return "<br>".join([f"<b>{escape(title)}</b>", *map(escape, [*rows, *figures])])
 
 
 def _piece(figure: go.Figure, name: str) -> str:
-    return str(
-        figure.to_html(full_html=False, include_plotlyjs=False, div_id=name, config={"displaylogo": False}),
-    )
+    shown = {"displaylogo": False, "responsive": True}
+    return str(figure.to_html(full_html=False, include_plotlyjs=False, div_id=name, config=shown))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import yaml
@@ -59,7 +60,8 @@ def snippet(recommendation: Recommendation, title: str) -> str:
     named = {} if recommendation.strategy is None else {"strategy": recommendation.strategy}
     tree, left_over = conf_tree({**named, **recommendation.settings})
     sure = str(recommendation.confidence)
-    lines = [*_comments([title, f"{sure[0].upper()}{sure[1:]}.", *recommendation.reasons])]
+    told = [title, recommendation.verdict.text, f"{sure[0].upper()}{sure[1:]}.", *recommendation.reasons]
+    lines = [*_comments(told)]
     lines += yaml.safe_dump(tree, sort_keys=True).splitlines() if tree else []
     lines += _comments([*left_over, *recommendation.advice])
     return "\n".join(lines) + "\n"
@@ -83,6 +85,12 @@ def conf_tree(settings: Mapping[str, Value | str]) -> tuple[dict[str, dict[str, 
 def keys_of(knob: str) -> list[str]:
     """Configuration keys that may set the knob, the most likely one first."""
     return [path for path, _ in _candidates(knob, 1) if path in DEFINITIONS]
+
+
+@lru_cache(maxsize=1_024, typed=True)
+def key_and_value(knob: str, value: Value) -> tuple[str, Any] | None:
+    """The key that gives the knob this value, and the value in the key's unit; None if no key says that."""
+    return _key_of(knob, value)[0]
 
 
 def _key_of(name: str, value: Value | str, load: Load = _alone) -> tuple[tuple[str, Any] | None, str]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from controller.backtest.choose.rationale import format_value
+from controller.backtest.choose.points import format_value
 from controller.backtest.point.grid import Value, knob_types
 from controller.backtest.report.configuration import Load, keys_of
 from controller.config.policy_values import policy_settings

@@ -34,8 +34,7 @@ def draw_pareto(view: View, file: Path) -> None:
                           textcoords="offset points", fontsize="x-small")  # fmt: skip
     front_x, front_y = [view.churn[at] for at in view.front], [view.imbalance[at] for at in view.front]
     axes.plot(front_x, front_y, color=_GREY, linestyle=":", zorder=1, label="Pareto front")
-    if (overall := view.recommendation.overall) is not None:
-        chosen = overall.chosen
+    if (chosen := view.recommended) is not None:
         look = {"s": 160, "facecolors": "none", "edgecolors": "black", "label": "recommended", "zorder": 3}
         axes.scatter([view.churn[chosen]], [view.imbalance[chosen]], **look)
     axes.set(xlabel="moves for balance of a bundle a day", ylabel="max/best, mean")
@@ -66,9 +65,9 @@ def draw_causes(view: View, file: Path) -> None:
     """Draw stacked bars of the moves of every strategy's chosen point, by cause."""
     plot, axes = _canvas(1, 7, 3.5)
     names, below = list(view.chosen), np.zeros(len(view.chosen))
-    for cause, colour in CAUSES.items():
+    for cause, (colour, words) in CAUSES.items():
         heights = np.array([getattr(view.results[at], f"moves_{cause}") for at in view.chosen.values()], np.float64)
-        axes.bar(names, heights, bottom=below, color=colour, label=cause)
+        axes.bar(names, heights, bottom=below, color=colour, label=words)
         below += heights
     axes.set_ylabel("moves")
     axes.tick_params(axis="x", rotation=30)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from controller.backtest.choose.choose import choose_for_each, positions
 from controller.backtest.choose.pareto import churn, pareto_front, span_ms
-from controller.backtest.choose.rationale import describe_point
+from controller.backtest.choose.points import describe_point
 from controller.backtest.choose.recommend import Recommendation, recommend
+from controller.backtest.choose.verdict import configured_position
+from controller.backtest.point.grid import Value
 from controller.backtest.point.result import PointResult, PointRun, Timeline
+from controller.backtest.report.knobs import KnobNames
 from controller.domain.settings.policy import PolicySettings
 
 MOST_DRAWN = 1_500  # values of a line; screens have fewer columns
@@ -19,7 +22,11 @@ COLOURS = (  # Tol's
 )  # fmt: skip
 RING = 7  # pixels by which a marker is larger for each strategy that is drawn over it
 MOST_NAMED = 12  # points that a hover box lists
-CAUSES = {"addition": "#228833", "removal": "#ccbb44", "balance": "#4477aa"}
+CAUSES = {  # colour and words
+    "addition": ("#228833", "to new or empty brokers"),
+    "removal": ("#ccbb44", "from lost brokers"),
+    "balance": ("#4477aa", "for balance"),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +35,7 @@ class View:
 
     runs: Sequence[PointRun]
     base: PolicySettings
+    names: KnobNames = field(default_factory=KnobNames)
 
     @cached_property
     def results(self) -> tuple[PointResult, ...]:
@@ -58,6 +66,16 @@ class View:
     def recommendation(self) -> Recommendation:
         """The recommendation from these points."""
         return recommend(self.results, self.lasted_ms, self.base)
+
+    @property
+    def recommended(self) -> int | None:
+        """The position of the recommended point; None where nothing is recommended."""
+        return self.recommendation.point
+
+    @cached_property
+    def configured(self) -> int | None:
+        """The position of the point that is configured now; None if it was not run."""
+        return configured_position(self.results, self.base)
 
     @cached_property
     def chosen(self) -> Mapping[str, int]:
@@ -90,6 +108,11 @@ class View:
     def label_of(self, at: int) -> str:
         """A short description of the point, as plain text."""
         return describe_point(self.results, self.results[at]).replace("`", "")
+
+    def knob_text(self, knob: str, value: Value) -> str:
+        """A knob with its value and unit, as plain text: `tolerance = 0.05`."""
+        heading = self.names.heading(knob)
+        return f"{heading.name} = {self.names.text(knob, value)} {heading.unit}".rstrip()
 
     def colour(self, strategy: str) -> str:
         """The colour of the strategy in all plots."""

@@ -19,7 +19,6 @@ import structlog
 import typer
 
 from controller.agent.agent import Agent
-from controller.agent.connections import AgentConnections
 from controller.agent.lifecycle import Ending
 from controller.agent.metrics import AgentMetrics
 from controller.agent.options import AgentOptions
@@ -30,18 +29,16 @@ from controller.brokers.reference.runtime import ReferenceBroker
 from controller.brokers.runtime import BundleStats
 from controller.cli.options import new_app
 from controller.cli.pulsar.connection import Connection, takes_connection
-from controller.cli.run.agent_wiring import leave_on_signals, open_producer, options_of, reader_maker, wait_for_kafka
+from controller.cli.run.agent_wiring import agent_connections, leave_on_signals, options_of
 from controller.cli.run.cluster_agent import Runtime, run_cluster_agent
 from controller.config.http_access import http_access
 from controller.config.load import load_settings
 from controller.config.places import check_old_place
 from controller.config.policy_values import split_settings
 from controller.config.settings import Settings
-from controller.config.table_root import table_root
 from controller.domain.decision import Reason
 from controller.domain.errors import BadRecord, ConfigError, without_login
 from controller.domain.ids import check_broker_id
-from controller.ledger.follower import Follower
 from controller.policy.split import find_exceeded_limit
 from controller.process.access.access import url_of
 from controller.process.clock import wall_ms
@@ -185,32 +182,24 @@ async def _run(settings: Settings, broker: str, options: AgentOptions, capacity:
     access = http_access(settings)
     http = HttpServer(host, settings.http.agent_port, access)
     metrics = AgentMetrics(new_registry())
-    await wait_for_kafka(settings)
-    urgent = await open_producer(settings, broker, options.lease_ms, "urgent")
-    bulk = await open_producer(settings, broker, options.lease_ms, "bulk")
-    names = settings.kafka.topics
-    connections = AgentConnections(
-        urgent, bulk, reader=reader_maker(settings, broker), journal=Follower(table_root(settings)), names=names
-    )
-    found = Agent(
-        broker,
-        nonce,
-        runtime,
-        connections,
-        options,
-        lookup_url=url_of(access, advertised, http.port),
-        capacity=dataclasses.asdict(capacity),
-        host=host_of(settings),
-        splits=make_split_watch(settings),
-        metrics=metrics,
-        process={"host": socket.gethostname(), "pid": os.getpid(), "started_ms": wall_ms()},
-        on_begin=lambda: print(f"ballast-agent {broker} listening {http.url}", flush=True),
-    )
-    http.start(make_app(metrics.registry, found.health, found.routes()), count_refusals(metrics.registry))
-    leave_on_signals(found)
-    try:
-        return await found.run()
-    finally:
-        await http.stop()
-        for producer in (urgent, bulk):
-            await asyncio.get_running_loop().run_in_executor(None, producer.close, 2.0)
+    async with agent_connections(settings, broker, options.lease_ms) as connections:
+        found = Agent(
+            broker,
+            nonce,
+            runtime,
+            connections,
+            options,
+            lookup_url=url_of(access, advertised, http.port),
+            capacity=dataclasses.asdict(capacity),
+            host=host_of(settings),
+            splits=make_split_watch(settings),
+            metrics=metrics,
+            process={"host": socket.gethostname(), "pid": os.getpid(), "started_ms": wall_ms()},
+            on_begin=lambda: print(f"ballast-agent {broker} listening {http.url}", flush=True),
+        )
+        http.start(make_app(metrics.registry, found.health, found.routes()), count_refusals(metrics.registry))
+        leave_on_signals(found)
+        try:
+            return await found.run()
+        finally:
+            await http.stop()

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
 import structlog
 
+from controller.agent.connections import AgentConnections
 from controller.agent.options import AgentOptions
 from controller.brokers.host_load import GBIT_BYTES
 from controller.bus.cluster import KafkaUnavailable, check_answers
 from controller.bus.consumer import TopicReader
 from controller.bus.producer import JsonProducer
 from controller.config.settings import Settings
+from controller.config.table_root import table_root
+from controller.ledger.follower import Follower
 
 log = structlog.get_logger(__name__)
 
@@ -44,6 +48,20 @@ def options_of(settings: Settings) -> AgentOptions:
         # host figures apply the override themselves, times the number of network cards
         nic_bytes_per_s=None if nic is None or settings.agent.host_figures else nic * GBIT_BYTES,
     )
+
+
+@asynccontextmanager
+async def agent_connections(settings: Settings, broker: str, lease_ms: int) -> AsyncIterator[AgentConnections]:
+    """Kafka, once it answers, and the journal's table; the producers are closed at the end."""
+    await wait_for_kafka(settings)
+    urgent = await open_producer(settings, broker, lease_ms, "urgent")
+    bulk = await open_producer(settings, broker, lease_ms, "bulk")
+    try:
+        journal = Follower(table_root(settings))
+        yield AgentConnections(urgent, bulk, reader_maker(settings, broker), journal, settings.kafka.topics)
+    finally:
+        for producer in (urgent, bulk):
+            await asyncio.get_running_loop().run_in_executor(None, producer.close, 2.0)
 
 
 async def open_producer(settings: Settings, broker: str, lease_ms: int, part: str) -> JsonProducer:

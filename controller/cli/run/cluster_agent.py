@@ -11,20 +11,17 @@ from enum import Enum
 import structlog
 
 from controller.agent.cluster.agent import ClusterAgent
-from controller.agent.connections import AgentConnections
 from controller.agent.lifecycle import Ending
 from controller.agent.metrics import AgentMetrics
 from controller.brokers.pulsar.admin import PulsarAdmin
 from controller.brokers.pulsar.facts import Manager
 from controller.brokers.pulsar.poll import ClusterPoll
 from controller.brokers.pulsar.topics import TopicReader
-from controller.cli.run.agent_wiring import leave_on_signals, open_producer, options_of, reader_maker, wait_for_kafka
+from controller.cli.run.agent_wiring import agent_connections, leave_on_signals, options_of
 from controller.config.http_access import http_access
 from controller.config.places import check_old_place
 from controller.config.settings import Settings
-from controller.config.table_root import table_root
 from controller.domain.errors import without_login
-from controller.ledger.follower import Follower
 from controller.loads.recorded import Overrides
 from controller.process.clock import wall_ms
 from controller.process.http import HttpServer, make_app
@@ -57,32 +54,24 @@ async def run_cluster_agent(settings: Settings, *, take_over: bool, standby: boo
         poll = ClusterPoll(admin, topics)
         await poll.start()
         poll.with_topics = poll.manager is Manager.EXTENSIBLE  # the modular manager reports its bundles itself
-        await wait_for_kafka(settings)
-        urgent = await open_producer(settings, "pulsar", options.lease_ms, "urgent")
-        bulk = await open_producer(settings, "pulsar", options.lease_ms, "bulk")
-        names = settings.kafka.topics
-        connections = AgentConnections(
-            urgent, bulk, reader=reader_maker(settings, "pulsar"), journal=Follower(table_root(settings)), names=names
-        )
-        found = ClusterAgent(
-            nonce,
-            poll,
-            connections,
-            options,
-            Overrides(host_cpu=cluster.host_cpu, unknown_nic_gbps=cluster.nic_gbps),
-            poll_ms=options.report_interval_ms,
-            standby=standby,
-            margin_ms=settings.control.margin_ms,
-            process={"host": socket.gethostname(), "pid": os.getpid(), "started_ms": wall_ms()},
-            metrics=metrics,
-            on_begin=lambda: print(f"ballast-agent pulsar listening {http.url}", flush=True),
-        )
-        http.start(make_app(metrics.registry, found.health, []), count_refusals(metrics.registry))
-        leave_on_signals(found)
-        try:
-            return await found.run()
-        finally:
-            await poll.stop()
-            await http.stop()
-            for producer in (urgent, bulk):
-                producer.close(2.0)
+        async with agent_connections(settings, "pulsar", options.lease_ms) as connections:
+            found = ClusterAgent(
+                nonce,
+                poll,
+                connections,
+                options,
+                Overrides(host_cpu=cluster.host_cpu, unknown_nic_gbps=cluster.nic_gbps),
+                poll_ms=options.report_interval_ms,
+                standby=standby,
+                margin_ms=settings.control.margin_ms,
+                process={"host": socket.gethostname(), "pid": os.getpid(), "started_ms": wall_ms()},
+                metrics=metrics,
+                on_begin=lambda: print(f"ballast-agent pulsar listening {http.url}", flush=True),
+            )
+            http.start(make_app(metrics.registry, found.health, []), count_refusals(metrics.registry))
+            leave_on_signals(found)
+            try:
+                return await found.run()
+            finally:
+                await poll.stop()
+                await http.stop()

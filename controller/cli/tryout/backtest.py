@@ -22,6 +22,7 @@ from controller.backtest.point.result import PointRun
 from controller.backtest.recording.input import Input, read_input
 from controller.backtest.recording.prepared import Replay, prepare
 from controller.backtest.report.configuration import check_values
+from controller.backtest.report.knobs import KnobNames
 from controller.backtest.report.names import Named, name_axes
 from controller.backtest.report.report import CONF, REPORT, write_report
 from controller.backtest.run import Finished, run_points
@@ -102,7 +103,7 @@ def backtest(
     runs = {point: run or store.load(job, point) for point, run in runs.items()}
     finished = [run for run in runs.values() if run is not None]
     store.write_tables(finished, about)
-    recommendation = write_report(out, finished, base, about)
+    recommendation = write_report(out, finished, base, about, KnobNames(named.keys, named.words))
     _print_results(about, finished, kept, out, named)
     _print_recommendation(recommendation, out)
     if stopped:
@@ -165,12 +166,16 @@ def _print_results(about: dict[str, Any], finished: Sequence[PointRun], kept: in
 
 
 def _print_recommendation(found: Recommendation, out: Path) -> None:
-    """Print the recommendation with its confidence and reasons, as in the report."""
+    """Print what to do, the recommendation with its confidence, and the reasons, as in the report."""
     learned = ", ".join(f"{name} {value}" for name, value in found.settings.items() if name not in found.kept)
     kept = ", ".join(f"{name} {value}" for name, value in found.settings.items() if name in found.kept)
     unchanged = f"; as configured: {kept}" if kept else ""
-    emit_text(f"recommended strategy: {found.strategy or 'none'}, {found.confidence}")
-    emit_text(f"settings: {learned or 'none to change'}{unchanged}: {out / CONF}")
+    emit_text(found.verdict.text)
+    if found.point is None:
+        emit_text(f"recommended: nothing, {found.confidence}{unchanged}")
+    else:
+        emit_text(f"recommended strategy: {found.strategy}, {found.confidence}")
+        emit_text(f"settings: {learned or 'none to change'}{unchanged}: {out / CONF}")
     for sentence in (*found.reasons, *found.advice):
         emit_text(f"- {sentence}")
     typer.echo(f"plots: {out / REPORT}")

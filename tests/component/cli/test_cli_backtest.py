@@ -69,9 +69,11 @@ def test_two_runs_give_the_same_bytes_whatever_the_number_of_processes(
     threshold = [p for p in points if p["strategy"] == "threshold"]
     assert all(p["moves_balance"] > 0 for p in steady)
     assert max(p["max_best_mean"] for p in steady) < min(p["max_best_mean"] for p in threshold)
+    assert "\nUse `steady` with " in first
+    assert "\nrecommended strategy: steady, low confidence (2.0 hours, 120 rounds" in first
 
 
-def test_the_report_names_its_configuration_and_minutes_recommend_with_low_confidence(
+def test_the_report_names_its_configuration_and_minutes_recommend_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Bundles carry what a card of 40 Mbit/s can: `steady` cuts them, and is no better than the best achievable."""
@@ -81,8 +83,10 @@ def test_the_report_names_its_configuration_and_minutes_recommend_with_low_confi
     sets = [part for given in card for part in ("--set", given)]
     assert backtest(REAL, tmp_path, "--strategies", "steady,headroom", "--conf", str(conf), *sets) == 0
     out = capsys.readouterr().out
-    assert "recommended strategy: steady, low confidence (5 minutes, 31 rounds" in out
-    assert "settings: none to change; as configured: steady.budget 1.0" in out
+    assert "\nChange nothing: a recording this short does not tell what is better. Record an hour at least" in out
+    assert "recommended: nothing, no confidence (5 minutes, 31 rounds: too short to choose by)" in out
+    assert "; as configured: steady.budget 1.0" in out
+    assert "recommended strategy" not in out
     document = json.loads((tmp_path / "results.json").read_text())
     configuration = document["about"]["configuration"]
     assert str(conf) in configuration

@@ -104,5 +104,8 @@ def test_no_sentence_gets_out_of_its_comment(tmp_path: Path) -> None:
 
 def test_nothing_recommended_is_still_a_configuration(tmp_path: Path) -> None:
     text = snippet(Recommendation(None, None, None, {}, ("There is nothing.",), ("Run something.",)), "title")
-    assert text == "# title\n# No confidence (no point has finished).\n# There is nothing.\n# Run something.\n"
+    assert text == (
+        "# title\n# Change nothing: no finished point has a figure.\n# No confidence (no point has finished).\n"
+        "# There is nothing.\n# Run something.\n"
+    )
     assert loaded(text, tmp_path) == policy_settings(load_settings(None, env={}))

@@ -25,8 +25,10 @@ def graded(lasted_ms: int, rounds: int = 1_440, results: list[PointResult] = TWO
 @pytest.mark.parametrize(
     ("lasted_ms", "rounds", "grade", "why"),
     [
-        (5 * MINUTE_MS, 31, Grade.LOW, "5 minutes, 31 rounds: what repeats daily was not seen"),
-        (5 * MINUTE_MS, 1, Grade.LOW, "5 minutes, 1 round: what repeats daily was not seen"),
+        (5 * MINUTE_MS, 31, Grade.NONE, "5 minutes, 31 rounds: too short to choose by"),
+        (5 * MINUTE_MS, 1, Grade.NONE, "5 minutes, 1 round: too short to choose by"),
+        (HOUR_MS - 1, 360, Grade.NONE, "60 minutes, 360 rounds: too short to choose by"),
+        (HOUR_MS, 360, Grade.LOW, "1.0 hours, 360 rounds: what repeats daily was not seen"),
         (20 * HOUR_MS - 1, 1_200, Grade.LOW, "20.0 hours, 1200 rounds: what repeats daily was not seen"),
         (24 * HOUR_MS, 99, Grade.LOW, "24.0 hours, 99 rounds: too few for what waits for several of them"),
         (24 * HOUR_MS, 100, Grade.MEDIUM, "fewer than 3 days"),
@@ -39,7 +41,8 @@ def test_hours_days_and_rounds(lasted_ms: int, rounds: int, grade: Grade, why: s
     found = graded(lasted_ms, rounds)
     assert found.grade is grade
     assert why in found.why
-    assert str(found) == f"{grade.value} confidence ({found.why})"
+    assert str(found) == f"{'no' if grade is Grade.NONE else grade.value} confidence ({found.why})"
+    assert found.too_short == (lasted_ms < HOUR_MS)
 
 
 def test_points_that_nothing_tells_apart_give_no_confidence_however_long_it_took() -> None:
@@ -51,16 +54,29 @@ def test_points_that_nothing_tells_apart_give_no_confidence_however_long_it_took
     assert str(confidence([], DAY_MS)) == "no confidence (no point has finished)"
 
 
-def test_minutes_of_recording_recommend_what_they_speak_for() -> None:
+def test_minutes_of_recording_recommend_nothing() -> None:
     found = recommend(GRID, 5 * MINUTE_MS, BASE)
+    assert found.confidence.grade is Grade.NONE
+    assert found.point is None
+    assert found.strategy == BASE.strategy
+    configured = (BASE.steady.churn, BASE.steady.tolerance)
+    assert (found.settings["steady.churn"], found.settings["steady.tolerance"]) == configured
+    assert found.kept == set(found.settings)
+    assert found.reasons[1].startswith("In these 5 minutes the most even point was `steady` with")
+    assert found.advice == ("The recording lasts 5 minutes: what repeats daily is not in it. Replay a day or more.",)
+
+
+def test_an_hour_of_recording_recommends_what_it_speaks_for() -> None:
+    found = recommend(GRID, HOUR_MS, BASE)
     assert found.confidence.grade is Grade.LOW
+    assert found.point == found.overall.chosen if found.overall else None
     assert found.strategy == "steady"
     assert (found.settings["steady.churn"], found.settings["steady.tolerance"]) == (0.02, 0.05)
     assert found.kept == set()
 
 
 def test_what_had_one_value_is_kept_as_it_is_configured() -> None:
-    found = recommend(TWO, 5 * MINUTE_MS, BASE)
+    found = recommend(TWO, HOUR_MS, BASE)
     assert found.kept == {"steady.tolerance", "steady.churn", "steady.budget"}
 
 

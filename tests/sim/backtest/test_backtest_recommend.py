@@ -11,7 +11,8 @@ import pytest
 from controller.backtest.choose.choose import choose, choose_for_each, knobs_that_matter
 from controller.backtest.choose.model_error import FEWEST_CHECKED, model_error
 from controller.backtest.choose.pareto import DAY_MS
-from controller.backtest.choose.rationale import RANGES, _count, _few_digits, describe_point
+from controller.backtest.choose.points import describe_point
+from controller.backtest.choose.rationale import RANGES, _count, _few_digits
 from controller.backtest.choose.recommend import Recommendation, recommend
 from controller.backtest.point.grid import grid_points
 from controller.backtest.point.result import PointResult
