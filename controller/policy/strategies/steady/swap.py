@@ -22,7 +22,7 @@ from controller.policy.view.reason_codes import ALLOWED, CODES, REASONS
 from controller.policy.view.snapshot import NO_GROUP
 
 PARTNERS = 4  # targets that are looked into
-PAYS = 1.5  # times what a single move must bring: two bundles are disturbed for it
+PAYS = 2.5  # times what a single move must bring: two bundles are disturbed for it
 SWAPS_LISTED = 5  # in the evidence of either half
 MOST = 32  # bundles of either side: the largest of the source, the ones of the target by size
 
