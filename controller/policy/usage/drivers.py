@@ -23,6 +23,7 @@ COMMON_BASE_SPREAD = 0.06  # of the common base around 0, as a share of the mean
 READING_SPREAD = 0.03  # of a reading
 LEAST_PACE = 0.005
 OUTLIER = 3.0  # standard deviations: a broker further off than this counts the less, the further it is
+UNIT_PACE = 0.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +61,8 @@ def learn_drivers(drivers: Drivers | None, traffic: Floats, usage: Floats, sprea
     share, base = _solve_for(evidence, totals)
     per_traffic = readings.cost_of(share, base)
     unit = np.where(totals > 0, share * per_traffic * mean * len(usage) / np.where(totals > 0, totals, 1.0), 0.0)
+    if drivers is not None:
+        unit = drivers.unit + UNIT_PACE * (unit - drivers.unit)
     return Drivers(share, unit, base * mean, evidence)
 
 
