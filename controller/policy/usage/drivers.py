@@ -18,7 +18,7 @@ DRIVERS = ("msg_rate_in", "msg_rate_out", "throughput_in", "throughput_out")
 DRIVER_COLUMNS = [BUNDLE_FIELDS.index(name) for name in DRIVERS]
 SIZE = len(DRIVERS) + 1
 
-SHARE_SPREAD = 0.5  # of a driver's share around the prior
+SHARE_SPREAD = 2.0  # of a driver's share around the prior
 COMMON_BASE_SPREAD = 0.06  # of the common base around 0, as a share of the mean usage
 READING_SPREAD = 0.03  # of a reading
 LEAST_PACE = 0.005

@@ -87,6 +87,7 @@ def learn(model: UsageModel, seen: Seen, unit: Floats, full: Bools) -> UsageMode
     silent = ~heard | (full & (surprise <= 0))  # nothing is learned there
     noise = model.noise * np.maximum(expected, np.nan_to_num(seen.usage))
     sudden = np.maximum(np.abs(_change(model, seen, rows)) - SUDDEN * expected, 0.0)
+    sudden = np.where(brokers.above > 0, 0.0, sudden)  # what is held back began before the change
     reading = noise**2 + (LATE * sudden) ** 2 + TINY
     of_bundles = sum_by(seen.reporter, rows.there**2 * rows.variance, count)
     parts = Parts(of_bundles, brokers.base_variance, work**2 * brokers.speed_variance)

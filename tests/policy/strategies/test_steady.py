@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.published.case import Case, carry_out, play, set_cpu
-from benchmarks.published.cases import CASES
 from benchmarks.published.clusters import ClusterBuilder, cluster, loads, moves, reason_of, sources, splits
 from controller.domain.decision import DecisionKind, Reason
 from controller.domain.ids import Bundle
@@ -28,7 +27,7 @@ from controller.policy.strategies.steady.usage import Usage
 from controller.policy.usage.bursts import PATIENCE
 from controller.policy.usage.model import UsageModel
 from controller.policy.usage.observe import observe
-from controller.policy.view.estimates import BROKER_ESTIMATES
+from controller.policy.view.estimates import BROKER_ESTIMATES, BUNDLE_ESTIMATES
 from controller.policy.view.snapshot import Snapshot, from_frame
 from controller.sim.field.play import play as play_field
 from controller.sim.field.play import player_of
@@ -72,10 +71,19 @@ def clusters(draw: st.DrawFn) -> ClusterBuilder:
     return built
 
 
+def _no_bundle_fits() -> ClusterBuilder:
+    """Two bundles of 45 on one broker, and nowhere room for one of them alone."""
+    built = steady(cluster())
+    for name, parts in (("b0", (45.0, 45.0)), ("b1", (35.0, 20.0)), ("b2", (36.0, 20.0)), ("b3", (36.0, 20.0))):
+        built.broker(name, cpu=sum(parts), cores=1.0)
+        for points in parts:
+            built.bundle(name, cpu=points)
+    return built
+
+
 def test_both_halves_of_an_exchange_list_what_their_own_broker_could_have_given_with_the_chosen_one_first() -> None:
-    four_equal_and_two_hot = next(case for case in CASES if case.name == "V04")
-    halves = [move for move in play(four_equal_and_two_hot, "steady").moves if move.swapped_with]
-    assert len(halves) >= 2
+    halves = [move for move in moves(_no_bundle_fits().round()) if move.swapped_with]
+    assert len(halves) == 2
     for leaving, returning in zip(halves[::2], halves[1::2], strict=True):
         assert (leaving.source, leaving.target) == (returning.target, returning.source)
         offered = {}
@@ -363,6 +371,29 @@ class TestUsage:
     def test_cpu_that_has_no_weight_makes_nobody_slow(self) -> None:
         built = loads(50, 50, 20).with_settings(weights={"cpu": 0.0})
         assert not Usage.of(self._with_speed(built, 2500)).slow.any()
+
+    def test_of_two_equal_bundles_the_one_that_is_known_better_moves(self) -> None:
+        snapshot = loads(60, 20, 20, parts=4).snapshot()
+        estimates = observe(UsageModel(), snapshot.frame)[1]
+        moved = []
+        for known in (0, 1):
+            errors = estimates.bundles.copy()
+            errors[[0, 1, 2, 3], BUNDLE_ESTIMATES.index("cpu_error")] = 6_000
+            errors[known, BUNDLE_ESTIMATES.index("cpu_error")] = 500
+            frame = replace(snapshot.frame, estimates=replace(estimates, bundles=errors))
+            outcome = get("steady").decide(constrain(assess(from_frame(frame, STEADY), STEADY), STEADY), {}, STEADY)
+            moved.append(next(d.bundle for d in outcome.decisions if d.target))
+        assert moved == list(snapshot.bundles[:2])
+
+    def test_far_above_the_level_small_bundles_go_where_the_large_one_must_stay(self) -> None:
+        built = steady(cluster())
+        for name in ("b0", "b1", "b2", "b3"):
+            built.broker(name, cpu=58.0 if name == "b0" else 40.0)
+            built.bundle(name, cpu=44.0 if name == "b0" else 26.0, moved_at_ms=built.at_ms - 60_000)
+            for _ in range(14):
+                built.bundle(name, cpu=1.0)
+        live(built, PATIENCE + 2)
+        assert 45 <= built.brokers["b0"]["cpu_usage"] <= 53
 
     @staticmethod
     def _with_speed(built: ClusterBuilder, permille: int) -> Snapshot:

@@ -116,6 +116,16 @@ def test_usage_that_a_change_of_traffic_does_not_explain_shows_a_round_later() -
     assert world.rounds(3).broker("cpu_used")[0] == pytest.approx(world.cpu("b0") * POINT, rel=0.05)
 
 
+def test_a_broker_that_became_slow_is_not_taken_for_an_idle_one_once_bundles_left_it() -> None:
+    world = even()
+    world.rounds(6)
+    world.speed["b0"] = 2.0
+    world.round()
+    world.owner[:3] = ["b1", "b2", "b3"]
+    used = world.round().broker("cpu_used")[0]
+    assert used == pytest.approx(world.cpu("b0") * POINT, rel=0.1), "readings may be late, but this began before"
+
+
 @pytest.mark.parametrize("full", [100.0, 98.0])
 def test_usage_at_its_limit_lowers_nothing_and_makes_nothing_certain(full: float) -> None:
     world = even()

@@ -4,7 +4,8 @@ another, at what it costs there (invariant I7).
 Only resources with a weight > 0 count (C of them). A broker's score is its largest weighted utilisation, without what
 is not expected to last; of an *urgent* one, overloaded or far above the level right now, with all of it. A target is
 judged by all that it carries now. The *level* is what every broker would have if all work were shared out by capacity:
-the largest of the resources' means over the brokers that take part; it is the same after every move. A broker whose
+the largest of the resources' means over the brokers that take part; it is the same after every move. What a score may
+be wrong by grows with every move, by what is not known of the bundle, at both ends. A broker whose
 base alone (what it uses without any traffic) is clearly above the level is *occupied* and takes no part: nothing can
 bring it down. Where isolation parts the brokers into pools that can share nothing, each pool has a level of its own and
 is a *part* of the model: a view with that level, of the same brokers.
@@ -29,6 +30,7 @@ from controller.policy.view.snapshot import Bools, Snapshot
 
 OCCUPIED = 0.25  # of the level: so far above it a base is out of reach
 FAR = 0.5  # of the level: a rise so far above it is acted on before it has lasted, unless such rises are known to pass
+DOUBTED = 0.5  # standard deviations of an estimate that count against a move
 LEAST_LEVEL = 0.20  # deviations are measured against the level, but a nearly idle cluster's noise is not worth a move
 
 
@@ -56,6 +58,8 @@ class Model:
         cpu = np.flatnonzero(self._counted == CPU)
         self.base: Floats = per_unit[:, cpu].sum(axis=1) * usage.base
         self.error: Floats = per_unit[:, cpu].sum(axis=1) * usage.error
+        self._variance: Floats = self.error**2  # [B] of scores, after the moves chosen so far
+        self._cpu_rate: Floats = self.rate[:, cpu].sum(axis=1)
         self.takes_part: Bools  # [B], and what follows from who does: set by `_share`
         self.size: Floats
         self.level: float
@@ -153,6 +157,14 @@ class Model:
         busy, rate = self.busy[targets], self.rate[targets]
         return highest(busy[:, at] + work[:, at, None] * rate[:, at] for at in range(work.shape[1]))
 
+    def margin(self, broker: Ints | int, variance: Floats | float = 0.0) -> Floats:
+        """What counts on top of a broker's score for not being known. `variance`: of bundles that come or go."""
+        return np.asarray(DOUBTED * np.sqrt(self._variance[broker] + variance * self._cpu_rate[broker] ** 2))
+
+    def variance(self, bundles: Ints) -> Floats:
+        """[n] of what each bundle is thought to cost on a usual broker."""
+        return np.asarray(self.usage.cost_error[bundles] ** 2)
+
     def avoided(self, bundles: Ints, targets: Ints) -> Bools:
         """[n x t], or [1 x 1] where nothing is: whether an operator said that the bundle should not go there."""
         if not self._avoided:
@@ -173,6 +185,7 @@ class Model:
             self.busy[broker] = np.maximum(self.busy[broker] + sign * work * self.rate[broker], self.used[broker])
             self.totals[broker] += sign * self.snapshot.fields[bundle]
             self.score[broker] = self.used[broker].max(initial=0.0)
+            self._variance[broker] += float(self.variance(one)[0] * self._cpu_rate[broker] ** 2)
         self.owner[bundle] = target
         if self.placement_state is not None:
             self.placement_state.move(bundle, target)

@@ -1,8 +1,10 @@
 """All pairs of some bundles of one source and some targets: what each brings, and the first rule each one fails.
 
 A pair brings what it takes off the higher of its two brokers, less what moving the bundle disrupts. So a bundle that
-fits the source's excess and the target's room counts most, and few large moves come before many small ones. Equal gains
-are ordered by bundle, then broker.
+fits the source's excess and the target's room counts most, and few large moves come before many small ones. What is not
+known well counts against a pair: its gain and its target's score are taken with a margin, so a bundle whose cost is
+known comes before one that may cost anything, and no target gets many of the latter. Equal gains are ordered by bundle,
+then broker.
 """
 
 from __future__ import annotations
@@ -51,8 +53,9 @@ class Pairs:
     source_after: Floats  # [n]
     target_after: Floats  # [n x t]
     closed: Ints  # [n x t] or [1 x 1] what forbids the pair whatever it brings: ALLOWED, or the index into REASONS
+    feared: Floats  # [n x t] the target's score with its margin
     relieved: Floats  # [n x t] how much lower the higher of the two brokers gets
-    gain: Floats  # [n x t] of that, what the disruption leaves
+    gain: Floats  # [n x t] the same by scores with their margins, and what the disruption leaves of it
     rule: Ints  # [n x t] ALLOWED, or the index into REASONS of the first rule that the pair fails; see `within`
 
     def within(self, bounds: Bounds) -> Pairs:
@@ -62,7 +65,7 @@ class Pairs:
         rules = (  # the last one that a pair fails is the one that counts
             (self.relieved < least[:, None], Reason.WOULD_NOT_IMPROVE),
             (left_too_low[:, None], Reason.WOULD_NOT_IMPROVE),
-            (self.target_after > bounds.target_at_most, Reason.TARGET_ABOVE_MEAN),
+            (self.feared > bounds.target_at_most, Reason.TARGET_ABOVE_MEAN),
             ((self.before - self.source_after < least)[:, None], Reason.NOT_WORTH_MOVING),
         )
         rule = np.full(self.gain.shape, ALLOWED, np.int64)
@@ -75,7 +78,7 @@ class Pairs:
         allowed = self.rule == ALLOWED
         if not allowed.any():
             return None
-        columns = np.argmin(np.where(allowed, self.target_after, np.inf), axis=1)
+        columns = np.argmin(np.where(allowed, self.feared, np.inf), axis=1)
         rows = np.arange(len(columns))
         gain = np.where(allowed[rows, columns], self.gain[rows, columns], -np.inf)
         row = int(np.argmax(gain))
@@ -114,13 +117,16 @@ class Pairs:
 
 def evaluate(model: Model, found: Candidates, targets: Ints, caps: BrokerCaps) -> Pairs:
     """Every pair against the model as it stands, not yet judged by bounds. Needs at least one bundle and one target."""
-    before = float(model.score[found.source])
-    source_after = model.without(found.source, found.relief)
+    source, before = found.source, float(model.score[found.source])
+    source_after = model.without(source, found.relief)
     target_after = model.with_(targets, found.work)
     relieved = before - np.maximum(source_after[:, None], target_after)
-    gain = net_gain(relieved, found.disruption[:, None])
+    variance = model.variance(found.bundles)
+    feared = target_after + model.margin(targets, variance[:, None])
+    worst = np.maximum((source_after + model.margin(source, variance))[:, None], feared)
+    gain = net_gain(before + float(model.margin(source)) - worst, found.disruption[:, None])
     closed = _closed(model, found, targets, caps)
-    return Pairs(found, targets, before, source_after, target_after, closed, relieved, gain, closed)
+    return Pairs(found, targets, before, source_after, target_after, closed, feared, relieved, gain, closed)
 
 
 def _closed(model: Model, found: Candidates, targets: Ints, caps: BrokerCaps) -> Ints:

@@ -35,6 +35,8 @@ SWAP_FROM = 0.06  # of the level: a smaller excess is not worth two moves
 MOST_FRUITLESS = 16  # searches for a swap a round
 MORE_IF_URGENT = 10  # moves for each urgent broker
 HALF = 0.5
+FAR_ABOVE = 0.15  # of the level: not left to wait for bundles that may not move now
+ENOUGH = 0.3  # of its excess, that its small bundles bring together then
 SMALLEST = 0.2  # of what a move must bring: the least that it must bring anywhere
 NOISE_ERRORS = 2.0
 FILL_SLACK = 0.15  # of the level: how far below it a source may be left when an idle broker is filled
@@ -129,15 +131,16 @@ class Planner:
 
     def _bounds(self, source: int, relief: Floats) -> list[Bounds]:
         """What one move off the source must bring. Where nothing but small bundles is left, less: of an overloaded
-        broker, and of one that has only such, if all of them together bring as much as one move must, and more than the
-        estimate may be wrong."""
+        broker; of one that has only such, if all of them together bring as much as one move must, and more than the
+        estimate may be wrong; of one far above the level, whose larger bundles may not move now, if they bring enough
+        of its excess."""
         usual = Bounds(self.least, 0.0, self.ceiling)
         error = float(self.model.error[source])
         largest, excess = float(relief.max()), float(self.model.score[source] - self.model.level)
         together = min(float(np.maximum(relief, 0.0).sum()), excess)
-        if self.model.urgent[source] or (
-            self._has_only_small(source) and together >= max(self.least, NOISE_ERRORS * error)
-        ):
+        only_small = self._has_only_small(source) and together >= max(self.least, NOISE_ERRORS * error)
+        far = excess > FAR_ABOVE * self.model.norm and largest < self.least and together >= ENOUGH * excess
+        if self.model.urgent[source] or only_small or far:
             softer = usual._replace(least=min(self.least, max(HALF * largest, SMALLEST * self.least)))
             return [usual, softer] if largest >= UNNOTICED * self.least else [softer]
         return [usual]

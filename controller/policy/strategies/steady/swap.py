@@ -22,7 +22,7 @@ from controller.policy.view.reason_codes import ALLOWED, CODES, REASONS
 from controller.policy.view.snapshot import NO_GROUP
 
 PARTNERS = 4  # targets that are looked into
-PAYS = 1.5  # times what a single move must bring: two bundles are disturbed for it
+PAYS = 2.5  # times what a single move must bring: two bundles are disturbed for it
 SWAPS_LISTED = 5  # in the evidence of either half
 MOST = 32  # bundles of either side: the largest of the source, the ones of the target by size
 
@@ -133,7 +133,9 @@ def _judge(model: Model, leaving: Candidates, returning: Candidates, bounds: Bou
         for at, (busy, rate) in enumerate(zip(model.busy[target], model.rate[target], strict=True))
     )
     before = float(model.score[source])
-    gain = before - np.maximum(source_after, target_after)
+    variance = model.variance(leaving.bundles)[:, None] + model.variance(returning.bundles)
+    worst = np.maximum(source_after + model.margin(source, variance), target_after + model.margin(target, variance))
+    gain = before + float(model.margin(source)) - worst
     least = least_relief_of(PAYS * bounds.least, leaving.disruption[:, None], returning.disruption)
     rules = (
         (model.avoided(leaving.bundles, np.array([target])), Reason.AVOIDED),

@@ -37,6 +37,7 @@ class Usage:
     base: Floats  # [B] CPU without any traffic
     speed: Floats  # [B] CPU that work costs there, 1 usually
     cost: Floats  # [N x R] on a usual broker, now
+    cost_error: Floats  # [N] of its CPU, a standard deviation
     lasting: Floats  # [N] the part of it that is expected to last
     slow: Bools  # [B]
     impossible: Bools  # [B]
@@ -62,6 +63,7 @@ class Usage:
             base=estimates.broker("cpu_base") / scale,
             speed=speed,
             cost=cost,
+            cost_error=estimates.bundle("cpu_error") / scale,
             lasting=estimates.bundle("lasting_permille") / PERMILLE,
             slow=((speed >= SLOW) & (snapshot.weights[CPU] > 0)) | _lags_behind(snapshot),
             impossible=_impossible(snapshot, cost[:, CPU]),
