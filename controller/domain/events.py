@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from controller.domain.decision import RoundResult
-from controller.domain.errors import BadRecord
-from controller.domain.ids import RING_END, Bundle, Session, check_broker_id
+from controller.domain.errors import BadRecord, shown
+from controller.domain.ids import MAX_BUNDLE_CHARS, RING_END, Bundle, Session, check_broker_id
 
 VERSION = 1
 MAX_CONTROL_BYTES = 1_048_576  # an inventory of 10,000 bundles is half of this
@@ -139,17 +140,10 @@ def parse_broker_event(raw: bytes) -> BrokerEvent:
     doc = _document(raw, MAX_CONTROL_BYTES)
     kind = doc.get("kind")
     if not isinstance(kind, str) or kind not in EVENT_KINDS:
-        raise BadRecord("event_kind", f"{str(kind)[:80]!r} is none of {', '.join(sorted(EVENT_KINDS))}")
-    bundle = Bundle.parse(_text(doc, "bundle", 512)) if doc.get("bundle") is not None else None
+        raise BadRecord("event_kind", f"{shown(kind)} is none of {', '.join(sorted(EVENT_KINDS))}")
+    bundle = Bundle.parse(_text(doc, "bundle", MAX_BUNDLE_CHARS)) if doc.get("bundle") is not None else None
     if kind in _NEEDS_BUNDLE and (bundle is None or "epoch" not in doc):
         raise BadRecord("event_bundle", f"{kind} without bundle and epoch")
-    serving = doc.get("serving") or {}
-    if not isinstance(serving, dict):
-        raise BadRecord("event_serving", "serving is not an object of bundle -> epoch")
-    for name, epoch in serving.items():
-        Bundle.parse(name)
-        if not isinstance(epoch, int) or isinstance(epoch, bool) or not 0 <= epoch < 2**53:
-            raise BadRecord("event_serving", f"epoch {str(epoch)[:80]} of {name}")
     boundary = _int(doc, "boundary") if doc.get("boundary") is not None else None
     if boundary is not None and boundary > RING_END:
         raise BadRecord("split_boundary", f"{boundary} is beyond the ring")
@@ -160,8 +154,8 @@ def parse_broker_event(raw: bytes) -> BrokerEvent:
         bundle=bundle,
         epoch=_int(doc, "epoch") if doc.get("epoch") is not None else None,
         boundary=boundary,
-        reason=str(doc.get("reason") or "")[:256],
-        serving=serving,
+        reason=_words(doc, "reason", 256),
+        serving=_serving(doc),
         data=doc["data"] if isinstance(doc.get("data"), dict) else {},
     )
 
@@ -169,7 +163,7 @@ def parse_broker_event(raw: bytes) -> BrokerEvent:
 def parse_assign_request(raw: bytes) -> AssignRequest:
     """Parse a record of the assign-requests topic. Raises BadRecord."""
     doc = _document(raw, MAX_SMALL_BYTES)
-    return AssignRequest(check_broker_id(_text(doc, "broker", 255)), Bundle.parse(_text(doc, "bundle", 512)))
+    return AssignRequest(check_broker_id(_text(doc, "broker", 255)), Bundle.parse(_text(doc, "bundle", MAX_BUNDLE_CHARS)))
 
 
 def parse_command(raw: bytes) -> Command:
@@ -182,8 +176,8 @@ def parse_command(raw: bytes) -> Command:
         id=_text(doc, "id", 64),
         kind=_text(doc, "kind", 64),
         args=args,
-        who=str(doc.get("who") or "")[:256],
-        why=str(doc.get("why") or "")[:1024],
+        who=_words(doc, "who", 256),
+        why=_words(doc, "why", 1024),
         journal_id=_journal_id(doc),
     )
 
@@ -206,7 +200,7 @@ def _document(raw: bytes | None, limit: int) -> dict[str, Any]:
         raise BadRecord("not_object", f"a JSON {type(doc).__name__}, not an object")
     version = doc.get("v")
     if version is True or version != VERSION:
-        raise BadRecord("version", f"schema version {str(version)[:80]!r}, known: {VERSION}")
+        raise BadRecord("version", f"schema version {shown(version)}, known: {VERSION}")
     return doc
 
 
@@ -217,7 +211,7 @@ def _refuse_constant(text: str) -> float:
 def _parse_finite(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
-        raise ValueError(f"{text[:80]} is beyond any number")
+        raise ValueError(f"{shown(text)} is beyond any number")
     return value
 
 
@@ -225,9 +219,8 @@ def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object whose keys are unique: of two values of one key, every reader would pick another one."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise BadRecord("duplicate_key", f"{twice[:80]!r} stands more than once")
+        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise BadRecord("duplicate_key", f"{shown(twice)} stands more than once")
     return found
 
 
@@ -256,10 +249,26 @@ def _is_unicode(doc: Any) -> bool:
 
 def _session(doc: Mapping[str, Any]) -> Session:
     nonce = _text(doc, "nonce", 64)
-    if not nonce.isalnum():
-        raise BadRecord("nonce", f"{nonce!r} is not alphanumeric")
+    if not (nonce.isascii() and nonce.isalnum()):
+        raise BadRecord("nonce", f"{shown(nonce)} is not alphanumeric")
     broker = check_broker_id(_text(doc, "broker", 255))
     return Session(broker, _int(doc, "incarnation", 1), nonce, _int(doc, "session", 1))
+
+
+def _serving(doc: Mapping[str, Any]) -> dict[str, int]:
+    """Bundle -> epoch. Names are spelled as the journal spells them: it misses a bundle under any other name."""
+    given = doc.get("serving") or {}
+    if not isinstance(given, dict):
+        raise BadRecord("event_serving", "serving is not an object of bundle -> epoch")
+    serving: dict[str, int] = {}
+    for spelled, epoch in given.items():
+        name = str(Bundle.parse(spelled))
+        if name in serving:
+            raise BadRecord("event_serving", f"{shown(name)} is listed twice")
+        if not isinstance(epoch, int) or isinstance(epoch, bool) or not 0 <= epoch < 2**53:
+            raise BadRecord("event_serving", f"epoch {shown(epoch)} of {shown(name)}")
+        serving[name] = epoch
+    return serving
 
 
 def _journal_id(doc: Mapping[str, Any]) -> str | None:
@@ -269,8 +278,14 @@ def _journal_id(doc: Mapping[str, Any]) -> str | None:
 def _text(doc: Mapping[str, Any], key: str, limit: int) -> str:
     value = doc.get(key)
     if not isinstance(value, str) or not 0 < len(value) <= limit or not value.isprintable():
-        raise BadRecord(f"field_{key}", f"{key} is {str(value)[:80]!r}, wanted printable text of 1..{limit}")
+        raise BadRecord(f"field_{key}", f"{key} is {shown(value)}, wanted printable text of 1..{limit}")
     return value
+
+
+def _words(doc: Mapping[str, Any], key: str, limit: int) -> str:
+    """What somebody says to people: the beginning, on one line, without what would control a terminal."""
+    said = str(doc.get(key) or "")[:limit]
+    return said if said.isprintable() else "".join(c if c.isprintable() else " " for c in said)
 
 
 def _int(doc: Mapping[str, Any], key: str, least: int = 0) -> int:
@@ -278,5 +293,5 @@ def _int(doc: Mapping[str, Any], key: str, least: int = 0) -> int:
     if isinstance(value, float) and math.isfinite(value) and value == int(value):
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**53:
-        raise BadRecord(f"field_{key}", f"{key} is {str(value)[:80]!r}, wanted a whole number >= {least}")
+        raise BadRecord(f"field_{key}", f"{key} is {shown(value)}, wanted a whole number >= {least}")
     return value
