@@ -45,6 +45,11 @@ def shown(value: object) -> str:
     return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}…"
 
 
+def label(name: str) -> str:
+    """A name within a message: as it is, unless it is long or holds what cannot be printed."""
+    return name if name.isprintable() and len(name) <= SHOWN_CHARS else shown(name)
+
+
 def describe_error(error: BaseException) -> str:
     """The error as one line: what it was about, if that was noted on it, and its text; without credentials."""
     text = error.text if isinstance(error, BadRecord) else str(error)
