@@ -8,9 +8,7 @@ bounded. A record that only a later stage refused would stop this controller and
 
 from __future__ import annotations
 
-import json
 import math
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -18,11 +16,11 @@ from typing import Any, NamedTuple
 from controller.domain.decision import RoundResult
 from controller.domain.errors import BadRecord, shown
 from controller.domain.ids import MAX_BUNDLE_CHARS, RING_END, Bundle, Session, check_broker_id
+from controller.domain.strict_json import parse_strictly
 
 VERSION = 1
 MAX_CONTROL_BYTES = 1_048_576  # an inventory of 10,000 bundles is half of this
 MAX_SMALL_BYTES = 131_072  # of all other records; they may be journaled whole
-MAX_DEPTH = 32  # of nesting
 EVENT_KINDS = frozenset(
     {
         "accepted", "rejected", "serving", "released", "fenced", "split_done", "split_proposed",
@@ -183,68 +181,13 @@ def parse_command(raw: bytes) -> Command:
 
 
 def _document(raw: bytes | None, limit: int) -> dict[str, Any]:
-    if raw is None or not raw:
-        raise BadRecord("empty", "record without a value")
-    if len(raw) > limit:
-        raise BadRecord("too_large", f"{len(raw)} bytes, at most {limit}")
-    try:
-        text = raw.decode()  # strictly: `json.loads` takes UTF-16 and half surrogate pairs as well
-        doc = _DECODER.decode(text)
-    except (ValueError, RecursionError) as error:
-        raise BadRecord("not_json", str(error)[:200]) from None
-    if text.count("{") + text.count("[") > MAX_DEPTH and _deeper_than(doc, MAX_DEPTH):
-        raise BadRecord("too_deep", f"nested deeper than {MAX_DEPTH} levels")
-    if "\\u" in text and not _is_unicode(doc):
-        raise BadRecord("not_unicode", "text with half a surrogate pair")
+    doc = parse_strictly(raw, limit)
     if not isinstance(doc, dict):
         raise BadRecord("not_object", f"a JSON {type(doc).__name__}, not an object")
     version = doc.get("v")
     if version is True or version != VERSION:
         raise BadRecord("version", f"schema version {shown(version)}, known: {VERSION}")
     return doc
-
-
-def _refuse_constant(text: str) -> float:
-    raise ValueError(f"{text} is no JSON number")
-
-
-def _parse_finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(f"{shown(text)} is beyond any number")
-    return value
-
-
-def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose keys are unique: of two values of one key, every reader would pick another one."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
-        raise BadRecord("duplicate_key", f"{shown(twice)} stands more than once")
-    return found
-
-
-# Made once: `json.loads` with these arguments makes one for every record, which takes half of the parser's time.
-_DECODER = json.JSONDecoder(
-    parse_constant=_refuse_constant, parse_float=_parse_finite, object_pairs_hook=_refuse_duplicates
-)
-
-
-def _deeper_than(value: Any, depth: int) -> bool:
-    """Whether lists and objects are nested deeper than `depth` levels. Checked level by level, without recursion."""
-    level = [value]
-    for _ in range(depth):
-        inner = [v.values() if isinstance(v, dict) else v for v in level if isinstance(v, dict | list)]
-        level = [part for parts in inner for part in parts]
-    return any(isinstance(v, dict | list) for v in level)
-
-
-def _is_unicode(doc: Any) -> bool:
-    try:
-        json.dumps(doc, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _session(doc: Mapping[str, Any]) -> Session:
