@@ -54,7 +54,7 @@ def parse_entry(row: object) -> Entry:
         if value is None and name not in _NEEDED:
             continue
         if name in _NUMBERS:
-            check_number(name, value)
+            check_number(name, value, least=-1 if name == "batch" else 0)  # what precedes all batches is in batch -1
         elif not isinstance(value, str):
             raise BadRecord("journal_feed", f"{name} is {shown(value)}, wanted text")
     if not 0 < len(row["kind"]) <= MAX_NAME_CHARS:
@@ -62,9 +62,9 @@ def parse_entry(row: object) -> Entry:
     return Entry.from_row({**row, "data": _data(row)})
 
 
-def check_number(name: str, value: object) -> int:
+def check_number(name: str, value: object, least: int = 0) -> int:
     """The value, which must be a whole number that JSON and the tables hold. Raises BadRecord."""
-    if type(value) is not int or not 0 <= value < LARGEST:
+    if type(value) is not int or not least <= value < LARGEST:
         raise BadRecord("journal_feed", f"{name} is {shown(value)}, wanted a whole number")
     return value
 

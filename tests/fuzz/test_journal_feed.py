@@ -37,7 +37,7 @@ ENTRIES = [
     Entry(4, Kind.OWNERSHIP, "one", 3, 5, bundle=WHOLE, state="assigning", epoch=2, to=SESSION, data={}),
     Entry(5, Kind.OFFSETS, "one", 3, 5, data={"cluster_id": "k", "topics": {"t.commands": {"0": 7}}}),
     Entry(6, Kind.OWNERSHIP, "one", 4, 5, bundle=WHOLE, state="owned", epoch=2, by=SESSION, data={"ever_owned": True}),
-    Entry(7, Kind.MODE, "one", 4, 5, command_id="c1", data={"mode": "live"}),
+    Entry(7, Kind.MODE, "one", -1, 5, command_id="c1", data={"mode": "live"}),
 ]
 ROWS = [entry.to_row() for entry in ENTRIES]
 HONEST = {"v": 1, "instance": "one", "journal_id": "j1", "engine": {"spark": "4.0.0", "cores": 2}}
@@ -59,6 +59,10 @@ def test_a_record_is_read_or_refused(raw: bytes) -> None:
     again = {"v": 1, "instance": feed.instance, "journal_id": feed.journal_id, "seq": feed.seq, "entries": rows}
     assert parse_feed(to_json(again)) == feed
     arrow_table(JOURNAL, rows)
+
+
+def test_every_entry_of_a_controller_is_read() -> None:
+    assert parse_feed(to_json(FEEDS[0])).entries == tuple(ENTRIES)
 
 
 class Table:
