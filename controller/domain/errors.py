@@ -45,6 +45,11 @@ def shown(value: object) -> str:
     return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}…"
 
 
+def printable(text: str, instead: str = "\N{REPLACEMENT CHARACTER}") -> str:
+    """The text with `instead` for every character that would control a terminal or cannot be encoded."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else instead for c in text)
+
+
 def label(name: str) -> str:
     """A name within a message: as it is, unless it is long or holds what cannot be printed."""
     return name if name.isprintable() and len(name) <= SHOWN_CHARS else shown(name)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from controller.domain.decision import RoundResult
-from controller.domain.errors import BadRecord, shown
+from controller.domain.errors import BadRecord, printable, shown
 from controller.domain.ids import MAX_BUNDLE_CHARS, RING_END, Bundle, Session, check_broker_id
 from controller.domain.strict_json import parse_strictly
 
@@ -192,7 +192,7 @@ def _document(raw: bytes | None, limit: int) -> dict[str, Any]:
 
 def _session(doc: Mapping[str, Any]) -> Session:
     nonce = _text(doc, "nonce", 64)
-    if not (nonce.isascii() and nonce.isalnum()):
+    if not nonce.isalnum():
         raise BadRecord("nonce", f"{shown(nonce)} is not alphanumeric")
     broker = check_broker_id(_text(doc, "broker", 255))
     return Session(broker, _int(doc, "incarnation", 1), nonce, _int(doc, "session", 1))
@@ -227,8 +227,7 @@ def _text(doc: Mapping[str, Any], key: str, limit: int) -> str:
 
 def _words(doc: Mapping[str, Any], key: str, limit: int) -> str:
     """What somebody says to people: the beginning, on one line, without what would control a terminal."""
-    said = str(doc.get(key) or "")[:limit]
-    return said if said.isprintable() else "".join(c if c.isprintable() else " " for c in said)
+    return printable(str(doc.get(key) or "")[:limit], instead=" ")
 
 
 def _int(doc: Mapping[str, Any], key: str, least: int = 0) -> int:
