@@ -45,7 +45,7 @@ def shown(value: object) -> str:
     return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}…"
 
 
-def printable(text: str, instead: str = "\N{REPLACEMENT CHARACTER}") -> str:
+def printable(text: str, instead: str = "?") -> str:
     """The text with `instead` for every character that would control a terminal or cannot be encoded."""
     return text if text.isprintable() else "".join(c if c.isprintable() else instead for c in text)
 

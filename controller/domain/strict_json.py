@@ -34,6 +34,14 @@ def parse_strictly(raw: bytes | None, limit: int) -> Any:
     return doc
 
 
+def check_unique_keys(raw: bytes) -> None:
+    """Raise BadRecord for a key that stands twice in an object of this JSON, which another parser has read."""
+    try:
+        json.loads(raw, object_pairs_hook=_refuse_duplicates)
+    except (ValueError, RecursionError) as error:
+        raise BadRecord("not_json", str(error)[:200]) from None
+
+
 def _refuse_constant(text: str) -> float:
     raise ValueError(f"{text} is no JSON number")
 
