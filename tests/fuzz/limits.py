@@ -51,10 +51,10 @@ def check_error(error: BaseException | str) -> None:
 
 
 def read_or_refuse(
-    read: Callable[[Any], T], given: Any, refuses: type[Exception] | tuple[type[Exception], ...], size: int
+    read: Callable[[Any], T], given: Any, refuses: type[Exception], size: int, besides: int = BYTES_BESIDES
 ) -> T | None:
     """What `read` makes of the input, or None where it refuses it with one of its own errors."""
-    with bounded(size):
+    with bounded(size, besides=besides):
         try:
             return read(given)
         except refuses as error:
