@@ -16,15 +16,18 @@ from controller.domain.errors import BadRecord, shown
 MAX_DEPTH = 32  # of nesting
 
 
-def parse_strictly(raw: bytes | None, limit: int) -> Any:
-    """The document in `raw`, of at most `limit` bytes. Raises BadRecord."""
+def parse_strictly(raw: bytes | None, limit: int, *, unique: bool = True) -> Any:
+    """The document in `raw`, of at most `limit` bytes. Raises BadRecord.
+
+    `unique` False: of two values of one key the last one counts. It takes half the time, for what has one reader only.
+    """
     if raw is None or not raw:
         raise BadRecord("empty", "record without a value")
     if len(raw) > limit:
         raise BadRecord("too_large", f"{len(raw)} bytes, at most {limit}")
     try:
         text = raw.decode()  # strictly: `json.loads` takes UTF-16 and half surrogate pairs as well
-        doc = _DECODER.decode(text)
+        doc = (_DECODER if unique else _LENIENT).decode(text)
     except (ValueError, RecursionError) as error:
         raise BadRecord("not_json", str(error)[:200]) from None
     if text.count("{") + text.count("[") > MAX_DEPTH and _deeper_than(doc, MAX_DEPTH):
@@ -66,6 +69,7 @@ def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _DECODER = json.JSONDecoder(
     parse_constant=_refuse_constant, parse_float=_parse_finite, object_pairs_hook=_refuse_duplicates
 )
+_LENIENT = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_parse_finite)
 
 
 def _deeper_than(value: Any, depth: int) -> bool:
