@@ -37,7 +37,7 @@ def encode(header: Header, body: bytes = b"") -> bytes:
 def error_header(error: BallastError) -> Header:
     """An exception as the header of an answer."""
     kind = next((k for k, cls in ERRORS.items() if type(error) is cls), "store")
-    return {"error": kind, "message": printable(error.text if isinstance(error, BadRecord) else str(error))}
+    return {"error": kind, "message": printable(str(error))}
 
 
 def to_exception(header: Header) -> BallastError:

@@ -21,7 +21,7 @@ from controller.brokers.reference.store.fields import number_in, ranges_in, swit
 from controller.brokers.reference.store.framed_log import Sync
 from controller.brokers.reference.store.messages import unpack_messages
 from controller.brokers.reference.store.protocol import FrameConnection, Header, encode, error_header
-from controller.domain.errors import BallastError, StoreError, shown
+from controller.domain.errors import BadRecord, BallastError, StoreError, shown
 from controller.domain.ids import Bundle
 
 log = structlog.get_logger()
@@ -79,6 +79,8 @@ class StoreServer:
             if operation is None:
                 raise StoreError(f"unknown operation {shown(op)}: one of {', '.join(self._operations)}")
             answer, data = operation(header, body)
+        except BadRecord as error:
+            answer, data = error_header(StoreError(f"bad {op} request: {error.text}")), b""
         except BallastError as error:
             answer, data = error_header(error), b""
         except OSError as error:
