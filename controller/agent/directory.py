@@ -50,7 +50,9 @@ def find(state: ClusterState, topic: str) -> Found:
     namespace = namespace_of(topic)
     bundles = state.namespaces.get(namespace)
     if not bundles:
-        raise UnknownNamespace(f"namespace {label(namespace)} does not exist (journal seq {state.seq}); create it first")
+        raise UnknownNamespace(
+            f"namespace {label(namespace)} does not exist (journal seq {state.seq}); create it first"
+        )
     bundle = locate(bundles, topic_hash(topic))
     record = state.bundles[str(bundle)]
     owner = record.owner_for_clients()

@@ -135,7 +135,8 @@ def _wrong_entry(error: ValidationError, entries: Mapping[Any, object], origin: 
     value = entries.get(given)
     got = {dict: "a mapping", list: "a list", type(None): "nothing"}.get(type(value), "neither")
     advice = "; put passwords in quotes" if value is not None and is_secret(name) else ""
-    return f"{CLIENT}.{label(name)} in {origin} is not allowed: expected text, a number or true or false, got {got}{advice}"
+    wanted = "expected text, a number or true or false"
+    return f"{CLIENT}.{label(name)} in {origin} is not allowed: {wanted}, got {got}{advice}"
 
 
 def unknown_key_text(spelled: str, raw: object, origin: str) -> str:

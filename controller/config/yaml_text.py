@@ -27,7 +27,8 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise yaml.composer.ComposerError(None, None, f"nested deeper than {MAX_DEPTH} levels", parent and parent.start_mark)
+            where = parent.start_mark if parent is not None else None
+            raise yaml.composer.ComposerError(None, None, f"nested deeper than {MAX_DEPTH} levels", where)
         try:
             return super().compose_node(parent, index)
         finally:
@@ -53,7 +54,9 @@ class _Loader(yaml.SafeLoader):
         for key_node, _ in node.value:
             name = key_node.value if isinstance(key_node, yaml.ScalarNode) else None
             if name is None or name in seen:
-                problem = "a list or mapping stands where a name is expected" if name is None else f"{name} is given twice"
+                problem = (
+                    "a list or mapping stands where a name is expected" if name is None else f"{name} is given twice"
+                )
                 raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
             seen.add(name)
         return super().construct_mapping(node, deep)

@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from controller.decide.line import BUNDLE_FIGURES, Line
 from controller.domain.decision import Decision, DecisionKind

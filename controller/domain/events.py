@@ -161,7 +161,9 @@ def parse_broker_event(raw: bytes) -> BrokerEvent:
 def parse_assign_request(raw: bytes) -> AssignRequest:
     """Parse a record of the assign-requests topic. Raises BadRecord."""
     doc = _document(raw, MAX_SMALL_BYTES)
-    return AssignRequest(check_broker_id(_text(doc, "broker", 255)), Bundle.parse(_text(doc, "bundle", MAX_BUNDLE_CHARS)))
+    return AssignRequest(
+        check_broker_id(_text(doc, "broker", 255)), Bundle.parse(_text(doc, "bundle", MAX_BUNDLE_CHARS))
+    )
 
 
 def parse_command(raw: bytes) -> Command:

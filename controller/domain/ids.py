@@ -62,7 +62,7 @@ class Bundle:
     @classmethod
     @lru_cache(maxsize=200_000)
     def parse(cls, text: str) -> Bundle:
-        """Parse a bundle's name; upper-case hex digits are accepted. Raises BadRecord, also for what is not printable."""
+        """Parse a bundle's name; upper-case hex digits are accepted. Raises BadRecord, as for what is not printable."""
         match = _BUNDLE.fullmatch(text) if len(text) <= MAX_BUNDLE_CHARS else None
         if not match or not text.isprintable():
             raise BadRecord("bundle_name", f"{shown(text)} is not tenant/namespace/0xLLLLLLLL_0xUUUUUUUU")

@@ -20,7 +20,14 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from controller.domain.load import BUNDLE_FIELDS, IMPOSSIBLE_FACTOR, RESOURCES
-from controller.loads.rules import ASCII_BUNDLE_PATTERN, BROKER_PATTERN, LARGEST_ID, NONCE_PATTERN, VERSION, ReportLimits
+from controller.loads.rules import (
+    ASCII_BUNDLE_PATTERN,
+    BROKER_PATTERN,
+    LARGEST_ID,
+    NONCE_PATTERN,
+    VERSION,
+    ReportLimits,
+)
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]

@@ -39,7 +39,7 @@ RULES: dict[str, str] = {
     "nonfinite": "a number is NaN or infinite",
     "negative": "a count, rate or time is negative",
     "impossible": "with a known limit, usage is negative or above three times the limit",
-    "bundle_name": "a bundle is not printable tenant/namespace/0xLLLLLLLL_0xUUUUUUUU with lower < upper in lower-case hex",
+    "bundle_name": "a bundle is no printable tenant/namespace/0xLLLLLLLL_0xUUUUUUUU with lower < upper, lower-case hex",
     "duplicate_bundle": "a bundle is listed twice",
     "conservation": "bundles plus tail do not sum up to the totals",
 }

@@ -37,15 +37,19 @@ NUMBERS: st.SearchStrategy[Any] = (
 )
 TEXTS: st.SearchStrategy[Any] = st.text(st.characters(), max_size=12) | st.sampled_from(
     ["", " ", "\x00", "\x1b[31m", "\u202eevil", "a\u2028b", "\x85", "\ufeff", "\ud800", "é😀", "²", "٣", "0", "-1",
-     "1e9", "NaN", "true", "null", "../../etc/passwd", "'; DROP TABLE journal; --", "{}", "%s%n", "a\nb", "a:1", "a:1\n",
+     "1e9", "NaN", "true", "null", "../../etc/passwd", "'; DROP TABLE journal; --", "{}", "%s%n", "a\nb", "a:1",
+     "a:1\n",
      "t/n/0x00000000_0xffffffff", "t/n/0x00000000_0xffffffff\n", "t/n/0x80000000_0x40000000", "t/n/0x0_0x1",
      "t\x00/n\x1b/0x00000000_0xffffffff", "persistent://t/n/x\n", *(f"persistent://t/n/{twin}" for twin in TWINS)]
 )  # fmt: skip
-SPOILERS = st.sampled_from(["\n", " ", "\x00", "\x1b", "\u2028", "\x85", "\ud800", "\u202e", "²", "٣", "é", "/", ".", ":", "0"])
+SPOILERS = st.sampled_from(
+    ["\n", " ", "\x00", "\x1b", "\u2028", "\x85", "\ud800", "\u202e", "²", "٣", "é", "/", ".", ":", "0"]
+)
 LONG_TEXTS = st.sampled_from(["x" * LONG, "é" * LONG, "\x00" * LONG, "9" * LONG, "{" * LONG, "t/" + "n" * LONG])
 TOKENS = st.sampled_from(
     [Raw(token) for token in (
-        "NaN", "Infinity", "-Infinity", "1e999", "-1e999", "1E+400", "1e-400", "-0", "01", "+1", "1.", ".5", "0x10", "tru",
+        "NaN", "Infinity", "-Infinity", "1e999", "-1e999", "1E+400", "1e-400", "-0", "01", "+1", "1.", ".5", "0x10",
+        "tru",
         "'x'", "nulll", "", "1" * 5_000, "-" + "9" * 400, "1." + "0" * 5_000, '"\\ud800"', '"\\x"', '"\\u00"', '"open',
         "{", "]", '{"a":1,"a":2}', '{"a":1,}', "[1,]", "//", "\x00", "[" * DEEP, '{"a":' * DEEP, "[[" * 9 + "]]" * 9,
         "[" * 120 + "]" * 120, "[" * 900 + "]" * 900, "[" * DEEP + "]" * DEEP, '{"a":' * 900 + "1" + "}" * 900,

@@ -1,4 +1,4 @@
-"""What a parser may use: memory in proportion to its input, a time that only a hang exceeds, an error of one short line."""
+"""What a parser may use: memory in proportion to its input, a time only a hang exceeds, one short line to refuse it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from hypothesis import HealthCheck, settings
+
+from tests.examples import searched
+
 T = TypeVar("T")
 
 BYTES_A_BYTE = 60  # `[[],[],…]` becomes 22 bytes for each of its own, `{"a":{},…}` 40
@@ -16,13 +20,22 @@ HUNG_AFTER_S = 20.0  # of the process's own CPU time, so that a busy machine cha
 LONGEST_ERROR = 1_000  # characters
 
 
+def fuzzing(count: int, a_minute: int) -> settings:
+    """Settings of a property on hostile input: `count` examples in the checks, `a_minute` in a search of a minute.
+
+    Large input and a busy machine are no fault of a strategy.
+    """
+    slow = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
+    return settings(max_examples=searched(count, a_minute), suppress_health_check=slow)
+
+
 class _Hung(BaseException):
     """No `except Exception` of a parser may hide it."""
 
 
 @contextmanager
 def bounded(size: int, a_byte: float = BYTES_A_BYTE, besides: int = BYTES_BESIDES) -> Iterator[None]:
-    """Fail if the block takes more than `a_byte` bytes of memory for each of the `size` bytes that it reads, or hangs."""
+    """Fail if the block hangs, or takes more than `a_byte` bytes of memory for each of the `size` bytes it reads."""
     before = signal.signal(signal.SIGPROF, _interrupt)
     signal.setitimer(signal.ITIMER_PROF, HUNG_AFTER_S)
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""The reference broker's port: whatever a client sends, other clients go on, and the event loop has nothing to report."""
+"""The reference broker's port: whatever a client sends, other clients go on and the event loop reports nothing."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from controller.brokers.reference.store.messages import Message, pack_messages
 from controller.brokers.reference.store.protocol import encode
-from tests.examples import searched
-from tests.fuzz.limits import check_error
-from tests.fuzz.test_store_protocol import HEAD, bodies, frames, framed
+from tests.fuzz.limits import check_error, fuzzing
+from tests.fuzz.test_store_protocol import HEAD, bodies, framed, frames
 from tests.unit.brokers.reference_cluster import NS, WHOLE, Cluster, cluster, topic, until
 
 OPEN = [
@@ -106,7 +105,7 @@ def check(stage: Stage, requests: list[bytes], pause_s: float = 0) -> list[dict[
     return answers
 
 
-@settings(max_examples=searched(30, 4_000))
+@fuzzing(12, 4_000)
 @given(frames(REQUESTS, bodies(BODY)))
 def test_other_clients_notice_nothing(stage: Stage, requests: list[bytes]) -> None:
     check(stage, requests)
@@ -121,8 +120,10 @@ def test_a_number_that_is_none_ends_the_connection_or_is_refused(stage: Stage, n
     check(stage, [framed(json.dumps({**request, name: value}).replace('"N"', number).encode(), BODY)])
 
 
-@pytest.mark.parametrize("changed", [{"topic": 5}, {"topic": "x" * 9_000}, {"topic": f"persistent://{NS}/\x1b"}, {"name": ""},
-                                     {"name": "n" * 9_000}, {"type": "x"}, {"type": ["shared"]}, {"subscription": None}, {"latest": 1}])  # fmt: skip
+@pytest.mark.parametrize("changed", [{"topic": 5}, {"topic": "x" * 9_000}, {"topic": f"persistent://{NS}/\x1b"},
+{"name": ""},
+                                     {"name": "n" * 9_000}, {"type": "x"}, {"type": ["shared"]},
+                                     {"subscription": None}, {"latest": 1}])  # fmt: skip
 def test_an_opening_that_cannot_be_is_refused_for_good(stage: Stage, changed: dict[str, Any]) -> None:
     answers = check(stage, [encode({**REQUESTS[2], **changed})], 0.05)
     assert [one["retry"] for one in answers if one["op"] == "refused"] == [False]

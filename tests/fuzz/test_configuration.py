@@ -8,16 +8,15 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.config.load import load_settings
 from controller.config.policy_values import control_settings, policy_settings
 from controller.config.settings import DEFINITIONS, HIDDEN, Settings
 from controller.domain.errors import ConfigError
-from tests.examples import searched
-from tests.fuzz.hostile import DEEP, HOSTILE, LONG, Raw, change, mangle, write
-from tests.fuzz.limits import check_error, read_or_refuse
+from tests.fuzz.hostile import HOSTILE, LONG, Raw, change, mangle, write
+from tests.fuzz.limits import check_error, fuzzing, read_or_refuse
 
 PLAIN = {path: d.default for path, d in DEFINITIONS.items() if isinstance(d.default, bool | int | float | str)}
 PLACEMENT = {
@@ -27,17 +26,26 @@ PLACEMENT = {
 }
 FILES: list[dict[str, Any]] = [
     {"profile": "cluster", "rounds": {"strategy": "headroom", "challengers": ["steady"], "round_interval_s": 60}},
-    {"kafka": {"client": {"security_protocol": "SSL", "request_timeout_ms": 9_000}, "agent_groups": {"east": ["a.*:1"]}}},
+    {
+        "kafka": {
+            "client": {"security_protocol": "SSL", "request_timeout_ms": 9_000},
+            "agent_groups": {"east": ["a.*:1"]},
+        }
+    },
     {"loadBalancerSheddingIntervalMinutes": 1, "pulsar": {"loadBalancerBrokerOverloadedThresholdPercentage": 85}},
     {"placement": PLACEMENT, "tables": {"root": "tables", "storage_options": {"aws_region": "x"}}},
     {"agent": {"max_report_bundles": 9, "override_broker_nic_speed_gbps": 10.0}, "http": {"token_file": "t"}},
     {"weighted": {"load_awareness_providers": ["cpu"]}, "broker": {"max_bundles": None}, "split": {"enabled": False}},
 ]
 TOKENS = st.sampled_from([Raw(token) for token in (
-    "2001-99-99", "2001-02-30", "2001-01-01 25:00:00", "0b_", "0x_", "0o8", "1:99", "1_000", "1e3", ".inf", ".nan", "~", "on", "!!int x",
-    "!!float x", "!!binary '%'", "!!timestamp x", "!!set {a, b}", "!!pairs [a]", "!!python/object:os.system x", "!x y", "&a [*a]",
-    "*none", "[? [a] : b]", "{[a]: b}", "{{a: 1}: 2}", "{<<: 5}", "{<<: [1]}", "{a: 1, a: 2}", "|", "> x", "'", "%TAG", "---", "...", "\t",
-    "a: b: c", "0b" + "1" * 20_000, "- a", "@", "`", "? ", "=", "1" * 5_000, "-", "[a,,b]", "0o" + "7" * 9_000, "190:20:30",
+    "2001-99-99", "2001-02-30", "2001-01-01 25:00:00", "0b_", "0x_", "0o8", "1:99", "1_000", "1e3", ".inf", ".nan",
+    "~", "on", "!!int x",
+    "!!float x", "!!binary '%'", "!!timestamp x", "!!set {a, b}", "!!pairs [a]", "!!python/object:os.system x",
+    "!x y", "&a [*a]",
+    "*none", "[? [a] : b]", "{[a]: b}", "{{a: 1}: 2}", "{<<: 5}", "{<<: [1]}", "{a: 1, a: 2}", "|", "> x", "'",
+    "%TAG", "---", "...", "\t",
+    "a: b: c", "0b" + "1" * 20_000, "- a", "@", "`", "? ", "=", "1" * 5_000, "-", "[a,,b]", "0o" + "7" * 9_000,
+    "190:20:30",
 )])  # fmt: skip
 VALUES = HOSTILE | TOKENS | TOKENS
 
@@ -104,7 +112,7 @@ def check_numbers(values: Any) -> None:
         assert abs(values) < 2**63, values
 
 
-@settings(max_examples=searched(25, 1_500))
+@fuzzing(10, 1_500)
 @given(files())
 def test_a_file_is_loaded_or_refused(file: Path, raw: bytes) -> None:
     found = load(file, raw)
@@ -115,7 +123,7 @@ def test_a_file_is_loaded_or_refused(file: Path, raw: bytes) -> None:
 TEXTS = st.text(max_size=9) | TOKENS.map(str) | HOSTILE.map(lambda value: write(value))
 
 
-@settings(max_examples=searched(20, 1_500))
+@fuzzing(8, 1_500)
 @given(st.sampled_from(sorted(PLAIN)), TEXTS, st.booleans())
 def test_a_value_of_the_command_line_or_the_environment_is_loaded_or_refused(
     file: Path, path: str, text: str, by_env: bool
@@ -139,10 +147,13 @@ def expanding(levels: int) -> bytes:
     [
         b"rounds: {strategy: 2001-99-99}", b"rounds:\n  round_interval_s: 0b_\n", b"a: 0x_", b"? [a]\n: b", b"{[a]: b}",
         b"rounds: {[a]: b}", b"{{a: 1}: 2}", b"a: &a [*a]", b"a: !!int x", b"a: !!timestamp x", b"a: " + b"9" * 5_000,
-        b"[" * DEEP, b"{a: " * 5_000, b"- " * 5_000 + b"a", b"k" * LONG + b": 1", b"rounds: {" + b"k" * LONG + b": 1}",
-        b"rounds: {strategy: " + b"s" * LONG + b"}", b"profile: " + b"p" * LONG, b'"a\\u2028\\x1b": 1', b'rounds: {"a\\n": 1}',
-        b"rounds: {round_interval_s: 1" + b"0" * 400 + b"}", expanding(9), b"\xff\xfe\x00", b"a: '\x1b'", b"a: \xed\xa0\x80",
-        b"{<<: [1]}", b"a: !!binary '%'", b"placement: {isolation: {a: {namespaces: [\"" + b"(" * 9_000 + b"\"], primary: [a]}}}",
+        b"[" * 400, b"{a: " * 400, b"- " * 400 + b"a", b"k" * LONG + b": 1", b"rounds: {" + b"k" * LONG + b": 1}",
+        b"rounds: {strategy: " + b"s" * LONG + b"}", b"profile: " + b"p" * LONG, b'"a\\u2028\\x1b": 1',
+        b'rounds: {"a\\n": 1}',
+        b"rounds: {round_interval_s: 1" + b"0" * 400 + b"}", expanding(9), b"\xff\xfe\x00", b"a: '\x1b'",
+        b"a: \xed\xa0\x80",
+        b"{<<: [1]}", b"a: !!binary '%'",
+        b"placement: {isolation: {a: {namespaces: [\"" + b"(" * 9_000 + b"\"], primary: [a]}}}",
     ],
     ids=range(28),
 )  # fmt: skip
@@ -151,9 +162,12 @@ def test_a_file_that_ended_in_a_traceback_or_in_a_flood_ends_in_one_line(file: P
     assert load(file, raw) is None
 
 
-@pytest.mark.parametrize("text", ["2001-99-99", "0b_", "[" * 300, "9" * 5_000, "\ud800", "&a [*a]", "!!int x", "{[a]: b}", "0b" + "1" * 20_000])
+@pytest.mark.parametrize(
+    "text",
+    ["2001-99-99", "0b_", "[" * 300, "9" * 5_000, "\ud800", "&a [*a]", "!!int x", "{[a]: b}", "0b" + "1" * 15_000],
+)
 def test_a_value_that_ended_in_a_traceback_is_refused(file: Path, text: str) -> None:
-    for path in ("rounds.round_interval_s", "rounds.challengers", "kafka.agent_groups"):
+    for path in ("rounds.round_interval_s", "kafka.agent_groups"):
         assert load(file, b"", {}, (f"{path}={text}",)) is None
         assert load(file, b"", {f"BALLAST_{path.replace('.', '__').upper()}": text}) is None
 
@@ -162,17 +176,23 @@ def test_what_is_named_by_reference_is_read(file: Path) -> None:
     found = load(file, b"broker: &b {max_bundles: 7}\nsplit: {enabled: false}\n")
     assert found is not None
     assert (found.broker.max_bundles, found.split.enabled) == (7, False)
-    shared = load(file, b"rounds: {strategy: &s headroom}\nplacement:\n  failure_domains: {a: &n ['a:1'], b: ['b:1']}\n")
+    shared = load(
+        file, b"rounds: {strategy: &s headroom}\nplacement:\n  failure_domains: {a: &n ['a:1'], b: ['b:1']}\n"
+    )
     assert shared is not None
 
 
-@pytest.mark.parametrize("value", [1e300, 2**62, 10**30])
-def test_a_number_that_no_clock_can_hold_is_refused(file: Path, value: float) -> None:
+def test_a_number_that_no_clock_can_hold_is_refused(file: Path) -> None:
     """Minutes and days become ms: what is accepted fits into 64 bits."""
     accepted = []
     for path, default in PLAIN.items():
         if isinstance(default, int | float) and not isinstance(default, bool):
-            found = load(file, json.dumps({path.split(".")[0]: {path.split(".")[1]: value}}).encode())
+            found = load(
+                file,
+                json.dumps(
+                    {path.split(".")[0]: {path.split(".")[1]: 1e300 if isinstance(default, float) else 2**62}}
+                ).encode(),
+            )
             accepted += [path] if found is not None and not fits(found, file) else []
     assert accepted == []
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.bus.producer import to_json
@@ -31,14 +31,14 @@ from controller.service.control_quarantine import quarantine_row
 from controller.service.records import Row, parse_rows, parsers
 from schemas.arrow import arrow_table
 from schemas.load_tables import QUARANTINE
-from tests.examples import searched
 from tests.fuzz.hostile import records
-from tests.fuzz.limits import bounded, check_error, read_or_refuse
+from tests.fuzz.limits import bounded, check_error, fuzzing, read_or_refuse
 
 NAMES = TopicNames("t.")
 BUNDLE = "t/n/0x00000000_0xffffffff"
 WHO = {"v": 1, "broker": "a:1", "incarnation": 3, "nonce": "n1", "session": 2, "applied_seq": 7, "sent_ms": 5}
-INFO = {"runtime": "reference", "can_fence": True, "version": "4.0.8", "lookup_url": "http://a:2", "data_address": "a:3",
+INFO = {"runtime": "reference", "can_fence": True, "version": "4.0.8", "lookup_url": "http://a:2",
+"data_address": "a:3",
         "capacity": {"cpu_pct": 200.0, "bandwidth_in": 1e9}, "pid": 12}  # fmt: skip
 HEARTBEATS = [
     {**WHO, "info": INFO, "journal_id": "j1"},
@@ -65,7 +65,7 @@ KINDS = [
     (NAMES.assign_requests, REQUESTS),
     (NAMES.commands, COMMANDS),
 ]
-FUZZ = settings(max_examples=searched(80, 15_000))
+FUZZ = fuzzing(32, 15_000)
 
 
 def document_of(event: Event) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def batches(draw: st.DrawFn) -> list[Row]:
     return rows
 
 
-@settings(max_examples=searched(40, 6_000))
+@fuzzing(16, 6_000)
 @given(batches())
 def test_each_record_of_a_batch_becomes_an_event_or_a_row_of_quarantine(rows: list[Row]) -> None:
     with bounded(sum(len(row.value or b"") + len(row.key or "") for row in rows)):
@@ -154,7 +154,9 @@ def test_a_key_that_stands_twice_among_a_hundred_thousand_is_found_at_once() -> 
     assert read_or_refuse(parse_broker_event, raw, BadRecord, len(raw)) is None
 
 
-@pytest.mark.parametrize("name", [f"t/{'n' * 900_000}/0x00000000_0xffffffff", f"{BUNDLE}\n", "t\x00/n/0x00000000_0xffffffff"])
+@pytest.mark.parametrize(
+    "name", [f"t/{'n' * 900_000}/0x00000000_0xffffffff", f"{BUNDLE}\n", "t\x00/n/0x00000000_0xffffffff"]
+)
 def test_an_inventory_names_bundles_as_an_event_does(name: str) -> None:
     """A long name stayed in the cache of parsed names, which keeps 200,000 of them; a line break was cut off."""
     raw = to_json({**WHO, "kind": "inventory", "serving": {name: 1}})
@@ -177,7 +179,9 @@ def test_what_people_are_told_controls_no_terminal() -> None:
     assert parse_command(raw).why == "a [2Jb c"
 
 
-@pytest.mark.parametrize("text", ["a:1#\u00b2.n.1", "a:1#1.n.\u0663", f"a:1#{'9' * 5_000}.n.1", "a:1#1.n.1\n", "x" * 9_000])
+@pytest.mark.parametrize(
+    "text", ["a:1#\u00b2.n.1", "a:1#1.n.\u0663", f"a:1#{'9' * 5_000}.n.1", "a:1#1.n.1\n", "x" * 9_000]
+)
 def test_a_session_is_parsed_or_refused(text: str) -> None:
     """Digits of other scripts, and thousands of digits, were a ValueError."""
     with pytest.raises(BadRecord) as refused:

@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.cli.tryout.decide import answer_lines
@@ -16,9 +16,8 @@ from controller.decide.line import Line, parse_line
 from controller.decide.session import DecideSession
 from controller.domain.errors import BadRecord
 from controller.domain.settings.policy import PolicySettings
-from tests.examples import searched
 from tests.fuzz.hostile import DEEP, LONG, Pairs, records, write
-from tests.fuzz.limits import bounded, check_error, read_or_refuse
+from tests.fuzz.limits import bounded, check_error, fuzzing, read_or_refuse
 
 FIGURES = [100.0, 200.0, 1e6, 2e6, 4, 2, 3]
 
@@ -46,7 +45,7 @@ def read(raw: bytes) -> Line | None:
     return read_or_refuse(parse_line, raw, BadRecord, len(raw))
 
 
-@settings(max_examples=searched(60, 9_000))
+@fuzzing(24, 9_000)
 @given(records(LINES))
 def test_a_line_is_read_or_refused(raw: bytes) -> None:
     found = read(raw)
@@ -78,7 +77,7 @@ def answers(raws: list[bytes]) -> list[dict[str, Any]]:
     return [json.loads(text) for text in out.getvalue().splitlines()]
 
 
-@settings(max_examples=searched(12, 300))
+@fuzzing(5, 300)
 @given(st.lists(records(LINES), min_size=1, max_size=3))
 def test_each_line_gets_its_answer_and_the_honest_ones_behind_are_decided(hostile: list[bytes]) -> None:
     one_line = [raw.replace(b"\n", b" ") for raw in hostile]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from controller.agent.feed import parse_feed
 from controller.agent.feed_health import FeedHealth
@@ -23,9 +23,8 @@ from controller.service.lost_journal import LostJournal
 from schemas.arrow import arrow_table
 from schemas.journal import JOURNAL
 from tests.component.test_agent_watcher import FEED, NoKafka, Said
-from tests.examples import searched
 from tests.fuzz.hostile import records
-from tests.fuzz.limits import bounded, read_or_refuse
+from tests.fuzz.limits import bounded, fuzzing, read_or_refuse
 from tests.fuzz.test_control_records import COMMANDS, EVENTS
 
 WHOLE = "t/n/0x00000000_0xffffffff"
@@ -49,7 +48,7 @@ FEEDS: list[dict[str, Any]] = [
 ]
 
 
-@settings(max_examples=searched(60, 12_000))
+@fuzzing(24, 12_000)
 @given(records(FEEDS))
 def test_a_record_is_read_or_refused(raw: bytes) -> None:
     feed = read_or_refuse(parse_feed, raw, BadRecord, len(raw))
@@ -103,7 +102,7 @@ async def hears(raws: list[bytes]) -> tuple[ClusterState, list[BaseException]]:
         watcher.close()
 
 
-@settings(max_examples=searched(30, 12_000))
+@fuzzing(12, 12_000)
 @given(records(FEEDS), records(FEEDS))
 def test_an_agent_goes_on_whatever_the_feed_says(first: bytes, second: bytes) -> None:
     state, failures = asyncio.run(hears([first, second]))
@@ -111,7 +110,7 @@ def test_an_agent_goes_on_whatever_the_feed_says(first: bytes, second: bytes) ->
     assert state.seq >= len(ENTRIES)
 
 
-@settings(max_examples=searched(40, 9_000))
+@fuzzing(16, 9_000)
 @given(records([*FEEDS, *COMMANDS, *EVENTS]))
 def test_what_is_left_of_a_lost_journal_is_gathered(raw: bytes) -> None:
     lost = LostJournal()
@@ -129,7 +128,8 @@ def test_what_is_left_of_a_lost_journal_is_gathered(raw: bytes) -> None:
 @pytest.mark.parametrize(
     "raw",
     [b"[" * 100_000, b'{"v":1,"seq":1e999}', b'{"v":1,"seq":NaN}', b'{"v":1,"seq":' + b"9" * 400 + b"}",
-     b'{"v":1,"seq":1,"instance":"' + b"x" * 9_000 + b'"}', json.dumps({**HONEST, "entries": [{**ROWS[6], "seq": "8"}]}).encode(),
+     b'{"v":1,"seq":1,"instance":"' + b"x" * 9_000 + b'"}', json.dumps({**HONEST, "entries": [{**ROWS[6],
+     "seq": "8"}]}).encode(),
      json.dumps({**HONEST, "entries": [{**ROWS[6], "data": "[" * 50_000}]}).encode(),
      json.dumps({**HONEST, "entries": [{**ROWS[6], "data": "[1]"}]}).encode(),
      json.dumps({**HONEST, "entries": [{**ROWS[6], "kind": "k" * 9_000}]}).encode(), b""],

@@ -9,14 +9,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.bus.producer import to_json
 from controller.domain import facts
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import BadRecord
-from controller.domain.events import BrokerEvent, Command, Heartbeat, Tick, parse_broker_event, parse_command, parse_heartbeat
+from controller.domain.events import (
+    Heartbeat,
+    parse_broker_event,
+    parse_command,
+    parse_heartbeat,
+)
 from controller.domain.ids import Bundle, Session
 from controller.domain.pulsar_policies import find_placement
 from controller.domain.settings.placement import PlacementSettings
@@ -25,9 +30,8 @@ from controller.ledger.projections import broker_rows, override_rows, ownership_
 from schemas.arrow import arrow_table
 from schemas.control_tables import BROKERS, OVERRIDES, OWNERSHIP
 from schemas.journal import JOURNAL
-from tests.examples import searched
 from tests.fuzz.hostile import HOSTILE, change, write
-from tests.fuzz.limits import bounded, check_error
+from tests.fuzz.limits import bounded, check_error, fuzzing
 from tests.unit.control.observed_driver import BUNDLES, RING, ObservedDriver, observed_driver
 from tests.unit.control.step_driver import StepDriver, with_settings
 
@@ -42,7 +46,8 @@ FACTS: list[dict[str, Any]] = [
     {"key": "denied", "value": {"why": "401"}},
     {"key": "isolation:p", "value": {"namespaces": ["t/.*"], "primary": ["a.*"], "secondary": ["b"],
                                      "auto_failover_policy": {"policy_type": "min_available",
-                                                              "parameters": {"min_limit": "1", "usage_threshold": "80"}}}},
+                                                              "parameters": {"min_limit": "1",
+                                                              "usage_threshold": "80"}}}},
     {"key": "failure_domain:d", "value": {"brokers": ["a:1"], "enabled": True}},
     {"key": "anti_affinity:t/n", "value": {"group": "g"}},
     {"key": "non_persistent:t/n", "value": {"ranges": ["0x00000000_0x40000000"]}},
@@ -61,8 +66,10 @@ OBSERVED: list[dict[str, Any]] = [
     {"kind": "goodbye", "reason": "unlisted"}, {"kind": "leaving"}, {"kind": "inventory", "serving": {}},
 ]  # fmt: skip
 OWNING: list[dict[str, Any]] = [
-    *({"kind": kind, "bundle": NAME, "epoch": 1, "reason": "r"} for kind in ("accepted", "serving", "released", "fenced")),
-    {"kind": "split_proposed", "bundle": NAME, "epoch": 1, "boundary": 2**31, "reason": "topics", "data": {"topics": 9}},
+    *({"kind": kind, "bundle": NAME, "epoch": 1, "reason": "r"} for kind in ("accepted", "serving", "released",
+    "fenced")),
+    {"kind": "split_proposed", "bundle": NAME, "epoch": 1, "boundary": 2**31, "reason": "topics",
+    "data": {"topics": 9}},
     {"kind": "split_done", "bundle": NAME, "epoch": 2,
      "data": {"lower_load": 1, "upper_load": 2.5, "best_boundary": 2**30, "best_lower_load": 1, "best_upper_load": 1}},
     {"kind": "inventory", "serving": {NAME: 1}}, {"kind": "observed", "serving": {NAME: 1}},
@@ -71,10 +78,13 @@ OWNING: list[dict[str, Any]] = [
 INFO = {"runtime": "reference", "authority": "journal", "can_fence": True, "version": "4.0.8-rc.1", "pid": 3,
         "lookup_url": "http://a:2", "data_address": "a:3", "capacity": {"cpu_pct": 200.0}}  # fmt: skip
 COMMANDS: list[tuple[str, dict[str, Any]]] = [
-    ("create_namespace", {"namespace": "t/m", "bundles": 4}), ("create_topic", {"topic": "persistent://t/n/x", "partitions": 2}),
+    ("create_namespace", {"namespace": "t/m", "bundles": 4}), ("create_topic", {"topic": "persistent://t/n/x",
+    "partitions": 2}),
     ("unload_bundle", {"bundle": NAME, "to": "b:1"}), ("unload_namespace", {"namespace": "t/n", "to": "b:1"}),
-    ("unload_topic", {"topic": "persistent://t/n/x"}), ("split_bundle", {"bundle": NAME, "boundary": 2**31, "unload": True}),
-    ("split_bundle", {"bundle": FIRST, "boundary": 2**20}), ("drain", {"broker": "a:1"}), ("undrain", {"broker": "a:1"}),
+    ("unload_topic", {"topic": "persistent://t/n/x"}), ("split_bundle", {"bundle": NAME, "boundary": 2**31,
+    "unload": True}),
+    ("split_bundle", {"bundle": FIRST, "boundary": 2**20}), ("drain", {"broker": "a:1"}), ("undrain",
+    {"broker": "a:1"}),
     ("mode", {"mode": "paused"}), ("strategy", {"strategy": "steady", "challengers": ["headroom"]}),
     ("override", {"override": "pin", "bundle": NAME, "broker": "a:1", "until_ms": 2_000_000_000_000}),
     ("override", {"override": "exclude_namespace", "namespace": "t/n"}), ("end_override", {"id": "c1"}),
@@ -115,7 +125,14 @@ def ordered(draw: st.DrawFn) -> list[bytes]:
     found = []
     for number in range(draw(st.integers(1, 3))):
         kind, args = COMMANDS[draw(st.integers(0, len(COMMANDS) - 1))]
-        command = {"v": 1, "id": f"h{number}", "kind": kind, "args": change(draw, [args], HOSTILE), "who": "m", "why": "w"}
+        command = {
+            "v": 1,
+            "id": f"h{number}",
+            "kind": kind,
+            "args": change(draw, [args], HOSTILE),
+            "who": "m",
+            "why": "w",
+        }
         found.append(write(command).encode("utf-8", "surrogatepass"))
     return found
 
@@ -170,26 +187,26 @@ def check_round(driver: StepDriver) -> None:
     assert all(isinstance(name, str) for name in facts.excluded_namespaces(known))
 
 
-@settings(max_examples=searched(25, 6_000))
+@fuzzing(10, 6_000)
 @given(said(OBSERVED, "a:1", "agent"))
 def test_an_observing_session_may_say_anything(raws: list[bytes]) -> None:
     check_goes_on(ordering_driver(), parsed(raws, parse_broker_event), sum(map(len, raws)))
 
 
-@settings(max_examples=searched(25, 6_000))
+@fuzzing(10, 6_000)
 @given(said(OWNING, "a:1", "n1"))
 def test_an_owning_session_may_say_anything(raws: list[bytes]) -> None:
     check_goes_on(owning_driver(), parsed(raws, parse_broker_event), sum(map(len, raws)))
 
 
-@settings(max_examples=searched(25, 6_000))
+@fuzzing(10, 6_000)
 @given(said([{"info": INFO}, {"info": {**INFO, "authority": "metadata"}}], "new:1", "n9"), st.booleans())
 def test_a_broker_may_register_with_anything(raws: list[bytes], observed: bool) -> None:
     driver = ordering_driver() if observed else owning_driver()
     check_goes_on(driver, parsed(raws, parse_heartbeat), sum(map(len, raws)))
 
 
-@settings(max_examples=searched(25, 6_000))
+@fuzzing(10, 6_000)
 @given(ordered(), st.booleans())
 def test_an_operator_may_ask_for_anything(raws: list[bytes], observed: bool) -> None:
     driver = ordering_driver() if observed else owning_driver()

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.loads.columns import from_documents, read
@@ -24,9 +24,8 @@ from schemas.arrow import arrow_table
 from schemas.load_tables import QUARANTINE
 from tests.component.loads.loads_records import answered, order_of, rules_of
 from tests.component.loads.test_loads_hostile import certainly_good
-from tests.examples import searched
 from tests.fuzz.hostile import Pairs, records, write
-from tests.fuzz.limits import bounded, check_error
+from tests.fuzz.limits import bounded, check_error, fuzzing
 from tests.spark.loads.loads_samples import START_MS, report, row
 
 BROKER = "b1:8080"
@@ -43,7 +42,7 @@ def judged(raw: bytes, key: bytes) -> Verdict:
         return judge(raw, len(raw), key, START_MS, LIMITS)
 
 
-@settings(max_examples=searched(60, 9_000))
+@fuzzing(24, 9_000)
 @given(records(REPORTS))
 def test_both_paths_agree_on_what_is_good(raw: bytes) -> None:
     verdict = judged(raw, BROKER.encode())
@@ -63,7 +62,7 @@ def check_same_figures(raw: bytes, report_: dict[str, Any]) -> None:
     assert table.to_pylist() == from_documents([report_]).to_pylist()
 
 
-@settings(max_examples=searched(15, 1_500))
+@fuzzing(6, 1_500)
 @given(st.lists(st.tuples(records(REPORTS), KEYS), min_size=1, max_size=5))
 def test_each_report_is_counted_or_quarantined_and_its_neighbours_are_read(hostile: list[tuple[bytes, bytes]]) -> None:
     calm = [row(report("b2:8080", n, [n, n + 1], random.Random(n)), "b2:8080", n) for n in range(3)]
@@ -104,7 +103,10 @@ def test_of_two_values_of_one_key_both_paths_take_the_same(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["t\x1b[2J/n", "t/n\u2028", "t/\x00", "\u202et/n", "t/n\x7f", "t/\ud800"])
 def test_a_bundle_that_no_terminal_should_show_is_quarantined(name: str) -> None:
-    document = {**GOOD, "bundles": [{**GOOD["bundles"][0], "bundle": f"{name}/0x00000000_0x00010000"}, *GOOD["bundles"][1:]]}
+    document = {
+        **GOOD,
+        "bundles": [{**GOOD["bundles"][0], "bundle": f"{name}/0x00000000_0x00010000"}, *GOOD["bundles"][1:]],
+    }
     raw = json.dumps(document).encode()
     verdict = judged(raw, BROKER.encode())
     assert verdict.rule == "bundle_name"

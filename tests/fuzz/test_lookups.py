@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote_from_bytes
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
@@ -23,9 +23,8 @@ from controller.process.access.access import HttpAccess
 from controller.process.access.guard import Guard
 from controller.process.access.tokens import TokenFile
 from controller.process.http import make_app
-from tests.examples import searched
 from tests.fuzz.hostile import DEEP, LONG, TEXTS, TWINS, records
-from tests.fuzz.limits import bounded, check_error
+from tests.fuzz.limits import bounded, check_error, fuzzing
 from tests.unit.agent.agent_world import NAMESPACE, Journal
 
 TOPIC = f"persistent://{NAMESPACE}/t"
@@ -47,10 +46,12 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Guard:
     tokens = tmp_path_factory.mktemp("secret") / "token"
     tokens.write_text(TOKEN)
     access = HttpAccess(tokens=TokenFile(tokens))
-    return Guard(make_app(CollectorRegistry(), lambda: [], service.routes()), access, ["/healthz"])
+    return Guard(make_app(CollectorRegistry(), list, service.routes()), access, ["/healthz"])
 
 
-def request(app: Guard, path: str, query: bytes, headers: list[tuple[bytes, bytes]], method: str = "GET") -> tuple[int, Any]:
+def request(
+    app: Guard, path: str, query: bytes, headers: list[tuple[bytes, bytes]], method: str = "GET"
+) -> tuple[int, Any]:
     """Status and document of one request, as a server hands it over."""
     sent: list[dict[str, Any]] = []
 
@@ -69,16 +70,23 @@ def request(app: Guard, path: str, query: bytes, headers: list[tuple[bytes, byte
     return sent[0]["status"], json.loads(body) if body.startswith(b"{") else None
 
 
-NAMES = st.sampled_from([TOPIC, f"persistent://{NAMESPACE}/{TWINS[0]}", "persistent://no/such/topic", "t", "a" * LONG]) | TEXTS
+NAMES = (
+    st.sampled_from([TOPIC, f"persistent://{NAMESPACE}/{TWINS[0]}", "persistent://no/such/topic", "t", "a" * LONG])
+    | TEXTS
+)
 RAW = st.binary(max_size=30) | NAMES.map(lambda text: text.encode("utf-8", "surrogatepass"))
-PARAMETERS = st.tuples(st.sampled_from([b"topic", b"at_least", b"x", b""]), RAW | st.integers(-9, 2**70).map(lambda n: str(n).encode()))
+PARAMETERS = st.tuples(
+    st.sampled_from([b"topic", b"at_least", b"x", b""]), RAW | st.integers(-9, 2**70).map(lambda n: str(n).encode())
+)
 QUERIES = st.lists(PARAMETERS, max_size=4).map(
     lambda pairs: b"&".join(key + b"=" + quote_from_bytes(value).encode() for key, value in pairs)
 ) | st.binary(max_size=60)
-BEARERS = st.sampled_from([b"Bearer " + TOKEN.encode()] * 3 + [b"", b"Bearer", b"Basic x", b"Bearer \xff\x00", b"Bearer " + b"x" * LONG])
+BEARERS = st.sampled_from(
+    [b"Bearer " + TOKEN.encode()] * 3 + [b"", b"Bearer", b"Basic x", b"Bearer \xff\x00", b"Bearer " + b"x" * LONG]
+)
 
 
-@settings(max_examples=searched(60, 9_000))
+@fuzzing(24, 9_000)
 @given(QUERIES, BEARERS, st.sampled_from(["/lookup"] * 5 + ["/brokers", "/healthz", "/lookup/", "/\u2028", "//lookup"]))
 def test_a_request_is_answered(app: Guard, query: bytes, bearer: bytes, path: str) -> None:
     status, document = request(app, path, query, [(b"authorization", bearer)] if bearer else [])
@@ -89,7 +97,9 @@ def test_a_request_is_answered(app: Guard, query: bytes, bearer: bytes, path: st
         assert status == 401
 
 
-@pytest.mark.parametrize("topic", ["x" * LONG, f"{TOPIC}\n", f"persistent://{'n' * LONG}/n/t", f"persistent://{NAMESPACE}/\x1b[2J", "\u202e"])
+@pytest.mark.parametrize(
+    "topic", ["x" * LONG, f"{TOPIC}\n", f"persistent://{'n' * LONG}/n/t", f"persistent://{NAMESPACE}/\x1b[2J", "\u202e"]
+)
 def test_a_name_that_is_none_is_refused_in_one_short_line(app: Guard, topic: str) -> None:
     query = b"topic=" + quote_from_bytes(topic.encode()).encode()
     status, document = request(app, "/lookup", query, [(b"authorization", b"Bearer " + TOKEN.encode())])
@@ -105,25 +115,22 @@ class Liar:
         self.body, self.status, self.headers = b"", 200, b""
         self._server = self.loop.run_until_complete(asyncio.start_server(self._serve, "127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        self._lookup = Lookup([self.url])
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        head = b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n%sConnection: close\r\n\r\n" % (self.status, len(self.body), self.headers)
+        head = b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n%sConnection: close\r\n\r\n" % (
+            self.status,
+            len(self.body),
+            self.headers,
+        )
         writer.write(head + self.body)
         await writer.drain()
         writer.close()
 
     def ask(self) -> Any:
         """What a client finds with one question."""
-
-        async def once() -> Any:
-            lookup = Lookup([self.url])
-            try:
-                return await lookup._ask(TOPIC, 0)
-            finally:
-                await lookup.close()
-
-        return self.loop.run_until_complete(once())
+        return self.loop.run_until_complete(self._lookup._ask(TOPIC, 0))
 
     def ask_by_command(self) -> dict[str, Any]:
         """As `ballast lookup`."""
@@ -135,6 +142,7 @@ class Liar:
 
     def close(self) -> None:
         self._server.close()
+        self.loop.run_until_complete(self._lookup.close())
         self.loop.run_until_complete(self._server.wait_closed())
         self.loop.close()
 
@@ -162,19 +170,25 @@ def check_client(liar: Liar) -> None:
         assert json.dumps(told)
 
 
-@settings(max_examples=searched(8, 800))
-@given(records(ANSWERS), st.sampled_from([200, 200, 200, 503, 401, 404, 500]), st.sampled_from([b"", b"nan", b"-1", b"inf", b"1e9", b"x", b"0.1"]))
+@fuzzing(5, 800)
+@given(
+    records(ANSWERS),
+    st.sampled_from([200, 200, 200, 503, 401, 404, 500]),
+    st.sampled_from([b"", b"nan", b"-1", b"inf", b"1e9", b"x", b"0.1"]),
+)
 def test_a_client_goes_on_whatever_is_answered(liar: Liar, body: bytes, status: int, again: bytes) -> None:
     liar.body, liar.status = body, status
     liar.headers = b"Retry-After: %s\r\n" % again if again else b""
     check_client(liar)
 
 
-@pytest.mark.parametrize("status", [200, 401, 503])
+@pytest.mark.parametrize("status", [200, 401])
 @pytest.mark.parametrize(
     "body",
-    [b"[" * DEEP, b'{"broker":"a","address":"b","seq":1e999}', b'{"broker":"a","address":"b","seq":"\xc2\xb2"}', b"[1]", b'{"a":',
-     b'{"broker":"a","address":"b\\u001b","seq":1}', b'{"text":"' + b"x" * LONG + b'"}', b'{"text":"\\u001b[2J"}', b"\xff"],
+    [b"[" * DEEP, b'{"broker":"a","address":"b","seq":1e999}', b'{"broker":"a","address":"b","seq":"\xc2\xb2"}',
+    b"[1]", b'{"a":',
+     b'{"broker":"a","address":"b\\u001b","seq":1}', b'{"text":"' + b"x" * LONG + b'"}', b'{"text":"\\u001b[2J"}',
+     b"\xff"],
     ids=range(9),
 )  # fmt: skip
 def test_an_answer_that_ended_the_client(liar: Liar, body: bytes, status: int) -> None:

@@ -7,16 +7,15 @@ from dataclasses import asdict
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from controller.agent.cluster.rivals import ClusterRivals, describe_holder
 from controller.agent.session.rivals import Rivals, describe_rival
 from controller.bus.topic_owner import Seen, TopicOwner, resolve
 from controller.domain.errors import ConfigError
 from tests.component.test_agent_watcher import Said
-from tests.examples import searched
 from tests.fuzz.hostile import records
-from tests.fuzz.limits import bounded, check_error, read_or_refuse
+from tests.fuzz.limits import bounded, check_error, fuzzing, read_or_refuse
 from tests.fuzz.test_control_records import INFO, WHO
 
 OWNER = TopicOwner("j1", "c1", "/tables", "running", 7, "host", 12, "0.2.0", 5)
@@ -30,7 +29,7 @@ def owner_of(raw: bytes) -> Seen:
     return resolve([(0, raw)], 1)
 
 
-@settings(max_examples=searched(50, 10_000))
+@fuzzing(20, 10_000)
 @given(records(OWNERS))
 def test_an_owner_is_read_or_refused(raw: bytes) -> None:
     """It is never guessed: the controller does not start."""
@@ -41,7 +40,7 @@ def test_an_owner_is_read_or_refused(raw: bytes) -> None:
         check_error(seen.owner.text)
 
 
-@settings(max_examples=searched(50, 10_000))
+@fuzzing(20, 10_000)
 @given(records(BEATS))
 def test_a_rival_is_told_in_one_line(raw: bytes) -> None:
     rivals, of_cluster = Rivals("a:1", "other"), ClusterRivals("other")
@@ -64,7 +63,9 @@ def test_a_rival_may_have_started_at_any_time(started_ms: int) -> None:
     check_error(describe_rival(rivals.living))
 
 
-@pytest.mark.parametrize("changed", [{"tables": 5}, {"seq": "7"}, {"state": None}, {"journal_id": ["j"]}, {"host": "x" * 9_000}])
+@pytest.mark.parametrize(
+    "changed", [{"tables": 5}, {"seq": "7"}, {"state": None}, {"journal_id": ["j"]}, {"host": "x" * 9_000}]
+)
 def test_an_owner_of_other_types_is_not_understood(changed: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="does not understand") as refused:
         owner_of(json.dumps({**OWNERS[0], **changed}).encode())

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -20,12 +20,15 @@ from controller.ui.actions import ACTIONS, LONGEST_VALUE, act
 from controller.ui.documents import get_rounds
 from controller.ui.security import Gate, Rules
 from controller.ui.server import MOST_BODY_BYTES, read_body
-from tests.examples import searched
 from tests.fuzz.hostile import records
-from tests.fuzz.limits import bounded, check_error
+from tests.fuzz.limits import bounded, check_error, fuzzing
 
 BODIES = [
-    {"kind": "override", "why": "it is hot", "args": {"override": "pin", "bundle": "t/n/0x0_0x1", "broker": "a:1", "until_ms": 5}},
+    {
+        "kind": "override",
+        "why": "it is hot",
+        "args": {"override": "pin", "bundle": "t/n/0x0_0x1", "broker": "a:1", "until_ms": 5},
+    },
     {"kind": "mode", "why": "maintenance", "args": {"mode": "paused"}},
     {"kind": "round_now", "why": "now please"},
     {"token": "secret"},
@@ -43,11 +46,18 @@ def request_of(body: bytes, query: bytes = b"", pieces: int = 3) -> Request:
         return messages.pop(0)
 
     headers = [(b"content-type", b"application/json")]
-    scope = {"type": "http", "method": "POST", "path": "/api/act", "headers": headers, "query_string": query, "path_params": {}}
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/api/act",
+        "headers": headers,
+        "query_string": query,
+        "path_params": {},
+    }
     return Request(scope, receive)
 
 
-@settings(max_examples=searched(60, 12_000))
+@fuzzing(24, 12_000)
 @given(records(BODIES))
 def test_a_command_is_sent_or_refused(raw: bytes) -> None:
     sent: list[tuple[str, Mapping[str, Any], str]] = []
@@ -69,8 +79,10 @@ def test_a_command_is_sent_or_refused(raw: bytes) -> None:
         assert why == " ".join(why.split())
 
 
-@pytest.mark.parametrize("body", [b"[" * 9_000, b"9" * 9_000, b'{"kind":"\\ud800"}', b"\xff", b"{" + b" " * MOST_BODY_BYTES, b'{"kind":1e999}',
-                                  b'{"kind":"mode","why":"abc","args":{"' + b"\\u001b" * 999 + b'":1}}'], ids=range(7))  # fmt: skip
+@pytest.mark.parametrize("body", [b"[" * 9_000, b"9" * 9_000, b'{"kind":"\\ud800"}', b"\xff",
+b"{" + b" " * MOST_BODY_BYTES, b'{"kind":1e999}',
+                                  b'{"kind":"mode","why":"abc","args":{"' + b"\\u001b" * 999 + b'":1}}'],
+                                  ids=range(7))  # fmt: skip
 def test_a_body_that_was_an_error_of_the_page_is_one_of_the_sender(body: bytes) -> None:
     with pytest.raises(BadRecord) as refused:
         act(Settings(), "anna", asyncio.run(read_body(request_of(body))))
@@ -90,13 +102,19 @@ async def answer(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 HEADERS = st.lists(
-    st.tuples(st.sampled_from([b"host", b"origin", b"cookie", b"authorization", b"sec-fetch-site", b"x"]), st.binary(max_size=40)), max_size=5
+    st.tuples(
+        st.sampled_from([b"host", b"origin", b"cookie", b"authorization", b"sec-fetch-site", b"x"]),
+        st.binary(max_size=40),
+    ),
+    max_size=5,
 )
 
 
-@settings(max_examples=searched(40, 20_000))
+@fuzzing(16, 20_000)
 @given(HEADERS, st.binary(max_size=20), st.sampled_from(["GET", "POST", "HEAD", "DELETE"]), st.text(max_size=12))
-def test_the_gate_answers_every_request(headers: list[tuple[bytes, bytes]], query: bytes, method: str, path: str) -> None:
+def test_the_gate_answers_every_request(
+    headers: list[tuple[bytes, bytes]], query: bytes, method: str, path: str
+) -> None:
     gate = Gate(answer, Rules(frozenset({"localhost"}), None, None, False, False))
     sent: list[Any] = []
 
@@ -106,7 +124,13 @@ def test_the_gate_answers_every_request(headers: list[tuple[bytes, bytes]], quer
     async def receive() -> Any:
         return {"type": "http.request", "body": b""}
 
-    scope = {"type": "http", "method": method, "path": f"/{path}", "headers": headers, "query_string": query, "scheme": "http"}
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": f"/{path}",
+        "headers": headers,
+        "query_string": query,
+        "scheme": "http",
+    }
     asyncio.run(gate(scope, receive, send))
     assert sent[0]["status"] in (200, 400, 401, 403, 421)
-

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.backtest.recording.input import read_input
@@ -22,13 +22,15 @@ from controller.domain.settings.policy import PolicySettings
 from controller.loads.recorded import Overrides, Recorded, to_load_report
 from controller.process.paths import ROOT
 from controller.testbed.replay import read_recording
-from tests.examples import searched
 from tests.fuzz.hostile import DEEP, LONG, records
-from tests.fuzz.limits import bounded, check_error, read_or_refuse
+from tests.fuzz.limits import bounded, check_error, fuzzing, read_or_refuse
 from tests.fuzz.test_living_sessions import FACTS
 from tests.fuzz.test_load_reports import GOOD
 
-REAL = [json.loads(line) for line in (ROOT / "tests" / "data" / "real" / "pulsar_load_reports.jsonl").read_text().split("\n")[1:3]]
+REAL = [
+    json.loads(line)
+    for line in (ROOT / "tests" / "data" / "real" / "pulsar_load_reports.jsonl").read_text().split("\n")[1:3]
+]
 PULSAR: dict[str, Any] = {
     **REAL[0],
     "process_cpu": {"usage": 30.0, "limit": 200.0},
@@ -45,7 +47,7 @@ def read(raw: bytes) -> Figures | None:
     return read_or_refuse(lambda raw: LineReader(Overrides()).read(raw, 7), raw, BadRecord, len(raw))
 
 
-@settings(max_examples=searched(60, 12_000))
+@fuzzing(24, 12_000)
 @given(records([*LINES, GAP, POLICIES]))
 def test_a_line_of_a_backtest_is_read_or_refused(raw: bytes) -> None:
     figures = read(raw)
@@ -59,11 +61,11 @@ def line_of(raw: bytes) -> bytes:
     return raw.replace(b"\n", b" ").replace(b"\r", b" ") + b"\n"
 
 
-@settings(max_examples=searched(15, 2_000))
+@fuzzing(6, 2_000)
 @given(st.lists(records(LINES), min_size=1, max_size=3), st.booleans())
 def test_each_line_of_a_file_is_read_or_quarantined(hostile: list[bytes], zipped: bool) -> None:
     honest = [json.dumps(line).encode() for line in LINES]
-    text = b"".join(line_of(raw) for pair in zip(hostile, honest) for raw in pair)
+    text = b"".join(line_of(raw) for pair in zip(hostile, honest, strict=False) for raw in pair)
     with tempfile.TemporaryDirectory() as folder:
         path, quarantine = Path(folder, "r.jsonl.gz" if zipped else "r.jsonl"), Path(folder, "q.jsonl")
         path.write_bytes(gzip.compress(text) if zipped else text)
@@ -103,7 +105,7 @@ def told_nothing(line: bytes) -> bool:
     return isinstance(row, dict) and "report" not in row and ("gap" in row or isinstance(row.get("policies"), dict))
 
 
-@settings(max_examples=searched(40, 9_000))
+@fuzzing(16, 9_000)
 @given(records([POLICIES]))
 def test_policies_of_a_recording_are_applied_or_refused(raw: bytes) -> None:
     reader = LineReader(Overrides())
@@ -121,8 +123,10 @@ def test_policies_of_a_recording_are_applied_or_refused(raw: bytes) -> None:
 @pytest.mark.parametrize(
     "changed",
     [
-        {"ts": "x" * LONG}, {"ts": [1] * LONG}, {"ts": True}, {"ts": None}, {"ts": 1e300}, {"ts": float("nan")}, {"ts": -5},
-        {"broker": 5}, {"broker": "b" * LONG}, {"broker": "\x1b"}, {"broker": None}, {"report": []}, {"report": "x"}, {"report": {}},
+        {"ts": "x" * LONG}, {"ts": [1] * LONG}, {"ts": True}, {"ts": None}, {"ts": 1e300}, {"ts": float("nan")},
+        {"ts": -5},
+        {"broker": 5}, {"broker": "b" * LONG}, {"broker": "\x1b"}, {"broker": None}, {"report": []}, {"report": "x"},
+        {"report": {}},
         {"excluded": "ab"}, {"excluded": {"msgRateIn": "x"}}, {"process_cpu": 5}, {"phase": ["x" * LONG] * 9},
         {"report": {**PULSAR["report"], "lastStats": [1]}},
         {"report": {**PULSAR["report"], "lastStats": {"t/n/0x00000000_0x10000000": {"msgRateIn": 1}}}},
@@ -130,7 +134,9 @@ def test_policies_of_a_recording_are_applied_or_refused(raw: bytes) -> None:
     ],
     ids=range(21),
 )  # fmt: skip
-def test_a_line_that_ended_the_replay_or_took_a_thousand_times_its_size(changed: dict[str, Any], tmp_path: Path) -> None:
+def test_a_line_that_ended_the_replay_or_took_a_thousand_times_its_size(
+    changed: dict[str, Any], tmp_path: Path
+) -> None:
     raw = json.dumps({**PULSAR, **changed}).encode()
     read(raw)
     found, refused = replay_of(tmp_path / "r.jsonl", raw + b"\n" + json.dumps(PULSAR).encode())
@@ -145,7 +151,9 @@ def test_a_line_that_ended_the_replay_or_took_a_thousand_times_its_size(changed:
         json.dumps({**GOOD, "v": "9" * LONG}).encode(),
         json.dumps({**GOOD, "broker": "b" * LONG}).encode(),
         json.dumps({**GOOD, "sent_ms": "9" * LONG}).encode(),
-        json.dumps({**GOOD, "bundles": [{**GOOD["bundles"][0], "msg_rate_in": "x" * LONG}] + GOOD["bundles"] * 300}).encode(),
+        json.dumps(
+            {**GOOD, "bundles": [{**GOOD["bundles"][0], "msg_rate_in": "x" * LONG}] + GOOD["bundles"] * 300}
+        ).encode(),
         json.dumps({**GOOD, "resources": {**GOOD["resources"], "cpu": {"usage": "x" * LONG, "limit": 1}}}).encode(),
         json.dumps({**GOOD, "bundles": [{**GOOD["bundles"][0], "topics": True}]}).encode(),
         json.dumps({**GOOD, "bundles": [{**GOOD["bundles"][0], "bundle": "t/\x1b/0x00000000_0x00010000"}]}).encode(),

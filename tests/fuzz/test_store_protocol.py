@@ -1,4 +1,4 @@
-"""The segment store as whoever reaches its port sees it: frames, requests, bodies; and its answers as a broker reads them."""
+"""The segment store as whoever reaches its port sees it: frames, requests, bodies; its answers as a broker reads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.brokers.reference.store import engine as engine_module
@@ -30,9 +30,8 @@ from controller.brokers.reference.store.protocol import MAX_FRAME_BYTES, FrameCo
 from controller.brokers.reference.store.server import StoreServer
 from controller.domain.errors import BallastError, StoreError
 from controller.domain.ids import RING_END, Bundle
-from tests.examples import searched
 from tests.fuzz.hostile import DEEP, LONG, TWINS, change, write
-from tests.fuzz.limits import bounded, check_error, read_or_refuse
+from tests.fuzz.limits import bounded, check_error, fuzzing, read_or_refuse
 
 WHOLE = Bundle("shop/orders", 0, RING_END)
 TOPIC = "persistent://shop/orders/t"
@@ -43,7 +42,8 @@ REQUESTS: list[dict[str, Any]] = [
     {"op": "read", "topic": TOPIC, "offset": 1, "max_bytes": 4_096},
     {"op": "subscribe", **OF_OWNER, "subscription": "s2", "latest": False},
     {"op": "ack", **OF_OWNER, "subscription": "s", "ranges": [[1, 2]], "below": 1},
-    {"op": "create_topic", "topic": f"{TOPIC}2"}, {"op": "topics", "bundle": str(WHOLE)}, {"op": "tail", "topic": TOPIC},
+    {"op": "create_topic", "topic": f"{TOPIC}2"}, {"op": "topics", "bundle": str(WHOLE)}, {"op": "tail",
+    "topic": TOPIC},
     {"op": "stats"}, {"op": "fences"}, {"op": "ping"},
 ]  # fmt: skip
 BODY = pack_messages([Message("p", 3, "k", b"x"), Message("p", 4, "é", b"y" * 9)])
@@ -103,7 +103,7 @@ class Stage:
 
     def check(self) -> None:
         """The store answers, what it knows is sound, and a restart knows the same."""
-        (header, _), = self.send(encode({"id": 1, "op": "ping"})).answers()
+        ((header, _),) = self.send(encode({"id": 1, "op": "ping"})).answers()
         assert header == {"id": 1}
         before = self.told()
         assert self.fence_over(0) >= 3, "an epoch went back"
@@ -114,7 +114,9 @@ class Stage:
 
     def fence_over(self, hash_: int) -> int:
         """The epoch in force at a hash of the namespace."""
-        return max(f.epoch for f in self.engine.fences() if f.namespace == WHOLE.namespace and f.lower <= hash_ < f.upper)
+        return max(
+            f.epoch for f in self.engine.fences() if f.namespace == WHOLE.namespace and f.lower <= hash_ < f.upper
+        )
 
     def told(self) -> tuple[Any, ...]:
         """Fences, tails and messages; their numbers are whole."""
@@ -124,7 +126,9 @@ class Stage:
         topics = sorted(self.engine.stats())
         tails = {topic: self.engine.tail(topic) for topic in topics}
         for tail in tails.values():
-            assert all(type(n) is int for c in tail["cursors"].values() for n in (c["mark"], c["start"], *sum(c["ranges"], ())))
+            assert all(
+                type(n) is int for c in tail["cursors"].values() for n in (c["mark"], c["start"], *sum(c["ranges"], ()))
+            )
         messages = {topic: unpack_all_stored(self.engine.read(topic, 0, 10**6)[0]) for topic in topics}
         assert all([m.offset for m in found] == list(range(tails[topic]["next"])) for topic, found in messages.items())
         return fences, tails, messages
@@ -172,7 +176,7 @@ def bodies(draw: st.DrawFn, good: bytes = BODY) -> bytes:
     return good[:at] + draw(st.binary(min_size=1, max_size=4)) + good[at + 1 :]
 
 
-@settings(max_examples=searched(50, 6_000))
+@fuzzing(20, 6_000)
 @given(frames(REQUESTS, bodies()))
 def test_a_request_is_carried_out_or_refused_or_its_connection_is_closed(requests: list[bytes]) -> None:
     with stage() as here:
@@ -186,7 +190,7 @@ def test_a_request_is_carried_out_or_refused_or_its_connection_is_closed(request
         here.check()
 
 
-@settings(max_examples=searched(60, 20_000))
+@fuzzing(24, 20_000)
 @given(bodies() | st.binary(max_size=60))
 def test_messages_are_unpacked_or_refused(body: bytes) -> None:
     found = read_or_refuse(unpack_messages, body, StoreError, len(body))
@@ -197,7 +201,7 @@ def test_messages_are_unpacked_or_refused(body: bytes) -> None:
 STORED = b"".join(pack_stored(StoredMessage(n, 3, "a", "p", n, "k", b"x" * n, 5, 6)) for n in range(3))
 
 
-@settings(max_examples=searched(60, 20_000))
+@fuzzing(24, 20_000)
 @given(bodies(STORED) | st.binary(max_size=120))
 def test_stored_messages_are_unpacked_or_refused(data: bytes) -> None:
     """As a broker reads an answer of its store; half a message is none."""
@@ -234,7 +238,8 @@ def test_a_number_that_is_none_changes_nothing(op: str, number: str) -> None:
 
 @pytest.mark.parametrize(
     "changed",
-    [{"op": "x" * LONG}, {"op": ["ping"]}, {"topic": 5}, {"topic": f"{TOPIC}\n"}, {"topic": "t" * LONG}, {"owner": 5}, {"owner": "a" * LONG},
+    [{"op": "x" * LONG}, {"op": ["ping"]}, {"topic": 5}, {"topic": f"{TOPIC}\n"}, {"topic": "t" * LONG},
+    {"owner": 5}, {"owner": "a" * LONG},
      {"topic": f"persistent://{'n' * LONG}/b/c"}, {"epoch": 4}],
     ids=range(9),
 )  # fmt: skip
@@ -251,7 +256,19 @@ def test_a_request_without_a_number_of_its_own_ends_its_connection(number: str) 
         here.check()
 
 
-@pytest.mark.parametrize("header", [b"[" * DEEP, b'{"id":1,"op":' + b"[" * 900 + b"]" * 900 + b"}", b"", b"\xff", b"[]", b"5", b'{"id":1,"op":"tail","topic":"\\ud800"}'], ids=range(7))
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"[" * DEEP,
+        b'{"id":1,"op":' + b"[" * 900 + b"]" * 900 + b"}",
+        b"",
+        b"\xff",
+        b"[]",
+        b"5",
+        b'{"id":1,"op":"tail","topic":"\\ud800"}',
+    ],
+    ids=range(7),
+)
 def test_a_header_that_is_none_ends_its_connection(header: bytes) -> None:
     """Nesting ended in an error that the event loop reported with a traceback."""
     with stage() as here:
@@ -276,7 +293,9 @@ def test_a_message_that_no_answer_could_carry_is_not_stored() -> None:
 
 def test_an_answer_fits_into_a_frame_however_much_is_asked_for() -> None:
     with stage() as here:
-        (header, data), = here.send(encode({"id": 1, "op": "read", "topic": TOPIC, "offset": 0, "max_bytes": 2**52})).answers()
+        ((header, data),) = here.send(
+            encode({"id": 1, "op": "read", "topic": TOPIC, "offset": 0, "max_bytes": 2**52})
+        ).answers()
         assert header["next"] == len(unpack_all_stored(data)) == 3
         here.check()
 

@@ -71,7 +71,8 @@ class LineReader:
         if "report" in document:
             document = self._convert(document, number)
         elif document.get("v") != VERSION:
-            text = f"line {number} has v = {shown(document.get('v'))}, wanted {VERSION}, or ts, broker and report of Pulsar"
+            given = shown(document.get("v"))
+            text = f"line {number} has v = {given}, wanted {VERSION}, or ts, broker and report of Pulsar"
             raise BadRecord("version", text)
         try:
             figures = _figures(document)

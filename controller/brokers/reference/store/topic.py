@@ -65,7 +65,8 @@ class StoredTopic:
             due = expected.get(producer, tail.last + 1 if tail else 0)
             if sequence > due:
                 raise OutOfSequence(
-                    f"{label(producer)} sent sequence {sequence} to {label(self.name)} where {due} is due: send {due} first"
+                    f"{label(producer)} sent sequence {sequence} to {label(self.name)} where {due} is due: "
+                    f"send {due} first"
                 )
             if sequence < due:
                 at = positions.get((producer, sequence))
@@ -101,7 +102,8 @@ class StoredTopic:
         end = max([high for _, high in ranges] + [below or 0])
         if end > self.log.next_offset or any(low < 0 or low >= high for low, high in ranges):
             raise StoreError(
-                f"cannot acknowledge {shown(ranges)} below {end} of {label(self.name)}: it ends at {self.log.next_offset}"
+                f"cannot acknowledge {shown(ranges)} below {end} of {label(self.name)}: "
+                f"it ends at {self.log.next_offset}"
             )
         self._acks.append(_entry(subscription, ranges=ranges, below=below))
         _apply(cursor, ranges, below)
