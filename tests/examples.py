@@ -24,3 +24,8 @@ def load_profile() -> None:
 def examples(count: int) -> int:
     """`count` in a run of the checks; more of them where new ones are looked for."""
     return count * max(FACTOR, 1)
+
+
+def searched(count: int, a_minute: int) -> int:
+    """`count` in a run of the checks; with BALLAST_EXAMPLES=10 as many as take about a minute, with 100 ten minutes."""
+    return a_minute * FACTOR // 10 if FACTOR else count

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from controller.brokers.runtime import Where
-from controller.domain.errors import BallastError
+from controller.domain.errors import BallastError, label
 from controller.domain.ids import Bundle, Session, namespace_of, topic_hash
 from controller.domain.ring import locate
 from controller.domain.state import ClusterState
@@ -50,7 +50,9 @@ def find(state: ClusterState, topic: str) -> Found:
     namespace = namespace_of(topic)
     bundles = state.namespaces.get(namespace)
     if not bundles:
-        raise UnknownNamespace(f"namespace {namespace} does not exist (journal seq {state.seq}); create it first")
+        raise UnknownNamespace(
+            f"namespace {label(namespace)} does not exist (journal seq {state.seq}); create it first"
+        )
     bundle = locate(bundles, topic_hash(topic))
     record = state.bundles[str(bundle)]
     owner = record.owner_for_clients()

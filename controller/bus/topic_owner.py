@@ -8,9 +8,8 @@ records have the same key: compaction keeps the last one, so the loser writes th
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,12 +17,14 @@ from controller.bus.cluster import NO_SETTINGS
 from controller.bus.producer import JsonProducer
 from controller.bus.scan import TopicUnreadable, read_newest, scan
 from controller.bus.security import check_client_settings
-from controller.domain.errors import ConfigError, without_login
+from controller.domain.errors import BadRecord, ConfigError, shown, without_login
+from controller.domain.strict_json import parse_strictly
 from controller.process.paths import resolve_location
 
 VERSION = 1
 KEY = "owner"
 RUNNING, STOPPED = "running", "stopped"
+MOST_BYTES, MOST_CHARS = 65_536, 4_096  # of a record, of a text in it
 ATTEMPTS = 8  # to write a record at the offset it states
 
 
@@ -71,12 +72,21 @@ def resolve(records: Iterable[tuple[int, bytes | None]], end: int) -> Seen:
         doc = _document(offset, value)
         settled = doc.get("at") == offset
         if settled:
-            known = {f.name for f in fields(TopicOwner)}
-            try:
-                owner = TopicOwner(**{name: field for name, field in doc.items() if name in known})
-            except TypeError as error:
-                raise _not_understood(offset, str(error)) from None
+            owner = _owner_in(offset, doc)
     return Seen(owner, settled, end)
+
+
+def _owner_in(offset: int, doc: Mapping[str, Any]) -> TopicOwner:
+    """The owner that a record names. Raises ConfigError."""
+    known = {f.name: doc[f.name] for f in fields(TopicOwner) if f.name in doc}
+    for f in fields(TopicOwner):
+        value = known.get(f.name, f.default)
+        whole = type(value) is int and 0 <= value < 2**53
+        text = isinstance(value, str) and len(value) <= MOST_CHARS and value.isprintable()
+        if not (whole if f.type == "int" else text):
+            missing = "missing" if value is MISSING else shown(value)
+            raise _not_understood(offset, f"{f.name} is {missing}")
+    return TopicOwner(**known)
 
 
 def _document(offset: int, value: bytes | None) -> dict[str, Any]:
@@ -84,11 +94,11 @@ def _document(offset: int, value: bytes | None) -> dict[str, Any]:
     if not value:
         return {}
     try:
-        doc = json.loads(value)
-    except ValueError as error:
-        raise _not_understood(offset, str(error)) from None
-    if not isinstance(doc, dict) or doc.get("v") != VERSION:
-        raise _not_understood(offset, f"{value[:80]!r} is no record of version {VERSION}")
+        doc = parse_strictly(value, MOST_BYTES)
+    except BadRecord as error:
+        raise _not_understood(offset, error.text) from None
+    if not isinstance(doc, dict) or doc.get("v") is True or doc.get("v") != VERSION:
+        raise _not_understood(offset, f"{shown(doc)} is no record of version {VERSION}")
     return doc
 
 

@@ -107,7 +107,9 @@ def _check_strategies(settings: Settings, path: str, names: tuple[str, ...]) -> 
         try:
             get(name)
         except ConfigError as error:
-            raise ConfigError(f"{path} = {name} ({settings.origin(path)}) is not allowed: {error}") from None
+            raise ConfigError(
+                f"{path} = {format_value(name)} ({settings.origin(path)}) is not allowed: {error}"
+            ) from None
 
 
 def _providers(settings: Settings) -> None:

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from pydantic.fields import FieldInfo
+
+from controller.config.yaml_text import yaml_value
 
 STRICT = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, validate_default=True)
 
@@ -171,14 +172,6 @@ class Definition:
         if low is not None and high is not None:
             return f"{noun} from {_plain(low)} to {_plain(high)}"
         return f"{noun} of at least {_plain(low)}" if low is not None else noun
-
-
-def yaml_value(text: str) -> object:
-    """The YAML value of a line of text; the text itself if it is no YAML."""
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:
-        return text
 
 
 def definitions_of(settings: type[BaseModel]) -> dict[str, Definition]:

@@ -15,10 +15,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from controller.config.definition import Definition, PulsarName, yaml_value
+from controller.config.definition import Definition, PulsarName
 from controller.config.pulsar_names import PULSAR_NAMES, to_our_unit, with_spelling_rule
 from controller.config.settings import DEFINITIONS, HIDDEN, Settings, is_secret, reveals_secret
-from controller.domain.errors import ConfigError, without_login
+from controller.config.yaml_text import yaml_value
+from controller.domain.errors import ConfigError, label, printable, without_login
 
 PULSAR_SECTION = "pulsar"
 CLIENT = "kafka.client"  # the mapping that holds secrets
@@ -36,7 +37,7 @@ class Given:
     origin: str
 
     def __str__(self) -> str:
-        return f"{self.spelled} = {format_value(self.raw, self.spelled)}"
+        return f"{label(self.spelled)} = {format_value(self.raw, self.spelled)}"
 
 
 Layer = dict[str, Given]
@@ -134,14 +135,15 @@ def _wrong_entry(error: ValidationError, entries: Mapping[Any, object], origin: 
     value = entries.get(given)
     got = {dict: "a mapping", list: "a list", type(None): "nothing"}.get(type(value), "neither")
     advice = "; put passwords in quotes" if value is not None and is_secret(name) else ""
-    return f"{CLIENT}.{name} in {origin} is not allowed: expected text, a number or true or false, got {got}{advice}"
+    wanted = "expected text, a number or true or false"
+    return f"{CLIENT}.{label(name)} in {origin} is not allowed: {wanted}, got {got}{advice}"
 
 
 def unknown_key_text(spelled: str, raw: object, origin: str) -> str:
     """The error for an unknown key, with the nearest known one."""
     near = nearest(spelled)
     advice = f"the nearest known key is {near}" if near else "docs/configuration.md lists all keys"
-    return f"unknown key {spelled} = {format_value(raw, spelled)} in {origin}; {advice}"
+    return f"unknown key {label(spelled)} = {format_value(raw, spelled)} in {origin}; {advice}"
 
 
 def nearest(spelled: str) -> str | None:
@@ -163,13 +165,13 @@ def format_value(value: object, name: str = "") -> str:
         value = {inner: HIDDEN if of_clients or is_secret(str(inner)) else one for inner, one in value.items()}
     if value is None or isinstance(value, bool):
         text = "empty" if value is None else str(value).lower()
-    elif isinstance(value, str) and yaml_value(value) != value:
+    elif isinstance(value, str) and len(value) <= 80 and yaml_value(value) != value:
         text = repr(value)  # the text '85', not the number
     elif isinstance(value, (list, tuple)):
         text = f"[{', '.join(map(str, value))}]"
     else:
         text = str(value)
-    text = without_login(" ".join(text.split()))
+    text = printable(without_login(" ".join(text.split())))
     if reveals_secret(text):
         return HIDDEN
     return text if len(text) <= 80 else text[:77] + "..."

@@ -9,7 +9,6 @@ from typing import Any
 
 import yaml
 
-from controller.config.definition import yaml_value
 from controller.config.layers import (
     CLIENT,
     PULSAR_SECTION,
@@ -21,29 +20,18 @@ from controller.config.layers import (
 )
 from controller.config.pulsar_names import PULSAR_NAMES
 from controller.config.settings import DEFINITIONS, is_secret, reveals_secret
-from controller.domain.errors import ConfigError
+from controller.config.yaml_text import parse_yaml, yaml_value
+from controller.domain.errors import ConfigError, printable
 
 ENV_PREFIX = "BALLAST_"
 ENV_PROFILE = "BALLAST_PROFILE"
+MOST_CHARS = 300  # of what YAML says about a file
 ENV_CONF = "BALLAST_CONF"  # the configuration file if no --conf is given
 
 
 # PyYAML quotes names and values of the file, and its own terms: a character, or a token such as <stream end>.
 _QUOTED = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""")
 _OF_YAML = re.compile(r".|<[a-z ]+>")
-
-
-class _UniqueKeys(yaml.SafeLoader):
-    """Refuses duplicate keys, of which YAML would silently keep the last."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
-        for key_node, _ in node.value:
-            if key_node.value in seen:
-                problem = f"{key_node.value} is given twice"
-                raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
-            seen.add(key_node.value)
-        return super().construct_mapping(node, deep)
 
 
 def read_text(path: Path, what: str) -> str:
@@ -59,11 +47,11 @@ def read_yaml(path: Path) -> dict[Any, object]:
     """The mapping in a YAML file; {} if it is empty. Raises ConfigError with file and line for anything else."""
     text = read_text(path, "configuration file")
     try:
-        tree = yaml.load(text, _UniqueKeys)
+        tree = parse_yaml(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f" line {mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or "cannot be parsed"
+        problem = printable(str(getattr(error, "problem", None) or error or "cannot be parsed")[:MOST_CHARS])
         if reveals_secret(text):  # to YAML, a password that begins with * or ! is a name, which it would quote
             problem = _QUOTED.sub(_without_value, problem)
         raise ConfigError(f"configuration file {path}{line} is no YAML that Ballast reads: {problem}") from None

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from controller.domain.errors import BadRecord
+from controller.domain.errors import BadRecord, shown
 from controller.domain.events import Command
 
 Effect = Callable[[], Any]
 MAX_TEXT = 512
+LARGEST = 2**53  # the journal's JSON and the tables' columns hold what is below
 
 
 def text_of(command: Command, key: str) -> str:
     """An argument as printable text of at most MAX_TEXT characters. Raises BadRecord."""
     value = command.args.get(key)
     if not isinstance(value, str) or not 0 < len(value) <= MAX_TEXT or not value.isprintable():
-        raise BadRecord(key, f"{command.kind} needs {key} as printable text, got {str(value)[:80]!r}")
+        raise BadRecord(key, f"{command.kind} needs {key} as printable text, got {shown(value)}")
     return value
 
 
@@ -25,6 +26,6 @@ def number_of(command: Command, key: str, default: int) -> int:
     value = command.args.get(key)
     if value is None:
         return default
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise BadRecord(key, f"{command.kind} needs {key} as a whole number, got {str(value)[:80]!r}")
+    if not isinstance(value, int) or isinstance(value, bool) or not -LARGEST < value < LARGEST:
+        raise BadRecord(key, f"{command.kind} needs {key} as a whole number below 2^53, got {shown(value)}")
     return value

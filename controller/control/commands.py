@@ -223,16 +223,16 @@ def _living(ctx: Context, name: str) -> Ownership:
 
 
 def _check_target(ctx: Context, command: Command) -> None:
-    target = command.args.get("to")
-    if target is None:
+    if command.args.get("to") is None:
         return
-    session = ctx.state.session_of(str(target))
+    target = text_of(command, "to")
+    session = ctx.state.session_of(target)
     if session is None:
         alive = ", ".join(b.id for b in ctx.state.live_brokers()[:10]) or "none"
         raise BadRecord("to", f"{target!r} is no living broker; alive: {alive}")
-    if ctx.state.brokers[str(target)].drained:
+    if ctx.state.brokers[target].drained:
         raise BadRecord("to", f"{target} is drained; undrain it first")
-    if ctx.state.brokers[str(target)].leaving:
+    if ctx.state.brokers[target].leaving:
         raise BadRecord("to", f"{target} is leaving; choose another broker")
     if ctx.lags(session):
         raise BadRecord("to", f"{target} is too far behind the journal to be granted anything; try again soon")

@@ -7,19 +7,20 @@ nothing is lost by it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from controller.control.context import Context
 from controller.domain.entries import Kind
 from controller.domain.errors import BadRecord
 from controller.domain.events import BrokerEvent
+from controller.domain.facts import is_sound
 from controller.domain.ids import Bundle
 from controller.domain.observed import changes_between, has_bundle, is_ring
 from controller.domain.state import METADATA
 
 MAX_BOUNDARIES = 65_537
-MAX_FACT_CHARS = 65_536
+MAX_FACT_CHARS, MAX_KEY_CHARS = 65_536, 512
 
 
 def on_observed(ctx: Context, event: BrokerEvent) -> None:
@@ -77,7 +78,8 @@ def on_fact(ctx: Context, event: BrokerEvent) -> None:
     if not _may_observe(ctx, event):
         return
     key, value = event.data.get("key"), event.data.get("value")
-    sound = isinstance(key, str) and 0 < len(key) <= 512 and (value is None or isinstance(value, dict))
+    known = isinstance(key, str) and 0 < len(key) <= MAX_KEY_CHARS and key.isprintable()
+    sound = known and (value is None or (isinstance(value, dict) and is_sound(str(key), value)))
     if not sound or len(json.dumps(value)) > MAX_FACT_CHARS:
         ctx.watch.refuse("fact_invalid")
     elif ctx.state.observed.facts.get(str(key)) != value:
@@ -112,7 +114,7 @@ def _known_bundles(ctx: Context, given: Any) -> list[str]:
 
 
 def _names_of(given: Any) -> Iterable[str]:
-    return [name for name in given if isinstance(name, str)] if isinstance(given, list | dict) or given else []
+    return [name for name in given if isinstance(name, str)] if isinstance(given, Mapping | list) else []
 
 
 def _is_stale(ctx: Context, name: str) -> bool:

@@ -21,7 +21,7 @@ from controller.control.orders import (
 )
 from controller.domain.decision import DecisionKind, Reason
 from controller.domain.entries import Kind
-from controller.domain.errors import BadRecord
+from controller.domain.errors import BadRecord, shown
 from controller.domain.events import Command
 from controller.domain.facts import MUST_BE_OFF
 from controller.domain.ids import Bundle, Session
@@ -113,7 +113,7 @@ def _adopt(ctx: Context, command: Command) -> Effect:
         raise BadRecord("before", f"before names the overrides of {', '.join(MUST_BE_OFF.values())}, or null for each")
     for setting, value in before.items():
         if value is not None and not (isinstance(value, str) and len(value) <= _MOST_SETTING_CHARS):
-            raise BadRecord("before", f"the override of {setting} is {str(value)[:80]!r}, wanted a text or null")
+            raise BadRecord("before", f"the override of {setting} is {shown(value)}, wanted a text or null")
     return lambda: _note_phase(ctx, command, AdoptionPhase.ADOPTED, before=before)
 
 
@@ -171,8 +171,7 @@ def _seen(ctx: Context, name: str) -> Observation:
 
 
 def _target_of(command: Command) -> str | None:
-    target = command.args.get("to")
-    return str(target) if target is not None else None
+    return text_of(command, "to") if command.args.get("to") is not None else None
 
 
 def send_waiting_orders(ctx: Context) -> None:

@@ -6,10 +6,10 @@ effect is void (`controller.control.rounds`).
 
 from __future__ import annotations
 
-from controller.control.command_args import Effect, number_of, text_of
+from controller.control.command_args import MAX_TEXT, Effect, number_of, text_of
 from controller.control.context import Context
 from controller.domain.entries import Kind
-from controller.domain.errors import BadRecord, ConfigError
+from controller.domain.errors import BadRecord, ConfigError, shown
 from controller.domain.events import Command
 from controller.domain.ids import Bundle
 from controller.domain.observed import has_bundle
@@ -48,8 +48,8 @@ def _check_strategy(name: str) -> str:
 
 
 def _check_strategies(given: object) -> tuple[str, ...]:
-    if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
-        raise BadRecord("challengers", f"challengers are a list of names of strategies, got {str(given)[:80]!r}")
+    if not isinstance(given, list) or not all(isinstance(name, str) and len(name) <= MAX_TEXT for name in given):
+        raise BadRecord("challengers", f"challengers are a list of names of strategies, got {shown(given)}")
     return tuple(dict.fromkeys(_check_strategy(name) for name in given))
 
 

@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic_core import from_json
 
-from controller.domain.errors import BadRecord, InvariantBroken
+from controller.domain.errors import BadRecord, InvariantBroken, label
 from controller.domain.load import RESOURCES
+from controller.domain.strict_json import check_unique_keys
 
 Floats = NDArray[np.float64]
 
@@ -61,10 +62,11 @@ def parse_line(raw: bytes) -> Line:
     changed = document.get("membersChanged", False)
     if not isinstance(changed, bool):
         raise BadRecord("membersChanged", f"membersChanged = {_quote(changed)}: give true or false")
-    bodies = [_object(body, f"brokers.{name}", "an object of figures") for name, body in brokers.items()]
+    bodies = [_object(body, f"brokers.{label(name)}", "an object of figures") for name, body in brokers.items()]
     usage, limit, readable = _resources(tuple(brokers), bodies)
-    held = [_object(body.get("bundles", {}), f"{name}.bundles", "an object of bundle -> figures")
+    held = [_object(body.get("bundles", {}), f"{label(name)}.bundles", "an object of bundle -> figures")
             for name, body in brokers.items()]  # fmt: skip
+    _check_unique(raw, len(document) + len(brokers) + sum(map(len, bodies)) + sum(map(len, held)))
     return Line(
         now_ms=int(now_ms),
         members_changed=changed,
@@ -86,6 +88,16 @@ def _document(raw: bytes) -> Mapping[str, Any]:
     return _object(document, "the line", "a JSON object with now and brokers")
 
 
+def _check_unique(raw: bytes, names: int) -> None:
+    """Raise BadRecord if a name stands twice in one object: the parser would keep the last one without a word.
+
+    Each `":` ends a name, or is part of a text, or begins one, unless blanks stand between: as many of them as `names`
+    that were read prove that none was lost. Only where they prove nothing are the names read again, one by one.
+    """
+    if raw.count(b'":') != names or any(raw.count(blank) for blank in (b" :", b"\t:", b"\n:", b"\r:")):
+        check_unique_keys(raw)
+
+
 def _object(value: object, what: str, wanted: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise BadRecord("line_shape", f"{what} = {_quote(value)}: give {wanted}")
@@ -101,7 +113,7 @@ def _resources(names: Sequence[str], bodies: Sequence[Mapping[str, Any]]) -> tup
         for key in RESOURCE_KEYS:
             pair = body.get(key)
             if pair is not None:
-                _check_numbers(pair, f"{name}.{key}", ("usage", "limit"))
+                _check_numbers(pair, f"{label(name)}.{key}", ("usage", "limit"))
             pairs.append((-1.0, -1.0) if pair is None else pair)
     values = np.array(pairs, np.float64).reshape(len(names), len(RESOURCE_KEYS), 2)
     usage = np.full((len(names), len(RESOURCES)), np.nan)
@@ -128,10 +140,11 @@ def _refuse_row(brokers: Sequence[str], held: Sequence[Mapping[str, Any]]) -> No
     """Raise for the first bundle with wrong figures. It is slow, and only called if there is one."""
     for broker, bundles in zip(brokers, held, strict=True):
         for name, row in bundles.items():
-            _check_numbers(row, f"{broker}.bundles.{name}", BUNDLE_FIGURES)
+            what = f"{label(broker)}.bundles.{label(name)}"
+            _check_numbers(row, what, BUNDLE_FIGURES)
             for figure, value in zip(BUNDLE_FIGURES, row, strict=True):
                 if value < 0:
-                    raise BadRecord("bundle_figures", f"{broker}.bundles.{name}: {figure} = {value}: give 0 or more")
+                    raise BadRecord("bundle_figures", f"{what}: {figure} = {value}: give 0 or more")
 
 
 def _check_numbers(values: object, what: str, wanted: Sequence[str]) -> None:

@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from controller.decide.line import BUNDLE_FIGURES, Line
 from controller.domain.decision import Decision, DecisionKind
@@ -34,6 +33,7 @@ from controller.policy.usage.model import UsageModel
 from controller.policy.usage.observe import observe
 from controller.policy.view.frame import OWNED, Frame, Ints, namespace_of_bundle
 from controller.policy.view.snapshot import Snapshot, from_frame
+from controller.policy.view.tabulate import quantise
 
 REPORTS = 6 * MIN_REPORTS  # a line covers a whole window: as many reports as a minute has
 EPOCH = 1  # nobody else decides between two lines, so every decision is made on the newest epoch
@@ -237,8 +237,5 @@ def _quantised_resources(line: Line) -> tuple[Ints, Ints]:
     scale = np.tile(np.array(RESOURCE_SCALES, np.float64), (len(line.brokers), 1))
     scale[:, _MEMORY] *= np.where(line.limit[:, _MEMORY] < SMALLEST_MEMORY_BYTES, MIB, 1)
     known = np.isfinite(line.limit) & line.readable[:, None]
-    return _whole(line.usage * scale, known), _whole(line.limit * scale, known & (line.limit * scale >= 0.5))
-
-
-def _whole(values: NDArray[np.float64], known: NDArray[np.bool_]) -> Ints:
-    return np.where(known, np.rint(np.where(known, values, 0.0)), UNKNOWN).astype(np.int64)
+    usage, limit = (quantise(values, scale, UNKNOWN) for values in (line.usage, line.limit))
+    return np.where(known, usage, UNKNOWN), np.where(known & (line.limit * scale >= 0.5), limit, UNKNOWN)

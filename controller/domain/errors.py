@@ -20,14 +20,39 @@ Rooms above add leaves of their own, each next to the code that raises it, as `b
 from __future__ import annotations
 
 import re
+import reprlib
 
 _LOGIN = re.compile(r"(?<=://)[^@\s]*:[^@\s]*@")  # abfss://container@account has none
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+SHOWN_CHARS = 80  # of an offending value
+_BRIEF = reprlib.Repr()  # as `repr`, but only the beginning of what is long or deep
+_BRIEF.maxstring = _BRIEF.maxother = SHOWN_CHARS
 
 
 def without_login(text: str) -> str:
     """The text without the credentials of addresses in it, such as `s3a://KEY:SECRET@bucket`; for display."""
     return _LOGIN.sub("***@", text)
+
+
+def shown(value: object) -> str:
+    """The beginning of an offending value, on one line, whatever it holds and however large it is; text in quotes."""
+    if isinstance(value, str):
+        return repr(value) if len(value) <= SHOWN_CHARS else f"{value[:SHOWN_CHARS]!r}…"
+    try:
+        text = _BRIEF.repr(value)
+    except ValueError:  # Python writes no integer of more than 4,300 digits
+        text = "a number of thousands of digits"
+    return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}…"
+
+
+def printable(text: str, instead: str = "?") -> str:
+    """The text with `instead` for every character that would control a terminal or cannot be encoded."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else instead for c in text)
+
+
+def label(name: str) -> str:
+    """A name within a message: as it is, unless it is long or holds what cannot be printed."""
+    return name if name.isprintable() and len(name) <= SHOWN_CHARS else shown(name)
 
 
 def describe_error(error: BaseException) -> str:

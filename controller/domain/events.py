@@ -8,20 +8,19 @@ bounded. A record that only a later stage refused would stop this controller and
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from controller.domain.decision import RoundResult
-from controller.domain.errors import BadRecord
-from controller.domain.ids import RING_END, Bundle, Session, check_broker_id
+from controller.domain.errors import BadRecord, printable, shown
+from controller.domain.ids import MAX_BUNDLE_CHARS, RING_END, Bundle, Session, check_broker_id
+from controller.domain.strict_json import parse_strictly
 
 VERSION = 1
 MAX_CONTROL_BYTES = 1_048_576  # an inventory of 10,000 bundles is half of this
 MAX_SMALL_BYTES = 131_072  # of all other records; they may be journaled whole
-MAX_DEPTH = 32  # of nesting
 EVENT_KINDS = frozenset(
     {
         "accepted", "rejected", "serving", "released", "fenced", "split_done", "split_proposed",
@@ -139,17 +138,10 @@ def parse_broker_event(raw: bytes) -> BrokerEvent:
     doc = _document(raw, MAX_CONTROL_BYTES)
     kind = doc.get("kind")
     if not isinstance(kind, str) or kind not in EVENT_KINDS:
-        raise BadRecord("event_kind", f"{str(kind)[:80]!r} is none of {', '.join(sorted(EVENT_KINDS))}")
-    bundle = Bundle.parse(_text(doc, "bundle", 512)) if doc.get("bundle") is not None else None
+        raise BadRecord("event_kind", f"{shown(kind)} is none of {', '.join(sorted(EVENT_KINDS))}")
+    bundle = Bundle.parse(_text(doc, "bundle", MAX_BUNDLE_CHARS)) if doc.get("bundle") is not None else None
     if kind in _NEEDS_BUNDLE and (bundle is None or "epoch" not in doc):
         raise BadRecord("event_bundle", f"{kind} without bundle and epoch")
-    serving = doc.get("serving") or {}
-    if not isinstance(serving, dict):
-        raise BadRecord("event_serving", "serving is not an object of bundle -> epoch")
-    for name, epoch in serving.items():
-        Bundle.parse(name)
-        if not isinstance(epoch, int) or isinstance(epoch, bool) or not 0 <= epoch < 2**53:
-            raise BadRecord("event_serving", f"epoch {str(epoch)[:80]} of {name}")
     boundary = _int(doc, "boundary") if doc.get("boundary") is not None else None
     if boundary is not None and boundary > RING_END:
         raise BadRecord("split_boundary", f"{boundary} is beyond the ring")
@@ -160,8 +152,8 @@ def parse_broker_event(raw: bytes) -> BrokerEvent:
         bundle=bundle,
         epoch=_int(doc, "epoch") if doc.get("epoch") is not None else None,
         boundary=boundary,
-        reason=str(doc.get("reason") or "")[:256],
-        serving=serving,
+        reason=_words(doc, "reason", 256),
+        serving=_serving(doc),
         data=doc["data"] if isinstance(doc.get("data"), dict) else {},
     )
 
@@ -169,7 +161,9 @@ def parse_broker_event(raw: bytes) -> BrokerEvent:
 def parse_assign_request(raw: bytes) -> AssignRequest:
     """Parse a record of the assign-requests topic. Raises BadRecord."""
     doc = _document(raw, MAX_SMALL_BYTES)
-    return AssignRequest(check_broker_id(_text(doc, "broker", 255)), Bundle.parse(_text(doc, "bundle", 512)))
+    return AssignRequest(
+        check_broker_id(_text(doc, "broker", 255)), Bundle.parse(_text(doc, "bundle", MAX_BUNDLE_CHARS))
+    )
 
 
 def parse_command(raw: bytes) -> Command:
@@ -182,84 +176,44 @@ def parse_command(raw: bytes) -> Command:
         id=_text(doc, "id", 64),
         kind=_text(doc, "kind", 64),
         args=args,
-        who=str(doc.get("who") or "")[:256],
-        why=str(doc.get("why") or "")[:1024],
+        who=_words(doc, "who", 256),
+        why=_words(doc, "why", 1024),
         journal_id=_journal_id(doc),
     )
 
 
 def _document(raw: bytes | None, limit: int) -> dict[str, Any]:
-    if raw is None or not raw:
-        raise BadRecord("empty", "record without a value")
-    if len(raw) > limit:
-        raise BadRecord("too_large", f"{len(raw)} bytes, at most {limit}")
-    try:
-        text = raw.decode()  # strictly: `json.loads` takes UTF-16 and half surrogate pairs as well
-        doc = _DECODER.decode(text)
-    except (ValueError, RecursionError) as error:
-        raise BadRecord("not_json", str(error)[:200]) from None
-    if text.count("{") + text.count("[") > MAX_DEPTH and _deeper_than(doc, MAX_DEPTH):
-        raise BadRecord("too_deep", f"nested deeper than {MAX_DEPTH} levels")
-    if "\\u" in text and not _is_unicode(doc):
-        raise BadRecord("not_unicode", "text with half a surrogate pair")
+    doc = parse_strictly(raw, limit)
     if not isinstance(doc, dict):
         raise BadRecord("not_object", f"a JSON {type(doc).__name__}, not an object")
     version = doc.get("v")
     if version is True or version != VERSION:
-        raise BadRecord("version", f"schema version {str(version)[:80]!r}, known: {VERSION}")
+        raise BadRecord("version", f"schema version {shown(version)}, known: {VERSION}")
     return doc
-
-
-def _refuse_constant(text: str) -> float:
-    raise ValueError(f"{text} is no JSON number")
-
-
-def _parse_finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(f"{text[:80]} is beyond any number")
-    return value
-
-
-def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose keys are unique: of two values of one key, every reader would pick another one."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise BadRecord("duplicate_key", f"{twice[:80]!r} stands more than once")
-    return found
-
-
-# Made once: `json.loads` with these arguments makes one for every record, which takes half of the parser's time.
-_DECODER = json.JSONDecoder(
-    parse_constant=_refuse_constant, parse_float=_parse_finite, object_pairs_hook=_refuse_duplicates
-)
-
-
-def _deeper_than(value: Any, depth: int) -> bool:
-    """Whether lists and objects are nested deeper than `depth` levels. Checked level by level, without recursion."""
-    level = [value]
-    for _ in range(depth):
-        inner = [v.values() if isinstance(v, dict) else v for v in level if isinstance(v, dict | list)]
-        level = [part for parts in inner for part in parts]
-    return any(isinstance(v, dict | list) for v in level)
-
-
-def _is_unicode(doc: Any) -> bool:
-    try:
-        json.dumps(doc, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _session(doc: Mapping[str, Any]) -> Session:
     nonce = _text(doc, "nonce", 64)
     if not nonce.isalnum():
-        raise BadRecord("nonce", f"{nonce!r} is not alphanumeric")
+        raise BadRecord("nonce", f"{shown(nonce)} is not alphanumeric")
     broker = check_broker_id(_text(doc, "broker", 255))
     return Session(broker, _int(doc, "incarnation", 1), nonce, _int(doc, "session", 1))
+
+
+def _serving(doc: Mapping[str, Any]) -> dict[str, int]:
+    """Bundle -> epoch. Names are spelled as the journal spells them: it misses a bundle under any other name."""
+    given = doc.get("serving") or {}
+    if not isinstance(given, dict):
+        raise BadRecord("event_serving", "serving is not an object of bundle -> epoch")
+    serving: dict[str, int] = {}
+    for spelled, epoch in given.items():
+        name = str(Bundle.parse(spelled))
+        if name in serving:
+            raise BadRecord("event_serving", f"{shown(name)} is listed twice")
+        if not isinstance(epoch, int) or isinstance(epoch, bool) or not 0 <= epoch < 2**53:
+            raise BadRecord("event_serving", f"epoch {shown(epoch)} of {shown(name)}")
+        serving[name] = epoch
+    return serving
 
 
 def _journal_id(doc: Mapping[str, Any]) -> str | None:
@@ -269,8 +223,13 @@ def _journal_id(doc: Mapping[str, Any]) -> str | None:
 def _text(doc: Mapping[str, Any], key: str, limit: int) -> str:
     value = doc.get(key)
     if not isinstance(value, str) or not 0 < len(value) <= limit or not value.isprintable():
-        raise BadRecord(f"field_{key}", f"{key} is {str(value)[:80]!r}, wanted printable text of 1..{limit}")
+        raise BadRecord(f"field_{key}", f"{key} is {shown(value)}, wanted printable text of 1..{limit}")
     return value
+
+
+def _words(doc: Mapping[str, Any], key: str, limit: int) -> str:
+    """What somebody says to people: the beginning, on one line, without what would control a terminal."""
+    return printable(str(doc.get(key) or "")[:limit], instead=" ")
 
 
 def _int(doc: Mapping[str, Any], key: str, least: int = 0) -> int:
@@ -278,5 +237,5 @@ def _int(doc: Mapping[str, Any], key: str, least: int = 0) -> int:
     if isinstance(value, float) and math.isfinite(value) and value == int(value):
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**53:
-        raise BadRecord(f"field_{key}", f"{key} is {str(value)[:80]!r}, wanted a whole number >= {least}")
+        raise BadRecord(f"field_{key}", f"{key} is {shown(value)}, wanted a whole number >= {least}")
     return value

@@ -10,7 +10,8 @@ bundles that hold non-persistent topics, which rounds do not move. A missing key
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 BROKER, SUSPECT, LEADER, DENIED = "broker:", "suspect:", "leader", "denied"
@@ -25,7 +26,54 @@ STUCK_ALLOWANCE_MS = 120_000  # of the extensible load manager, which leaves a b
 OLDEST_VERSION = (3, 0)  # older brokers ignore the destination of an unload
 MUST_BE_OFF = {"shedding": "loadBalancerSheddingEnabled", "auto_split": "loadBalancerAutoBundleSplitEnabled"}
 
+_RANGE = re.compile(r"0x[0-9a-fA-F]{8}_0x[0-9a-fA-F]{8}")
+_NUMBER_OF_VERSION = re.compile(r"[0-9]{1,9}")
+
 Facts = Mapping[str, Mapping[str, Any]]
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_switch(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_time_ms(value: object) -> bool:
+    return type(value) is int and 0 <= value < 2**53
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)
+
+
+def _is_ranges(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(text, str) and _RANGE.fullmatch(text) for text in value)
+
+
+_SOUND: dict[str, dict[str, Callable[[object], bool]]] = {
+    BROKER: {
+        **dict.fromkeys(("manager", "version", "syncer"), _is_text),
+        **dict.fromkeys(("load_balancer", "failure_domains", *MUST_BE_OFF), _is_switch),
+        **dict.fromkeys(("unload_timeout_ms", "stats_period_ms"), _is_time_ms),
+        "excluded_namespaces": _is_texts,
+    },
+    LEADER: {"broker": _is_text},
+    SUSPECT: {"why": _is_text},
+    DENIED: {"why": _is_text},
+    ANTI_AFFINITY: {"group": _is_text},
+    NON_PERSISTENT: {"ranges": _is_ranges},
+}
+
+
+def is_sound(key: str, value: Mapping[str, Any]) -> bool:
+    """Whether the parts of a fact have the types that its readers count on; unknown parts may be anything.
+
+    Isolation policies and failure domains are Pulsar's own words, which `controller.domain.pulsar_policies` judges.
+    """
+    parts = next((parts for prefix, parts in _SOUND.items() if key.startswith(prefix)), {})
+    return all(is_right(value[name]) for name, is_right in parts.items() if name in value)
 
 
 def is_suspect(facts: Facts, broker: str) -> bool:
@@ -73,7 +121,7 @@ def _find_objection(fact: Mapping[str, Any]) -> str | None:
 
 def _version_of(fact: Mapping[str, Any]) -> tuple[int, ...]:
     parts = str(fact.get("version") or "").split("-")[0].split(".")
-    return tuple(int(part) for part in parts if part.isdigit())
+    return tuple(int(part) for part in parts if _NUMBER_OF_VERSION.fullmatch(part))
 
 
 def unload_timeout_ms(facts: Facts, broker: str) -> int:

@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from controller.domain.errors import BadRecord
+from controller.domain.errors import BadRecord, shown
 
 RING_END = 0xFFFFFFFF
-_BUNDLE = re.compile(r"^([^/\s]+/[^/\s]+)/0x([0-9a-fA-F]{8})_0x([0-9a-fA-F]{8})$")
-_TOPIC = re.compile(r"^(persistent|non-persistent)://([^/\s]+)/([^/\s]+)/(\S+)$")
-_BROKER = re.compile(r"^[A-Za-z0-9._\-\[\]:]{1,255}$")
+MAX_BUNDLE_CHARS = 512  # of a bundle's name; `Bundle.parse` keeps 200,000 of them
+_BUNDLE = re.compile(r"([^/\s]+/[^/\s]+)/0x([0-9a-fA-F]{8})_0x([0-9a-fA-F]{8})")
+_TOPIC = re.compile(r"(persistent|non-persistent)://([^/\s]+)/([^/\s]+)/(\S+)")
+_BROKER = re.compile(r"[A-Za-z0-9._\-\[\]:]{1,255}")
+_SESSION = re.compile(r"(.*)#([0-9]{1,16})\.([^.]*)\.([0-9]{1,16})", re.DOTALL)
 
 
 class Session(NamedTuple):
@@ -40,11 +42,10 @@ class Session(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> Session:
         """Parse the text form. Raises BadRecord."""
-        broker, found, rest = text.rpartition("#")
-        parts = rest.split(".")
-        if not found or len(parts) != 3 or not parts[0].isdigit() or not parts[2].isdigit():
-            raise BadRecord("session", f"{text!r} is not broker#incarnation.nonce.number")
-        return cls(broker, int(parts[0]), parts[1], int(parts[2]))
+        match = _SESSION.fullmatch(text)
+        if not match:
+            raise BadRecord("session", f"{shown(text)} is not broker#incarnation.nonce.number")
+        return cls(match[1], int(match[2]), match[3], int(match[4]))
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -61,13 +62,13 @@ class Bundle:
     @classmethod
     @lru_cache(maxsize=200_000)
     def parse(cls, text: str) -> Bundle:
-        """Parse a bundle's name; upper-case hex digits are accepted. Raises BadRecord."""
-        match = _BUNDLE.match(text)
-        if not match:
-            raise BadRecord("bundle_name", f"{text!r} is not tenant/namespace/0xLLLLLLLL_0xUUUUUUUU")
+        """Parse a bundle's name; upper-case hex digits are accepted. Raises BadRecord, as for what is not printable."""
+        match = _BUNDLE.fullmatch(text) if len(text) <= MAX_BUNDLE_CHARS else None
+        if not match or not text.isprintable():
+            raise BadRecord("bundle_name", f"{shown(text)} is not tenant/namespace/0xLLLLLLLL_0xUUUUUUUU")
         lower, upper = int(match[2], 16), int(match[3], 16)
         if lower >= upper:
-            raise BadRecord("bundle_name", f"{text!r} is an empty range")
+            raise BadRecord("bundle_name", f"{shown(text)} is an empty range")
         return cls(match[1], lower, upper)
 
     def contains(self, hash_: int) -> bool:
@@ -96,9 +97,9 @@ def topic_hash(topic: str) -> int:
 
 def namespace_of(topic: str) -> str:
     """The `tenant/namespace` of a full topic name. Raises BadRecord."""
-    match = _TOPIC.match(topic)
-    if not match:
-        raise BadRecord("topic_name", f"{topic!r} is not persistent://tenant/namespace/topic")
+    match = _TOPIC.fullmatch(topic)
+    if not match or not topic.isprintable():
+        raise BadRecord("topic_name", f"{shown(topic)} is not persistent://tenant/namespace/topic")
     return f"{match[2]}/{match[3]}"
 
 
@@ -109,6 +110,6 @@ def partition_names(topic: str, partitions: int) -> list[str]:
 
 def check_broker_id(text: str) -> str:
     """The id unchanged. Raises BadRecord: ids come from outside and end up in file names and logs."""
-    if not _BROKER.match(text):
-        raise BadRecord("broker_id", f"{text!r} is not a host:port of at most 255 plain characters")
+    if not _BROKER.fullmatch(text):
+        raise BadRecord("broker_id", f"{shown(text)} is not a host:port of at most 255 plain characters")
     return text

@@ -7,11 +7,12 @@ anti-affinity groups without case.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from controller.domain.errors import ConfigError
+from controller.domain.errors import ConfigError, label, shown
 from controller.domain.facts import ANTI_AFFINITY, FAILURE_DOMAIN, ISOLATION, Facts
 from controller.domain.settings.placement import (
     AntiAffinityGroup,
@@ -22,6 +23,7 @@ from controller.domain.settings.placement import (
 )
 from controller.domain.state import ClusterState
 
+_LIMIT = re.compile(r"[0-9]{1,9}")
 _IN_WORDS = {
     "isolation": "isolation policies",
     "failure_domains": "failure domains",
@@ -44,7 +46,7 @@ def placement_of(facts: Facts, configured: PlacementSettings) -> PlacementSettin
         if getattr(configured, kind):
             raise ConfigError(
                 f"placement.{kind} is configured here, and the Pulsar cluster has {_IN_WORDS[kind]} of its own "
-                f"({', '.join(rule.name for rule in given)}): remove one of the two"
+                f"({label(', '.join(rule.name for rule in given))}): remove one of the two"
             )
     if not found:
         return configured
@@ -97,7 +99,7 @@ def _named(facts: Facts, prefix: str) -> list[tuple[str, Mapping[str, Any]]]:
 def _domains_of(facts: Facts) -> tuple[FailureDomain, ...]:
     """The domains that have brokers, if Pulsar uses them (`failureDomainsEnabled`)."""
     found = ((name, fact) for name, fact in _named(facts, FAILURE_DOMAIN) if fact.get("enabled"))
-    domains = [FailureDomain(name, _texts(f"failure domain {name}", "brokers", fact)) for name, fact in found]
+    domains = [FailureDomain(name, _texts(f"failure domain {label(name)}", "brokers", fact)) for name, fact in found]
     return tuple(domain for domain in domains if domain.brokers)
 
 
@@ -112,17 +114,21 @@ def _groups_of(facts: Facts) -> tuple[AntiAffinityGroup, ...]:
 
 
 def _policy_of(name: str, fact: Mapping[str, Any]) -> IsolationPolicy:
-    about = f"isolation policy {name}"
+    about = f"isolation policy {label(name)}"
     namespaces, primary, secondary = (_texts(about, key, fact) for key in ("namespaces", "primary", "secondary"))
-    failover = fact.get("auto_failover_policy") or {}
-    limit = (failover.get("parameters") or {}).get("min_limit", 1) if isinstance(failover, Mapping) else 1
-    if not str(limit).isdigit():
-        raise ConfigError(f"{about} of the Pulsar cluster: min_limit is {str(limit)[:80]!r}, no number")
+    limit = _within(_within(fact, "auto_failover_policy"), "parameters").get("min_limit", 1)
+    if not isinstance(limit, int | str) or not _LIMIT.fullmatch(str(limit)):
+        raise ConfigError(f"{about} of the Pulsar cluster: min_limit is {shown(limit)}, no number")
     return IsolationPolicy(name, namespaces, primary, secondary, max(1, int(limit)))
+
+
+def _within(fact: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = fact.get(key)
+    return value if isinstance(value, Mapping) else {}
 
 
 def _texts(about: str, key: str, fact: Mapping[str, Any]) -> tuple[str, ...]:
     value = fact.get(key) or []
     if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
-        raise ConfigError(f"{about} of the Pulsar cluster: {key} is {str(value)[:80]!r}, no list")
+        raise ConfigError(f"{about} of the Pulsar cluster: {key} is {shown(value)}, no list")
     return tuple(value)

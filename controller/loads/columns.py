@@ -20,7 +20,14 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from controller.domain.load import BUNDLE_FIELDS, IMPOSSIBLE_FACTOR, RESOURCES
-from controller.loads.rules import BROKER_PATTERN, BUNDLE_PATTERN, LARGEST_ID, NONCE_PATTERN, VERSION, ReportLimits
+from controller.loads.rules import (
+    ASCII_BUNDLE_PATTERN,
+    BROKER_PATTERN,
+    LARGEST_ID,
+    NONCE_PATTERN,
+    VERSION,
+    ReportLimits,
+)
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -175,7 +182,7 @@ class Sheet:
     def _names_good(self) -> Mask:
         """Which reports list every bundle once and with a valid name."""
         names, owners = self.names, self.owners
-        bad = ~_matches(names, BUNDLE_PATTERN)
+        bad = ~_matches(names, ASCII_BUNDLE_PATTERN)  # Pulsar has no others; the judge decides on them
         lower, upper = (pc.utf8_slice_codeunits(names, start, stop) for start, stop in ((-19, -11), (-8, None)))
         bad |= ~_flags(pc.fill_null(pc.less(lower, upper), False))
         coded = names.dictionary_encode()

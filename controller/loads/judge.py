@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from controller.domain.load import BUNDLE_FIELDS, IMPOSSIBLE_FACTOR, RESOURCES
-from controller.loads.rules import BROKER_PATTERN, BUNDLE_PATTERN, LARGEST_ID, NONCE_PATTERN, VERSION, ReportLimits
+from controller.loads.rules import BROKER_PATTERN, LARGEST_ID, NONCE_PATTERN, VERSION, ReportLimits
 
-# ASCII: the same whitespace as RE2, which checks in bulk
-_BROKER, _NONCE, _BUNDLE = (re.compile(p[1:-1], re.A) for p in (BROKER_PATTERN, NONCE_PATTERN, BUNDLE_PATTERN))
+_BROKER, _NONCE = re.compile(BROKER_PATTERN[1:-1]), re.compile(NONCE_PATTERN[1:-1])
+_BUNDLE = re.compile(r"[^/ ]{1,128}/[^/ ]{1,128}/0x[0-9a-f]{8}_0x[0-9a-f]{8}")
 _LONG_DIGITS = 19  # of a 64-bit integer; longer numbers become floats, as in other languages
 _NUMBER_WORDS = {
     "NaN",
@@ -209,10 +209,8 @@ def _names(report: Document, broker: str) -> Verdict | None:
 
 
 def is_good_name(name: str) -> bool:
-    """Whether it is tenant/namespace/0xLLLLLLLL_0xUUUUUUUU, in lower-case hex with lower < upper, and encodable."""
-    if not _BUNDLE.fullmatch(name) or name[-19:-11] >= name[-8:]:
-        return False
-    return name.isascii() or not any("\ud800" <= character <= "\udfff" for character in name)
+    """Whether it is tenant/namespace/0xLLLLLLLL_0xUUUUUUUU, in lower-case hex with lower < upper, and printable."""
+    return _BUNDLE.fullmatch(name) is not None and name[-19:-11] < name[-8:] and name.isprintable()
 
 
 def is_conserved(report: Document, limits: ReportLimits) -> bool:

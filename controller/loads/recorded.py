@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from controller.config.settings import Settings
-from controller.domain.errors import BadRecord
+from controller.domain.errors import BadRecord, shown
 from controller.domain.events import VERSION
 from controller.domain.ids import Session
 from controller.domain.load import BUNDLE_FIELDS
@@ -24,6 +24,7 @@ from controller.domain.load import BUNDLE_FIELDS
 MIB = 1024 * 1024
 BYTES_PER_S_PER_KBIT = 125.0
 BYTES_PER_S_PER_GBIT = 125e6
+END_OF_TIME_S = 253_402_300_800  # the year 10000: later ones are no seconds since 1970
 _PULSARS = {  # Pulsar's names of what bundles carry, in sums of excluded ones
     "msgRateIn": "msg_rate_in", "msgRateOut": "msg_rate_out", "msgThroughputIn": "throughput_in",
     "msgThroughputOut": "throughput_out", "topics": "topics", "producerCount": "producers",
@@ -77,19 +78,36 @@ def read_policies(row: object) -> dict[str, dict[str, Any]] | None:
     return {key: fact for key, fact in policies.items() if isinstance(fact, dict)}
 
 
-def read_record(row: Mapping[str, Any], number: int) -> Recorded:
-    """Parse one line of a recording. Raises BadRecord naming the line."""
-    try:
-        phase, excluded = str(row.get("phase", "")), row.get("excluded") or {}
-        return Recorded(
-            round(row["ts"] * 1000), phase, row["broker"], row["report"], row.get("process_cpu"), dict(excluded)
-        )
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise BadRecord("recording", f"line {number}: {error!r}; wanted ts, broker and report") from None
+def read_record(row: object, number: int) -> Recorded:
+    """Parse one line of a recording. Raises BadRecord naming the line; what the report holds is checked later."""
+
+    def part(name: str, wanted: tuple[type, ...], in_words: str, absent: Any = None) -> Any:
+        value = row.get(name) if isinstance(row, Mapping) else None
+        if value is None and absent is not None:
+            return absent
+        if not isinstance(value, wanted) or isinstance(value, bool):
+            text = f"line {number}: {name} is {shown(value)}, wanted {in_words}; wanted are ts, broker and report"
+            raise BadRecord("recording", text)
+        return value
+
+    ts, process_cpu = part("ts", (int, float), "seconds since 1970"), part("process_cpu", (dict,), "an object", {})
+    if not 0 <= ts < END_OF_TIME_S:
+        raise BadRecord("recording", f"line {number}: ts is {shown(ts)}, wanted seconds since 1970")
+    return Recorded(
+        at_ms=round(ts * 1000),
+        phase=part("phase", (str,), "text", ""),
+        broker=part("broker", (str,), "text"),
+        report=part("report", (dict,), "an object"),
+        process_cpu=process_cpu or None,
+        excluded=part("excluded", (dict,), "an object", {}),
+    )
 
 
 def to_load_report(recorded: Recorded, session: Session, sequence: int, overrides: Overrides) -> dict[str, Any]:
-    """The load report v1 that an agent of the broker would have sent."""
+    """The load report v1 that an agent of the broker would have sent.
+
+    Raises AttributeError, KeyError, TypeError, ValueError or OverflowError for a report of another form.
+    """
     report = recorded.report
     bundles = [_bundle(name, stats) for name, stats in sorted(report.get("lastStats", {}).items())]
     tail = _tail(recorded.excluded)
@@ -126,7 +144,7 @@ def _resources(recorded: Recorded, overrides: Overrides) -> dict[str, dict[str, 
         card = _scale(report.get(key), BYTES_PER_S_PER_KBIT)
         unknown_speed = overrides.unknown_nic_gbps if card["limit"] <= 0 else None
         if card["limit"] <= 0 and (overrides.message_throughput_as_bandwidth or unknown_speed is not None):
-            card["usage"] = float(report.get(throughput, -1.0))
+            card["usage"] = _number(report.get(throughput, -1.0))
         speed = unknown_speed if overrides.nic_speed_gbps is None else overrides.nic_speed_gbps
         if speed is not None:
             card["limit"] = speed * BYTES_PER_S_PER_GBIT
@@ -138,31 +156,38 @@ def _scale(resource: Mapping[str, float] | None, factor: float) -> dict[str, flo
     """Usage and limit in our unit; a limit <= 0 and a negative usage stay unknown."""
     if resource is None:
         return {"usage": -1.0, "limit": -1.0}
-    usage, limit = float(resource["usage"]), float(resource["limit"])
+    usage, limit = _number(resource["usage"]), _number(resource["limit"])
     return {"usage": usage * factor if usage > 0 else usage, "limit": limit * factor if limit > 0 else -1.0}
 
 
 def _tail(excluded: Mapping[str, float]) -> dict[str, float]:
     """What bundles carry that are not listed."""
     tail: dict[str, float] = dict.fromkeys(BUNDLE_FIELDS, 0)
-    return tail | {name: float(excluded[key]) for key, name in _PULSARS.items() if key in excluded}
+    return tail | {name: _number(excluded[key]) for key, name in _PULSARS.items() if key in excluded}
 
 
 def _bundle(name: str, stats: Mapping[str, Any]) -> dict[str, Any]:
-    producers, consumers = int(stats.get("producerCount", 0)), int(stats.get("consumerCount", 0))
+    producers, consumers = int(_number(stats.get("producerCount", 0))), int(_number(stats.get("consumerCount", 0)))
     known = {
-        "msg_rate_in": float(stats["msgRateIn"]),
-        "msg_rate_out": float(stats["msgRateOut"]),
-        "throughput_in": float(stats["msgThroughputIn"]),
-        "throughput_out": float(stats["msgThroughputOut"]),
-        "topics": int(stats.get("topics", 0)),
-        "partitions": int(stats.get("partitions", 0)),
+        "msg_rate_in": _number(stats["msgRateIn"]),
+        "msg_rate_out": _number(stats["msgRateOut"]),
+        "throughput_in": _number(stats["msgThroughputIn"]),
+        "throughput_out": _number(stats["msgThroughputOut"]),
+        "topics": int(_number(stats.get("topics", 0))),
+        "partitions": int(_number(stats.get("partitions", 0))),
         "producers": producers,
         "consumers": consumers,
         "sessions": producers + consumers,
-        "unacked": int(stats.get("unackedMessages", 0)),
-        "backlog_bytes": int(stats.get("backlogSize", 0)),
-        "storage_bytes": int(stats.get("storageSize", 0)),
-        "cache_bytes": int(stats.get("cacheSize", 0)),
+        "unacked": int(_number(stats.get("unackedMessages", 0))),
+        "backlog_bytes": int(_number(stats.get("backlogSize", 0))),
+        "storage_bytes": int(_number(stats.get("storageSize", 0))),
+        "cache_bytes": int(_number(stats.get("cacheSize", 0))),
     }
     return {"bundle": name, **dict.fromkeys(BUNDLE_FIELDS, 0), **known, "partitioned_topics": []}
+
+
+def _number(value: Any) -> float:
+    """The value as a float. Raises TypeError for anything but a number, also for the text of one."""
+    if type(value) is float or type(value) is int:
+        return float(value)
+    raise TypeError(f"{shown(value)} is no number")

@@ -10,10 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from controller.domain.errors import printable
+
 VERSION = 1
 BROKER_PATTERN = r"^[A-Za-z0-9._\-\[\]:]{1,255}$"  # as controller.domain.ids.check_broker_id
 NONCE_PATTERN = r"^[A-Za-z0-9]{1,64}$"
-BUNDLE_PATTERN = r"^[^/\s\v]{1,128}/[^/\s\v]{1,128}/0x[0-9a-f]{8}_0x[0-9a-f]{8}$"
+ASCII_BUNDLE_PATTERN = r"^[!-.0-~]{1,128}/[!-.0-~]{1,128}/0x[0-9a-f]{8}_0x[0-9a-f]{8}$"
 LARGEST_ID = 2**53  # larger integers do not survive JSON in other languages
 SHOWN_CHARACTERS = 300  # of an offending value
 
@@ -37,7 +39,7 @@ RULES: dict[str, str] = {
     "nonfinite": "a number is NaN or infinite",
     "negative": "a count, rate or time is negative",
     "impossible": "with a known limit, usage is negative or above three times the limit",
-    "bundle_name": "a bundle is not tenant/namespace/0xLLLLLLLL_0xUUUUUUUU with lower < upper in lower-case hex",
+    "bundle_name": "a bundle is no printable tenant/namespace/0xLLLLLLLL_0xUUUUUUUU with lower < upper, lower-case hex",
     "duplicate_bundle": "a bundle is listed twice",
     "conservation": "bundles plus tail do not sum up to the totals",
 }
@@ -61,5 +63,5 @@ class ReportLimits:
 
 def describe_violation(rule: str, detail: str) -> str:
     """The rule's description with the beginning of the offending value, for operators."""
-    shown = detail[:SHOWN_CHARACTERS].encode("utf-8", "replace").decode()  # JSON may contain half a surrogate pair
+    shown = printable(detail[:SHOWN_CHARACTERS])
     return f"{RULES[rule]}: {shown}" if shown else RULES[rule]

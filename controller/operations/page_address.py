@@ -6,9 +6,9 @@ import httpx
 
 from controller.config.http_access import http_access
 from controller.config.settings import Settings
-from controller.domain.errors import ConfigError
+from controller.domain.errors import BadRecord, ConfigError
 from controller.process.access.access import url_of
-from controller.process.access.client import new_client
+from controller.process.access.client import new_client, read_object
 
 ANSWER_S = 0.5  # it is on this machine, or near
 
@@ -23,7 +23,7 @@ def find_page(settings: Settings, journal_id: str | None) -> str | None:
         access = http_access(settings)
         url = url_of(access, host, settings.ui.port)
         with new_client(access, ANSWER_S) as client:
-            found = client.get(f"{url}/healthz").json()
-    except (httpx.HTTPError, ValueError, ConfigError, OSError):
+            found = read_object(client.get(f"{url}/healthz"))
+    except (httpx.HTTPError, BadRecord, ConfigError, OSError):
         return None
-    return f"{url}/" if isinstance(found, dict) and found.get("journal_id", "") == journal_id else None
+    return f"{url}/" if found.get("journal_id", "") == journal_id else None

@@ -46,7 +46,9 @@ def make_app(registry: CollectorRegistry, health: Health, routes: Sequence[BaseR
     async def metrics(request: Request) -> Response:
         return Response(exposition(registry), media_type=CONTENT_TYPE)
 
-    return Starlette(routes=[Route(PATHS[HEALTH], healthz), Route(PATHS[METRICS], metrics), *routes])
+    app = Starlette(routes=[Route(PATHS[HEALTH], healthz), Route(PATHS[METRICS], metrics), *routes])
+    app.router.redirect_slashes = False  # it takes every query for UTF-8, and nobody types these addresses
+    return app
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -7,21 +7,27 @@ cluster can write beside the new one, whatever it was granted.
 
 from __future__ import annotations
 
-import json
+import contextlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
+from controller.agent.feed import check_number, parse_entry
 from controller.brokers.reference.store.fences import Fence
+from controller.bus.topics import MAX_RECORD_BYTES
+from controller.control.commands import MAX_PARTITIONS
+from controller.domain.entries import Entry, Kind
 from controller.domain.errors import BadRecord, ConfigError
 from controller.domain.events import BrokerEvent, Heartbeat, parse_broker_event, parse_command, parse_heartbeat
 from controller.domain.ids import Bundle, namespace_of
+from controller.domain.ring import MAX_BUNDLES_AT_CREATION
 from controller.domain.state import JOURNAL, authority_of
+from controller.domain.strict_json import parse_strictly
 
 LISTED = 100  # namespaces, and as many topics; the rest is only counted
 STORE, EVENTS, FEED, COMMANDS = "store", "agents' events", "journal feed", "commands"
-_PARTITION = re.compile(r"^(.*)-partition-(\d+)$")
+_PARTITION = re.compile(r"(.*)-partition-([0-9]{1,9})")
+_NAMESPACE = re.compile(r"[^/\s]{1,256}/[^/\s]{1,256}")
 
 
 @dataclass(slots=True)
@@ -55,7 +61,7 @@ class LostJournal:
             namespace = _namespace_of(name)
             if namespace is not None:
                 self._namespace(namespace, STORE)
-            part = _PARTITION.match(name)
+            part = _PARTITION.fullmatch(name)
             if part is not None:
                 self._topic(part[1], int(part[2]) + 1, STORE)
 
@@ -82,12 +88,15 @@ class LostJournal:
             self._note_epochs(event)
 
     def note_feed(self, raw: bytes | None) -> None:
-        """Note published entries of the journal itself."""
+        """Note published entries of the journal itself; one that cannot be read hides no other."""
         try:
-            for row in json.loads(raw or b"{}").get("entries") or ():
-                self._note_entry(row, json.loads(row.get("data") or "{}"))
-        except (ValueError, KeyError, TypeError, AttributeError, BadRecord):
+            doc = parse_strictly(raw, MAX_RECORD_BYTES)
+        except BadRecord:
             return
+        rows = doc.get("entries") if isinstance(doc, dict) else None
+        for row in rows if isinstance(rows, list) else ():
+            with contextlib.suppress(BadRecord):
+                self._note_entry(parse_entry(row))
 
     def note_command(self, raw: bytes | None) -> None:
         """Note a command; whether it was accepted is unknown."""
@@ -96,12 +105,13 @@ class LostJournal:
         except BadRecord:
             return
         args = command.args
-        if command.kind == "create_namespace" and isinstance(args.get("namespace"), str):
+        if command.kind == "create_namespace" and _is_namespace(args.get("namespace")):
             trace, asked = self._namespace(args["namespace"], COMMANDS), args.get("bundles")
-            trace.count = asked if isinstance(asked, int) and asked > 0 else trace.count
+            trace.count = asked if type(asked) is int and 0 < asked <= MAX_BUNDLES_AT_CREATION else trace.count
         elif command.kind == "create_topic" and _namespace_of(str(args.get("topic"))) is not None:
             partitions = args.get("partitions")
-            self._topic(str(args["topic"]), partitions if isinstance(partitions, int) else 0, COMMANDS)
+            asked = partitions if type(partitions) is int and 0 < partitions <= MAX_PARTITIONS else 0
+            self._topic(str(args["topic"]), asked, COMMANDS)
 
     def check_epochs_known(self) -> None:
         """Raise ConfigError when a broker's runtime could still serve at an unknown epoch."""
@@ -137,20 +147,22 @@ class LostJournal:
         if event.bundle is not None:
             self._note_bundle(str(event.bundle), event.epoch or 0, EVENTS)
 
-    def _note_entry(self, row: Mapping[str, Any], data: Mapping[str, Any]) -> None:
-        if row.get("bundle"):
-            self._note_bundle(row["bundle"], int(row.get("epoch") or 0), FEED)
-        for name, epoch in (data.get("children") or {}).items():
-            self._note_bundle(name, int(epoch), FEED)
-        if row.get("kind") == "namespace_created":
-            trace = self._namespace(str(data["namespace"]), FEED)
-            trace.count = trace.count or len(data["bundles"])
-        elif row.get("kind") == "topic_created":
-            self._topic(str(data["topic"]), int(data.get("partitions") or 0), FEED)
+    def _note_entry(self, entry: Entry) -> None:
+        data = entry.data
+        if entry.bundle:
+            self._note_bundle(entry.bundle, entry.epoch or 0, FEED)
+        children = data.get("children")
+        for name, epoch in children.items() if isinstance(children, dict) else ():
+            self._note_bundle(name, check_number("epoch", epoch), FEED)
+        if entry.kind is Kind.NAMESPACE_CREATED and _is_namespace(data.get("namespace")):
+            trace, bundles = self._namespace(data["namespace"], FEED), data.get("bundles")
+            trace.count = trace.count or (len(bundles) if isinstance(bundles, list) else 0)
+        elif entry.kind is Kind.TOPIC_CREATED and _namespace_of(str(data.get("topic"))) is not None:
+            self._topic(str(data["topic"]), check_number("partitions", data.get("partitions") or 0), FEED)
 
     def _note_bundle(self, name: str, epoch: int, source: str) -> None:
-        self.epoch = max(self.epoch, epoch)
         self._namespace(Bundle.parse(name).namespace, source)
+        self.epoch = max(self.epoch, epoch)
 
     def _namespace(self, name: str, source: str) -> Trace:
         trace = self.namespaces.setdefault(name, Trace())
@@ -161,6 +173,10 @@ class LostJournal:
         trace = self.topics.setdefault(name, Trace())
         trace.count = max(trace.count, partitions)
         trace.sources.add(source)
+
+
+def _is_namespace(name: object) -> bool:
+    return isinstance(name, str) and _NAMESPACE.fullmatch(name) is not None and name.isprintable()
 
 
 def _namespace_of(topic: str) -> str | None:

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from controller.agent.records import heartbeat
-from controller.bus.producer import JsonProducer
+from controller.backtest.recording.input import open_lines
+from controller.bus.producer import JsonProducer, to_json
 from controller.bus.topics import TopicNames
 from controller.config.settings import Settings
-from controller.config.sources import read_text
 from controller.config.table_root import table_root
-from controller.domain.errors import BadRecord
-from controller.domain.ids import Session
+from controller.domain.errors import BadRecord, ConfigError, printable
+from controller.domain.ids import Session, check_broker_id
 from controller.domain.state import METADATA, ClusterState
 from controller.ledger.evidence import read_joined
 from controller.loads.recorded import Overrides, Recorded, is_gap, read_policies, read_record, to_load_report
@@ -55,23 +55,51 @@ class ReplayResult:
         }
 
 
-def read_recording(path: Path) -> list[Recorded]:
-    """The reports of a JSON-lines file, ordered by time.
+def _raise(error: BadRecord) -> None:
+    raise error
 
-    Raises BadRecord, which names the line, or ConfigError if the file cannot be read.
+
+def read_recording(path: Path, on_refused: Callable[[BadRecord], object] = _raise) -> list[Recorded]:
+    """The reports of a JSON-lines file (plain or .gz), ordered by time.
+
+    `on_refused` gets an error for each line that cannot be replayed; such a line is left out. Raises BadRecord if none
+    is left, or ConfigError if the file cannot be read.
     """
-    records = []
-    for number, line in enumerate(read_text(path, "recording").splitlines(), 1):
-        if line.strip():
-            try:
-                row = json.loads(line)
-            except ValueError as error:
-                raise BadRecord("recording", f"line {number} is no JSON: {error}") from None
-            if not is_gap(row) and read_policies(row) is None:
-                records.append(read_record(row, number))
+    records: list[Recorded] = []
+    first: BadRecord | None = None
+    try:
+        with open_lines(path) as (lines, _):
+            for number, line in enumerate(lines, 1):
+                try:
+                    records += _read_line(line, number) if line.strip() else ()
+                except BadRecord as error:
+                    first = first or error
+                    on_refused(error)
+    except OSError as error:
+        raise ConfigError(f"cannot read recording {path}: {error.strerror}") from None
     if not records:
-        raise BadRecord("recording", f"{path} has no reports")
+        why = f": {first.text}" if first is not None else ""
+        raise BadRecord("recording", f"{path} has no reports{why}")
     return sorted(records, key=lambda r: (r.at_ms, r.broker))
+
+
+def _read_line(line: bytes, number: int) -> list[Recorded]:
+    """The report in a line; none for a line that holds another thing. Raises BadRecord."""
+    try:
+        row = json.loads(line.decode())
+    except (ValueError, RecursionError) as error:
+        raise BadRecord("recording", f"line {number} is no JSON: {error}") from None
+    if is_gap(row) or read_policies(row) is not None:
+        return []
+    recorded = read_record(row, number)
+    session = Session(check_broker_id(recorded.broker), 1, NONCE, 1)
+    try:
+        for overrides in (Overrides(), Overrides(message_throughput_as_bandwidth=True, host_cpu=True)):
+            to_json(to_load_report(recorded, session, 1, overrides))
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+        text = printable(f"{type(error).__name__} {error}"[:200])
+        raise BadRecord("recording", f"line {number} holds no load report of Pulsar: {text}") from None
+    return [recorded]
 
 
 Count = Callable[[str, int, int], None]  # what, how many so far, of how many

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from controller.config.settings import Settings
-from controller.domain.errors import BadRecord, BallastError
+from controller.domain.errors import BadRecord, BallastError, shown
 from controller.operations.commands import send_and_wait
 from controller.operations.operator import Outcome
 
@@ -46,7 +46,7 @@ def act(settings: Settings, who: str | None, body: Mapping[str, Any], send: Send
         raise NoName("only a person with a token may act: log in (docs/ui.md)")
     kind, args, why = body.get("kind"), body.get("args", {}), body.get("why")
     if not isinstance(kind, str) or kind not in ACTIONS:
-        raise BadRecord("kind", f"{str(kind)[:40]!r} is none of {', '.join(ACTIONS)}")
+        raise BadRecord("kind", f"{shown(kind)} is none of {', '.join(ACTIONS)}")
     if not isinstance(why, str) or not LEAST_REASON <= len(why.strip()) <= LONGEST_REASON:
         raise BadRecord("why", f"write the reason, in {LEAST_REASON} to {LONGEST_REASON} characters")
     given = _check_args(kind, args)
@@ -68,7 +68,7 @@ def _check_args(kind: str, args: object) -> dict[str, Any]:
     foreign = sorted(set(args) - {*required, *optional})
     missing = [name for name in required if not args.get(name)]
     if foreign or missing:
-        what = f"does not take {', '.join(foreign)}" if foreign else f"needs {', '.join(missing)}"
+        what = f"does not take {shown(', '.join(foreign))}" if foreign else f"needs {', '.join(missing)}"
         raise BadRecord("args", f"{kind} {what}")
     for name, value in args.items():
         plain = isinstance(value, int) and not isinstance(value, bool) if name == "until_ms" else isinstance(value, str)

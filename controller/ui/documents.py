@@ -65,7 +65,7 @@ def get_realised(page: Page, request: Request) -> Response:
 def get_rounds(page: Page, request: Request) -> Response:
     """*Rounds*; `before`: event time in ms, for older ones."""
     given = request.query_params.get("before", "")
-    if given and not (given.isdigit() and len(given) <= 16):
+    if given and not (given.isascii() and given.isdigit() and len(given) <= 16):
         raise BadRecord("before", f"{given[:40]!r} is no time in ms")
     before = int(given) if given else None
     return _answer(page, ("rounds", before), lambda: rounds(page.cluster, before), page.cluster.versions.evidence)

@@ -145,6 +145,8 @@ class Gate:
         headers = Headers(scope=scope)
         who = self._who(headers)
         refusal = self._refuse(scope["method"], scope["path"], headers, who)
+        if not scope["query_string"].isascii():  # whoever decodes it would take it for UTF-8
+            refusal = _refusal(400, "query", "the address has bytes that no address may have")
         state = {**scope.get("state", {}), WHO: who}
         await (refusal or self._app)({**scope, "state": state}, receive, _with_headers(send, scope["path"]))
 

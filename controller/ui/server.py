@@ -15,7 +15,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from deltalake.exceptions import DeltaError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -28,6 +27,7 @@ import controller
 from controller.config.http_access import http_access
 from controller.config.settings import Settings
 from controller.domain.errors import BadRecord, BallastError, ConfigError, describe_error
+from controller.domain.strict_json import parse_strictly
 from controller.operations.explain import NothingNamed
 from controller.operations.reading import NoTables
 from controller.process.access.access import HttpAccess, check_exposure
@@ -192,9 +192,9 @@ async def read_body(request: Request) -> dict[str, Any]:
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise BadRecord("body", "the body must be application/json")
     try:
-        found = msgspec.json.decode(body)
-    except msgspec.DecodeError as error:
-        raise BadRecord("body", f"the body is no JSON: {error}") from None
+        found = parse_strictly(body, MOST_BODY_BYTES)
+    except BadRecord as error:
+        raise BadRecord("body", f"the body is no JSON: {error.text}") from None
     if not isinstance(found, dict):
         raise BadRecord("body", "the body must be a JSON object")
     return found

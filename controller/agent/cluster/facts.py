@@ -31,6 +31,7 @@ from controller.domain.facts import (
 )
 from controller.domain.ids import Bundle
 
+MOST_DIGITS = 15  # of a time in ms
 VERSION_PATH = "/admin/v2/brokers/version"
 EVERY_MS = 60_000
 DENIED_FOR_MS = 300_000  # after a refusal of the credentials, until orders are tried again
@@ -173,7 +174,7 @@ def describe_broker(configuration: RuntimeConfiguration, version: str) -> dict[s
     if configuration.shedding_excluded:
         fact["excluded_namespaces"] = list(configuration.shedding_excluded)
     timeout = values.get("namespaceBundleUnloadingTimeoutMs", "")
-    if timeout.isdigit():
+    if timeout.isascii() and timeout.isdigit() and len(timeout) <= MOST_DIGITS:
         fact["unload_timeout_ms"] = int(timeout)
     syncer = values.get("loadBalancerServiceUnitTableViewSyncer", "None")
     if syncer not in ("", "None", "null"):

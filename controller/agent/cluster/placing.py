@@ -28,7 +28,7 @@ from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
 from controller.brokers.pulsar.admin import HEADERS, MOST_WORDS_BYTES, REDIRECTS, PulsarAdmin
-from controller.domain.pulsar_address import origin_of
+from controller.pulsar.address import origin_of
 
 PAUSE_S, LATER_PAUSE_S = 0.005, 0.1
 OFTEN_FOR_S = 15.0  # an unload that takes longer closes thousands of topics: lookups are rarer then

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from controller.agent.connections import Read
-from controller.agent.session.rivals import HEARD_TWICE
+from controller.agent.session.rivals import HEARD_TWICE, describe_process
 from controller.domain.errors import BadRecord
 from controller.domain.events import Heartbeat, parse_heartbeat
 from controller.domain.state import METADATA, authority_of
@@ -53,8 +53,7 @@ class ClusterRivals:
 
 def describe_holder(beat: Heartbeat) -> str:
     """Who observes the cluster, and what to do about it, in one line."""
-    info = beat.info
-    where = f"pid {info['pid']} on {info.get('host') or 'a host it does not name'}" if info.get("pid") else "an agent"
+    where = describe_process(beat) or "an agent"
     return (
         f"another agent observes this cluster: {where} (nonce {beat.session.nonce}); stop it first, start with "
         "--take-over, or with --standby to wait until it ends"

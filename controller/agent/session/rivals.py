@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 
 from controller.agent.connections import Read, Reader
-from controller.domain.errors import BadRecord
+from controller.domain.errors import BadRecord, label, shown
 from controller.domain.events import Heartbeat, parse_heartbeat
 from controller.domain.state import ClusterState
 
@@ -67,12 +67,23 @@ class Rivals:
 
 def describe_rival(beat: Heartbeat) -> str:
     """Who the rival is and what to do about it, in one line."""
-    info = beat.info
-    where = f"pid {info['pid']} on {info.get('host') or 'a host it does not name'}" if info.get("pid") else ""
-    since = f" since {_format_time(info['started_ms'])}" if isinstance(info.get("started_ms"), int) else ""
-    who = f"{where or info.get('lookup_url') or 'an agent of an older version'}{since}, session {beat.session}"
+    url = beat.info.get("lookup_url")
+    where = describe_process(beat) or (label(url) if isinstance(url, str) and url else "an agent of an older version")
+    who = f"{where}{_format_since(beat.info.get('started_ms'))}, session {beat.session}"
     return f"another process is broker {beat.session.broker} and alive: {who}; stop it first, or start with --take-over"
 
 
-def _format_time(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+def describe_process(beat: Heartbeat) -> str:
+    """The process behind a heartbeat, as it says itself; empty where it names none."""
+    pid, host = beat.info.get("pid"), beat.info.get("host")
+    if not pid:
+        return ""
+    return f"pid {shown(pid)} on {label(host) if isinstance(host, str) and host else 'a host it does not name'}"
+
+
+def _format_since(ms: object) -> str:
+    try:
+        began = datetime.fromtimestamp(ms / 1000, timezone.utc) if isinstance(ms, int) else None
+    except (OverflowError, ValueError, OSError):  # no year of ours
+        return f" since {shown(ms)} ms"
+    return "" if began is None else f" since {began:%Y-%m-%d %H:%M:%S} UTC"

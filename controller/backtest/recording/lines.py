@@ -14,18 +14,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.domain.errors import BadRecord
+from controller.domain.errors import BadRecord, printable, shown
 from controller.domain.events import VERSION
 from controller.domain.ids import Bundle, Session, check_broker_id
 from controller.domain.load import BUNDLE_FIELDS, IMPOSSIBLE_FACTOR, RESOURCES
-from controller.loads.recorded import Overrides, is_gap, read_policies, read_record, to_load_report
+from controller.loads.recorded import END_OF_TIME_S, Overrides, is_gap, read_policies, read_record, to_load_report
 from controller.policy.view.frame import LATENCIES
 
 Floats = NDArray[np.float64]
 SHOWN_CHARACTERS = 200
 LARGEST = 2**53
-END_OF_TIME_MS = 253_402_300_800_000  # the year 10000: later ones are no milliseconds since 1970
+END_OF_TIME_MS = 1000 * END_OF_TIME_S
 RECORDED_NONCE = "recorded"
+_NUMBERS = frozenset({int, float})
 _SAID = {"rows": "bundles", "totals": "totals", "latency": "latencies"}
 _NAME = re.compile(r"[^/\s]{1,128}/[^/\s]{1,128}/0x[0-9a-f]{8}_0x[0-9a-f]{8}")
 
@@ -70,22 +71,23 @@ class LineReader:
         if "report" in document:
             document = self._convert(document, number)
         elif document.get("v") != VERSION:
-            text = f"line {number} has v = {document.get('v')!r}, wanted {VERSION}, or ts, broker and report of Pulsar"
+            given = shown(document.get("v"))
+            text = f"line {number} has v = {given}, wanted {VERSION}, or ts, broker and report of Pulsar"
             raise BadRecord("version", text)
         try:
             figures = _figures(document)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise BadRecord("wrong_type", f"line {number}: {type(error).__name__} {error}"[:SHOWN_CHARACTERS]) from None
+            raise BadRecord("wrong_type", _told(number, error)) from None
         self._check(figures, number)
         return figures._replace(names=[self._good[name] for name in figures.names])
 
     def _convert(self, document: Mapping[str, Any], number: int) -> dict[str, Any]:
         try:
             recorded = read_record(document, number)
-            session = Session(str(recorded.broker), 1, RECORDED_NONCE, 1)
+            session = Session(recorded.broker, 1, RECORDED_NONCE, 1)
             return to_load_report(recorded, session, number, self._overrides)
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
-            raise BadRecord("wrong_type", f"line {number}: {type(error).__name__} {error}"[:SHOWN_CHARACTERS]) from None
+            raise BadRecord("wrong_type", _told(number, error)) from None
 
     def _check(self, figures: Figures, number: int) -> None:
         check_broker_id(figures.broker)
@@ -125,7 +127,7 @@ def _figures(report: Mapping[str, Any]) -> Figures:
     names = [bundle["bundle"] for bundle in bundles]
     for name in (report["broker"], *names):
         if not isinstance(name, str):
-            raise TypeError(f"{name!r} is no name")
+            raise TypeError(f"{shown(name)} is no name")
     with np.errstate(over="ignore"):  # values too large for float32 are refused as not finite
         rows = _numbers([[bundle[f] for f in BUNDLE_FIELDS] for bundle in bundles], "bundles", 2).astype(np.float32)
     sent_ms, incarnation, sequence = (_whole(report, name) for name in ("sent_ms", "incarnation", "sequence"))
@@ -143,14 +145,21 @@ def _figures(report: Mapping[str, Any]) -> Figures:
 
 def _numbers(values: list[Any], what: str, dimensions: int) -> Floats:
     """The values as doubles. Raises TypeError for texts, nulls and lists, which numpy would accept as numbers."""
+    rows = values if dimensions == 2 else [values]
+    if not all(_NUMBERS.issuperset(map(type, row)) for row in rows):  # numpy would make all as wide as the widest text
+        raise TypeError(f"{what}: a value is no number")
     array = np.array(values)
     if array.dtype.kind not in "iuf" or (values and array.ndim != dimensions):
-        raise TypeError(f"{what}: a value is no number")
+        raise TypeError(f"{what}: a value is too large")
     return array.astype(np.float64)
 
 
 def _whole(report: Mapping[str, Any], name: str) -> int:
     value = report[name]
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{name} {value!r} is no number")
+        raise TypeError(f"{name} {shown(value)} is no number")
     return int(value)
+
+
+def _told(number: int, error: Exception) -> str:
+    return f"line {number}: {type(error).__name__} {printable(str(error)[:SHOWN_CHARACTERS])}"

@@ -17,7 +17,7 @@ from controller.brokers.pulsar.facts import read_cluster_name, read_runtime_conf
 from controller.brokers.pulsar.outcomes import Answer, CallFailed, Outcome
 from controller.domain.errors import BadRecord
 from controller.domain.ids import check_broker_id
-from controller.domain.pulsar_address import origin_of
+from controller.pulsar.address import origin_of
 
 
 @dataclass(frozen=True, slots=True)

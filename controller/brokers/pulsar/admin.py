@@ -23,7 +23,7 @@ from controller.brokers.pulsar.outcomes import BEFORE_ANSWER, Answer, Outcome, o
 from controller.brokers.pulsar.slots import Slots
 from controller.config.sections.pulsar_cluster import PulsarCluster
 from controller.domain.errors import ConfigError
-from controller.domain.pulsar_address import origin_of
+from controller.pulsar.address import origin_of
 
 MOST_REDIRECTS = 3
 MOST_BYTES = 16 * 1024 * 1024

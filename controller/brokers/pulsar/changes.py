@@ -17,7 +17,7 @@ from controller.brokers.pulsar.admin import MOST_REDIRECTS, PulsarAdmin
 from controller.brokers.pulsar.auth import CredentialsMissing
 from controller.brokers.pulsar.outcomes import words_of
 from controller.brokers.pulsar.slots import Slots
-from controller.domain.pulsar_address import origin_of
+from controller.pulsar.address import origin_of
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 

@@ -12,6 +12,7 @@ from enum import Enum
 
 from controller.brokers.pulsar.admin import PulsarAdmin
 from controller.brokers.pulsar.outcomes import Answer, Outcome
+from controller.domain.errors import label
 from controller.domain.facts import MUST_BE_OFF
 
 RUNTIME_PATH = "/admin/v2/brokers/configuration/runtime"
@@ -109,5 +110,7 @@ async def read_cluster_name(admin: PulsarAdmin, configuration: RuntimeConfigurat
     names = sorted(str(name) for name in answer.listing() if name != NO_CLUSTER)
     if len(names) == 1:
         return names[0]
-    detail = f"it knows the clusters {', '.join(names) or 'none'}: set pulsar_cluster.cluster to the name of this one"
+    detail = (
+        f"it knows the clusters {label(', '.join(names)) or 'none'}: set pulsar_cluster.cluster to the name of this one"
+    )
     raise answer.failure(Outcome.BAD_ANSWER, detail)

@@ -14,13 +14,14 @@ import structlog
 from controller.brokers.reference.bundle import BundleTable, ServedBundle
 from controller.brokers.reference.handles import ConsumerHandle, Handle, ProducerHandle
 from controller.brokers.reference.store.cursor import Cursor
+from controller.brokers.reference.store.fields import number_in, ranges_in, switch_in, text_in, topic_in
 from controller.brokers.reference.store.protocol import FrameConnection, Header
 from controller.brokers.reference.subscription import Subscription
 from controller.brokers.reference.topic import OpenTopic, Services
 from controller.brokers.reference.topic_opener import TopicOpener
 from controller.brokers.reference.wire import SubscriptionType
 from controller.brokers.runtime import Directory, Where
-from controller.domain.errors import BadRecord, BallastError, Fenced
+from controller.domain.errors import BadRecord, BallastError, Fenced, printable, shown
 
 log = structlog.get_logger()
 
@@ -113,7 +114,7 @@ class ConnectionHandler:
                 handle.topic.detach(handle)
 
     def _on_frame(self, connection: FrameConnection, header: Header, body: bytes) -> None:
-        op = header["op"]
+        op = header.get("op")
         if op in ("producer", "subscribe"):
             task = asyncio.create_task(self._open(connection, header))
             self._tasks.add(task)
@@ -122,39 +123,38 @@ class ConnectionHandler:
         if op == "ping":
             connection.send({"op": "pong"})
             return
-        handle = self._handles[connection].get(header["ref"])
+        ref = number_in(header, "ref")
+        handle = self._handles[connection].get(ref)
         if handle is None:
             return  # closed meanwhile, and the client has been told
         if op == "send" and isinstance(handle, ProducerHandle):
-            handle.topic.send(handle, int(header["first"]), body, int(header["n"]))
+            handle.topic.send(handle, number_in(header, "first"), body, _count_in(header, body))
         elif op == "flow" and isinstance(handle, ConsumerHandle):
-            handle.permits += int(header["permits"])
+            handle.permits += number_in(header, "permits")
             handle.subscription.pump()
         elif op == "ack" and isinstance(handle, ConsumerHandle):
             self._ack(handle, header)
         elif op == "close":
-            self._handles[connection].pop(header["ref"])
+            self._handles[connection].pop(ref)
             handle.topic.detach(handle)
         else:
-            raise BadRecord("client_op", f"{op!r} is no request for ref {header['ref']}")
+            raise BadRecord("client_op", f"{shown(op)} is no request for ref {ref}")
 
     def _ack(self, handle: ConsumerHandle, header: Header) -> None:
-        below = header.get("below")
-        ranges = [(int(low), int(high)) for low, high in header.get("ranges", [])]
-        if any(low < 0 or low >= high for low, high in ranges):
-            raise BadRecord("ack_range", f"{ranges} holds an empty or negative range")
+        below = number_in(header, "below") if header.get("below") is not None else None
         if below is not None and handle.subscription.kind is SubscriptionType.SHARED:
             raise BadRecord("ack_below", "a shared subscription has no cumulative acknowledgement")
-        handle.topic.acknowledge(handle, header["id"], ranges, below)
+        handle.topic.acknowledge(handle, number_in(header, "id"), ranges_in(header, "ranges"), below)
 
     async def _open(self, connection: FrameConnection, header: Header) -> None:
         ref = header.get("ref")
         try:
             answer = await self._open_handle(connection, header)
         except Fenced:
-            answer = self._opener.redirect(str(header["topic"]))
-        except (KeyError, TypeError, ValueError, BadRecord) as error:
-            answer = {"op": "refused", "reason": f"bad request: {error}", "retry": False}
+            answer = self._opener.redirect(topic_in(header))
+        except (ValueError, BadRecord) as error:
+            reason = error.text if isinstance(error, BadRecord) else printable(str(error)[:200])
+            answer = {"op": "refused", "reason": f"bad request: {reason}", "retry": False}
         except BallastError as error:
             answer = {"op": "refused", "reason": str(error), "retry": True}
         except Exception as error:  # without an answer the client would wait forever
@@ -164,13 +164,13 @@ class ConnectionHandler:
             connection.send({"ref": ref, **answer})
 
     async def _open_handle(self, connection: FrameConnection, header: Header) -> Header | None:
-        name, topic_name = str(header["name"]), str(header["topic"])
-        served = await self._opener.wait_for_bundle(topic_name, int(header.get("seq", 0)))
+        name, topic_name, ref = text_in(header, "name"), topic_in(header), number_in(header, "ref")
+        served = await self._opener.wait_for_bundle(topic_name, number_in(header, "seq", 0))
         if served is None:
             return self._opener.redirect(topic_name)
         topic = await self._opener.open(served, topic_name)
         if header["op"] == "producer":
-            return await self._open_producer(connection, int(header["ref"]), name, topic)
+            return await self._open_producer(connection, ref, name, topic)
         return await self._open_consumer(connection, header, name, topic)
 
     async def _open_producer(self, connection: FrameConnection, ref: int, name: str, topic: OpenTopic) -> Header | None:
@@ -193,9 +193,9 @@ class ConnectionHandler:
     async def _open_consumer(
         self, connection: FrameConnection, header: Header, name: str, topic: OpenTopic
     ) -> Header | None:
-        ref, subscription, kind = int(header["ref"]), str(header["subscription"]), SubscriptionType(header["type"])
-        permits = int(header["permits"])
-        unconfirmed = [(int(low), int(high)) for low, high in header.get("unconfirmed", [])]
+        ref, subscription = number_in(header, "ref"), text_in(header, "subscription")
+        kind, permits = SubscriptionType(text_in(header, "type")), number_in(header, "permits")
+        latest, unconfirmed = switch_in(header, "latest", False), ranges_in(header, "unconfirmed")
         cursor = topic.cursors.get(subscription)
         if cursor is None:
             served = topic.served
@@ -205,7 +205,7 @@ class ConnectionHandler:
                     subscription,
                     served.epoch,
                     self._services.owner,
-                    latest=bool(header.get("latest", False)),
+                    latest=latest,
                 )
             except Fenced:
                 self._on_fenced(served)
@@ -243,3 +243,11 @@ class ConnectionHandler:
             return f"subscription {found.name} is exclusive and {found.consumers[0].name} consumes it"
         found.kind = kind
         return None
+
+
+def _count_in(header: Header, body: bytes) -> int:
+    """How many messages a `send` says to hold; it takes that much of the broker's capacity before they are unpacked."""
+    count = number_in(header, "n")
+    if not 0 < count <= len(body):
+        raise BadRecord("send_count", f"{count} messages in {len(body)} bytes")
+    return count

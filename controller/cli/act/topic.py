@@ -12,11 +12,11 @@ from controller.cli.options import AsJson, Conf, Profile, Sets, Timeout, Why, ne
 from controller.cli.send_command import ANSWER_S, carry_out
 from controller.cli.show import emit_facts, emit_json
 from controller.config.http_access import http_access
-from controller.domain.errors import BallastError
+from controller.domain.errors import BadRecord, BallastError
 from controller.domain.ids import namespace_of
 from controller.operations.reading import Reader
 from controller.process.access.access import NO_ACCESS_RULES, HttpAccess
-from controller.process.access.client import REFUSALS, new_client, refusal_text
+from controller.process.access.client import REFUSALS, new_client, read_object, refusal_text
 
 app = new_group("Topics: create, unload (close and reopen), look up.")
 LOOKUP_S = 10.0
@@ -85,7 +85,11 @@ def ask(urls: Iterable[str], topic: str, timeout_s: float, access: HttpAccess = 
                 refusal = f"{url}: {type(error).__name__}: {error}"
                 continue
             if answer.status_code == 200:
-                return dict(answer.json())
+                try:
+                    return read_object(answer)
+                except BadRecord as error:
+                    refusal = f"{url} answers no JSON object: {error.text}"
+                    continue
             refusal = refusal_text(url, answer)
             if answer.status_code < 500 and answer.status_code not in REFUSALS:
                 break

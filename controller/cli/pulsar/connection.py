@@ -20,7 +20,7 @@ import typer
 
 from controller.cli.options import Conf, Profile, Sets, settings_of
 from controller.config.settings import Settings
-from controller.domain.pulsar_address import check_web_address
+from controller.pulsar.address import check_web_address
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")

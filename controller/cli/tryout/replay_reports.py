@@ -14,7 +14,7 @@ from controller.cli.evidence_text import kind_text, why_text
 from controller.cli.look.decisions import predicted_text
 from controller.cli.options import PROBLEM, USAGE, interrupt_on_sigterm, new_app
 from controller.cli.show import emit_table, time_text
-from controller.domain.errors import BallastError, ConfigError
+from controller.domain.errors import BadRecord, BallastError, ConfigError
 from controller.process.paths import RUN
 from controller.testbed.local_cluster import LocalCluster
 from controller.testbed.replay import ReplayResult, read_recording, replay
@@ -50,7 +50,7 @@ def replay_reports(
 
 
 def _replay_file(file: Path, folder: Path, profile: str, sets: list[str], speed: float) -> ReplayResult:
-    records = read_recording(file)
+    records = read_recording(file, _tell_left_out)
     with (
         interrupt_on_sigterm(),
         ReplayProgress() as progress,
@@ -60,6 +60,10 @@ def _replay_file(file: Path, folder: Path, profile: str, sets: list[str], speed:
         cluster.start_job()
         cluster.wait_for_job()
         return replay(cluster, records, speed, count=progress.count)
+
+
+def _tell_left_out(error: BadRecord) -> None:
+    typer.echo(f"ballast replay-reports: left out: {error.text}", err=True)
 
 
 def _run_folder() -> Path:

@@ -9,7 +9,7 @@ from pydantic import AfterValidator
 from controller.config.definition import DESIGN, Section, key
 from controller.config.sections.control import Names
 from controller.domain.errors import ConfigError
-from controller.domain.pulsar_address import check_web_address
+from controller.pulsar.address import check_web_address
 
 
 def _addresses(urls: tuple[str, ...]) -> tuple[str, ...]:

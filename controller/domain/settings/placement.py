@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from controller.domain.errors import ConfigError
+from controller.domain.errors import ConfigError, label, shown
 
 _FLAGS = re.compile(r"\(\?[a-zA-Z-]*:")  # the start of a group, whose colon is not a port's
 
@@ -71,7 +71,7 @@ class PlacementSettings:
 def check(placement: PlacementSettings) -> None:
     """Raise ConfigError for a bad pattern, and for a member of two groups or two domains."""
     for policy in placement.isolation:
-        where = f"isolation policy {policy.name}"
+        where = f"isolation policy {label(policy.name)}"
         for part, patterns in (("namespaces", policy.namespaces), ("primary", policy.primary)):
             if not patterns:
                 raise ConfigError(f"{where}: {part} is empty: give at least one regular expression")
@@ -98,8 +98,8 @@ def host_of(broker: str) -> str:
 def _check_pattern(pattern: str, where: str) -> None:
     try:
         re.compile(pattern)
-    except re.error as error:
-        raise ConfigError(f"{where}: {pattern!r} is no regular expression ({error}): correct it") from None
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ConfigError(f"{where}: {shown(pattern)} is no regular expression ({error}): correct it") from None
 
 
 def _check_domains(domains: Iterable[FailureDomain]) -> None:
@@ -114,7 +114,8 @@ def _check_domains(domains: Iterable[FailureDomain]) -> None:
         of_host = home.get(host_of(broker), domain)
         if of_host != domain:
             raise ConfigError(
-                f"broker {broker} is in failure domain {domain} and its host {host_of(broker)} in {of_host}: keep one"
+                f"broker {label(broker)} is in failure domain {label(domain)} and its host {label(host_of(broker))} in "
+                f"{label(of_host)}: keep one"
             )
 
 
@@ -125,13 +126,14 @@ def _check_once(
     home: dict[str, str] = {}
     for name, members in parts:
         if not members:
-            raise ConfigError(f"{of} {name} has no {what}s: give at least one, or leave it out")
+            raise ConfigError(f"{of} {label(name)} has no {what}s: give at least one, or leave it out")
         for member in members:
             if form.fullmatch(member) is None:
-                raise ConfigError(f"{of} {name}: {member!r} is no {what}: give {in_words}")
+                raise ConfigError(f"{of} {label(name)}: {shown(member)} is no {what}: give {in_words}")
             if member in home:
-                both = f"twice in {of} {name}" if home[member] == name else f"in {of} {home[member]} and in {name}"
-                raise ConfigError(f"{what} {member} is {both}: keep one")
+                here, there = label(name), label(home[member])
+                both = f"twice in {of} {here}" if home[member] == name else f"in {of} {there} and in {here}"
+                raise ConfigError(f"{what} {label(member)} is {both}: keep one")
             home[member] = name
     return home
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from controller.domain.errors import ConfigError
+from controller.domain.errors import ConfigError, shown
 from controller.domain.settings.policy import PolicySettings
 from controller.policy.plugins import Plugin, find_plugins
 from controller.policy.strategies.base import Strategy, Traits, traits_of
@@ -42,7 +42,7 @@ def get(name: str) -> Strategy:
     if name_of not in STRATEGIES:
         plugin = _plugins().get(name)
         if plugin is None:
-            raise ConfigError(f"strategy {name!r} is none of {', '.join(sorted([*names(), *ALIASES]))}")
+            raise ConfigError(f"strategy {shown(name)} is none of {', '.join(sorted([*names(), *ALIASES]))}")
         STRATEGIES[name] = _load(plugin)
     return STRATEGIES[name_of]
 

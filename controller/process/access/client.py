@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Generator
+from typing import Any
 
 import httpx
 
+from controller.domain.errors import BadRecord, printable
+from controller.domain.strict_json import parse_strictly
 from controller.process.access.access import HttpAccess
 
+MOST_ANSWER_BYTES, MOST_WORDS = 1_048_576, 500  # of an answer; characters of what it says
 REFUSALS = (401, 403)  # nothing but another token or certificate helps
 
 
@@ -45,10 +49,21 @@ def new_async_client(access: HttpAccess, timeout_s: float) -> httpx.AsyncClient:
     return httpx.AsyncClient(auth=TokenAuth(access), verify=verify_of(access), timeout=timeout_s, trust_env=False)
 
 
+def read_object(answer: httpx.Response) -> dict[str, Any]:
+    """The JSON object that was answered. Raises BadRecord: whoever listens at an address may answer anything."""
+    found = parse_strictly(answer.content, MOST_ANSWER_BYTES, unique=False)
+    if not isinstance(found, dict):
+        raise BadRecord("not_object", f"a JSON {type(found).__name__}, not an object")
+    return found
+
+
 def refusal_text(url: str, answer: httpx.Response) -> str:
     """Why an agent has refused, in its own words if it gave any."""
     try:
-        text = str(answer.json()["text"])
-    except (ValueError, KeyError, TypeError):
+        text = read_object(answer).get("text")
+    except BadRecord:
+        text = None
+    if not isinstance(text, str):
         return f"{url} answered {answer.status_code}"
-    return f"{url}: {text}" if answer.status_code in REFUSALS else text
+    told = printable(text[:MOST_WORDS])
+    return f"{url}: {told}" if answer.status_code in REFUSALS else told

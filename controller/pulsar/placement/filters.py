@@ -10,12 +10,14 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from controller.domain.errors import BadRecord, BallastError
+from controller.domain.errors import BadRecord, BallastError, shown
 
+MAX_VERSION_CHARS = 256
 DEFAULT_DOMAIN = "default"  # of a broker that is in no failure domain
 Filter = Callable[[list[str]], list[str]]
 _VERSION = re.compile(
-    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?(?:\+[0-9A-Za-z.-]+)?"
+    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?(?:\+[0-9A-Za-z.-]+)?",
+    re.ASCII,
 )
 
 
@@ -23,7 +25,7 @@ class BadBrokerVersion(BadRecord):
     """The version is missing or is no semantic version (Pulsar: BrokerFilterBadVersionException)."""
 
     def __init__(self, broker: str, version: str | None) -> None:
-        super().__init__("broker_version", f"{version!r} of broker {broker!r} is no semantic version like 4.0.8")
+        super().__init__("broker_version", f"{shown(version)} of broker {broker!r} is no semantic version like 4.0.8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +155,7 @@ Rank = tuple[int, int, int, bool, tuple[tuple[bool, int, str], ...]]
 
 def _precedence(broker: str, version: str | None) -> Rank:
     """A sort key for semantic versions: a pre-release sorts before its release, numbers before words."""
-    found = _VERSION.fullmatch(version or "")
+    found = _VERSION.fullmatch(version or "") if len(version or "") <= MAX_VERSION_CHARS else None
     if found is None:
         raise BadBrokerVersion(broker, version)
     parts = [part for part in (found[4] or "").split(".") if part]

@@ -14,13 +14,13 @@ import pytest
 from controller.domain.errors import BadRecord
 from controller.domain.events import (
     MAX_CONTROL_BYTES,
-    MAX_DEPTH,
     MAX_SMALL_BYTES,
     parse_assign_request,
     parse_broker_event,
     parse_command,
     parse_heartbeat,
 )
+from controller.domain.strict_json import MAX_DEPTH
 
 SESSION = {"v": 1, "broker": "a:1", "incarnation": 1, "nonce": "n1", "session": 1, "applied_seq": 0}
 COMMAND = {"v": 1, "id": "c1", "kind": "mode", "args": {"mode": "live"}}

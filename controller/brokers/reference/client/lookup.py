@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import httpx
 
+from controller.domain.errors import BadRecord, shown
 from controller.process.access.access import NO_ACCESS_RULES, HttpAccess
-from controller.process.access.client import REFUSALS, new_async_client, refusal_text
+from controller.process.access.client import REFUSALS, new_async_client, read_object, refusal_text
 
 log = logging.getLogger(__name__)
 
 FIRST_BACKOFF_S = 0.02
 MAX_BACKOFF_S = 1.0
+MOST_ADDRESS = 512  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +73,8 @@ class Lookup:
         try:
             answer = await self._http.get(f"{url}/lookup", params=params)
             if answer.status_code == 200:
-                body = answer.json()
-                return TopicAddress(str(body["broker"]), str(body["address"]), int(body["seq"])), None
-        except (httpx.HTTPError, KeyError, TypeError, ValueError):
+                return _address_in(read_object(answer)), None
+        except (httpx.HTTPError, BadRecord):
             self._turn_from(asked)  # this agent is gone or answers nonsense: try the next one
             return None, None
         self._turn_from(asked)
@@ -84,6 +87,17 @@ class Lookup:
         """Move on from the agent that was asked, once: if two failed lookups at the same agent each took a step, the
         second step could lead back to it."""
         self._next = max(self._next, asked + 1)
+
+
+def _address_in(body: Mapping[str, Any]) -> TopicAddress:
+    """The address that an agent names. Raises BadRecord."""
+    broker, address, seq = body.get("broker"), body.get("address"), body.get("seq")
+    for text in (broker, address):
+        if not isinstance(text, str) or len(text) > MOST_ADDRESS or not text.isprintable():
+            raise BadRecord("lookup_answer", f"{shown(text)} is no broker or address")
+    if type(seq) is not int or not 0 <= seq < 2**53:
+        raise BadRecord("lookup_answer", f"{shown(seq)} is no journal seq")
+    return TopicAddress(str(broker), str(address), seq)
 
 
 def _retry_after_s(answer: httpx.Response) -> float | None:

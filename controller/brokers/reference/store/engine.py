@@ -22,7 +22,7 @@ from controller.brokers.reference.store.framed_log import Sync, sync_folder
 from controller.brokers.reference.store.messages import Message
 from controller.brokers.reference.store.segments import OpenFiles
 from controller.brokers.reference.store.topic import Stored, StoredTopic
-from controller.domain.errors import StoreError
+from controller.domain.errors import StoreError, label, shown
 from controller.domain.ids import Bundle, namespace_of, topic_hash
 from controller.process.clock import wall_ms
 
@@ -102,7 +102,7 @@ class StoreEngine:
     def read(self, topic: str, offset: int, max_bytes: int) -> tuple[bytes, int]:
         """Frames from the offset on (see `messages.unpack_all_stored`), and the offset after them."""
         if offset < 0 or max_bytes <= 0:
-            raise StoreError(f"cannot read {max_bytes} bytes of {topic} from offset {offset}")
+            raise StoreError(f"cannot read {max_bytes} bytes of {label(topic)} from offset {offset}")
         return self._topic(topic).log.read(offset, max_bytes)
 
     def subscribe(self, topic: str, subscription: str, epoch: int, owner: str, *, latest: bool) -> Cursor:
@@ -130,6 +130,8 @@ class StoreEngine:
             return found
         folder = self._root / "topics" / _short(namespace_of(topic)) / _short(topic)
         folder.mkdir(parents=True, exist_ok=True)
+        if (folder / "topic.json").exists():  # all topics are known: it is another one with the same short hash
+            raise StoreError(f"the folder of {label(topic)} is that of another topic already: give it another name")
         beside = folder / "topic.new"
         with beside.open("w") as file:
             file.write(json.dumps({"topic": topic}))
@@ -179,7 +181,7 @@ class StoreEngine:
     def _topic(self, topic: str) -> StoredTopic:
         found = self._topics.get(topic)
         if found is None:
-            raise StoreError(f"no topic {topic!r} here: create it or append to it first")
+            raise StoreError(f"no topic {shown(topic)} here: create it or append to it first")
         return found
 
     def _register(self, topic: str, folder: Path) -> StoredTopic:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from controller.brokers.reference.store.framed_log import FramedLog, Sync
-from controller.domain.errors import Fenced, StoreError
+from controller.domain.errors import Fenced, StoreError, label
 from controller.domain.ids import RING_END
 
 COMPACT_ABOVE_BYTES = 1 << 20  # below, the history stays, so that a check can go back to the beginning
@@ -63,8 +63,8 @@ class FenceMap:
                 continue
             if fence.epoch > wanted.epoch or (fence.epoch == wanted.epoch and fence.owner != wanted.owner):
                 raise Fenced(
-                    f"{wanted.owner} at epoch {wanted.epoch} for {wanted.namespace} "
-                    f"[0x{wanted.lower:08x}, 0x{wanted.upper:08x}): {fence.owner} holds epoch {fence.epoch}; "
+                    f"{label(wanted.owner)} at epoch {wanted.epoch} for {label(wanted.namespace)} "
+                    f"[0x{wanted.lower:08x}, 0x{wanted.upper:08x}): {label(fence.owner)} holds epoch {fence.epoch}; "
                     "serve only what the journal grants, at its epoch"
                 )
 
@@ -126,11 +126,12 @@ class Fences:
         """Raise Fenced unless exactly this epoch and owner hold the fence over the hash."""
         fence = self._map.at(namespace, hash_)
         if fence is None or fence.epoch < epoch:
-            raise Fenced(f"{owner} at epoch {epoch} never acquired 0x{hash_:08x} of {namespace}: acquire first")
+            who, where = label(owner), f"0x{hash_:08x} of {label(namespace)}"
+            raise Fenced(f"{who} at epoch {epoch} never acquired {where}: acquire first")
         if fence.epoch > epoch or fence.owner != owner:
             raise Fenced(
-                f"{owner} at epoch {epoch} is fenced from 0x{hash_:08x} of {namespace}: "
-                f"{fence.owner} holds epoch {fence.epoch}"
+                f"{label(owner)} at epoch {epoch} is fenced from 0x{hash_:08x} of {label(namespace)}: "
+                f"{label(fence.owner)} holds epoch {fence.epoch}"
             )
 
     def close(self) -> None:

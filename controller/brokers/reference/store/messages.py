@@ -14,6 +14,7 @@ from typing import NamedTuple
 from controller.brokers.reference.store.framed_log import HEAD, frame
 from controller.domain.errors import StoreError
 
+MAX_MESSAGE_BYTES = 60 << 20  # of a payload; with all that is stored beside it, it fits into a frame of the protocol
 _WIRE = struct.Struct(">qHHI")  # sequence, producer, key, payload lengths
 _DISK = struct.Struct(">QQqQQHHHI")  # offset, epoch, sequence, lsn, time_ms, owner, producer, key, payload lengths
 
@@ -58,6 +59,8 @@ def unpack_messages(body: bytes) -> list[Message]:
             sequence, producer, key, payload = _WIRE.unpack_from(body, at)
             at += _WIRE.size
             end = at + producer + key + payload
+            if payload > MAX_MESSAGE_BYTES:
+                raise StoreError(f"message of {payload} bytes: at most {MAX_MESSAGE_BYTES} are stored")
             if end > len(body):
                 raise StoreError(f"message body of {len(body)} bytes ends inside a message at byte {at}")
             split = at + producer
@@ -88,11 +91,13 @@ def pack_stored(record: StoredMessage) -> bytes:
 
 
 def unpack_stored(body: bytes) -> StoredMessage:
-    """The message in the body of a frame."""
+    """The message in the body of a frame. Raises StoreError, struct.error or UnicodeDecodeError for what is none."""
     offset, epoch, sequence, lsn, time_ms, owner, producer, key, payload = _DISK.unpack_from(body)
     a = _DISK.size
     b, c = a + owner, a + owner + producer
     d = c + key
+    if d + payload != len(body):
+        raise StoreError(f"stored message of {len(body)} bytes, where {d + payload} are due")
     return StoredMessage(
         offset,
         epoch,
@@ -107,11 +112,16 @@ def unpack_stored(body: bytes) -> StoredMessage:
 
 
 def unpack_all_stored(data: bytes) -> list[StoredMessage]:
-    """The messages in complete frames, as `read` returns them."""
+    """The messages in complete frames, as `read` returns them. Raises StoreError for anything else."""
     found, at = [], 0
-    while at < len(data):
-        length = HEAD.unpack_from(data, at)[0]
-        at += HEAD.size
-        found.append(unpack_stored(data[at : at + length]))
-        at += length
+    try:
+        while at < len(data):
+            length = HEAD.unpack_from(data, at)[0]
+            at += HEAD.size
+            found.append(unpack_stored(data[at : at + length]))
+            at += length
+        if at > len(data):
+            raise StoreError(f"answer of {len(data)} bytes ends inside a message")
+    except (struct.error, UnicodeDecodeError) as error:
+        raise StoreError(f"answer of {len(data)} bytes is malformed at byte {at}: {error}") from error
     return found

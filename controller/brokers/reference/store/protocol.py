@@ -17,7 +17,8 @@ from collections.abc import Callable
 from typing import Any
 
 from controller.brokers.reference.store.producers import OutOfSequence
-from controller.domain.errors import BadRecord, BallastError, Fenced, StoreError
+from controller.domain.errors import BadRecord, BallastError, Fenced, StoreError, printable, shown
+from controller.domain.strict_json import parse_strictly
 
 MAX_FRAME_BYTES = 64 << 20
 CONNECT_S = 4.0  # the operating system itself would try for two minutes
@@ -36,7 +37,7 @@ def encode(header: Header, body: bytes = b"") -> bytes:
 def error_header(error: BallastError) -> Header:
     """An exception as the header of an answer."""
     kind = next((k for k, cls in ERRORS.items() if type(error) is cls), "store")
-    return {"error": kind, "message": str(error)}
+    return {"error": kind, "message": printable(str(error))}
 
 
 def to_exception(header: Header) -> BallastError:
@@ -85,9 +86,9 @@ class FrameConnection(asyncio.Protocol):
                 break
             split = at + 8 + head
             try:
-                header = json.loads(buffer[at + 8 : split])
+                header = parse_strictly(bytes(buffer[at + 8 : split]), MAX_FRAME_BYTES, unique=False)
                 if not isinstance(header, dict):
-                    raise BadRecord("frame_header", f"{header!r} is not an object")
+                    raise BadRecord("frame_header", f"{shown(header)} is not an object")
                 self._on_frame(self, header, bytes(buffer[split:end]))
             except (ValueError, KeyError, TypeError, BadRecord):
                 self.close()

@@ -17,13 +17,15 @@ from pathlib import Path
 import structlog
 
 from controller.brokers.reference.store.engine import StoreEngine
+from controller.brokers.reference.store.fields import number_in, ranges_in, switch_in, text_in, topic_in
 from controller.brokers.reference.store.framed_log import Sync
 from controller.brokers.reference.store.messages import unpack_messages
 from controller.brokers.reference.store.protocol import FrameConnection, Header, encode, error_header
-from controller.domain.errors import BallastError, StoreError
+from controller.domain.errors import BadRecord, BallastError, StoreError, shown
 from controller.domain.ids import Bundle
 
 log = structlog.get_logger()
+MAX_READ_BYTES = 16 << 20  # of an answer, unless a single message is larger
 
 
 class StoreServer:
@@ -71,18 +73,18 @@ class StoreServer:
     def _on_frame(self, connection: FrameConnection, header: Header, body: bytes) -> None:
         if self.failure is not None:
             return
-        request = header["id"]
-        operation = self._operations.get(header["op"])
+        request, op = number_in(header, "id"), header.get("op")
+        operation = self._operations.get(op) if isinstance(op, str) else None
         try:
             if operation is None:
-                raise StoreError(f"unknown operation {header['op']!r}: one of {', '.join(self._operations)}")
+                raise StoreError(f"unknown operation {shown(op)}: one of {', '.join(self._operations)}")
             answer, data = operation(header, body)
+        except BadRecord as error:
+            answer, data = error_header(StoreError(f"bad {op} request: {error.text}")), b""
         except BallastError as error:
             answer, data = error_header(error), b""
         except OSError as error:
-            answer, data = error_header(StoreError(f"{header['op']}: {error}; check the disk")), b""
-        except (KeyError, TypeError, ValueError) as error:
-            answer, data = error_header(StoreError(f"bad {header['op']} request: {error!r}")), b""
+            answer, data = error_header(StoreError(f"{op}: {error}; check the disk")), b""
         frame = encode({"id": request, **answer}, data)
         if not self._engine.fsync:
             connection.write(frame)
@@ -104,55 +106,50 @@ class StoreServer:
             connection.write(frame)
 
     def _acquire(self, header: Header, body: bytes) -> tuple[Header, bytes]:
-        bundle = Bundle.parse(header["bundle"])
-        tails = self._engine.acquire(bundle, header["epoch"], header["owner"], tails=header.get("tails", True))
-        return {"topics": tails}, b""
+        bundle, tails = Bundle.parse(text_in(header, "bundle")), switch_in(header, "tails", True)
+        return {"topics": self._engine.acquire(bundle, *_owner_in(header), tails=tails)}, b""
 
     def _append(self, header: Header, body: bytes) -> tuple[Header, bytes]:
         messages = unpack_messages(body)
-        stored = self._engine.append(header["topic"], header["epoch"], header["owner"], messages)
+        stored = self._engine.append(topic_in(header), *_owner_in(header), messages)
         duplicates = [i for i, s in enumerate(stored) if s.duplicate]
         return {"offsets": [s.offset for s in stored], "duplicates": duplicates}, b""
 
     def _read(self, header: Header, body: bytes) -> tuple[Header, bytes]:
-        data, after = self._engine.read(header["topic"], header["offset"], header["max_bytes"])
+        most = min(number_in(header, "max_bytes"), MAX_READ_BYTES)
+        data, after = self._engine.read(topic_in(header), number_in(header, "offset"), most)
         return {"next": after}, data
 
     def _subscribe(self, header: Header, body: bytes) -> tuple[Header, bytes]:
-        cursor = self._engine.subscribe(
-            header["topic"],
-            header["subscription"],
-            header["epoch"],
-            header["owner"],
-            latest=header.get("latest", False),
-        )
+        latest, subscription = switch_in(header, "latest", False), text_in(header, "subscription")
+        cursor = self._engine.subscribe(topic_in(header), subscription, *_owner_in(header), latest=latest)
         return {"mark": cursor.mark, "ranges": cursor.ranges, "start": cursor.start}, b""
 
     def _ack(self, header: Header, body: bytes) -> tuple[Header, bytes]:
-        cursor = self._engine.acknowledge(
-            header["topic"],
-            header["subscription"],
-            header["epoch"],
-            header["owner"],
-            [(low, high) for low, high in header.get("ranges", [])],
-            header.get("below"),
-        )
+        below = number_in(header, "below") if header.get("below") is not None else None
+        ranges, subscription = ranges_in(header, "ranges"), text_in(header, "subscription")
+        cursor = self._engine.acknowledge(topic_in(header), subscription, *_owner_in(header), ranges, below)
         return {"mark": cursor.mark}, b""
 
     def _create_topic(self, header: Header, body: bytes) -> tuple[Header, bytes]:
-        return self._engine.create_topic(header["topic"]).tail(), b""
+        return self._engine.create_topic(topic_in(header)).tail(), b""
 
     def _topics(self, header: Header, body: bytes) -> tuple[Header, bytes]:
-        return {"topics": self._engine.topics(Bundle.parse(header["bundle"]))}, b""
+        return {"topics": self._engine.topics(Bundle.parse(text_in(header, "bundle")))}, b""
 
     def _tail(self, header: Header, body: bytes) -> tuple[Header, bytes]:
-        return self._engine.tail(header["topic"]), b""
+        return self._engine.tail(topic_in(header)), b""
 
     def _stats(self, header: Header, body: bytes) -> tuple[Header, bytes]:
         return {"topics": self._engine.stats()}, b""
 
     def _list_fences(self, header: Header, body: bytes) -> tuple[Header, bytes]:
         return {"fences": [list(fence) for fence in self._engine.fences()]}, b""
+
+
+def _owner_in(header: Header) -> tuple[int, str]:
+    """The epoch and the owner that a request speaks for."""
+    return number_in(header, "epoch"), text_in(header, "owner")
 
 
 async def serve(data_dir: Path, host: str, port: int, *, fsync: bool, sync: Sync = os.fsync) -> None:

@@ -16,7 +16,7 @@ from controller.brokers.reference.store.framed_log import FramedLog, Sync
 from controller.brokers.reference.store.messages import Message, StoredMessage
 from controller.brokers.reference.store.producers import OutOfSequence, ProducerTail
 from controller.brokers.reference.store.segments import OpenFiles, TopicLog
-from controller.domain.errors import StoreError
+from controller.domain.errors import StoreError, label, shown
 from controller.domain.ids import namespace_of, topic_hash
 
 COMPACT_ACKS_ABOVE_BYTES = 4 << 20
@@ -65,7 +65,8 @@ class StoredTopic:
             due = expected.get(producer, tail.last + 1 if tail else 0)
             if sequence > due:
                 raise OutOfSequence(
-                    f"{producer} sent sequence {sequence} to {self.name} where {due} is due: send {due} first"
+                    f"{label(producer)} sent sequence {sequence} to {label(self.name)} where {due} is due: "
+                    f"send {due} first"
                 )
             if sequence < due:
                 at = positions.get((producer, sequence))
@@ -97,11 +98,12 @@ class StoredTopic:
         """Acknowledge ranges and everything below an offset, durably. Raises StoreError for offsets not stored."""
         cursor = self.cursors.get(subscription)
         if cursor is None:
-            raise StoreError(f"{self.name} has no subscription {subscription!r}: subscribe first")
+            raise StoreError(f"{label(self.name)} has no subscription {shown(subscription)}: subscribe first")
         end = max([high for _, high in ranges] + [below or 0])
         if end > self.log.next_offset or any(low < 0 or low >= high for low, high in ranges):
             raise StoreError(
-                f"cannot acknowledge {ranges} below {end} of {self.name}: it ends at {self.log.next_offset}"
+                f"cannot acknowledge {shown(ranges)} below {end} of {label(self.name)}: "
+                f"it ends at {self.log.next_offset}"
             )
         self._acks.append(_entry(subscription, ranges=ranges, below=below))
         _apply(cursor, ranges, below)

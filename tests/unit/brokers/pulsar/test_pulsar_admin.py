@@ -15,7 +15,7 @@ from controller.brokers.pulsar.admin import PulsarAdmin
 from controller.brokers.pulsar.outcomes import Answer, CallFailed, Outcome
 from controller.brokers.pulsar.slots import Slots
 from controller.domain.errors import ConfigError
-from controller.domain.pulsar_address import check_web_address
+from controller.pulsar.address import check_web_address
 from tests.unit.brokers.pulsar.stand_in import Broker, StandIn, broken_off, hang, say, stand_in, status
 
 PATH = "/admin/v2/clusters"
