@@ -10,6 +10,9 @@ SEEDS ?= 1000
 .DEFAULT_GOAL := help
 .PHONY: help setup demo pulsar pulsar-demo test test-unit test-policy test-random test-orders sim model test-e2e test-thorough test-slow test-faults test-pulsar test-pulsar-testbed test-cluster test-ui mutants soak lint fmt bench lock docs clean
 
+# Leaves out the tests that run only when they are asked for.
+QUICK := not slow and not faults and not soak and not cluster and not pulsar and not ui
+
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -26,7 +29,7 @@ pulsar-demo: setup ## Let Ballast balance a real Pulsar cluster (12 minutes; 245
 	@$(BIN)/ballast pulsar demo $(ARGS)
 
 test: setup ## All tests except thorough, slow, fault, soak, cluster and Pulsar tests (ARGS="tests/unit -k ring")
-	@$(BIN)/python -m pytest -m "not slow and not faults and not soak and not cluster and not pulsar and not ui and not thorough" -n 2 --dist loadscope --no-loadscope-reorder $(ARGS)
+	@$(BIN)/python -m pytest -m "$(QUICK) and not thorough" -n 2 --dist loadscope --no-loadscope-reorder $(ARGS)
 
 test-unit: setup ## Unit tests: no process, no table, no Spark (10 s)
 	@$(BIN)/python -m pytest tests/unit $(ARGS)
@@ -35,7 +38,7 @@ test-policy: setup ## Tests of the strategies and the placement rules (20 s)
 	@$(BIN)/python -m pytest tests/policy $(ARGS)
 
 test-random: setup ## Property tests on new examples, ten times as many (EXAMPLES=100 for more)
-	@BALLAST_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -m "hypothesis and not slow and not faults and not soak and not cluster and not pulsar and not ui" -n 2 --timeout 3600 $(ARGS)
+	@BALLAST_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -m "hypothesis and $(QUICK)" -n 2 --timeout 3600 $(ARGS)
 
 test-orders: setup ## Orders on a simulated Pulsar, 1,000 runs (4 minutes at most)
 	@BALLAST_EXAMPLES=5 $(BIN)/python -m pytest -n 2 tests/component/sim/test_sim_observed.py $(ARGS)
@@ -47,7 +50,7 @@ model: setup ## The ownership protocol, every interleaving of a small cluster (1
 	@$(BIN)/python -m controller.sim.model $(ARGS)
 
 test-e2e: setup ## End-to-end tests, which start the whole system
-	@$(BIN)/python -m pytest -m "e2e and not slow and not faults and not soak and not cluster and not pulsar and not ui" $(ARGS)
+	@$(BIN)/python -m pytest -m "e2e and $(QUICK)" $(ARGS)
 
 test-thorough: setup ## The longest end-to-end and Spark tests, which CI runs as well (12 minutes)
 	@$(BIN)/python -m pytest -m "thorough and not slow" -n 2 --dist loadscope $(ARGS)

@@ -9,11 +9,10 @@ from controller.bus.topics import MAX_RECORD_BYTES
 from controller.domain.entries import Entry
 from controller.domain.errors import BadRecord, shown
 from controller.domain.events import VERSION
-from controller.domain.strict_json import parse_strictly
+from controller.domain.strict_json import is_whole, parse_strictly
 from controller.process.failpoints import reach
 
 MAX_NAME_CHARS = 64  # of a controller, a journal, a kind
-LARGEST = 2**53
 _NUMBERS = ("seq", "batch", "at_ms", "epoch")
 _NEEDED = ("seq", "kind", "instance", "batch", "at_ms")
 _TEXTS = (
@@ -64,7 +63,7 @@ def parse_entry(row: object) -> Entry:
 
 def check_number(name: str, value: object, least: int = 0) -> int:
     """The value, which must be a whole number that JSON and the tables hold. Raises BadRecord."""
-    if type(value) is not int or not least <= value < LARGEST:
+    if not is_whole(value, least):
         raise BadRecord("journal_feed", f"{name} is {shown(value)}, wanted a whole number")
     return value
 

@@ -18,7 +18,7 @@ from controller.bus.producer import JsonProducer
 from controller.bus.scan import TopicUnreadable, read_newest, scan
 from controller.bus.security import check_client_settings
 from controller.domain.errors import BadRecord, ConfigError, shown, without_login
-from controller.domain.strict_json import parse_strictly
+from controller.domain.strict_json import is_whole, parse_strictly
 from controller.process.paths import resolve_location
 
 VERSION = 1
@@ -81,9 +81,8 @@ def _owner_in(offset: int, doc: Mapping[str, Any]) -> TopicOwner:
     known = {f.name: doc[f.name] for f in fields(TopicOwner) if f.name in doc}
     for f in fields(TopicOwner):
         value = known.get(f.name, f.default)
-        whole = type(value) is int and 0 <= value < 2**53
         text = isinstance(value, str) and len(value) <= MOST_CHARS and value.isprintable()
-        if not (whole if f.type == "int" else text):
+        if not (is_whole(value) if f.type == "int" else text):
             missing = "missing" if value is MISSING else shown(value)
             raise _not_understood(offset, f"{f.name} is {missing}")
     return TopicOwner(**known)

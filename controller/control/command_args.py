@@ -7,10 +7,10 @@ from typing import Any
 
 from controller.domain.errors import BadRecord, shown
 from controller.domain.events import Command
+from controller.domain.strict_json import WHOLE_END, is_whole
 
 Effect = Callable[[], Any]
 MAX_TEXT = 512
-LARGEST = 2**53  # the journal's JSON and the tables' columns hold what is below
 
 
 def text_of(command: Command, key: str) -> str:
@@ -26,6 +26,6 @@ def number_of(command: Command, key: str, default: int) -> int:
     value = command.args.get(key)
     if value is None:
         return default
-    if not isinstance(value, int) or isinstance(value, bool) or not -LARGEST < value < LARGEST:
+    if not is_whole(value, 1 - WHOLE_END):
         raise BadRecord(key, f"{command.kind} needs {key} as a whole number below 2^53, got {shown(value)}")
     return value

@@ -17,6 +17,7 @@ from controller.domain.facts import DENIED, find_other_balancer, is_modular, is_
 from controller.domain.ids import Session
 from controller.domain.observed import BACKS_OFF, Observation, Order, OrderKind, OrderOutcome, has_bundle
 from controller.domain.state import LIVE
+from controller.domain.strict_json import is_whole
 
 MOST_BACK_OFF = 6  # doublings
 MAX_DETAIL_CHARS = 500
@@ -277,4 +278,4 @@ def end_order(ctx: Context, order: Order, outcome: OrderOutcome, account: Any) -
 
 def _number_of(account: Any, key: str) -> int | None:
     value = account.get(key)
-    return value if type(value) is int and 0 <= value < 2**53 else None
+    return value if is_whole(value) else None

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from controller.domain.decision import RoundResult
 from controller.domain.errors import BadRecord, printable, shown
 from controller.domain.ids import MAX_BUNDLE_CHARS, RING_END, Bundle, Session, check_broker_id
-from controller.domain.strict_json import parse_strictly
+from controller.domain.strict_json import is_whole, parse_strictly
 
 VERSION = 1
 MAX_CONTROL_BYTES = 1_048_576  # an inventory of 10,000 bundles is half of this
@@ -210,7 +210,7 @@ def _serving(doc: Mapping[str, Any]) -> dict[str, int]:
         name = str(Bundle.parse(spelled))
         if name in serving:
             raise BadRecord("event_serving", f"{shown(name)} is listed twice")
-        if not isinstance(epoch, int) or isinstance(epoch, bool) or not 0 <= epoch < 2**53:
+        if not is_whole(epoch):
             raise BadRecord("event_serving", f"epoch {shown(epoch)} of {shown(name)}")
         serving[name] = epoch
     return serving
@@ -236,6 +236,6 @@ def _int(doc: Mapping[str, Any], key: str, least: int = 0) -> int:
     value = doc.get(key)
     if isinstance(value, float) and math.isfinite(value) and value == int(value):
         value = int(value)
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**53:
+    if not is_whole(value, least):
         raise BadRecord(f"field_{key}", f"{key} is {shown(value)}, wanted a whole number >= {least}")
     return value

@@ -14,6 +14,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from controller.domain.strict_json import is_whole
+
 BROKER, SUSPECT, LEADER, DENIED = "broker:", "suspect:", "leader", "denied"
 ISOLATION, FAILURE_DOMAIN, ANTI_AFFINITY = "isolation:", "failure_domain:", "anti_affinity:"
 POLICIES = (ISOLATION, FAILURE_DOMAIN, ANTI_AFFINITY)  # they become settings of placement
@@ -40,10 +42,6 @@ def _is_switch(value: object) -> bool:
     return isinstance(value, bool)
 
 
-def _is_time_ms(value: object) -> bool:
-    return type(value) is int and 0 <= value < 2**53
-
-
 def _is_texts(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
@@ -56,7 +54,7 @@ _SOUND: dict[str, dict[str, Callable[[object], bool]]] = {
     BROKER: {
         **dict.fromkeys(("manager", "version", "syncer"), _is_text),
         **dict.fromkeys(("load_balancer", "failure_domains", *MUST_BE_OFF), _is_switch),
-        **dict.fromkeys(("unload_timeout_ms", "stats_period_ms"), _is_time_ms),
+        **dict.fromkeys(("unload_timeout_ms", "stats_period_ms"), is_whole),
         "excluded_namespaces": _is_texts,
     },
     LEADER: {"broker": _is_text},

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from typing import Any
+from typing import Any, TypeGuard
 
 from controller.domain.errors import BadRecord, shown
 
 MAX_DEPTH = 32  # of nesting
+WHOLE_END = 2**53  # from here on, JSON readers of other languages round whole numbers
 
 
 def parse_strictly(raw: bytes | None, limit: int, *, unique: bool = True) -> Any:
@@ -43,6 +44,11 @@ def check_unique_keys(raw: bytes) -> None:
         json.loads(raw, object_pairs_hook=_refuse_duplicates)
     except (ValueError, RecursionError) as error:
         raise BadRecord("not_json", str(error)[:200]) from None
+
+
+def is_whole(value: object, least: int = 0) -> TypeGuard[int]:
+    """Whether it is a whole number that every JSON reader and every column of the tables holds: no bool, no float."""
+    return type(value) is int and least <= value < WHOLE_END
 
 
 def _refuse_constant(text: str) -> float:

@@ -53,13 +53,16 @@ def parse_actions(text: bytes) -> list[Action]:
     return actions
 
 
+def info_of(actions: Sequence[Action]) -> dict[str, Any]:
+    """What a commit says about itself; empty if it says nothing."""
+    return {name: value for action in actions for name, value in (action.get("commitInfo") or {}).items()}
+
+
 def find_fault(actions: Sequence[Action]) -> str:
     """What a commit lacks, as the rest of a sentence about its file; empty for a commit that is whole."""
     if not actions:
         return "is empty"
-    info: dict[str, Any] = {}
-    for action in actions:
-        info.update(action.get("commitInfo") or {})
+    info = info_of(actions)
     metrics = info.get("operationMetrics") or {}
     for kind, names in _TOLD.items():
         told = next((metrics[name] for name in names if isinstance(metrics.get(name), int)), 0)

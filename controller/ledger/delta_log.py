@@ -22,7 +22,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
 
 from controller.domain.errors import BallastError
-from controller.ledger.damage import Action, DamagedTable, find_data_fault, find_fault, one_line, parse_actions
+from controller.ledger.damage import Action, DamagedTable, find_data_fault, find_fault, info_of, one_line, parse_actions
 
 LOG = "_delta_log"
 HINT = f"{LOG}/_last_checkpoint"
@@ -215,18 +215,13 @@ def checkpoint_path(version: int) -> str:
 
 
 def _commit_of(version: int, actions: Sequence[Action]) -> Commit:
-    info: dict[str, Any] = {}
-    transactions: dict[str, int] = {}
-    for action in actions:
-        info.update(action.get("commitInfo") or {})
-        if "txn" in action:
-            transactions[action["txn"]["appId"]] = int(action["txn"]["version"])
+    transactions = (action["txn"] for action in actions if "txn" in action)
     return Commit(
         version=version,
-        info=info,
+        info=info_of(actions),
         added=tuple(_parse_added(action["add"]) for action in actions if "add" in action),
         removed_data=any(a["remove"].get("dataChange", True) for a in actions if "remove" in a),
-        transactions=transactions,
+        transactions={txn["appId"]: int(txn["version"]) for txn in transactions},
     )
 
 

@@ -18,12 +18,12 @@ from controller.domain.errors import BadRecord, printable, shown
 from controller.domain.events import VERSION
 from controller.domain.ids import Bundle, Session, check_broker_id
 from controller.domain.load import BUNDLE_FIELDS, IMPOSSIBLE_FACTOR, RESOURCES
+from controller.domain.strict_json import is_whole
 from controller.loads.recorded import END_OF_TIME_S, Overrides, is_gap, read_policies, read_record, to_load_report
 from controller.policy.view.frame import LATENCIES
 
 Floats = NDArray[np.float64]
 SHOWN_CHARACTERS = 200
-LARGEST = 2**53
 END_OF_TIME_MS = 1000 * END_OF_TIME_S
 RECORDED_NONCE = "recorded"
 _NUMBERS = frozenset({int, float})
@@ -91,7 +91,7 @@ class LineReader:
 
     def _check(self, figures: Figures, number: int) -> None:
         check_broker_id(figures.broker)
-        if not all(0 <= part < LARGEST for part in figures.order) or figures.order[0] >= END_OF_TIME_MS:
+        if not all(map(is_whole, figures.order)) or figures.order[0] >= END_OF_TIME_MS:
             raise BadRecord(
                 "no_timestamp",
                 f"line {number}: sent_ms (ts x 1000 of Pulsar's), incarnation, sequence are {figures.order}",

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from controller.ledger.damage import Action, find_data_fault, find_fault, one_line, parse_actions
+from controller.ledger.damage import Action, find_data_fault, find_fault, info_of, one_line, parse_actions
 from controller.ledger.delta_log import HINT, DeltaLog, checkpoint_path, commit_path
 
 MAPS = ("partitionValues", "tags", "configuration", "options")  # pairs in a checkpoint, objects in a commit
@@ -31,7 +31,7 @@ class LogFile:
     @property
     def info(self) -> Mapping[str, Any]:
         """The commit's metadata, as far as it can be read."""
-        return {name: value for a in self.actions for name, value in (a.get("commitInfo") or {}).items()}
+        return info_of(self.actions)
 
     @property
     def kept_actions(self) -> tuple[Action, ...]:
@@ -115,10 +115,7 @@ def replay(log: TableLog) -> Replay:
     headless = not bases and first > 0
     base = min([*bases, first - 1 if headless else -1], key=lambda version: (len(_lost_after(log, version)), -version))
     result = Replay(base, headless, tuple(_lost_after(log, base)))
-    for file in (
-        *log.checkpoints.values(),
-        *log.commits.values(),
-    ):  # of a headless log any metadata is better than none
+    for file in [*log.checkpoints.values(), *log.commits.values()]:  # any metadata is better than none
         result.apply(a for a in file.actions if "protocol" in a or "metaData" in a)
         result.named.update({a["add"]["path"]: a["add"] for a in file.actions if "add" in a})
     if base in log.checkpoints and not log.checkpoints[base].fault:

@@ -7,7 +7,7 @@ is left of them in the sum.
 
 Traffic and usage are not measured at the same moment (Pulsar's brokers look at their CPU once a minute), and what more
 traffic costs is known less well than what the usual traffic costs. So after a sudden change of what is expected of a
-broker, this round's reading says less about it.
+broker, this round's reading says less about it, unless a surprise of that broker is being held back already.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 
 from controller.domain.errors import BadRecord, shown
+from controller.domain.strict_json import is_whole
 from controller.process.access.access import NO_ACCESS_RULES, HttpAccess
 from controller.process.access.client import REFUSALS, new_async_client, read_object, refusal_text
 
@@ -95,7 +96,7 @@ def _address_in(body: Mapping[str, Any]) -> TopicAddress:
     for text in (broker, address):
         if not isinstance(text, str) or len(text) > MOST_ADDRESS or not text.isprintable():
             raise BadRecord("lookup_answer", f"{shown(text)} is no broker or address")
-    if type(seq) is not int or not 0 <= seq < 2**53:
+    if not is_whole(seq):
         raise BadRecord("lookup_answer", f"{shown(seq)} is no journal seq")
     return TopicAddress(str(broker), str(address), seq)
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from controller.domain.errors import BadRecord, shown
+from controller.domain.strict_json import is_whole
 
-LARGEST = 2**53
 MAX_TEXT = 512  # characters: of an owner, a subscription, a client
 MAX_TOPIC = 4_096
 
@@ -32,7 +32,7 @@ def topic_in(header: Mapping[str, Any]) -> str:
 def number_in(header: Mapping[str, Any], name: str, absent: int | None = None) -> int:
     """A whole number of at least 0; `absent` if that is given and the field is not. Raises BadRecord."""
     value = header.get(name, absent)
-    if type(value) is not int or not 0 <= value < LARGEST:
+    if not is_whole(value):
         raise BadRecord("frame_field", f"{name} is {shown(value)}, wanted a whole number from 0 to 2^53")
     return value
 
@@ -51,7 +51,7 @@ def ranges_in(header: Mapping[str, Any], name: str) -> list[tuple[int, int]]:
     if not isinstance(given, list):
         raise BadRecord("frame_field", f"{name} is {shown(given)}, wanted a list of ranges")
     for pair in given:
-        whole = isinstance(pair, list) and len(pair) == 2 and type(pair[0]) is type(pair[1]) is int
-        if not whole or not 0 <= pair[0] < pair[1] < LARGEST:
+        whole = isinstance(pair, list) and len(pair) == 2 and all(map(is_whole, pair))
+        if not whole or pair[0] >= pair[1]:
             raise BadRecord("frame_field", f"{name} holds {shown(pair)}, wanted offsets [low, high), low below high")
     return [(low, high) for low, high in given]

@@ -30,7 +30,7 @@ from controller.policy.view.snapshot import Bools, Snapshot
 
 OCCUPIED = 0.25  # of the level: so far above it a base is out of reach
 FAR = 0.5  # of the level: a rise so far above it is acted on before it has lasted, unless such rises are known to pass
-DOUBTED = 0.5  # standard deviations of an estimate that count against a move
+MARGIN_ERRORS = 0.5  # standard deviations of an estimate that count against a move
 LEAST_LEVEL = 0.20  # deviations are measured against the level, but a nearly idle cluster's noise is not worth a move
 
 
@@ -158,8 +158,16 @@ class Model:
         return highest(busy[:, at] + work[:, at, None] * rate[:, at] for at in range(work.shape[1]))
 
     def margin(self, broker: Ints | int, variance: Floats | float = 0.0) -> Floats:
-        """What counts on top of a broker's score for not being known. `variance`: of bundles that come or go."""
-        return np.asarray(DOUBTED * np.sqrt(self._variance[broker] + variance * self._cpu_rate[broker] ** 2))
+        """The safety margin on a broker's score, for what is not known of it and of bundles that come or go.
+
+        `variance`: theirs. Returns the shape that the two have together.
+        """
+        return np.asarray(MARGIN_ERRORS * np.sqrt(self._variance[broker] + variance * self._cpu_rate[broker] ** 2))
+
+    def gain_with_margin(self, source: int, source_after: Floats, target_after: Floats) -> Floats:
+        """How much lower the higher of two brokers gets; both scores are given with their margins."""
+        before = float(self.score[source]) + float(self.margin(source))
+        return np.asarray(before - np.maximum(source_after, target_after))
 
     def variance(self, bundles: Ints) -> Floats:
         """[n] of what each bundle is thought to cost on a usual broker."""

@@ -53,7 +53,7 @@ class Pairs:
     source_after: Floats  # [n]
     target_after: Floats  # [n x t]
     closed: Ints  # [n x t] or [1 x 1] what forbids the pair whatever it brings: ALLOWED, or the index into REASONS
-    feared: Floats  # [n x t] the target's score with its margin
+    target_with_margin: Floats  # [n x t] the target's score with its margin
     relieved: Floats  # [n x t] how much lower the higher of the two brokers gets
     gain: Floats  # [n x t] the same by scores with their margins, and what the disruption leaves of it
     rule: Ints  # [n x t] ALLOWED, or the index into REASONS of the first rule that the pair fails; see `within`
@@ -65,7 +65,7 @@ class Pairs:
         rules = (  # the last one that a pair fails is the one that counts
             (self.relieved < least[:, None], Reason.WOULD_NOT_IMPROVE),
             (left_too_low[:, None], Reason.WOULD_NOT_IMPROVE),
-            (self.feared > bounds.target_at_most, Reason.TARGET_ABOVE_MEAN),
+            (self.target_with_margin > bounds.target_at_most, Reason.TARGET_ABOVE_MEAN),
             ((self.before - self.source_after < least)[:, None], Reason.NOT_WORTH_MOVING),
         )
         rule = np.full(self.gain.shape, ALLOWED, np.int64)
@@ -78,7 +78,7 @@ class Pairs:
         allowed = self.rule == ALLOWED
         if not allowed.any():
             return None
-        columns = np.argmin(np.where(allowed, self.feared, np.inf), axis=1)
+        columns = np.argmin(np.where(allowed, self.target_with_margin, np.inf), axis=1)
         rows = np.arange(len(columns))
         gain = np.where(allowed[rows, columns], self.gain[rows, columns], -np.inf)
         row = int(np.argmax(gain))
@@ -122,11 +122,14 @@ def evaluate(model: Model, found: Candidates, targets: Ints, caps: BrokerCaps) -
     target_after = model.with_(targets, found.work)
     relieved = before - np.maximum(source_after[:, None], target_after)
     variance = model.variance(found.bundles)
-    feared = target_after + model.margin(targets, variance[:, None])
-    worst = np.maximum((source_after + model.margin(source, variance))[:, None], feared)
-    gain = net_gain(before + float(model.margin(source)) - worst, found.disruption[:, None])
+    source_with_margin = (source_after + model.margin(source, variance))[:, None]
+    target_with_margin = target_after + model.margin(targets, variance[:, None])
+    gain = model.gain_with_margin(source, source_with_margin, target_with_margin)
     closed = _closed(model, found, targets, caps)
-    return Pairs(found, targets, before, source_after, target_after, closed, feared, relieved, gain, closed)
+    return Pairs(
+        found, targets, before, source_after, target_after, closed, target_with_margin, relieved,
+        net_gain(gain, found.disruption[:, None]), closed,
+    )  # fmt: skip
 
 
 def _closed(model: Model, found: Candidates, targets: Ints, caps: BrokerCaps) -> Ints:

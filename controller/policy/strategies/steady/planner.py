@@ -35,7 +35,7 @@ SWAP_FROM = 0.06  # of the level: a smaller excess is not worth two moves
 MOST_FRUITLESS = 16  # searches for a swap a round
 MORE_IF_URGENT = 10  # moves for each urgent broker
 HALF = 0.5
-FAR_ABOVE = 0.15  # of the level: not left to wait for bundles that may not move now
+SMALL_FROM = 0.15  # of the level: not left to wait for bundles that may not move now
 ENOUGH = 0.3  # of its excess, that its small bundles bring together then
 SMALLEST = 0.2  # of what a move must bring: the least that it must bring anywhere
 NOISE_ERRORS = 2.0
@@ -139,7 +139,7 @@ class Planner:
         largest, excess = float(relief.max()), float(self.model.score[source] - self.model.level)
         together = min(float(np.maximum(relief, 0.0).sum()), excess)
         only_small = self._has_only_small(source) and together >= max(self.least, NOISE_ERRORS * error)
-        far = excess > FAR_ABOVE * self.model.norm and largest < self.least and together >= ENOUGH * excess
+        far = excess > SMALL_FROM * self.model.norm and largest < self.least and together >= ENOUGH * excess
         if self.model.urgent[source] or only_small or far:
             softer = usual._replace(least=min(self.least, max(HALF * largest, SMALLEST * self.least)))
             return [usual, softer] if largest >= UNNOTICED * self.least else [softer]

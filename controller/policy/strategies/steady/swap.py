@@ -134,8 +134,8 @@ def _judge(model: Model, leaving: Candidates, returning: Candidates, bounds: Bou
     )
     before = float(model.score[source])
     variance = model.variance(leaving.bundles)[:, None] + model.variance(returning.bundles)
-    worst = np.maximum(source_after + model.margin(source, variance), target_after + model.margin(target, variance))
-    gain = before + float(model.margin(source)) - worst
+    ends = source_after + model.margin(source, variance), target_after + model.margin(target, variance)
+    gain = model.gain_with_margin(source, *ends)
     least = least_relief_of(PAYS * bounds.least, leaving.disruption[:, None], returning.disruption)
     rules = (
         (model.avoided(leaving.bundles, np.array([target])), Reason.AVOIDED),
