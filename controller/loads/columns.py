@@ -20,14 +20,8 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from controller.domain.load import BUNDLE_FIELDS, IMPOSSIBLE_FACTOR, RESOURCES
-from controller.loads.rules import (
-    ASCII_BUNDLE_PATTERN,
-    BROKER_PATTERN,
-    LARGEST_ID,
-    NONCE_PATTERN,
-    VERSION,
-    ReportLimits,
-)
+from controller.domain.strict_json import WHOLE_END
+from controller.loads.rules import ASCII_BUNDLE_PATTERN, BROKER_PATTERN, NONCE_PATTERN, VERSION, ReportLimits
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -146,7 +140,7 @@ class Sheet:
         ids = self.ids
         fine = (ids["v"] == VERSION) & (ids["incarnation"] >= 1) & (ids["session"] >= 1) & (ids["sequence"] >= 0)
         for name in ("incarnation", "session", "sequence"):
-            fine &= ids[name] < LARGEST_ID
+            fine &= ids[name] < WHOLE_END
         fine &= _matches(self.brokers, BROKER_PATTERN) & _matches(self.nonces, NONCE_PATTERN)
         fine &= _flags(pc.fill_null(pc.equal(keys, self.brokers.cast(pa.binary())), False)) & (event_ms >= 0)
         fine &= self.has_bundles & (self.counts <= limits.max_report_bundles)

@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from controller.domain.load import BUNDLE_FIELDS, IMPOSSIBLE_FACTOR, RESOURCES
-from controller.loads.rules import BROKER_PATTERN, LARGEST_ID, NONCE_PATTERN, VERSION, ReportLimits
+from controller.domain.strict_json import WHOLE_END
+from controller.loads.rules import BROKER_PATTERN, NONCE_PATTERN, VERSION, ReportLimits
 
 _BROKER, _NONCE = re.compile(BROKER_PATTERN[1:-1]), re.compile(NONCE_PATTERN[1:-1])
 _BUNDLE = re.compile(r"[^/ ]{1,128}/[^/ ]{1,128}/0x[0-9a-f]{8}_0x[0-9a-f]{8}")
@@ -176,7 +177,7 @@ def _identity(report: Document, key: bytes | None, event_ms: int) -> Verdict | N
         return Verdict("broker_id", broker)
     if key != broker.encode():
         return Verdict("key_mismatch", f"{(key or b'').decode('utf-8', 'replace')} reports for {broker}".strip())
-    if not _NONCE.fullmatch(report["nonce"]) or min(ids[:2]) < 1 or min(ids) < 0 or max(ids) >= LARGEST_ID:
+    if not _NONCE.fullmatch(report["nonce"]) or min(ids[:2]) < 1 or min(ids) < 0 or max(ids) >= WHOLE_END:
         return Verdict("session", broker)
     return Verdict("no_timestamp", broker) if event_ms < 0 else None
 

@@ -14,7 +14,14 @@ import structlog
 from controller.brokers.reference.bundle import BundleTable, ServedBundle
 from controller.brokers.reference.handles import ConsumerHandle, Handle, ProducerHandle
 from controller.brokers.reference.store.cursor import Cursor
-from controller.brokers.reference.store.fields import number_in, ranges_in, switch_in, text_in, topic_in
+from controller.brokers.reference.store.fields import (
+    number_in,
+    optional_number_in,
+    ranges_in,
+    switch_in,
+    text_in,
+    topic_in,
+)
 from controller.brokers.reference.store.protocol import FrameConnection, Header
 from controller.brokers.reference.subscription import Subscription
 from controller.brokers.reference.topic import OpenTopic, Services
@@ -141,7 +148,7 @@ class ConnectionHandler:
             raise BadRecord("client_op", f"{shown(op)} is no request for ref {ref}")
 
     def _ack(self, handle: ConsumerHandle, header: Header) -> None:
-        below = number_in(header, "below") if header.get("below") is not None else None
+        below = optional_number_in(header, "below")
         if below is not None and handle.subscription.kind is SubscriptionType.SHARED:
             raise BadRecord("ack_below", "a shared subscription has no cumulative acknowledgement")
         handle.topic.acknowledge(handle, number_in(header, "id"), ranges_in(header, "ranges"), below)

@@ -37,6 +37,11 @@ def number_in(header: Mapping[str, Any], name: str, absent: int | None = None) -
     return value
 
 
+def optional_number_in(header: Mapping[str, Any], name: str) -> int | None:
+    """The same, or None if the field is absent or null. Raises BadRecord."""
+    return None if header.get(name) is None else number_in(header, name)
+
+
 def switch_in(header: Mapping[str, Any], name: str, absent: bool) -> bool:
     """True or false. Raises BadRecord."""
     value = header.get(name, absent)

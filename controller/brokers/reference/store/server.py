@@ -17,7 +17,14 @@ from pathlib import Path
 import structlog
 
 from controller.brokers.reference.store.engine import StoreEngine
-from controller.brokers.reference.store.fields import number_in, ranges_in, switch_in, text_in, topic_in
+from controller.brokers.reference.store.fields import (
+    number_in,
+    optional_number_in,
+    ranges_in,
+    switch_in,
+    text_in,
+    topic_in,
+)
 from controller.brokers.reference.store.framed_log import Sync
 from controller.brokers.reference.store.messages import unpack_messages
 from controller.brokers.reference.store.protocol import FrameConnection, Header, encode, error_header
@@ -126,7 +133,7 @@ class StoreServer:
         return {"mark": cursor.mark, "ranges": cursor.ranges, "start": cursor.start}, b""
 
     def _ack(self, header: Header, body: bytes) -> tuple[Header, bytes]:
-        below = number_in(header, "below") if header.get("below") is not None else None
+        below = optional_number_in(header, "below")
         ranges, subscription = ranges_in(header, "ranges"), text_in(header, "subscription")
         cursor = self._engine.acknowledge(topic_in(header), subscription, *_owner_in(header), ranges, below)
         return {"mark": cursor.mark}, b""
