@@ -26,7 +26,7 @@ from controller.domain.ids import Bundle
 from controller.testbed.simulated.kafka import Link, SimKafka, SimProducer, SimReader
 from controller.testbed.simulated.tables import SimFollower, SimStore
 from controller.testbed.simulated.virtual_loop import VirtualLoop
-from controller.testbed.simulated.world import LOOK_AGAIN_MS, World, delay_ms
+from controller.testbed.simulated.world import World, delay_ms
 
 FAILED = 1  # exit code of a process that could not reach Kafka at its start
 METRICS = AgentMetrics(CollectorRegistry())  # making one takes longer than many a run
@@ -97,18 +97,14 @@ class SimBroker:
     ) -> None:  # fmt: skip
         self.broker, self.dice = broker, world.dice(f"{broker} {nonce}")
         self.link = Link(self.dice)
-        self.alive, self.paused_until_ms = True, 0.0
+        self.alive = True
         self.table_cut_until_ms = 0.0
         self.wall_step_ms = 0.0
         self.sessions_begun = 1  # the highest number of a session that it has sent a heartbeat of
         self._world, self._kafka, self._rate, self._on_end = world, kafka, clock_rate, on_end
         self._readers: list[SimReader] = []
         self.producers = [SimProducer(kafka, self.link, self._runs) for _ in range(2)]
-        self.loop = VirtualLoop(
-            lambda: world.now_ms * clock_rate,
-            lambda delay_ms: world.after(delay_ms / clock_rate, self._turn),
-            lambda: delay_ms(self.dice, 1, 80) * store.slow,
-        )
+        self.loop = VirtualLoop(world, clock_rate, lambda: delay_ms(self.dice, 1, 80) * store.slow)
         self.runtime = SimRuntime(fences, self.dice, f"{broker}-data", on_serve, can_fence)
         journal = SimFollower(store, lambda: world.now_ms >= self.table_cut_until_ms)
         self.agent = Agent(
@@ -118,13 +114,16 @@ class SimBroker:
         )  # fmt: skip
         self._run = self.loop.create_task(self.agent.run())
         self._run.add_done_callback(self._note_end)
-        world.after(0, self._turn)
 
     # ------------------------------------------------------------ what happens to it
 
     def pause(self, ms: float) -> None:
         """SIGSTOP, and SIGCONT so much later."""
-        self.paused_until_ms = max(self.paused_until_ms, self._world.now_ms + ms)
+        self.loop.paused_until_ms = max(self.loop.paused_until_ms, self._world.now_ms + ms)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self.loop.paused_until_ms = self._world.now_ms
 
     def leave(self) -> None:
         """SIGTERM."""
@@ -136,6 +135,7 @@ class SimBroker:
         if not self.alive:
             return
         self.alive = False
+        self.loop.halt()
         for producer in self.producers:
             producer.dead = True
         for reader in self._readers:
@@ -173,16 +173,7 @@ class SimBroker:
     # ------------------------------------------------------------ inside
 
     def _runs(self) -> bool:
-        return self.alive and self._world.now_ms >= self.paused_until_ms
-
-    def _turn(self) -> None:
-        if not self.alive:
-            return
-        wait_ms = self.paused_until_ms - self._world.now_ms
-        if wait_ms > 0:
-            self._world.after(min(wait_ms, LOOK_AGAIN_MS), self._turn)  # the pause may be ended early
-        else:
-            self.loop.run_ready()
+        return self.alive and self._world.now_ms >= self.loop.paused_until_ms
 
     def _open_reader(
         self, topics: list[str], take: Callable[[Sequence[Any]], None], on_failure: Callable[[Exception], object]
@@ -202,5 +193,4 @@ class SimBroker:
     def close(self) -> None:
         """Give back what the operating system counts. Nothing that it still does reaches anybody."""
         self.kill()
-        self._world = World(0)  # its own from here on
         self.loop.unwind()

@@ -183,7 +183,8 @@ class Deployment:
             link.cut_until_ms = link.deaf_until_ms = now_ms
             link.lost_acks = 0.0
         for one in self.living():
-            one.paused_until_ms = one.table_cut_until_ms = now_ms
+            one.resume()
+            one.table_cut_until_ms = now_ms
             one.runtime.slow_ms = one.runtime.fails = 0.0
             one.runtime.refusing = False
         for controller in self.controllers:

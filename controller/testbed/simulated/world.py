@@ -37,12 +37,19 @@ class World:
 
     def run(self, for_ms: float) -> None:
         """Let time pass."""
-        end_ms = self.now_ms + for_ms
-        while self._heap and self._heap[0][0] <= end_ms:
-            self.now_ms, _, action = heapq.heappop(self._heap)
-            action()
-            self.after_each()
+        end_ms, heap = self.now_ms + for_ms, self._heap
+        while heap and heap[0][0] <= end_ms:
+            self.step()
         self.now_ms = end_ms
+
+    def step(self) -> bool:
+        """Do what is next, at its time; whether there was anything."""
+        if not self._heap:
+            return False
+        self.now_ms, _, action = heapq.heappop(self._heap)
+        action()
+        self.after_each()
+        return True
 
     def act(self, work: Callable[[Actor], None]) -> Actor:
         """Run this in a thread of its own, beginning now."""
