@@ -120,10 +120,7 @@ class SimController:
         reader.runs = lambda: self.alive and not self.paused
         reader.start()
         try:
-            waited_ms = 0.0
-            while not heard and waited_ms < for_ms:
-                self.actor.sleep(100)
-                waited_ms += 100
+            self.actor.wait(lambda: bool(heard), for_ms)
         finally:
             reader.stop()
         return heard[0] if heard else None
@@ -138,13 +135,12 @@ class SimController:
             Claim(self.instance, state, KAFKA), tables, feed, self._names, self.settings,
             Clocks(self.boot_ms, self.wall_ms), METRICS,
         )  # fmt: skip
-        position = self._beginning(state)
+        position, topics = self._beginning(state), self._names.control
         feed.publish(entries)
         feed.begin(self._world, state.seq, self)
         for batch_id in range(1_000_000):
-            while not self._kafka.reaches(self.link):
-                actor.sleep(100)
-            since, until = position, self._kafka.ends(self._names.control)
+            actor.wait(partial(self._kafka.reaches, self.link))
+            since, until = position, self._kafka.ends(topics)
             self.loop.process(partial(self._collect, actor, since, until), batch_id)
             position = until
             actor.sleep(delay_ms(self.dice, 50, 300))
@@ -163,6 +159,5 @@ class SimController:
     def _collect(self, actor: Actor, since: Offsets, until: Offsets) -> list[Row]:
         """A batch's rows: planned before, read now."""
         actor.sleep(delay_ms(self.dice, 5, 150) * self._kafka.slow)
-        while not self._kafka.hears(self.link):
-            actor.sleep(100)
+        actor.wait(partial(self._kafka.hears, self.link))
         return list(self._kafka.rows(since, until))

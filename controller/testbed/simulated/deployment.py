@@ -56,13 +56,13 @@ class Deployment:
         self.brokers: list[SimBroker] = []  # all processes that ever ran, the newest last
         self.controllers: list[SimController] = []
         self.unfenced = self.world.random.choice(BROKERS) if self.world.random.random() < CANNOT_FENCE else ""
-        self.witness = Witness(self.brokers, self.names)
+        self.witness = Witness(self.world, self.brokers, self.names)
         self.trace: list[str] | None = None  # a list: note there what happens
         self.supervised = True
         self._serial = 0
         self._commands: list[str] = []
         self.clients = SimClients(self.world, NAMESPACE, self.living, self.witness.note)
-        self.world.after_each = self.witness.check
+        self.world.on_alarm = self.witness.check
         self.store.on_commit = self._note_commit
         self.store.on_snapshot = self.witness.saves
 

@@ -126,8 +126,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         for task in tasks:
             task.cancel()
         self._run()
-        while any(not task.done() for task in tasks) and world.step():
-            pass
+        world.run_out(until=lambda: all(task.done() for task in tasks))
         self.close()
 
     # ------------------------------------------------------------ what asyncio calls

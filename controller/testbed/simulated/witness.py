@@ -31,20 +31,21 @@ from controller.sim.ownership.invariants import (
     list_ordered_fences,
 )
 from controller.testbed.simulated.broker import SimBroker
+from controller.testbed.simulated.world import World
 
 
 class Witness:
     """Of one run. `brokers`: every process that ever ran."""
 
-    def __init__(self, brokers: Sequence[SimBroker], names: TopicNames) -> None:
+    def __init__(self, world: World, brokers: Sequence[SimBroker], names: TopicNames) -> None:
         self.ordered: list[tuple[Bundle, int]] = []  # fences that the journal has ordered
-        self._brokers, self._names = brokers, names
+        self._world, self._brokers, self._names = world, brokers, names
         self._breach = ""
         self._someone_serves = False
 
     def check(self) -> None:
-        """After every action: raise InvariantBroken for what was noticed. Only who begins to serve can be a second
-        server."""
+        """After an action in which something was noticed: raise InvariantBroken for that. Only who begins to serve can
+        be a second server."""
         if self._breach:
             raise InvariantBroken(self._breach)
         if self._someone_serves:
@@ -55,7 +56,7 @@ class Witness:
 
     def begins_to_serve(self) -> None:
         """A broker has begun to serve something."""
-        self._someone_serves = True
+        self._someone_serves = self._world.alarmed = True
 
     def is_told_to_serve(self, one: SimBroker, bundle: Bundle) -> None:
         """An agent tells its broker to serve this."""
@@ -122,3 +123,4 @@ class Witness:
     def note(self, breach: str) -> None:
         """Keep the first breach, to be raised after the action."""
         self._breach = self._breach or breach
+        self._world.alarmed = True

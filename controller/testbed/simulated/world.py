@@ -7,6 +7,7 @@ same run. Code that blocks (the control loop) runs in an `Actor`: a thread that 
 from __future__ import annotations
 
 import heapq
+import math
 import random
 import threading
 from collections.abc import Callable
@@ -21,7 +22,8 @@ class World:
         self.seed = seed
         self.random = self.dice("world")
         self.now_ms = 10_000.0
-        self.after_each: Callable[[], None] = lambda: None  # what must hold is checked here
+        self.alarmed = False  # set by whoever has noticed something; `on_alarm` is called once the action is over
+        self.on_alarm: Callable[[], None] = lambda: None
         self._heap: list[tuple[float, int, Callable[[], object]]] = []
         self._serial = 0
         self._actors: list[Actor] = []
@@ -33,23 +35,25 @@ class World:
     def after(self, delay_ms: float, action: Callable[[], object]) -> None:
         """Do this so much later."""
         self._serial += 1
-        heapq.heappush(self._heap, (self.now_ms + max(delay_ms, 0.0), self._serial, action))
+        at_ms = self.now_ms + delay_ms if delay_ms > 0 else self.now_ms
+        heapq.heappush(self._heap, (at_ms, self._serial, action))
 
     def run(self, for_ms: float) -> None:
         """Let time pass."""
-        end_ms, heap = self.now_ms + for_ms, self._heap
+        end_ms, heap, pop = self.now_ms + for_ms, self._heap, heapq.heappop
         while heap and heap[0][0] <= end_ms:
-            self.step()
+            self.now_ms, _, action = pop(heap)
+            action()
+            if self.alarmed:
+                self.alarmed = False
+                self.on_alarm()
         self.now_ms = end_ms
 
-    def step(self) -> bool:
-        """Do what is next, at its time; whether there was anything."""
-        if not self._heap:
-            return False
-        self.now_ms, _, action = heapq.heappop(self._heap)
-        action()
-        self.after_each()
-        return True
+    def run_out(self, until: Callable[[], bool]) -> None:
+        """Do what is next, until this holds or there is nothing left to do."""
+        while self._heap and not until():
+            self.now_ms, _, action = heapq.heappop(self._heap)
+            action()
 
     def act(self, work: Callable[[Actor], None]) -> Actor:
         """Run this in a thread of its own, beginning now."""
@@ -75,7 +79,7 @@ class Killed(BaseException):
 
 
 class Actor:
-    """A thread that runs while everything else waits, from one `sleep` to the next."""
+    """A thread that runs while everything else waits, from one `sleep` or `wait` to the next."""
 
     def __init__(self, world: World, work: Callable[[Actor], None]) -> None:
         self.world = world
@@ -84,7 +88,9 @@ class Actor:
         self.paused_until_ms = 0.0
         self._work = work
         self._killed = False
-        self._mine, self._theirs = threading.Semaphore(0), threading.Semaphore(0)
+        self._mine, self._theirs = threading.Lock(), threading.Lock()  # held by whoever waits for its turn
+        self._mine.acquire()
+        self._theirs.acquire()
         self._thread = threading.Thread(target=self._run, name="simulated", daemon=True)
         self._thread.start()
 
@@ -103,15 +109,36 @@ class Actor:
         """Called in the thread: hand the turn back for so long."""
         self._check()
         self.world.after(ms, self.resume)
-        self._theirs.release()
-        self._mine.acquire()
+        self._hand_back()
+
+    def wait(self, until: Callable[[], bool], most_ms: float = math.inf) -> None:
+        """Called in the thread: hand the turn back until this holds, which is looked at now and then, without a turn of
+        the thread."""
         self._check()
+        if until():
+            return
+        ends_ms = self.world.now_ms + most_ms
+
+        def look() -> None:
+            paused = self.world.now_ms < self.paused_until_ms
+            if self.ended or (not paused and (self.world.now_ms >= ends_ms or until())):
+                self.resume()
+            else:
+                self.world.after(LOOK_AGAIN_MS, look)
+
+        self.world.after(LOOK_AGAIN_MS, look)
+        self._hand_back()
 
     def kill(self) -> None:
         """End it where it sleeps; it does nothing more."""
         self._killed = True
         if threading.current_thread() is not self._thread:
             self.resume()
+
+    def _hand_back(self) -> None:
+        self._theirs.release()
+        self._mine.acquire()
+        self._check()
 
     def _check(self) -> None:
         if self._killed:
