@@ -11,12 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from prometheus_client import CollectorRegistry
-
 from controller.agent.agent import Agent
 from controller.agent.connections import AgentConnections
 from controller.agent.lifecycle import Ending
-from controller.agent.metrics import AgentMetrics
 from controller.agent.options import AgentOptions
 from controller.brokers.memory.fences import MemoryFences
 from controller.brokers.memory.runtime import MemoryRuntime
@@ -24,12 +21,13 @@ from controller.brokers.runtime import Where
 from controller.bus.topics import TopicNames
 from controller.domain.ids import Bundle
 from controller.testbed.simulated.kafka import Link, SimKafka, SimProducer, SimReader
+from controller.testbed.simulated.metrics import metrics_of_agents
 from controller.testbed.simulated.tables import SimFollower, SimStore
 from controller.testbed.simulated.virtual_loop import VirtualLoop
 from controller.testbed.simulated.world import World, delay_ms
 
+LOOKUP = "/lookup"
 FAILED = 1  # exit code of a process that could not reach Kafka at its start
-METRICS = AgentMetrics(CollectorRegistry())  # making one takes longer than many a run
 
 
 class SimRuntime(MemoryRuntime):
@@ -110,8 +108,9 @@ class SimBroker:
         self.agent = Agent(
             broker, nonce, self.runtime,
             AgentConnections(self.producers[0], self.producers[1], self._open_reader, journal, names),
-            options, metrics=METRICS, boot_ms=self.boot_ms, wall_ms=self.wall_ms, jitter=self.dice.random(),
+            options, metrics=metrics_of_agents(world.seed), boot_ms=self.boot_ms, wall_ms=self.wall_ms, jitter=self.dice.random(),
         )  # fmt: skip
+        self.lookup: Any = next(route.endpoint for route in self.agent.routes() if route.path == LOOKUP)
         self._run = self.loop.create_task(self.agent.run())
         self._run.add_done_callback(self._note_end)
 

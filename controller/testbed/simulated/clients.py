@@ -19,12 +19,12 @@ from controller.domain.ids import topic_hash
 from controller.domain.ownership import State
 from controller.domain.ring import locate
 from controller.domain.state import ClusterState
-from controller.testbed.simulated.broker import SimBroker
+from controller.testbed.simulated.broker import LOOKUP, SimBroker
 from controller.testbed.simulated.world import World
 
 EVERY_MS = (100, 1_500)
 TOPICS = 12
-LOOKUP, FOUND = "/lookup", 200
+FOUND = 200
 
 
 class SimClients:
@@ -56,10 +56,9 @@ class SimClients:
         self._next()
 
     async def _ask(self, one: SimBroker, topic: str) -> None:
-        lookup: Any = next(route.endpoint for route in one.agent.routes() if route.path == LOOKUP)
         query = f"topic={topic}".encode()
         request = Request({"type": "http", "method": "GET", "path": LOOKUP, "query_string": query, "headers": []})
-        response: Response = await lookup(request)
+        response: Response = await one.lookup(request)
         self.answers[f"lookup answered {response.status_code}"] += 1
         if response.status_code == FOUND and one.alive:
             self._judge(one, topic, json.loads(bytes(response.body)))
