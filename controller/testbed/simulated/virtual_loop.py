@@ -46,11 +46,10 @@ class _Timer:
     def fire(self) -> None:
         """Its time has come."""
         if self._callback is not None:
-            self._loop.take_turn(self.run)
+            self._loop.take_turn(self._call)
 
-    def run(self) -> None:
-        """Call it, now that it is its turn."""
-        if self._callback is None:
+    def _call(self) -> None:
+        if self._callback is None:  # cancelled while the process was paused
             return
         if self._context is None:
             self._callback(*self._args)
@@ -73,24 +72,19 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     # ------------------------------------------------------------ turns
 
-    def take_turn(self, callback: Callback) -> None:
-        """Called by the world: run this, and all that becomes ready by it; later, if the process is paused."""
-        if not self._halted:
-            self._ready.append((callback, (), None))
-            self._run()
-
-    def halt(self) -> None:
-        """Run nothing more: the process was killed."""
-        self._halted = True
-
-    def _run(self) -> None:
-        if self._halted or self._waiting:
+    def take_turn(self, callback: Callback | None = None) -> None:
+        """Called by the world: run this, and all that is or becomes ready; later, if the process is paused."""
+        if self._halted:
+            return
+        ready = self._ready
+        if callback is not None:
+            ready.append((callback, (), None))
+        if self._waiting:
             return
         if self._world.now_ms < self.paused_until_ms:
             self._waiting = True
             self._look_again()
             return
-        ready = self._ready
         self._running = True
         events._set_running_loop(self)
         try:
@@ -107,6 +101,10 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             events._set_running_loop(None)
             self._running = False
 
+    def halt(self) -> None:
+        """Run nothing more: the process was killed."""
+        self._halted = True
+
     def _look_again(self) -> None:
         """Wait for the end of the pause, which may come early."""
         wait_ms = self.paused_until_ms - self._world.now_ms
@@ -114,7 +112,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             self._world.after(min(wait_ms, LOOK_AGAIN_MS), self._look_again)
         else:
             self._waiting = False
-            self._run()
+            self.take_turn()
 
     def unwind(self) -> None:
         """Cancel everything and close, in no time: for a process that is over, whatever it was doing."""
@@ -125,7 +123,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         tasks = asyncio.all_tasks(self)
         for task in tasks:
             task.cancel()
-        self._run()
+        self.take_turn()
         world.run_out(until=lambda: all(task.done() for task in tasks))
         self.close()
 
@@ -139,7 +137,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """Call it in this turn, or in one that begins at once."""
         self._ready.append((callback, args, context))
         if not self._running and len(self._ready) == 1:
-            self._world.after(0.0, self._run)
+            self._world.after(0.0, self.take_turn)
 
     def call_soon_threadsafe(self, callback: Callback, *args: Any, context: Context | None = None) -> Any:
         """As `call_soon`: there is one thread."""
@@ -147,7 +145,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def call_later(self, delay: float, callback: Callback, *args: Any, context: Context | None = None) -> Any:
         """Call it so many seconds later."""
-        return self.call_at(self.time() + delay, callback, *args, context=context)
+        return self.call_at(self._world.now_ms * self._rate / 1000 + delay, callback, *args, context=context)
 
     def call_at(self, when: float, callback: Callback, *args: Any, context: Context | None = None) -> Any:
         """Call it at that time of the process's clock."""

@@ -22,6 +22,7 @@ from controller.domain.errors import BadRecord, BallastError, Fenced, StoreError
 MAX_FRAME_BYTES = 64 << 20
 CONNECT_S = 4.0  # the operating system itself would try for two minutes
 _HEAD = struct.Struct(">II")
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
 Header = dict[str, Any]
 
 ERRORS: dict[str, type[BallastError]] = {"fenced": Fenced, "out_of_sequence": OutOfSequence, "store": StoreError}
@@ -29,7 +30,7 @@ ERRORS: dict[str, type[BallastError]] = {"fenced": Fenced, "out_of_sequence": Ou
 
 def encode(header: Header, body: bytes = b"") -> bytes:
     """One frame."""
-    packed = json.dumps(header, separators=(",", ":")).encode()
+    packed = _ENCODER.encode(header).encode()
     return _HEAD.pack(4 + len(packed) + len(body), len(packed)) + packed + body
 
 
