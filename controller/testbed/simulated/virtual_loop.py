@@ -2,7 +2,7 @@
 
 Every timer is an action of the world. When one is due, the loop takes a turn: it runs callbacks until none is ready.
 While the process is paused, turns wait; once it has ended, there are none. What other threads do for a real loop
-(`run_in_executor`) is done in place and answered after a simulated delay.
+(`run_in_executor`) is done in place and answered after a simulated delay; connections are those of `network`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine
 from contextvars import Context
 from typing import Any
 
+from controller.testbed.simulated.network import SimNetwork, SimServer
 from controller.testbed.simulated.world import LOOK_AGAIN_MS, World
 
 Callback = Callable[..., object]
@@ -60,10 +61,14 @@ class _Timer:
 class VirtualLoop(asyncio.AbstractEventLoop):
     """The loop of one process. `paused_until_ms`: true time before which nothing runs; may be set at any moment."""
 
-    def __init__(self, world: World, clock_rate: float, work_ms: Callable[[], float]) -> None:
-        """`clock_rate`: of the process's clock, against true time. `work_ms`: how long a call in an executor takes,
-        drawn for each."""
+    def __init__(
+        self, network: SimNetwork, name: str, clock_rate: float = 1.0, work_ms: Callable[[], float] = lambda: 0.0
+    ) -> None:
+        """`name`: of the process, unlike any other's. `clock_rate`: of its clock, against true time. `work_ms`: how
+        long a call in an executor takes, drawn for each."""
+        self.name = name
         self.paused_until_ms = 0.0
+        self._network, world = network, network.world
         self._world, self._rate, self._work_ms = world, clock_rate, work_ms
         self._ready: deque[tuple[Callback, tuple[Any, ...], Context | None]] = deque()
         self._running = self._waiting = self._halted = self._closed = False
@@ -184,6 +189,20 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
         self.call_at(calls_at, call)
         return result
+
+    async def create_connection(  # type: ignore[override]
+        self, protocol_factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
+    ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
+        """Connect to another simulated process. Raises OSError."""
+        made: asyncio.Future[tuple[asyncio.Transport, asyncio.BaseProtocol]] = self.create_future()
+        self._network.connect(self, protocol_factory, port, made)
+        return await made
+
+    async def create_server(  # type: ignore[override]
+        self, protocol_factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
+    ) -> SimServer:
+        """Listen for other simulated processes. Raises OSError."""
+        return self._network.listen(self, protocol_factory, port)
 
     def set_exception_handler(  # type: ignore[override]
         self, handler: Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object] | None

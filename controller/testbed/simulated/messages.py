@@ -1,0 +1,117 @@
+"""What became of every message, as clients and the store saw it.
+
+One producer at a time writes to a topic, and one consumer of one subscription reads it, so what must hold is simple:
+
+- A message is acknowledged to its producer once it is stored, at one offset, and stays there.
+- First deliveries come in the order of offsets, without a gap: a gap is a message that is lost, or out of order.
+- What is delivered at an offset is what was acknowledged there, also when it comes again.
+- Nothing is delivered again after its acknowledgement was confirmed, that is, stored.
+- In the end, everything acknowledged to producers was delivered, and every delivery's acknowledgement is confirmed.
+
+Every message has a payload of its own, so none of this trusts the sequences by which brokers and store tell messages
+apart.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from controller.brokers.reference.store.cursor import Cursor
+from controller.brokers.reference.wire import Numbered
+
+Ranges = list[tuple[int, int]]
+PUBLISHED, ACKNOWLEDGED, READ, READ_AGAIN, CONFIRMED = "published", "acknowledged", "read", "read again", "confirmed"
+
+
+@dataclass
+class TopicRecord:
+    """One topic. Offsets are dense from 0, as nothing ever expires here."""
+
+    acknowledged: dict[int, bytes] = field(default_factory=dict)  # offset -> payload, to producers
+    delivered: list[bytes] = field(default_factory=list)  # payloads by offset
+    confirmed: Cursor = field(default_factory=Cursor)
+    newest: int = -1  # the last offset delivered since the consumer was opened
+
+
+class Messages:
+    """The record of one run. `breach` is told of what must not be; `holds`: whether the store has an offset now."""
+
+    def __init__(self, breach: Callable[[str], None], holds: Callable[[str, int], bool]) -> None:
+        self.counts: Counter[str] = Counter()
+        self.breach, self._holds = breach, holds
+        self._topics: dict[str, TopicRecord] = {}
+
+    # ------------------------------------------------------------ told by clients
+
+    def publish(self) -> None:
+        """A producer was given a message."""
+        self.counts[PUBLISHED] += 1
+
+    def acknowledge(self, topic: str, payloads: Sequence[bytes], offsets: Sequence[int]) -> None:
+        """Messages are acknowledged to their producer, at these offsets."""
+        record = self._of(topic)
+        for payload, offset in zip(payloads, offsets, strict=True):
+            self.counts[ACKNOWLEDGED] += 1
+            if not self._holds(topic, offset):
+                self.breach(f"{topic}: {payload!r} is acknowledged at offset {offset}, where nothing is stored")
+            other = record.acknowledged.setdefault(offset, payload)
+            if offset < len(record.delivered):
+                other = record.delivered[offset] if other == payload else other
+            if other != payload:
+                self.breach(f"{topic}: {payload!r} is acknowledged at offset {offset}, where {other!r} is")
+
+    def open_consumer(self, topic: str) -> None:
+        """A consumer was opened, at this owner or another one: it is read on from what is acknowledged."""
+        self._of(topic).newest = -1
+
+    def deliver(self, topic: str, messages: Sequence[Numbered]) -> None:
+        """Messages are delivered."""
+        record = self._of(topic)
+        for offset, message in messages:
+            self._judge(topic, record, offset, message.payload)
+            record.newest = offset
+
+    def confirm(self, topic: str, ranges: Ranges) -> None:
+        """A broker says that the store has these acknowledgements of the consumer."""
+        record = self._of(topic)
+        for low, high in ranges:
+            before = record.confirmed.size
+            record.confirmed.add(low, high)
+            self.counts[CONFIRMED] += record.confirmed.size - before
+
+    # ------------------------------------------------------------ questions
+
+    def backlog(self) -> str:
+        """What is still to come, in words; empty when everything acknowledged was read, and every reading confirmed."""
+        for topic, record in self._topics.items():
+            unread = [offset for offset in record.acknowledged if offset >= len(record.delivered)]
+            if unread:
+                return f"{topic}: the acknowledged message at offset {min(unread)} was never delivered"
+            if record.confirmed.mark < len(record.delivered):
+                return f"{topic}: the acknowledgement of offset {record.confirmed.mark} was never confirmed"
+        return ""
+
+    # ------------------------------------------------------------ inside
+
+    def _of(self, topic: str) -> TopicRecord:
+        return self._topics.setdefault(topic, TopicRecord())
+
+    def _judge(self, topic: str, record: TopicRecord, offset: int, payload: bytes) -> None:
+        due = len(record.delivered)
+        if record.confirmed.contains(offset):
+            self.breach(f"{topic}: offset {offset} is delivered after its acknowledgement was confirmed")
+        if offset <= record.newest:
+            self.breach(f"{topic}: offset {offset} is delivered after {record.newest}")
+        if offset > due:
+            self.breach(f"{topic}: offset {offset} is delivered before {due}, which is lost or out of order")
+            return
+        known = record.delivered[offset] if offset < due else record.acknowledged.get(offset, payload)
+        if known != payload:
+            self.breach(f"{topic}: {payload!r} is delivered at offset {offset}, where {known!r} was")
+        if offset < due:
+            self.counts[READ_AGAIN] += 1
+            return
+        record.delivered.append(payload)
+        self.counts[READ] += 1
