@@ -177,8 +177,9 @@ class ConnectionHandler:
         older = topic.producers.get(name)
         if older is not None:  # the same producer on a newer connection: the newest wins
             topic.detach(older)
-            if older.in_flight:
-                await asyncio.wait(list(older.in_flight))
+        unstored = topic.unstored(name)
+        if unstored:  # also of connections that are gone: the new one goes on behind what was stored
+            await asyncio.wait(list(unstored))
         if not topic.serves:
             return self._opener.redirect(topic.name)
         handles = self._handles.get(connection)

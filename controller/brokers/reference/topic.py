@@ -65,6 +65,7 @@ class OpenTopic:
         self._cache: list[Numbered] = []
         self._services = services
         self._in_flight: set[asyncio.Future[Answer]] = set()
+        self._unstored: dict[str, set[asyncio.Future[Answer]]] = {}
 
     @property
     def serves(self) -> bool:
@@ -77,6 +78,10 @@ class OpenTopic:
         return self._services.throttle.turn_messages
 
     # -- producing
+
+    def unstored(self, producer: str) -> set[asyncio.Future[Answer]]:
+        """The appends of this producer name whose outcome is unknown yet, whichever connections they came by."""
+        return self._unstored.setdefault(producer, set())
 
     def send(self, producer: ProducerHandle, first: int, body: bytes, count: int) -> None:
         """Queue the messages of one producer; each batch is acknowledged with `sent` once stored."""
@@ -101,7 +106,7 @@ class OpenTopic:
         self.messages += len(messages)
         traffic.bytes_in += len(body)
         future = self._services.store.send_append(self.name, self.served.epoch, self._services.owner, body)
-        self._track(future, producer.in_flight)
+        self._track(future, self.unstored(producer.name))
         future.add_done_callback(lambda done: self._on_stored(producer, first, messages, len(body), done))
 
     def _on_stored(

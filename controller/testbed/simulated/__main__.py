@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 from multiprocessing import get_context
 
-from controller.testbed.simulated.nemesis import FAULTS
+from controller.testbed.simulated.nemesis import ALL_FAULTS
 from controller.testbed.simulated.runs import Run, run_seed, shrink
 
 MODULE = "controller.testbed.simulated"
@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     failing = [run for run in runs if run.failure]
     for run in failing[:SHRUNK]:
         smallest, faults = shrink(run)
-        print(f"\nseed {run.seed}: {smallest.failure}\nof {FAULTS} faults, {len(faults)} are enough:")
+        print(f"\nseed {run.seed}: {smallest.failure}\nof {ALL_FAULTS} faults, {len(faults)} are enough:")
         print("\n".join(smallest.trace))
         print(f"again: PYTHONHASHSEED=0 python -m {MODULE} --seed {run.seed} --only {','.join(map(str, faults))}")
     return 1 if failing else 0

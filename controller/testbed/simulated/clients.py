@@ -144,7 +144,7 @@ class WatchedConsumer(Consumer):
 
     def handle_opened(self, answer: Header) -> None:
         """See `Consumer`."""
-        self._process.messages.open_consumer(self.topic)
+        self._process.messages.open_consumer(self.topic, int(answer["mark"]))
         super().handle_opened(answer)
 
     def _note_delivered(self, consumer: Consumer, messages: list[Numbered], at_ms: int) -> None:

@@ -62,9 +62,16 @@ class Messages:
             if other != payload:
                 self.breach(f"{topic}: {payload!r} is acknowledged at offset {offset}, where {other!r} is")
 
-    def open_consumer(self, topic: str) -> None:
-        """A consumer was opened, at this owner or another one: it is read on from what is acknowledged."""
-        self._of(topic).newest = -1
+    def open_consumer(self, topic: str, mark: int) -> None:
+        """A consumer was opened, at this owner or another one, where all offsets below `mark` are acknowledged; maybe by
+        a consumer that was killed before it was told."""
+        record = self._of(topic)
+        if mark < record.confirmed.mark:
+            self.breach(f"{topic}: is read from {mark} on, all below {record.confirmed.mark} was acknowledged")
+        if mark > len(record.delivered):
+            self.breach(f"{topic}: is read from {mark} on, and {len(record.delivered)} was never delivered")
+        record.confirmed.acknowledge_below(mark)
+        record.newest = -1
 
     def deliver(self, topic: str, messages: Sequence[Numbered]) -> None:
         """Messages are delivered."""

@@ -12,7 +12,7 @@ import structlog
 
 from controller.domain.settings.agent_groups import NO_GROUPS, AgentGroups
 from controller.testbed.simulated.deployment import Deployment
-from controller.testbed.simulated.nemesis import FAULTS, Nemesis
+from controller.testbed.simulated.nemesis import ALL_FAULTS, Nemesis
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def shrink(failing: Run, say: Callable[[str], None] = lambda text: None) -> tupl
     Parts are left out by halves first, then one by one, until nothing more can be.
     """
     kind = failing.failure[:24]
-    kept, size = list(range(FAULTS)), FAULTS // 2
+    kept, size = list(range(ALL_FAULTS)), ALL_FAULTS // 2
     while size:
         at = 0
         while at < len(kept):

@@ -18,6 +18,7 @@ from controller.testbed.simulated.network import SimNetwork, SimServer
 from controller.testbed.simulated.world import LOOK_AGAIN_MS, World
 
 Callback = Callable[..., object]
+EPSILON_MS = 1e-6  # floats: once a timer fires, the process's clock must be at its time
 
 
 class _Timer:
@@ -155,7 +156,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def call_at(self, when: float, callback: Callback, *args: Any, context: Context | None = None) -> Any:
         """Call it at that time of the process's clock."""
         timer = _Timer(self, when, callback, args, context)
-        self._world.after(when * 1000 / self._rate - self._world.now_ms, timer.fire)
+        self._world.after(when * 1000 / self._rate + EPSILON_MS - self._world.now_ms, timer.fire)
         return timer
 
     def create_future(self) -> asyncio.Future[Any]:
