@@ -48,6 +48,7 @@ CANNOT_FENCE = 0.3  # of the runs have a broker whose store knows no fences
 LAG_LIMIT = 30  # entries: small, as a run has some hundred
 RESTART_MS = (500, 6_000)  # until the supervisor starts a process again
 PATIENCE_MS, STEP_MS, QUIET_MS, DRAIN_MS = 120_000, 5_000, 15_000, 20_000
+MEMORY = Path("/dev/shm")  # where files cost no disk; elsewhere they do
 OUTCOMES = (Kind.COMMAND_ACCEPTED, Kind.COMMAND_REJECTED)
 EXPECTED = (AnotherController, ForeignCommit, OSError)  # what a controller may end by
 
@@ -59,7 +60,7 @@ class Deployment:
         self.world = World(seed)
         self.kafka, self.store = SimKafka(self.world), SimStore(self.world)
         self.network = SimNetwork(self.world)
-        self._folder = TemporaryDirectory(prefix="ballast-simulated-")
+        self._folder = TemporaryDirectory(prefix="ballast-simulated-", dir=MEMORY if MEMORY.is_dir() else None)
         self.segments = SimMessageStore(self.network, Path(self._folder.name))
         self.settings = settings or ControlSettings(lag_limit_entries=LAG_LIMIT, agent_groups=groups)
         self.names = TopicNames(groups=self.settings.agent_groups)

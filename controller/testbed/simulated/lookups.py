@@ -14,10 +14,10 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
-from starlette.requests import Request
 from starlette.responses import Response
 
 from controller.domain.ids import topic_hash
@@ -52,8 +52,7 @@ class SimLookups:
 
     async def ask(self, one: SimBroker, topic: str, at_least: str = "0") -> Response:
         """What an agent answers, in its own loop."""
-        query = f"topic={topic}&at_least={at_least}".encode()
-        request = Request({"type": "http", "method": "GET", "path": LOOKUP, "query_string": query, "headers": []})
+        request: Any = SimpleNamespace(query_params={"topic": topic, "at_least": at_least})
         response: Response = await one.lookup(request)
         self.answers[f"lookup answered {response.status_code}"] += 1
         if response.status_code == FOUND and one.alive:

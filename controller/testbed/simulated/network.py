@@ -31,7 +31,8 @@ class SimTransport(asyncio.Transport):
         self.over = False
         self.peer: SimTransport | None = None
         self.hangs_until_ms = 0.0  # what is sent before then arrives after it
-        self._network, self._loop, self._protocol, self._draw = network, loop, protocol, draw
+        self.protocol = protocol
+        self._network, self._loop, self._draw = network, loop, draw
         self._arrives_ms = 0.0  # when the newest bytes from here get to the peer
         self._read_paused, self._unread = False, bytearray()
 
@@ -78,14 +79,14 @@ class SimTransport(asyncio.Transport):
     def receive(self, data: bytes) -> None:
         """Bytes have arrived at the machine."""
         if not self.over:
-            self._loop.take_turn(partial(self._take, data))
+            self._loop.take_turn(self._take, (data,))
 
     def lose(self, error: Exception | None) -> None:
         """The connection is gone: tell the process in its next turn."""
         if not self.over:
             self.over = True
             self._network.forget(self._loop, self)
-            self._loop.call_soon(self._protocol.connection_lost, error)
+            self._loop.call_soon(self.protocol.connection_lost, error)
 
     def die(self) -> None:
         """The process was killed: the operating system closes the connection."""
@@ -100,7 +101,7 @@ class SimTransport(asyncio.Transport):
             self._unread += data
             return
         try:
-            self._protocol.data_received(data)
+            self.protocol.data_received(data)
         except Exception as error:  # asyncio closes the connection of a protocol that fails
             self._loop.call_exception_handler({"message": "data_received failed", "exception": error})
             self.close()
@@ -173,7 +174,7 @@ class SimNetwork:
         def accept() -> None:
             found = self._listening.get(port)
             if found is None:
-                self.world.after(draw(), partial(loop.take_turn, partial(_fail, result, port)))
+                self.world.after(draw(), partial(loop.take_turn, _fail, (result, port)))
                 return
             back_ms = draw()
             server_loop, make_theirs = found
@@ -182,13 +183,13 @@ class SimNetwork:
             ours.connect_to(theirs, self.world.now_ms)
             theirs.connect_to(ours, self.world.now_ms + back_ms)
             self._begin(server_loop, theirs)
-            self.world.after(back_ms, partial(loop.take_turn, partial(self._finish, loop, ours, result)))
+            self.world.after(back_ms, partial(loop.take_turn, self._finish, (loop, ours, result)))
 
         self.world.after(draw(), accept)
 
     def _begin(self, loop: VirtualLoop, transport: SimTransport) -> None:
         self._open.setdefault(loop, {})[transport] = None
-        loop.take_turn(partial(transport._protocol.connection_made, transport))
+        loop.take_turn(transport.protocol.connection_made, (transport,))
 
     def _finish(self, loop: VirtualLoop, transport: SimTransport, result: asyncio.Future[Any]) -> None:
         """In the turn of the process that connects."""
@@ -196,8 +197,8 @@ class SimNetwork:
         if result.done():  # nobody waits any more
             transport.close()
             return
-        transport._protocol.connection_made(transport)
-        result.set_result((transport, transport._protocol))
+        transport.protocol.connection_made(transport)
+        result.set_result((transport, transport.protocol))
 
     # ------------------------------------------------------------ what goes wrong
 

@@ -48,15 +48,12 @@ class _Timer:
     def fire(self) -> None:
         """Its time has come."""
         if self._callback is not None:
-            self._loop.take_turn(self._call)
+            self._loop.take_turn(self._callback, self._args, self._context, self)
 
-    def _call(self) -> None:
-        if self._callback is None:  # cancelled while the process was paused
-            return
-        if self._context is None:
+    def run_late(self) -> None:
+        """The process was paused when its time came, and goes on."""
+        if self._callback is not None:
             self._callback(*self._args)
-        else:
-            self._context.run(self._callback, *self._args)
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):
@@ -78,13 +75,18 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     # ------------------------------------------------------------ turns
 
-    def take_turn(self, callback: Callback | None = None) -> None:
-        """Called by the world: run this, and all that is or becomes ready; later, if the process is paused."""
+    def take_turn(
+        self, callback: Callback | None = None, args: tuple[Any, ...] = (), context: Context | None = None,
+        timer: _Timer | None = None,
+    ) -> None:  # fmt: skip
+        """Called by the world: run this, and all that is or becomes ready; later, if the process is paused. `timer`:
+        whose callback it is, which may be cancelled until then."""
         if self._halted:
             return
         ready = self._ready
         if callback is not None:
-            ready.append((callback, (), None))
+            waits = self._waiting or self._world.now_ms < self.paused_until_ms
+            ready.append((timer.run_late, (), context) if waits and timer is not None else (callback, args, context))
         if self._waiting:
             return
         if self._world.now_ms < self.paused_until_ms:

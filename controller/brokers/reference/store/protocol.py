@@ -11,10 +11,11 @@ because they are small and a capture stays readable; payloads are never encoded.
 from __future__ import annotations
 
 import asyncio
-import json
 import struct
 from collections.abc import Callable
 from typing import Any
+
+import msgspec
 
 from controller.brokers.reference.store.producers import OutOfSequence
 from controller.domain.errors import BadRecord, BallastError, Fenced, StoreError
@@ -22,7 +23,7 @@ from controller.domain.errors import BadRecord, BallastError, Fenced, StoreError
 MAX_FRAME_BYTES = 64 << 20
 CONNECT_S = 4.0  # the operating system itself would try for two minutes
 _HEAD = struct.Struct(">II")
-_ENCODER = json.JSONEncoder(separators=(",", ":"))
+_ENCODER, _DECODER = msgspec.json.Encoder(), msgspec.json.Decoder()
 Header = dict[str, Any]
 
 ERRORS: dict[str, type[BallastError]] = {"fenced": Fenced, "out_of_sequence": OutOfSequence, "store": StoreError}
@@ -30,7 +31,7 @@ ERRORS: dict[str, type[BallastError]] = {"fenced": Fenced, "out_of_sequence": Ou
 
 def encode(header: Header, body: bytes = b"") -> bytes:
     """One frame."""
-    packed = _ENCODER.encode(header).encode()
+    packed = _ENCODER.encode(header)
     return _HEAD.pack(4 + len(packed) + len(body), len(packed)) + packed + body
 
 
@@ -86,7 +87,7 @@ class FrameConnection(asyncio.Protocol):
                 break
             split = at + 8 + head
             try:
-                header = json.loads(buffer[at + 8 : split])
+                header = _DECODER.decode(buffer[at + 8 : split])
                 if not isinstance(header, dict):
                     raise BadRecord("frame_header", f"{header!r} is not an object")
                 self._on_frame(self, header, bytes(buffer[split:end]))
