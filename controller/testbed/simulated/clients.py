@@ -150,15 +150,14 @@ class WatchedConsumer(Consumer):
     def _note_delivered(self, consumer: Consumer, messages: list[Numbered], at_ms: int) -> None:
         self._process.messages.deliver(self.topic, messages)
         if self._way != AT_ONCE:
-            loop, dice = asyncio.get_running_loop(), self._process.dice
-            for offset, _ in messages:
-                loop.call_later(dice.uniform(*LATE_MS) / 1000, self._acknowledge, offset)
+            late_s = self._process.dice.uniform(*LATE_MS) / 1000
+            asyncio.get_running_loop().call_later(late_s, self._acknowledge, messages[0][0], messages[-1][0] + 1)
 
-    def _acknowledge(self, offset: int) -> None:
+    def _acknowledge(self, first: int, end: int) -> None:
         if self._way == CUMULATIVE or (self._way == BOTH and self._process.dice.random() < 0.5):
-            self.ack_below(offset + 1)
+            self.ack_below(end)
         else:
-            self.ack([(offset, offset + 1)])
+            self.ack([(first, end)])
 
     def _note_confirmed(self, consumer: Consumer, ranges: list[tuple[int, int]], at_ms: int) -> None:
         self._process.messages.confirm(self.topic, ranges)

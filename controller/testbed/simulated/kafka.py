@@ -208,7 +208,7 @@ class SimReader:
         waiting = self._waiting[place]
         at_ms = world.now_ms + delay_ms(self._link.dice, 1, 400) * self._kafka.slow
         waiting.append((max(at_ms, waiting[-1][0]) if waiting else at_ms, row))
-        world.after(waiting[-1][0] - world.now_ms, lambda: self._arrive(place))
+        world.at(waiting[-1][0], lambda: self._arrive(place))
 
     def read_again(self) -> None:
         """The connection was made anew: the newest records come again."""

@@ -22,6 +22,7 @@ class _Quiet:
     """Takes every call, and keeps nothing."""
 
     def __getattr__(self, name: str) -> _Quiet:
+        setattr(self, name, self)  # found at once from now on
         return self
 
     def __call__(self, *args: Any, **named: Any) -> _Quiet:

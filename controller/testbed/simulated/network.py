@@ -110,7 +110,7 @@ class SimTransport(asyncio.Transport):
         world = self._network.world
         at_ms = max(world.now_ms + self._draw(), self._arrives_ms, self.hangs_until_ms)
         self._arrives_ms = at_ms
-        world.after(at_ms - world.now_ms, action)
+        world.at(at_ms, action)
 
 
 class SimServer:

@@ -158,7 +158,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def call_at(self, when: float, callback: Callback, *args: Any, context: Context | None = None) -> Any:
         """Call it at that time of the process's clock."""
         timer = _Timer(self, when, callback, args, context)
-        self._world.after(when * 1000 / self._rate + EPSILON_MS - self._world.now_ms, timer.fire)
+        self._world.at(when * 1000 / self._rate + EPSILON_MS, timer.fire)
         return timer
 
     def create_future(self) -> asyncio.Future[Any]:

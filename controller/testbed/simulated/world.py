@@ -36,9 +36,12 @@ class World:
 
     def after(self, delay_ms: float, action: Callable[[], object]) -> None:
         """Do this so much later."""
+        self.at(self.now_ms + delay_ms, action)
+
+    def at(self, at_ms: float, action: Callable[[], object]) -> None:
+        """Do this at that time, or now if it is over."""
         self._serial += 1
-        at_ms = self.now_ms + delay_ms if delay_ms > 0 else self.now_ms
-        heapq.heappush(self._heap, (at_ms, self._serial, action))
+        heapq.heappush(self._heap, (at_ms if at_ms > self.now_ms else self.now_ms, self._serial, action))
 
     def run(self, for_ms: float) -> None:
         """Let time pass."""
