@@ -108,11 +108,11 @@ class WatchedProducer(Producer):
         self._payloads: dict[int, bytes] = {}
 
     async def publish(self) -> None:
-        """Send for as long as the process is to."""
+        """Send whenever the process is to."""
         dice, process = self._process.dice, self._process
         await self.start()
-        while process.publishing:
-            for _ in range(dice.choice(BATCH) if self.pending < MOST_PENDING else 0):
+        while True:
+            for _ in range(dice.choice(BATCH) if process.publishing and self.pending < MOST_PENDING else 0):
                 payload = f"{process.name}.{next(process.ids)}".encode()
                 self._payloads[self.send_now("", payload)] = payload
                 process.messages.publish()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -46,8 +46,10 @@ OPTIONS = AgentOptions(report_interval_ms=3_600_000, leave_timeout_ms=20_000)
 DRIFT = 0.07  # of a machine's boot clock, either way: two clocks may differ by a margin a lease, and hardly more
 CANNOT_FENCE = 0.3  # of the runs have a broker whose store knows no fences
 LAG_LIMIT = 30  # entries: small, as a run has some hundred
+START_MS = 8_000
 RESTART_MS = (500, 6_000)  # until the supervisor starts a process again
-PATIENCE_MS, STEP_MS, QUIET_MS, DRAIN_MS = 120_000, 5_000, 15_000, 20_000
+PATIENCE_MS, QUIET_MS, ASK_AGAIN_MS, STEP_MS = 120_000, 15_000, 5_000, 1_000
+CATCH_UP_MS, DRAIN_MS = 5_000, 15_000  # for clients, before the quiet time ends, and after it
 MEMORY = Path("/dev/shm")  # where files cost no disk; elsewhere they do
 OUTCOMES = (Kind.COMMAND_ACCEPTED, Kind.COMMAND_REJECTED)
 EXPECTED = (AnotherController, ForeignCommit, OSError)  # what a controller may end by
@@ -91,10 +93,10 @@ class Deployment:
         self._watch_later()
         self.command("create_namespace", namespace=NAMESPACE, bundles=BUNDLES)
         self.command("mode", mode="live")
-        self.run(4_000)
+        self._run_until(lambda: bool(self.bundles()) and all(one.agent.may_serve() for one in self.living()))
         self.start_clients()
         self.ask_for_owners()
-        self.run(4_000)
+        self._run_until(lambda: len(self.bundles()) == sum(len(one.serving()) for one in self.living()))
 
     def start_controller(self, take_over: bool = False) -> SimController:
         """Start a controller; there may be another one."""
@@ -202,6 +204,13 @@ class Deployment:
         """Let time pass."""
         self.world.run(ms)
 
+    def _run_until(self, holds: Callable[[], bool]) -> None:
+        """Let time pass until this holds; at most as much as a start takes."""
+        for _ in range(START_MS // STEP_MS):
+            self.run(STEP_MS)
+            if holds():
+                return
+
     def end_faults(self) -> None:
         """Mend everything; what has ended is started again by the supervisor."""
         now_ms = self.world.now_ms
@@ -227,20 +236,24 @@ class Deployment:
         self.end_faults()
         for broker in BROKERS:
             self.command("undrain", broker=broker)
-        began_ms = self.world.now_ms
+        clients = self.clients or self.start_clients()
+        began_ms = asked_ms = self.world.now_ms
         settled_ms, epochs = began_ms, self._epochs()
         while self.world.now_ms - settled_ms < QUIET_MS:
             if self.world.now_ms - began_ms > PATIENCE_MS:
                 self._check_settled()
                 raise InvariantBroken(f"I6: owners still change {PATIENCE_MS} ms after the last fault")
             self.run(STEP_MS)
-            self.ask_for_owners()
-            if self.store.state.frozen:
-                self.command("thaw")
+            if self.world.now_ms - asked_ms >= ASK_AGAIN_MS:
+                asked_ms = self.world.now_ms
+                self.ask_for_owners()
+                if self.store.state.frozen:
+                    self.command("thaw")
             if not self._is_settled() or epochs != self._epochs():
                 settled_ms, epochs = self.world.now_ms, self._epochs()
+            clients.publishing = self.world.now_ms - settled_ms < QUIET_MS - CATCH_UP_MS
         took_ms = settled_ms - began_ms
-        self._drain()
+        self._drain(clients)
         check_fold(ClusterState(), self.store.journal, self.store.state)
         check_fold(self.store.load_state(), [], self.store.state)
         for one in self.living():
@@ -248,10 +261,8 @@ class Deployment:
         self._check_commands()
         return took_ms
 
-    def _drain(self) -> None:
-        """Stop publishing, and check that everything is acknowledged and read."""
-        clients = self.clients or self.start_clients()
-        clients.publishing = False
+    def _drain(self, clients: ClientProcess) -> None:
+        """Check that everything that was published is acknowledged and read, soon."""
         for _ in range(DRAIN_MS // STEP_MS):
             if not clients.pending and not self.messages.backlog():
                 break
