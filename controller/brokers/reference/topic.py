@@ -159,14 +159,17 @@ class OpenTopic:
             return  # not confirmed, so the client repeats it when it subscribes at the next owner
         accepted, refused = consumer.subscription.accept(consumer, ranges, below)
         self._services.throttle.charge(0.2)
-        if not accepted:
+        subscription = consumer.subscription
+        if accepted:
+            subscription.newest_ack = self._services.store.ack(
+                self.name, subscription.name, self.served.epoch, self._services.owner, accepted
+            )
+            self._track(subscription.newest_ack, set())
+        if subscription.newest_ack is None:
             self._confirm(consumer, number, refused)
             return
-        future = self._services.store.ack(
-            self.name, consumer.subscription.name, self.served.epoch, self._services.owner, accepted
-        )
-        self._track(future, set())
-        future.add_done_callback(lambda done: self._on_acknowledged(consumer, number, refused, done))
+        # Where nothing was accepted, an earlier one covers it, which the store may not have yet.
+        subscription.newest_ack.add_done_callback(lambda done: self._on_acknowledged(consumer, number, refused, done))
 
     def _on_acknowledged(
         self, consumer: ConsumerHandle, number: int | None, refused: Ranges, done: asyncio.Future[Answer]

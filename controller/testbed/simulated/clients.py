@@ -23,6 +23,7 @@ from controller.brokers.reference.wire import Numbered
 from controller.domain.errors import InvariantBroken
 from controller.domain.ids import topic_hash
 from controller.testbed.simulated.lookups import LookupClient
+from controller.testbed.simulated.message_store import SUBSCRIPTION
 from controller.testbed.simulated.messages import Messages
 from controller.testbed.simulated.network import SimNetwork
 from controller.testbed.simulated.virtual_loop import VirtualLoop
@@ -31,7 +32,7 @@ EVERY_MS = (200, 4_000)  # between two sends to a topic
 BATCH = (1, 1, 1, 2, 5)  # messages of a send
 LATE_MS = (0, 2_500)  # until a message is acknowledged
 MOST_PENDING = 40  # messages that a producer keeps for a topic without an owner
-SUBSCRIPTION, NAME = "s", "simulated"
+NAME = "simulated"
 AT_ONCE, SINGLY, CUMULATIVE, BOTH = range(4)
 
 

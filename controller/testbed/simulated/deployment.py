@@ -76,7 +76,7 @@ class Deployment:
         self._serial = 0
         self._commands: list[str] = []
         self.lookups = SimLookups(self.world, NAMESPACE, self.living, self.witness.note)
-        self.messages = Messages(self.witness.note, self.segments.holds)
+        self.messages = Messages(self.witness.note, self.segments)
         self.clients: ClientProcess | None = None
         self.world.on_alarm = self.witness.check
         self.store.on_commit = self._note_commit

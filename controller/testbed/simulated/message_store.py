@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from controller.brokers.reference.store import dump
+from controller.brokers.reference.store.cursor import Cursor
 from controller.brokers.reference.store.engine import StoreEngine
 from controller.brokers.reference.store.server import StoreServer
 from controller.domain.errors import InvariantBroken
@@ -17,6 +18,7 @@ from controller.testbed.simulated.network import HOST, SimNetwork
 from controller.testbed.simulated.virtual_loop import VirtualLoop
 
 PORT = 9_400
+SUBSCRIPTION = "s"  # of clients, one a topic
 ADDRESS = f"{HOST}:{PORT}"
 
 
@@ -59,7 +61,7 @@ class SimMessageStore:
 
     def holds(self, topic: str, offset: int) -> bool:
         """Whether a message with this offset is stored now."""
-        return 0 <= offset < int(self.engine.create_topic(topic).tail()["next"])
+        return 0 <= offset < self.engine.create_topic(topic).log.next_offset
 
     def check(self) -> None:
         """Raise InvariantBroken unless every stored message was written under the fence that was in force, once, and in
@@ -69,6 +71,10 @@ class SimMessageStore:
             check_stored(topic.name, topic.records(), fences, found)
         if found.texts:
             raise InvariantBroken(f"store: {found.texts[0]}")
+
+    def acknowledged(self, topic: str) -> Cursor:
+        """What is acknowledged of the clients' subscription to a topic, in the store."""
+        return self.engine.create_topic(topic).cursors.get(SUBSCRIPTION, Cursor())
 
     def close(self) -> None:
         """End it."""

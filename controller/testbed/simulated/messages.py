@@ -6,7 +6,7 @@ One producer at a time writes to a topic, and one consumer of one subscription r
 - First deliveries come in the order of offsets, without a gap: a gap is a message that is lost, or out of order.
 - What is delivered at an offset is what was acknowledged there, also when it comes again.
 - Nothing is delivered again after its acknowledgement was confirmed, that is, stored.
-- In the end, everything acknowledged to producers was delivered, and every delivery's acknowledgement is confirmed.
+- In the end, everything acknowledged to producers was delivered, and the acknowledgement of every delivery is stored.
 
 Every message has a payload of its own, so none of this trusts the sequences by which brokers and store tell messages
 apart.
@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 
 from controller.brokers.reference.store.cursor import Cursor
 from controller.brokers.reference.wire import Numbered
+from controller.testbed.simulated.message_store import SimMessageStore
 
 Ranges = list[tuple[int, int]]
 PUBLISHED, ACKNOWLEDGED, READ, READ_AGAIN, CONFIRMED = "published", "acknowledged", "read", "read again", "confirmed"
@@ -36,11 +37,11 @@ class TopicRecord:
 
 
 class Messages:
-    """The record of one run. `breach` is told of what must not be; `holds`: whether the store has an offset now."""
+    """The record of one run. `breach` is told of what must not be; `store`: what is stored, at any moment."""
 
-    def __init__(self, breach: Callable[[str], None], holds: Callable[[str, int], bool]) -> None:
+    def __init__(self, breach: Callable[[str], None], store: SimMessageStore) -> None:
         self.counts: Counter[str] = Counter()
-        self.breach, self._holds = breach, holds
+        self.breach, self._store = breach, store
         self._topics: dict[str, TopicRecord] = {}
 
     # ------------------------------------------------------------ told by clients
@@ -54,7 +55,7 @@ class Messages:
         record = self._of(topic)
         for payload, offset in zip(payloads, offsets, strict=True):
             self.counts[ACKNOWLEDGED] += 1
-            if not self._holds(topic, offset):
+            if not self._store.holds(topic, offset):
                 self.breach(f"{topic}: {payload!r} is acknowledged at offset {offset}, where nothing is stored")
             other = record.acknowledged.setdefault(offset, payload)
             if offset < len(record.delivered):
@@ -70,7 +71,6 @@ class Messages:
             self.breach(f"{topic}: is read from {mark} on, all below {record.confirmed.mark} was acknowledged")
         if mark > len(record.delivered):
             self.breach(f"{topic}: is read from {mark} on, and {len(record.delivered)} was never delivered")
-        record.confirmed.acknowledge_below(mark)
         record.newest = -1
 
     def deliver(self, topic: str, messages: Sequence[Numbered]) -> None:
@@ -84,6 +84,8 @@ class Messages:
         """A broker says that the store has these acknowledgements of the consumer."""
         record = self._of(topic)
         for low, high in ranges:
+            if self._store.acknowledged(topic).next_open(low) < high:
+                self.breach(f"{topic}: the acknowledgement of {low} to {high} is confirmed, and not stored")
             before = record.confirmed.size
             record.confirmed.add(low, high)
             self.counts[CONFIRMED] += record.confirmed.size - before
@@ -96,8 +98,9 @@ class Messages:
             unread = [offset for offset in record.acknowledged if offset >= len(record.delivered)]
             if unread:
                 return f"{topic}: the acknowledged message at offset {min(unread)} was never delivered"
-            if record.confirmed.mark < len(record.delivered):
-                return f"{topic}: the acknowledgement of offset {record.confirmed.mark} was never confirmed"
+            acknowledged = self._store.acknowledged(topic)  # maybe by a process that was killed before it was told
+            if acknowledged.mark < len(record.delivered):
+                return f"{topic}: offset {acknowledged.mark} was delivered, and its acknowledgement is not stored"
         return ""
 
     # ------------------------------------------------------------ inside
