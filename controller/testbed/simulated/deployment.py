@@ -236,7 +236,6 @@ class Deployment:
         self.end_faults()
         for broker in BROKERS:
             self.command("undrain", broker=broker)
-        clients = self.clients or self.start_clients()
         began_ms = asked_ms = self.world.now_ms
         settled_ms, epochs = began_ms, self._epochs()
         while self.world.now_ms - settled_ms < QUIET_MS:
@@ -251,9 +250,10 @@ class Deployment:
                     self.command("thaw")
             if not self._is_settled() or epochs != self._epochs():
                 settled_ms, epochs = self.world.now_ms, self._epochs()
-            clients.publishing = self.world.now_ms - settled_ms < QUIET_MS - CATCH_UP_MS
+            if self.clients is not None:
+                self.clients.publishing = self.world.now_ms - settled_ms < QUIET_MS - CATCH_UP_MS
         took_ms = settled_ms - began_ms
-        self._drain(clients)
+        self._drain()
         check_fold(ClusterState(), self.store.journal, self.store.state)
         check_fold(self.store.load_state(), [], self.store.state)
         for one in self.living():
@@ -261,8 +261,9 @@ class Deployment:
         self._check_commands()
         return took_ms
 
-    def _drain(self, clients: ClientProcess) -> None:
+    def _drain(self) -> None:
         """Check that everything that was published is acknowledged and read, soon."""
+        clients = self.clients or self.start_clients()
         for _ in range(DRAIN_MS // STEP_MS):
             if not clients.pending and not self.messages.backlog():
                 break
@@ -294,7 +295,8 @@ class Deployment:
             self._check_settled()
         except InvariantBroken:
             return False
-        return self.controller() is not None and all(self.living(broker) for broker in BROKERS)
+        alive = self.clients is not None and self.clients.alive and self.controller() is not None
+        return alive and all(self.living(broker) for broker in BROKERS)
 
     def _check_commands(self) -> None:
         outcomes = Counter(entry.command_id for entry in self.store.journal if entry.kind in OUTCOMES)
