@@ -50,7 +50,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run_all(seeds: Iterable[int], processes: int) -> list[Run]:
     if processes == 1:
         return [run_seed(seed) for seed in seeds]
-    with get_context("spawn").Pool(processes, maxtasksperchild=FRESH_AFTER) as pool:
+    context = get_context("forkserver")  # which imports everything once, for all processes
+    context.set_forkserver_preload([run_seed.__module__])
+    with context.Pool(processes, maxtasksperchild=FRESH_AFTER) as pool:
         return sorted(pool.imap_unordered(run_seed, seeds), key=lambda run: run.seed)
 
 

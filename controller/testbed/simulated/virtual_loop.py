@@ -48,10 +48,10 @@ class _Timer:
     def fire(self) -> None:
         """Its time has come."""
         if self._callback is not None:
-            self._loop.take_turn(self._callback, self._args, self._context, self)
+            self._loop.take_turn(self._callback, self._args, self._context, self._run_late)
 
-    def run_late(self) -> None:
-        """The process was paused when its time came, and goes on."""
+    def _run_late(self) -> None:
+        """The process was paused when its time came, and goes on: it may have been cancelled since."""
         if self._callback is not None:
             self._callback(*self._args)
 
@@ -77,22 +77,22 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def take_turn(
         self, callback: Callback | None = None, args: tuple[Any, ...] = (), context: Context | None = None,
-        timer: _Timer | None = None,
+        late: Callable[[], object] | None = None,
     ) -> None:  # fmt: skip
-        """Called by the world: run this, and all that is or becomes ready; later, if the process is paused. `timer`:
-        whose callback it is, which may be cancelled until then."""
+        """Called by the world: run this, and all that is or becomes ready. If the process is paused, all of it waits;
+        `late`: what to call then, in place of the callback."""
         if self._halted:
             return
         ready = self._ready
+        if self._waiting or self._world.now_ms < self.paused_until_ms:
+            if callback is not None:
+                ready.append((late, (), context) if late is not None else (callback, args, context))
+            if not self._waiting:
+                self._waiting = True
+                self._look_again()
+            return
         if callback is not None:
-            waits = self._waiting or self._world.now_ms < self.paused_until_ms
-            ready.append((timer.run_late, (), context) if waits and timer is not None else (callback, args, context))
-        if self._waiting:
-            return
-        if self._world.now_ms < self.paused_until_ms:
-            self._waiting = True
-            self._look_again()
-            return
+            ready.append((callback, args, context))
         self._running = True
         events._set_running_loop(self)
         try:
