@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 from multiprocessing import get_context
 
+from controller.testbed.simulated.messages import ACKNOWLEDGED, CONFIRMED, HAND_OVER, PUBLISHED, READ, READ_AGAIN
 from controller.testbed.simulated.nemesis import ALL_FAULTS
 from controller.testbed.simulated.runs import Run, run_seed, shrink
 
@@ -83,6 +84,7 @@ def _tell(runs: Sequence[Run], took_s: float) -> None:
         print(
             f"settled after the last fault: median {settled_s[len(settled_s) // 2]:.0f} s, most {settled_s[-1]:.0f} s"
         )
+    _tell_messages(sum((run.messages for run in runs), Counter[str]()))
     struck, seeds = Counter[str](), Counter[str]()
     for run in runs:
         struck.update(run.struck)
@@ -93,6 +95,14 @@ def _tell(runs: Sequence[Run], took_s: float) -> None:
     for run in runs:
         if run.failure:
             print(f"seed {run.seed} FAILED: {run.failure}")
+
+
+def _tell_messages(counts: Counter[str]) -> None:
+    """What clients saw, over all runs."""
+    met = {name.removeprefix(HAND_OVER): count for name, count in counts.items() if name.startswith(HAND_OVER)}
+    seen = [f"{counts[name]:,} {name}" for name in (PUBLISHED, ACKNOWLEDGED, READ, CONFIRMED, READ_AGAIN)]
+    print(f"messages: {', '.join(seen)}")
+    print(f"hand-overs that a producer met: {', '.join(f'{count:,} {cause}' for cause, count in sorted(met.items()))}")
 
 
 def _of_today() -> int:

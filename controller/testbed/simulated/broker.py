@@ -25,7 +25,7 @@ from controller.testbed.simulated.network import SimNetwork
 from controller.testbed.simulated.runtime import SimRuntime
 from controller.testbed.simulated.tables import SimFollower, SimStore
 from controller.testbed.simulated.virtual_loop import VirtualLoop
-from controller.testbed.simulated.world import World, delay_ms
+from controller.testbed.simulated.world import delay_ms
 
 LOOKUP = "/lookup"
 FAILED = 1  # exit code of a process that could not reach Kafka or the store at its start

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from itertools import count
+from itertools import count, cycle
 from random import Random
 from typing import Any
 
@@ -70,7 +70,8 @@ class ClientProcess:
     async def _run(self, topics: Sequence[str], lookup_urls: list[str]) -> None:
         lookup, links = Lookup(lookup_urls, http=LookupClient()), Links()
         self.producers = [WatchedProducer(self, topic, lookup, links) for topic in topics]
-        self._consumers = [WatchedConsumer(self, topic, number % 4, lookup, links) for number, topic in enumerate(topics)]
+        ways = zip(topics, cycle((AT_ONCE, SINGLY, CUMULATIVE, BOTH)), strict=False)
+        self._consumers = [WatchedConsumer(self, topic, way, lookup, links) for topic, way in ways]
         publishing = (producer.publish() for producer in self.producers)
         await asyncio.gather(*(one.start() for one in self._consumers), *publishing)
 
@@ -130,7 +131,7 @@ class WatchedProducer(Producer):
         self._process.messages.acknowledge(self.topic, payloads, offsets)
 
     def _note_gap(self, gap: Gap) -> None:
-        self._process.messages.counts[f"hand-over met: {gap.cause}"] += 1
+        self._process.messages.meet(gap.cause)
 
 
 class WatchedConsumer(Consumer):

@@ -24,6 +24,7 @@ from controller.testbed.simulated.message_store import SimMessageStore
 
 Ranges = list[tuple[int, int]]
 PUBLISHED, ACKNOWLEDGED, READ, READ_AGAIN, CONFIRMED = "published", "acknowledged", "read", "read again", "confirmed"
+HAND_OVER = "hand-over: "  # and why: moved, dropped, lost with its connection, opened again
 
 
 @dataclass
@@ -34,6 +35,10 @@ class TopicRecord:
     delivered: list[bytes] = field(default_factory=list)  # payloads by offset
     confirmed: Cursor = field(default_factory=Cursor)
     newest: int = -1  # the last offset delivered since the consumer was opened
+
+    def at(self, offset: int) -> bytes | None:
+        """The message at an offset, as far as any client knows."""
+        return self.delivered[offset] if offset < len(self.delivered) else self.acknowledged.get(offset)
 
 
 class Messages:
@@ -57,15 +62,17 @@ class Messages:
             self.counts[ACKNOWLEDGED] += 1
             if not self._store.holds(topic, offset):
                 self.breach(f"{topic}: {payload!r} is acknowledged at offset {offset}, where nothing is stored")
-            other = record.acknowledged.setdefault(offset, payload)
-            if offset < len(record.delivered):
-                other = record.delivered[offset] if other == payload else other
-            if other != payload:
-                self.breach(f"{topic}: {payload!r} is acknowledged at offset {offset}, where {other!r} is")
+            if record.at(offset) not in (payload, None):
+                self.breach(f"{topic}: {payload!r} is acknowledged at offset {offset}, where {record.at(offset)!r} is")
+            record.acknowledged[offset] = payload
+
+    def meet(self, cause: str) -> None:
+        """A producer's next acknowledgement came from another broker, or another process of it."""
+        self.counts[HAND_OVER + cause] += 1
 
     def open_consumer(self, topic: str, mark: int) -> None:
-        """A consumer was opened, at this owner or another one, where all offsets below `mark` are acknowledged; maybe by
-        a consumer that was killed before it was told."""
+        """A consumer was opened. All offsets below `mark` are acknowledged, maybe by one that was killed before it was
+        told."""
         record = self._of(topic)
         if mark < record.confirmed.mark:
             self.breach(f"{topic}: is read from {mark} on, all below {record.confirmed.mark} was acknowledged")
@@ -93,7 +100,7 @@ class Messages:
     # ------------------------------------------------------------ questions
 
     def backlog(self) -> str:
-        """What is still to come, in words; empty when everything acknowledged was read, and every reading confirmed."""
+        """What is still to come, in words; empty when everything acknowledged was read, and every reading stored."""
         for topic, record in self._topics.items():
             unread = [offset for offset in record.acknowledged if offset >= len(record.delivered)]
             if unread:
@@ -117,9 +124,8 @@ class Messages:
         if offset > due:
             self.breach(f"{topic}: offset {offset} is delivered before {due}, which is lost or out of order")
             return
-        known = record.delivered[offset] if offset < due else record.acknowledged.get(offset, payload)
-        if known != payload:
-            self.breach(f"{topic}: {payload!r} is delivered at offset {offset}, where {known!r} was")
+        if record.at(offset) not in (payload, None):
+            self.breach(f"{topic}: {payload!r} is delivered at offset {offset}, where {record.at(offset)!r} is")
         if offset < due:
             self.counts[READ_AGAIN] += 1
             return

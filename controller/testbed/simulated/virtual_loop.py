@@ -56,7 +56,7 @@ class _Timer:
             self._callback(*self._args)
 
 
-class VirtualLoop(asyncio.AbstractEventLoop):
+class VirtualLoop(asyncio.BaseEventLoop):
     """The loop of one process. `paused_until_ms`: true time before which nothing runs; may be set at any moment."""
 
     def __init__(
@@ -64,12 +64,13 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     ) -> None:
         """`name`: of the process, unlike any other's. `clock_rate`: of its clock, against true time. `work_ms`: how
         long a call in an executor takes, drawn for each."""
+        self._running = self._waiting = self._halted = False
+        super().__init__()
         self.name = name
         self.paused_until_ms = 0.0
         self._network, world = network, network.world
         self._world, self._rate, self._work_ms = world, clock_rate, work_ms
         self._ready: deque[tuple[Callback, tuple[Any, ...], Context | None]] = deque()
-        self._running = self._waiting = self._halted = self._closed = False
         self._busy_until: dict[Any, float] = {}  # executor -> the loop's time
         self._handler: Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object] | None = None
 
@@ -141,21 +142,27 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """The process's clock, in seconds."""
         return self._world.now_ms * self._rate / 1000
 
-    def call_soon(self, callback: Callback, *args: Any, context: Context | None = None) -> Any:
+    def call_soon(self, callback: Callback, *args: Any, context: Context | None = None) -> Any:  # type: ignore[override]
         """Call it in this turn, or in one that begins at once."""
         self._ready.append((callback, args, context))
         if not self._running and len(self._ready) == 1:
             self._world.after(0.0, self.take_turn)
 
-    def call_soon_threadsafe(self, callback: Callback, *args: Any, context: Context | None = None) -> Any:
+    def call_soon_threadsafe(  # type: ignore[override]
+        self, callback: Callback, *args: Any, context: Context | None = None
+    ) -> Any:
         """As `call_soon`: there is one thread."""
         self.call_soon(callback, *args, context=context)
 
-    def call_later(self, delay: float, callback: Callback, *args: Any, context: Context | None = None) -> Any:
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Callback, *args: Any, context: Context | None = None
+    ) -> Any:
         """Call it so many seconds later."""
         return self.call_at(self._world.now_ms * self._rate / 1000 + delay, callback, *args, context=context)
 
-    def call_at(self, when: float, callback: Callback, *args: Any, context: Context | None = None) -> Any:
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callback, *args: Any, context: Context | None = None
+    ) -> Any:
         """Call it at that time of the process's clock."""
         timer = _Timer(self, when, callback, args, context)
         self._world.at(when * 1000 / self._rate + EPSILON_MS, timer.fire)
@@ -207,7 +214,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """Listen for other simulated processes. Raises OSError."""
         return self._network.listen(self, protocol_factory, port)
 
-    def set_exception_handler(  # type: ignore[override]
+    def set_exception_handler(
         self, handler: Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object] | None
     ) -> None:
         """Who is told of exceptions that nobody catches; nobody, unless set."""

@@ -1,8 +1,8 @@
 """Virtual time: one heap of timed actions, one seeded generator, and code that blocks without a thread.
 
 Nothing happens between two actions, and of equal times the one scheduled first comes first, so a seed always gives the
-same run. Code that blocks (the control loop) runs in an `Actor`, a greenlet that hands its turn back whenever it sleeps:
-with threads, half of a run would be spent on waking them up.
+same run. Code that blocks (the control loop) runs in an `Actor`: a greenlet, which hands its turn back whenever it
+sleeps, as a thread would, without the time that it takes to wake one up.
 """
 
 from __future__ import annotations
