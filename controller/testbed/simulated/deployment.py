@@ -121,6 +121,7 @@ class Deployment:
             on_end=lambda ending: self._judge_end(broker, ending),
         )  # fmt: skip
         found.runtime.on_call = partial(self.witness.is_told_to_serve, found)
+        found.loop.on_write = partial(self.witness.writes, found)
         for producer in found.producers:
             producer.on_send = partial(self.witness.sends, found)
         self.network.offer(found.loop, lambda: LookupServer(found, self.lookups), LOOKUP_PORTS[broker])

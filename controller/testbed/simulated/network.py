@@ -39,7 +39,10 @@ class SimTransport(asyncio.Transport):
     def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
         """Send; does nothing once the connection is closed."""
         if not self.over and self.peer is not None:
-            self._send(partial(self.peer.receive, bytes(data)))
+            sent = bytes(data)
+            if self._loop.on_write is not None:
+                self._loop.on_write(sent)
+            self._send(partial(self.peer.receive, sent))
 
     def is_closing(self) -> bool:
         """Whether `close` was called, or the peer is gone."""

@@ -1,7 +1,8 @@
 """An event loop in virtual time: the asyncio code of one simulated process, unchanged, without waiting for anything.
 
 Every timer is an action of the world. When one is due, the loop takes a turn: it runs callbacks until none is ready.
-While the process is paused, turns wait; once it has ended, there are none. What other threads do for a real loop
+While the process is paused, turns wait, and then what has arrived comes before the timers that are due, as it
+does on a real loop; once it has ended, there are no turns. What other threads do for a real loop
 (`run_in_executor`) is done in place and answered after a simulated delay; connections are those of `network`.
 """
 
@@ -68,9 +69,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
         super().__init__()
         self.name = name
         self.paused_until_ms = 0.0
+        self.on_write: Callable[[bytes], None] | None = None  # told of whatever the process sends
         self._network, world = network, network.world
         self._world, self._rate, self._work_ms = world, clock_rate, work_ms
         self._ready: deque[tuple[Callback, tuple[Any, ...], Context | None]] = deque()
+        self._late: deque[tuple[Callback, tuple[Any, ...], Context | None]] = deque()  # timers, after a pause
         self._busy_until: dict[Any, float] = {}  # executor -> the loop's time
         self._handler: Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object] | None = None
 
@@ -86,8 +89,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
             return
         ready = self._ready
         if self._waiting or self._world.now_ms < self.paused_until_ms:
-            if callback is not None:
-                ready.append((late, (), context) if late is not None else (callback, args, context))
+            if late is not None:
+                self._late.append((late, (), context))
+            elif callback is not None:
+                ready.append((callback, args, context))
             if not self._waiting:
                 self._waiting = True
                 self._look_again()
@@ -121,6 +126,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self._world.after(min(wait_ms, LOOK_AGAIN_MS), self._look_again)
         else:
             self._waiting = False
+            self._ready += self._late
+            self._late.clear()
             self.take_turn()
 
     def unwind(self) -> None:

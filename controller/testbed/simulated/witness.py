@@ -5,7 +5,7 @@
 - The controller ends a session for its lease only when that lease has expired for the agent, too, and never while the
   mass-failure breaker keeps leases alive.
 - Without a valid lease an agent begins to serve nothing and publishes nothing; it begins no session and leaves none
-  while it still serves something.
+  while it still serves something. Its broker opens nothing for clients, and delivers and acknowledges nothing.
 - After every commit: I2, I3, and that only the living are granted anything. A snapshot is the state it was made of.
 
 A breach is kept, as the code in which it is noticed may well survive an exception, and raised after the action.
@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from controller.brokers.reference.store.protocol import header_of
 from controller.bus.topics import TopicNames
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import InvariantBroken
@@ -32,6 +33,9 @@ from controller.sim.ownership.invariants import (
 )
 from controller.testbed.simulated.broker import SimBroker
 from controller.testbed.simulated.world import World
+
+
+WITH_A_LEASE = ("opened", "sent", "deliver", "acked")  # what a broker tells clients
 
 
 class Witness:
@@ -79,6 +83,13 @@ class Witness:
                 self.note(f"{one.broker} says goodbye while it serves {serving}")
         elif not one.has_lease() or record["session"] != sessions.current.number:
             self.note(f"{one.broker} publishes {kind} of session {record['session']} without a valid lease")
+
+    def writes(self, one: SimBroker, data: bytes) -> None:
+        """A broker sends a frame to a client or to the store."""
+        if not one.has_lease():
+            header = header_of(data)
+            if header is not None and header.get("op") in WITH_A_LEASE:
+                self.note(f"{one.broker} tells a client {header['op']!r} without a valid lease")
 
     def commits(self, entries: Sequence[Entry], before: ClusterState, after: ClusterState) -> None:
         """A controller has committed these entries."""

@@ -35,6 +35,15 @@ def encode(header: Header, body: bytes = b"") -> bytes:
     return _HEAD.pack(4 + len(packed) + len(body), len(packed)) + packed + body
 
 
+def header_of(data: bytes) -> Header | None:
+    """The header of one encoded frame; None for anything else."""
+    total, head = _HEAD.unpack_from(data) if len(data) >= _HEAD.size else (0, 0)
+    if 4 + total != len(data) or 4 + head > total:
+        return None
+    header = _DECODER.decode(data[8 : 8 + head])
+    return header if isinstance(header, dict) else None
+
+
 def error_header(error: BallastError) -> Header:
     """An exception as the header of an answer."""
     kind = next((k for k, cls in ERRORS.items() if type(error) is cls), "store")
