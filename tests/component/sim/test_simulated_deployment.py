@@ -96,6 +96,10 @@ def test_every_kind_of_fault_can_strike() -> None:
                 assert strike() is not None, name
             deployment.end_faults()
             deployment.run(8_000)  # what has ended is started again
+        for name, (_, strike_messages) in nemesis.messages.kinds.items():
+            assert strike_messages(deployment.world.random) is not None, name
+            deployment.end_faults()
+            deployment.run(8_000)
         deployment.settle()
     finally:
         deployment.close()
