@@ -1,8 +1,8 @@
-"""A deployment: one Kafka, one table store, controllers and brokers that a supervisor starts again.
+"""A deployment: one Kafka, two stores, controllers, brokers and clients that a supervisor starts again.
 
-What must hold at every moment: see `witness`. At the end, `settle`: every bundle is served, by whom the journal says,
-at its epoch (I6); the journal folds to the state, from a snapshot as from the start, and every agent knows it (I4);
-every command had one outcome; and nothing goes on changing.
+What must hold at every moment: see `witness` and `messages`. At the end, `settle`: every bundle is served, by whom the
+journal says, at its epoch (I6); the journal folds to the state, from a snapshot as from the start, and every agent
+knows it (I4); every command had one outcome; nothing goes on changing; clients have read what was acknowledged.
 """
 
 from __future__ import annotations

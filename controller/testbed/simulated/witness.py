@@ -34,7 +34,6 @@ from controller.sim.ownership.invariants import (
 from controller.testbed.simulated.broker import SimBroker
 from controller.testbed.simulated.world import World
 
-
 WITH_A_LEASE = ("opened", "sent", "deliver", "acked")  # what a broker tells clients
 
 
