@@ -109,4 +109,4 @@ def test_a_feed_of_another_journal_is_not_used(
     code, out, _ = call("repair")
     assert code == 1
     assert "cannot be mended" in out
-    assert "journal feed has" not in out
+    assert "no record of the journal feed has them" in out
