@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import importlib.resources
 import importlib.util
 import json
 import os
@@ -19,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,6 +31,9 @@ from controller.domain.errors import BadRecord, ConfigError
 from controller.domain.settings.policy import PolicySettings
 from controller.domain.settings.weighted import ALL_BUILT_IN
 from controller.policy.strategies import get
+
+if TYPE_CHECKING:
+    from importlib.abc import Traversable
 
 POINTS, REPLAYS, QUARANTINE, RESULTS_CSV, RESULTS_JSON = (
     "points", "replays", "quarantine.jsonl", "results.csv", "results.json",
@@ -46,14 +50,26 @@ _CODE = (
 
 @lru_cache(maxsize=1)
 def code_digest() -> str:
-    """SHA-256 of the code that computes results, so that results of another version are not used."""
-    package = Path(__file__).resolve().parents[1]
+    """SHA-256 of the code that computes results, so that results of another version are not used.
+
+    The same wherever the code lies: in a checkout, an installed package, or the zip that executors get.
+    """
+    package = importlib.resources.files("controller")
     digest = hashlib.sha256()
     for part in _CODE:
-        path = package / part
-        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
-            digest.update(str(file.relative_to(package)).encode() + b"\0" + file.read_bytes() + b"\0")
+        for name, text in _modules_in(package.joinpath(*part.split("/")), part):
+            digest.update(name.encode() + b"\0" + text + b"\0")
     return digest.hexdigest()
+
+
+def _modules_in(place: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
+    """Name and text of a module, or of all modules below a folder, in order."""
+    if not place.is_dir():
+        yield name, place.read_bytes()
+        return
+    for child in sorted(place.iterdir(), key=lambda child: child.name):
+        if child.is_dir() or child.name.endswith(".py"):
+            yield from _modules_in(child, f"{name}/{child.name}")
 
 
 def providers_digest(names: Sequence[str]) -> dict[str, str]:

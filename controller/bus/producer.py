@@ -20,11 +20,12 @@ from controller.bus.security import client_options
 from controller.bus.topics import MAX_RECORD_BYTES
 
 log = logging.getLogger(__name__)
+_ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def to_json(value: Mapping[str, Any]) -> bytes:
     """Compact UTF-8 JSON. Raises ValueError for NaN and infinities, which are not JSON."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    return _ENCODER.encode(value).encode()
 
 
 class JsonProducer:

@@ -6,6 +6,7 @@ every deadline ("slower by one lease, never wrong"). All times are ms of CLOCK_B
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from dataclasses import dataclass, field
 
@@ -108,7 +109,7 @@ class Watch:
     def expected_seq(self, session: Session) -> int:
         """The seq that the session should have applied when it was last heard. Later commits do not count, or a burst
         of entries would make every broker lag."""
-        known = bisect_right(self.marks, self.heard.get(session, 0) - LAG_ALLOWANCE_MS, key=lambda mark: mark[0])
+        known = bisect_right(self.marks, (self.heard.get(session, 0) - LAG_ALLOWANCE_MS, math.inf))
         return self.marks[known - 1][1] if known else 0
 
     def entries_behind(self, session: Session) -> int | None:

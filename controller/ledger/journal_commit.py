@@ -91,7 +91,7 @@ class Journal:
         if self._is_last(entries, instance, batch_id):
             return self.version
         self._check(entries, instance)
-        rows = arrow_table(JOURNAL, (entry.to_row() for entry in entries))
+        rows = self._to_rows(entries)
         last = self._trouble
         for _ in range(COMMIT_ATTEMPTS):
             if self._trouble is None:
@@ -120,6 +120,9 @@ class Journal:
             self._table = self._root.open(NAME, version=version)
             self._opened_at = version
         return version
+
+    def _to_rows(self, entries: Sequence[Entry]) -> pa.Table:
+        return arrow_table(JOURNAL, (entry.to_row() for entry in entries))
 
     def _append(self, rows: pa.Table, instance: str, batch_id: int, seq: int) -> None:
         failpoints.reach("journal.append")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,11 +15,13 @@ from controller.bus.topics import TopicNames
 from controller.process.paths import CONF
 from controller.testbed.kafka import EmbeddedKafka
 from controller.testbed.spark_cluster import SparkCluster
-from tests.cluster.workers import apart, closed_to_others, install_apart, running_cluster
+from tests.cluster.site import Reports, Site
+from tests.cluster.workers import apart, closed_to_others, copy_without_ballast, install_apart, running_cluster
 from tests.component.object_store.conftest import root, server, store  # fixtures
+from tests.e2e.programs import ballast
 from tests.installed import Installed
 
-__all__ = ["cluster", "far", "folder", "root", "server", "spark_conf", "store"]
+__all__ = ["root", "server", "store"]  # fixtures from elsewhere
 
 # The driver's own addresses: Spark would listen on the machine's, and executors are on the same machine here.
 LOOPBACK = "spark.driver.host 127.0.0.1\nspark.driver.bindAddress 127.0.0.1\n"
@@ -62,3 +68,45 @@ def folder(kafka: EmbeddedKafka, topics: TopicNames, tmp_path: Path) -> Path:
         "http: {job_port: 0}\n"
     )
     return tmp_path
+
+
+@pytest.fixture(scope="session")
+def bare(far: Installed) -> Path:
+    """The interpreter of an environment of the workers that has the libraries, but no Ballast."""
+    return copy_without_ballast(far.environment, far.environment.with_name("bare")) / "bin" / "python"
+
+
+@pytest.fixture
+def mounted() -> Iterator[Path]:
+    """A folder as one that driver and workers have mounted: whatever either makes there, the other may change."""
+    folder, before = Path(tempfile.mkdtemp(prefix="ballast-mounted-")), os.umask(0)
+    folder.chmod(0o777)
+    try:
+        yield folder
+    finally:
+        os.umask(before)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def zipped_conf(spark_conf: Path, bare: Path, tmp_path: Path) -> Path:
+    """Settings for workers without Ballast: the code comes as the zip of `ballast package`."""
+    archive = tmp_path / "ballast.zip"
+    made = ballast("package", str(archive))
+    assert made.returncode == 0, made.stderr
+    pythons = f"spark.pyspark.python {bare}\nspark.pyspark.driver.python {sys.executable}\n"
+    spark_conf.write_text(f"{spark_conf.read_text()}{pythons}spark.submit.pyFiles {archive}\n")
+    return spark_conf
+
+
+@pytest.fixture
+def reports(kafka: EmbeddedKafka, topics: TopicNames) -> Reports:
+    return Reports(kafka, topics)
+
+
+@pytest.fixture
+def site(folder: Path, spark_conf: Path) -> Iterator[Site]:
+    made = Site(folder, spark_conf)
+    yield made
+    for job in made.jobs:
+        job.end()

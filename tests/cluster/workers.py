@@ -16,6 +16,7 @@ from pathlib import Path
 
 import psutil
 
+from controller.cli.run.package import PACKAGES
 from controller.process.paths import ROOT
 from controller.testbed.spark_cluster import SparkCluster
 from tests.installed import Installed, build, copy_source, install
@@ -55,6 +56,15 @@ def install_apart(folder: Path) -> Installed:
                 link_tree(entry, packages / entry.name)
     borrowed.unlink()
     return made
+
+
+def copy_without_ballast(environment: Path, into: Path) -> Path:
+    """An environment with the same libraries, but without the wheel."""
+    link_tree(environment, into)
+    packages = next((into / "lib").glob("python*/site-packages"))
+    for place in (*(packages / name for name in PACKAGES), *packages.glob("ballast-*.dist-info")):
+        shutil.rmtree(place)
+    return into
 
 
 def link_tree(source: Path, target: Path) -> None:

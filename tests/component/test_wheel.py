@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from controller.backtest.store import code_digest
 from controller.cli.run.package import PACKAGES, write_zip
 from controller.process.paths import CODE, CONF, JARS
 from tests.installed import Installed, build, clean_environment, copy_source
@@ -160,13 +161,18 @@ def test_the_zip_for_executors_is_all_that_a_task_imports(tmp_path: Path) -> Non
     modules = write_zip(tmp_path / "one.zip")
     assert write_zip(tmp_path / "other.zip") == modules == len(zipfile.ZipFile(tmp_path / "one.zip").namelist())
     assert (tmp_path / "one.zip").read_bytes() == (tmp_path / "other.zip").read_bytes()
-    imports = "import controller.loads.task, jobs.loads_batch, jobs.backtest_tasks; print(jobs.loads_batch.__file__)"
+    imports = (
+        "import controller.loads.task, jobs.loads_batch, jobs.backtest_tasks; print(jobs.loads_batch.__file__);"
+        "print(jobs.backtest_tasks.code_digest())"
+    )
     zipped = subprocess.run(
         [sys.executable, "-P", "-S", "-c", imports], capture_output=True, text=True, check=False, cwd=tmp_path,
         env=clean_environment() | {"PYTHONPATH": f"{tmp_path / 'one.zip'}:{_libraries()}"},
     )  # fmt: skip
     assert zipped.returncode == 0, zipped.stderr
-    assert zipped.stdout.startswith(str(tmp_path / "one.zip"))
+    module, digest = zipped.stdout.split()
+    assert module.startswith(str(tmp_path / "one.zip"))
+    assert digest == code_digest(), "a task would refuse the driver's code"
 
 
 def _libraries() -> Path:

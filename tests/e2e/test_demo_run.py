@@ -29,7 +29,7 @@ from tests.e2e.programs import BALLAST, ballast
 from tests.e2e.waiting import wait_until
 from tests.installed import Installed
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1_800)]
+pytestmark = [pytest.mark.e2e, pytest.mark.thorough, pytest.mark.timeout(1_800)]
 INTERRUPTED = 130
 
 

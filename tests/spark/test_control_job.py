@@ -47,6 +47,7 @@ def jobs(folder: Path) -> Iterator[list[Job]]:
         job.end()
 
 
+@pytest.mark.thorough
 def test_stop_restart_crash_and_a_second_one(folder: Path, settings: Settings, jobs: list[Job]) -> None:
     names = TopicNames(settings.kafka.topic_prefix)
     agents, journal = Agents(settings.kafka.bootstrap_servers, names), Journal(settings)

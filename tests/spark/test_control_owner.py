@@ -141,6 +141,7 @@ def test_of_two_that_start_at_once_in_two_folders_one_is_left(
     refused(again, spark, winner)
 
 
+@pytest.mark.thorough
 def test_wiped_tables_are_refused_until_an_operator_gives_the_topics_to_a_new_journal(
     settings: Settings, agents: Agents, spark: SparkSession, store: str, topics: TopicNames,
     capsys: pytest.CaptureFixture[str],

@@ -110,6 +110,7 @@ def test_a_restart_goes_on_and_applies_nothing_twice(settings: Settings, agents:
     assert len({e.instance for e in journal.of_kind("controller_started")}) == 2
 
 
+@pytest.mark.thorough
 def test_whatever_becomes_of_a_checkpoint_reading_goes_on_at_the_journaled_offsets(
     settings: Settings, agents: Agents, spark: SparkSession, tmp_path: Path
 ) -> None:

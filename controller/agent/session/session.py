@@ -102,9 +102,10 @@ class Sessions:
 
     def check_lease(self) -> None:
         """End the session if its lease has expired."""
-        if self.lease.has_expired(self._boot_ms()):
+        remaining_ms = self.lease_remaining_ms()
+        if remaining_ms == 0:
             self.end("lease")
-        self._metrics.lease_remaining_ms.set(self.lease_remaining_ms())
+        self._metrics.lease_remaining_ms.set(remaining_ms)
 
     def end(self, cause: str, text: str = "") -> None:
         """End the session: drop everything, then start the next one. Returns at once; further calls change nothing."""

@@ -112,6 +112,13 @@ class ConnectionHandler:
                 handles.pop(number, None)
         return refs
 
+    def _displace(self, older: Handle) -> None:
+        """A newer request has its name. Which request is newer nobody knows where a connection hung, so the client is
+        told to open again: one that has gone over to the newer one does not hear it."""
+        self._handles.get(older.connection, {}).pop(older.ref, None)
+        older.topic.detach(older)
+        older.connection.send({"op": "reopen", "refs": [older.ref]})
+
     def _on_made(self, connection: FrameConnection) -> None:
         self._handles[connection] = {}
 
@@ -181,11 +188,14 @@ class ConnectionHandler:
         return await self._open_consumer(connection, header, name, topic)
 
     async def _open_producer(self, connection: FrameConnection, ref: int, name: str, topic: OpenTopic) -> Header | None:
+        if connection not in self._handles:
+            return None  # the client left while it waited, and may have come back by another connection
         older = topic.producers.get(name)
         if older is not None:  # the same producer on a newer connection: the newest wins
-            topic.detach(older)
-            if older.in_flight:
-                await asyncio.wait(list(older.in_flight))
+            self._displace(older)
+        unstored = topic.unstored(name)
+        if unstored:  # also of connections that are gone: the new one goes on behind what was stored
+            await asyncio.wait(list(unstored))
         if not topic.serves:
             return self._opener.redirect(topic.name)
         handles = self._handles.get(connection)
@@ -242,8 +252,7 @@ class ConnectionHandler:
     ) -> str | None:
         """Why a consumer may not join, or None; an older consumer of the same name is detached."""
         for older in [c for c in found.consumers if c.name == name]:
-            self._handles.get(older.connection, {}).pop(older.ref, None)
-            found.topic.detach(older)
+            self._displace(older)
         if found.consumers and found.kind is not kind:
             return f"subscription {found.name} is {found.kind.value}, not {kind.value}"
         if kind is SubscriptionType.EXCLUSIVE and found.consumers:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from controller.brokers.reference.store.client import Answer
 from controller.brokers.reference.store.protocol import FrameConnection
 
 if TYPE_CHECKING:
@@ -23,7 +21,6 @@ class ProducerHandle:
     name: str
     topic: OpenTopic
     open: bool = True
-    in_flight: set[asyncio.Future[Answer]] = field(default_factory=set)
 
 
 @dataclass(eq=False, slots=True)

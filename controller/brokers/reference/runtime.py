@@ -81,12 +81,12 @@ class ReferenceBroker:
         """Connect to the store and open the port for clients. Raises StoreError when the store does not answer."""
         loop = asyncio.get_running_loop()
         self._store = StoreClient(self._store_address)
-        await self._store.start()
         self._throttle = Throttle(self._capacity, loop.time, loop.call_at)
         services = Services(
             self._store, self._throttle, self._owner, self._clock_ms, self._on_topic_failed, self._may_serve
         )
         self._clients = ConnectionHandler(self._table, services, hold_ms=self._hold_ms, on_fenced=self._on_store_fenced)
+        await self._store.start()
         await self._clients.start(directory, *self._listen)
         self._sampled_ms = self._clock_ms()
 

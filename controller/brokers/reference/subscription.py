@@ -7,6 +7,7 @@ pending with another consumer is refused, so nothing is dispatched after its ack
 
 from __future__ import annotations
 
+import asyncio
 import heapq
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from controller.brokers.reference.store.cursor import Cursor
 from controller.brokers.reference.wire import MAX_BATCH_BYTES, Numbered, SubscriptionType
 
 if TYPE_CHECKING:
+    from controller.brokers.reference.store.client import Answer
     from controller.brokers.reference.topic import OpenTopic
 
 Ranges = list[tuple[int, int]]
@@ -30,6 +32,7 @@ class Subscription:
         self.cursor = cursor
         self.consumers: list[ConsumerHandle] = []
         self.pending: dict[int, ConsumerHandle] = {}
+        self.newest_ack: asyncio.Future[Answer] | None = None  # the store's answers come in the order of its requests
         self._read_from = cursor.mark
         self._again: list[int] = []  # heap of offsets to redeliver (shared)
         self._delivered_to = cursor.mark  # one above the highest offset ever dispatched here

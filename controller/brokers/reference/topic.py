@@ -65,6 +65,7 @@ class OpenTopic:
         self._cache: list[Numbered] = []
         self._services = services
         self._in_flight: set[asyncio.Future[Answer]] = set()
+        self._unstored: dict[str, set[asyncio.Future[Answer]]] = {}
 
     @property
     def serves(self) -> bool:
@@ -77,6 +78,10 @@ class OpenTopic:
         return self._services.throttle.turn_messages
 
     # -- producing
+
+    def unstored(self, producer: str) -> set[asyncio.Future[Answer]]:
+        """The appends of this producer name whose outcome is unknown yet, whichever connections they came by."""
+        return self._unstored.setdefault(producer, set())
 
     def send(self, producer: ProducerHandle, first: int, body: bytes, count: int) -> None:
         """Queue the messages of one producer; each batch is acknowledged with `sent` once stored."""
@@ -101,7 +106,7 @@ class OpenTopic:
         self.messages += len(messages)
         traffic.bytes_in += len(body)
         future = self._services.store.send_append(self.name, self.served.epoch, self._services.owner, body)
-        self._track(future, producer.in_flight)
+        self._track(future, self.unstored(producer.name))
         future.add_done_callback(lambda done: self._on_stored(producer, first, messages, len(body), done))
 
     def _on_stored(
@@ -154,14 +159,17 @@ class OpenTopic:
             return  # not confirmed, so the client repeats it when it subscribes at the next owner
         accepted, refused = consumer.subscription.accept(consumer, ranges, below)
         self._services.throttle.charge(0.2)
-        if not accepted:
+        subscription = consumer.subscription
+        if accepted:
+            subscription.newest_ack = self._services.store.ack(
+                self.name, subscription.name, self.served.epoch, self._services.owner, accepted
+            )
+            self._track(subscription.newest_ack, set())
+        if subscription.newest_ack is None:
             self._confirm(consumer, number, refused)
             return
-        future = self._services.store.ack(
-            self.name, consumer.subscription.name, self.served.epoch, self._services.owner, accepted
-        )
-        self._track(future, set())
-        future.add_done_callback(lambda done: self._on_acknowledged(consumer, number, refused, done))
+        # Where nothing was accepted, an earlier one covers it, which the store may not have yet.
+        subscription.newest_ack.add_done_callback(lambda done: self._on_acknowledged(consumer, number, refused, done))
 
     def _on_acknowledged(
         self, consumer: ConsumerHandle, number: int | None, refused: Ranges, done: asyncio.Future[Answer]

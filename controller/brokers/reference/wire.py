@@ -16,7 +16,7 @@ broker → client
     acked      ref, id, refused, at             stored; refused: ranges pending with another consumer
     not_owner  ref, seq, broker, address        go there (address "": unknown, look it up with at_least=seq)
     moved      refs, bundle, seq, broker, address   the same, for refs that were open
-    reopen     refs                             open again here
+    reopen     refs                             open again here; a newer request may have taken the name
     refused    ref, reason, retry               retry false: do not try again
     pong
 

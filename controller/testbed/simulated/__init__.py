@@ -1,1 +1,1 @@
-"""A whole deployment in virtual time: real agents, the real control loop, faults, and what must hold all the same."""
+"""A whole deployment in virtual time: real agents, brokers, controllers and clients, faults, and what must hold."""

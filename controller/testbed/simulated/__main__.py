@@ -15,7 +15,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 from multiprocessing import get_context
 
-from controller.testbed.simulated.nemesis import FAULTS
+from controller.testbed.simulated.messages import ACKNOWLEDGED, CONFIRMED, HAND_OVER, PUBLISHED, READ, READ_AGAIN
+from controller.testbed.simulated.nemesis import ALL_FAULTS
 from controller.testbed.simulated.runs import Run, run_seed, shrink
 
 MODULE = "controller.testbed.simulated"
@@ -41,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     failing = [run for run in runs if run.failure]
     for run in failing[:SHRUNK]:
         smallest, faults = shrink(run)
-        print(f"\nseed {run.seed}: {smallest.failure}\nof {FAULTS} faults, {len(faults)} are enough:")
+        print(f"\nseed {run.seed}: {smallest.failure}\nof {ALL_FAULTS} faults, {len(faults)} are enough:")
         print("\n".join(smallest.trace))
         print(f"again: PYTHONHASHSEED=0 python -m {MODULE} --seed {run.seed} --only {','.join(map(str, faults))}")
     return 1 if failing else 0
@@ -50,7 +51,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run_all(seeds: Iterable[int], processes: int) -> list[Run]:
     if processes == 1:
         return [run_seed(seed) for seed in seeds]
-    with get_context("spawn").Pool(processes, maxtasksperchild=FRESH_AFTER) as pool:
+    context = get_context("forkserver")  # which imports everything once, for all processes
+    context.set_forkserver_preload([run_seed.__module__])
+    with context.Pool(processes, maxtasksperchild=FRESH_AFTER) as pool:
         return sorted(pool.imap_unordered(run_seed, seeds), key=lambda run: run.seed)
 
 
@@ -81,6 +84,7 @@ def _tell(runs: Sequence[Run], took_s: float) -> None:
         print(
             f"settled after the last fault: median {settled_s[len(settled_s) // 2]:.0f} s, most {settled_s[-1]:.0f} s"
         )
+    _tell_messages(sum((run.messages for run in runs), Counter[str]()))
     struck, seeds = Counter[str](), Counter[str]()
     for run in runs:
         struck.update(run.struck)
@@ -91,6 +95,14 @@ def _tell(runs: Sequence[Run], took_s: float) -> None:
     for run in runs:
         if run.failure:
             print(f"seed {run.seed} FAILED: {run.failure}")
+
+
+def _tell_messages(counts: Counter[str]) -> None:
+    """What clients saw, over all runs."""
+    met = {name.removeprefix(HAND_OVER): count for name, count in counts.items() if name.startswith(HAND_OVER)}
+    seen = [f"{counts[name]:,} {name}" for name in (PUBLISHED, ACKNOWLEDGED, READ, CONFIRMED, READ_AGAIN)]
+    print(f"messages: {', '.join(seen)}")
+    print(f"hand-overs that a producer met: {', '.join(f'{count:,} {cause}' for cause, count in sorted(met.items()))}")
 
 
 def _of_today() -> int:

@@ -1,4 +1,4 @@
-"""One broker process: the real agent on an event loop of its own, and a broker that only keeps who is served.
+"""One broker process: the real agent and the reference broker, on an event loop of their own.
 
 The broker may be slow, refuse, and fail in the middle of a call. What it serves is the truth that invariants look at,
 whatever the agent believes.
@@ -7,124 +7,76 @@ whatever the agent believes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from random import Random
+from collections.abc import Callable, Sequence
 from typing import Any
-
-from prometheus_client import CollectorRegistry
 
 from controller.agent.agent import Agent
 from controller.agent.connections import AgentConnections
 from controller.agent.lifecycle import Ending
-from controller.agent.metrics import AgentMetrics
 from controller.agent.options import AgentOptions
-from controller.brokers.memory.fences import MemoryFences
-from controller.brokers.memory.runtime import MemoryRuntime
-from controller.brokers.runtime import Where
+from controller.brokers.reference.runtime import ReferenceBroker
 from controller.bus.topics import TopicNames
+from controller.domain.errors import StoreError
 from controller.domain.ids import Bundle
 from controller.testbed.simulated.kafka import Link, SimKafka, SimProducer, SimReader
+from controller.testbed.simulated.message_store import ADDRESS
+from controller.testbed.simulated.metrics import metrics_of_agents
+from controller.testbed.simulated.network import SimNetwork
+from controller.testbed.simulated.runtime import SimRuntime
 from controller.testbed.simulated.tables import SimFollower, SimStore
 from controller.testbed.simulated.virtual_loop import VirtualLoop
-from controller.testbed.simulated.world import LOOK_AGAIN_MS, World, delay_ms
+from controller.testbed.simulated.world import delay_ms
 
-FAILED = 1  # exit code of a process that could not reach Kafka at its start
-METRICS = AgentMetrics(CollectorRegistry())  # making one takes longer than many a run
-
-
-class SimRuntime(MemoryRuntime):
-    """A broker whose calls take time and may fail. `on_call` is told of every call to serve a bundle, `on_serve` of
-    every time that something is served from then on."""
-
-    def __init__(
-        self, fences: MemoryFences, dice: Random, address: str, on_serve: Callable[[], None], can_fence: bool
-    ) -> None:
-        super().__init__(fences if can_fence else MemoryFences(), address)
-        self.can_fence = can_fence
-        self.on_call: Callable[[Bundle], None] = lambda bundle: None
-        self.slow_ms = 0.0
-        self.fails = 0.0  # the part of the calls that fail
-        self.refusing = False
-        self._dice, self._on_serve = dice, on_serve
-
-    def refuses(self, bundle: Bundle) -> str | None:
-        """A reason, while it takes nothing more."""
-        return "304_broker_cap" if self.refusing else None
-
-    async def _work(self) -> None:
-        await asyncio.sleep((delay_ms(self._dice, 1, 40) + self.slow_ms) / 1000)
-        if self.fails and self._dice.random() < self.fails:
-            raise OSError("the broker failed")
-
-    async def hold(self, bundle: Bundle) -> None:
-        await self._work()
-        await super().hold(bundle)
-
-    async def fence(self, bundle: Bundle, epoch: int) -> None:
-        await self._work()
-        await super().fence(bundle, epoch)
-
-    async def serve(self, bundle: Bundle, epoch: int) -> None:
-        self.on_call(bundle)
-        await self._work()
-        await super().serve(bundle, epoch)
-        self._on_serve()
-        await self._work()
-
-    async def release(self, bundle: Bundle, next_owner: Where | None) -> None:
-        await self._work()
-        await super().release(bundle, next_owner)
-
-    async def drop(self, bundle: Bundle) -> None:
-        """Stop at once, unless that fails, too: the process must end then."""
-        if self.fails and self._dice.random() < self.fails / 2:
-            raise OSError("the broker failed to stop")
-        await super().drop(bundle)
-
-    async def split(self, parent: Bundle, children: Mapping[Bundle, int]) -> None:
-        await self._work()
-        await super().split(parent, children)
-        self._on_serve()
+LOOKUP = "/lookup"
+FAILED = 1  # exit code of a process that could not reach Kafka or the store at its start
 
 
 class SimBroker:
     """One process of a broker. `clock_rate`: of its machine's boot clock, against true time."""
 
     def __init__(
-        self, world: World, kafka: SimKafka, store: SimStore, fences: MemoryFences, broker: str, nonce: str,
-        options: AgentOptions, names: TopicNames, *, clock_rate: float, can_fence: bool, on_serve: Callable[[], None],
+        self, kafka: SimKafka, store: SimStore, network: SimNetwork, broker: str, nonce: str, options: AgentOptions,
+        names: TopicNames, *, clock_rate: float, can_fence: bool, on_serve: Callable[[], None],
         on_end: Callable[[Ending], None],
     ) -> None:  # fmt: skip
+        world = kafka.world
         self.broker, self.dice = broker, world.dice(f"{broker} {nonce}")
         self.link = Link(self.dice)
-        self.alive, self.paused_until_ms = True, 0.0
+        self.alive = True
         self.table_cut_until_ms = 0.0
         self.wall_step_ms = 0.0
         self.sessions_begun = 1  # the highest number of a session that it has sent a heartbeat of
-        self._world, self._kafka, self._rate, self._on_end = world, kafka, clock_rate, on_end
+        self._world, self._kafka, self._network = world, kafka, network
+        self._rate, self._on_end = clock_rate, on_end
         self._readers: list[SimReader] = []
         self.producers = [SimProducer(kafka, self.link, self._runs) for _ in range(2)]
         self.loop = VirtualLoop(
-            lambda: world.now_ms * clock_rate,
-            lambda delay_ms: world.after(delay_ms / clock_rate, self._turn),
-            lambda: delay_ms(self.dice, 1, 80) * store.slow,
+            network, f"{broker} {nonce}", clock_rate, lambda: delay_ms(self.dice, 1, 80) * store.slow
         )
-        self.runtime = SimRuntime(fences, self.dice, f"{broker}-data", on_serve, can_fence)
+        reference = ReferenceBroker(
+            f"{broker}.{nonce}", ADDRESS, may_serve=lambda: self.agent.may_serve(), clock_ms=self.boot_ms
+        )
+        self.runtime = SimRuntime(reference, self.dice, on_serve, can_fence)
         journal = SimFollower(store, lambda: world.now_ms >= self.table_cut_until_ms)
         self.agent = Agent(
             broker, nonce, self.runtime,
             AgentConnections(self.producers[0], self.producers[1], self._open_reader, journal, names),
-            options, metrics=METRICS, boot_ms=self.boot_ms, wall_ms=self.wall_ms, jitter=self.dice.random(),
+            options, metrics=metrics_of_agents(world.seed), boot_ms=self.boot_ms, wall_ms=self.wall_ms,
+            jitter=self.dice.random(),
         )  # fmt: skip
+        self.lookup: Any = next(route.endpoint for route in self.agent.routes() if route.path == LOOKUP)
         self._run = self.loop.create_task(self.agent.run())
         self._run.add_done_callback(self._note_end)
-        world.after(0, self._turn)
 
     # ------------------------------------------------------------ what happens to it
 
     def pause(self, ms: float) -> None:
         """SIGSTOP, and SIGCONT so much later."""
-        self.paused_until_ms = max(self.paused_until_ms, self._world.now_ms + ms)
+        self.loop.paused_until_ms = max(self.loop.paused_until_ms, self._world.now_ms + ms)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self.loop.paused_until_ms = self._world.now_ms
 
     def leave(self) -> None:
         """SIGTERM."""
@@ -136,6 +88,8 @@ class SimBroker:
         if not self.alive:
             return
         self.alive = False
+        self.loop.halt()
+        self._network.kill(self.loop)
         for producer in self.producers:
             producer.dead = True
         for reader in self._readers:
@@ -173,16 +127,7 @@ class SimBroker:
     # ------------------------------------------------------------ inside
 
     def _runs(self) -> bool:
-        return self.alive and self._world.now_ms >= self.paused_until_ms
-
-    def _turn(self) -> None:
-        if not self.alive:
-            return
-        wait_ms = self.paused_until_ms - self._world.now_ms
-        if wait_ms > 0:
-            self._world.after(min(wait_ms, LOOK_AGAIN_MS), self._turn)  # the pause may be ended early
-        else:
-            self.loop.run_ready()
+        return self.alive and self._world.now_ms >= self.loop.paused_until_ms
 
     def _open_reader(
         self, topics: list[str], take: Callable[[Sequence[Any]], None], on_failure: Callable[[Exception], object]
@@ -196,11 +141,10 @@ class SimBroker:
         if self.alive:
             self.kill()
             error = task.exception()
-            ending = Ending(FAILED, str(error)) if isinstance(error, OSError) else task.result()
+            ending = Ending(FAILED, str(error)) if isinstance(error, OSError | StoreError) else task.result()
             self._world.after(0, lambda: self._on_end(ending))
 
     def close(self) -> None:
         """Give back what the operating system counts. Nothing that it still does reaches anybody."""
         self.kill()
-        self._world = World(0)  # its own from here on
         self.loop.unwind()

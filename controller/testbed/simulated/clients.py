@@ -1,84 +1,165 @@
-"""Clients that look up topics: at any agent, through the real handler, at random times.
+"""The clients of a run, in a process of their own: real producers and consumers, which look topics up, follow their
+bundles and acknowledge what they read.
 
-An answer must come from an agent that has a valid lease at that moment, and must name whom the journal names up to the
-seq in the answer; for a bundle that nobody has, the agent asks the controller for an owner, as it does for any client.
+Each topic has one of each, and an own way to acknowledge: at once; late and one by one; late and cumulative, so that an
+older acknowledgement comes after a newer one. The process may be killed; the next one goes on where the store's cursors
+are, and sends nothing again that was not acknowledged to the one before.
 """
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Callable
+import asyncio
+from collections.abc import Iterator, Sequence
+from itertools import count, cycle
 from random import Random
 from typing import Any
 
-from starlette.requests import Request
-from starlette.responses import Response
-
+from controller.brokers.reference.client.consumer import Consumer
+from controller.brokers.reference.client.link import Links
+from controller.brokers.reference.client.lookup import Lookup
+from controller.brokers.reference.client.producer import Gap, Producer
+from controller.brokers.reference.store.protocol import Header
+from controller.brokers.reference.wire import Numbered
+from controller.domain.errors import InvariantBroken
 from controller.domain.ids import topic_hash
-from controller.domain.ownership import State
-from controller.domain.ring import locate
-from controller.domain.state import ClusterState
-from controller.testbed.simulated.broker import SimBroker
-from controller.testbed.simulated.world import World
+from controller.testbed.simulated.lookups import LookupClient
+from controller.testbed.simulated.message_store import SUBSCRIPTION
+from controller.testbed.simulated.messages import Messages
+from controller.testbed.simulated.network import SimNetwork
+from controller.testbed.simulated.virtual_loop import VirtualLoop
 
-EVERY_MS = (100, 1_500)
-TOPICS = 12
-LOOKUP, FOUND = "/lookup", 200
+EVERY_MS = (200, 4_000)  # between two sends to a topic
+BATCH = (1, 1, 1, 2, 5)  # messages of a send
+LATE_MS = (0, 2_500)  # until a message is acknowledged
+MOST_PENDING = 40  # messages that a producer keeps for a topic without an owner
+NAME = "simulated"
+AT_ONCE, SINGLY, CUMULATIVE, BOTH = range(4)
 
 
-class SimClients:
-    """Looks up for as long as the run lasts. `breach` is told of a wrong answer."""
+def topics_of(namespace: str, bundles: int, each: int = 1) -> list[str]:
+    """Names of topics: so many in every one of the namespace's first bundles."""
+    found: dict[int, list[str]] = {number: [] for number in range(bundles)}
+    for number in count():
+        name = f"persistent://{namespace}/messages-{number}"
+        place = found[topic_hash(name) * bundles >> 32]
+        if len(place) < each:
+            place.append(name)
+        if all(len(names) == each for names in found.values()):
+            return [name for names in found.values() for name in names]
+    raise AssertionError
+
+
+class ClientProcess:
+    """One process of the clients."""
 
     def __init__(
-        self, world: World, namespace: str, living: Callable[[], list[SimBroker]], breach: Callable[[str], None]
+        self, network: SimNetwork, name: str, topics: Sequence[str], lookup_urls: list[str], messages: Messages
     ) -> None:
-        self.answers: Counter[str] = Counter()
-        self._world, self._living, self._breach = world, living, breach
-        self._dice: Random = world.dice("clients")
-        self._topics = [f"persistent://{namespace}/topic-{number}" for number in range(TOPICS)]
-        self._states: dict[int, ClusterState] = {}
-        self._next()
+        self.name = name
+        self.alive = self.publishing = True
+        self.failure: BaseException | None = None
+        self.loop = VirtualLoop(network, name)
+        self.loop.set_exception_handler(self._note_failure)
+        self.dice: Random = network.world.dice(name)
+        self.messages, self._network = messages, network
+        self.ids: Iterator[int] = count()
+        self.producers: list[WatchedProducer] = []
+        self._consumers: list[WatchedConsumer] = []
+        self._main = self.loop.create_task(self._run(topics, lookup_urls))
 
-    def note(self, state: ClusterState) -> None:
-        """The journal has come to this state."""
-        self._states[state.seq] = state
+    async def _run(self, topics: Sequence[str], lookup_urls: list[str]) -> None:
+        lookup, links = Lookup(lookup_urls, http=LookupClient()), Links()
+        self.producers = [WatchedProducer(self, topic, lookup, links) for topic in topics]
+        ways = zip(topics, cycle((AT_ONCE, SINGLY, CUMULATIVE, BOTH)), strict=False)
+        self._consumers = [WatchedConsumer(self, topic, way, lookup, links) for topic, way in ways]
+        publishing = (producer.publish() for producer in self.producers)
+        await asyncio.gather(*(one.start() for one in self._consumers), *publishing)
 
-    def _next(self) -> None:
-        low, high = EVERY_MS
-        self._world.after(self._dice.uniform(low, high), self._look_up)
+    @property
+    def pending(self) -> int:
+        """Messages that are not acknowledged to their producers yet."""
+        return sum(producer.pending for producer in self.producers)
 
-    def _look_up(self) -> None:
-        living, topic, drawn = self._living(), self._dice.choice(self._topics), self._dice.random()
-        if living:
-            one = living[int(drawn * len(living))]
-            one.loop.call_soon_threadsafe(lambda: one.loop.create_task(self._ask(one, topic)))
-        self._next()
+    def kill(self) -> None:
+        """SIGKILL."""
+        self.alive = self.publishing = False
+        self.loop.halt()
+        self._network.kill(self.loop)
 
-    async def _ask(self, one: SimBroker, topic: str) -> None:
-        lookup: Any = next(route.endpoint for route in one.agent.routes() if route.path == LOOKUP)
-        query = f"topic={topic}".encode()
-        request = Request({"type": "http", "method": "GET", "path": LOOKUP, "query_string": query, "headers": []})
-        response: Response = await lookup(request)
-        self.answers[f"lookup answered {response.status_code}"] += 1
-        if response.status_code == FOUND and one.alive:
-            self._judge(one, topic, json.loads(bytes(response.body)))
+    def close(self) -> None:
+        """Give back what it holds."""
+        self.kill()
+        self.loop.unwind()
 
-    def _judge(self, one: SimBroker, topic: str, answer: dict[str, Any]) -> None:
-        if not one.has_lease():
-            self._breach(f"{one.broker} answers a lookup without a valid lease")
-        state = self._states.get(answer["seq"])
-        if state is not None and answer["broker"] != (whom := owner_for_clients(state, topic)):
-            self._breach(f"{one.broker} names {answer['broker']!r} for {answer['bundle']}, the journal {whom!r}")
+    def check(self) -> None:
+        """Raise InvariantBroken if a client has ended."""
+        if self.failure is not None:
+            raise InvariantBroken(f"a client ended: {type(self.failure).__name__}: {self.failure}")
+
+    def _note_failure(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if str(context.get("message", "")).endswith(" ended"):  # see `endpoint`; others are futures that nobody awaits
+            self.failure = self.failure or context.get("exception")
 
 
-def owner_for_clients(state: ClusterState, topic: str) -> str:
-    """Whom clients should ask, by the state table: the owner, or who takes over once a release has begun. Empty: none,
-    or one whose session has ended, or whose broker has another process by now."""
-    namespace = topic.removeprefix("persistent://").rpartition("/")[0]
-    record = state.bundles[str(locate(state.namespaces[namespace], topic_hash(topic)))]
-    taking_over = record.state in (State.ASSIGNING, State.RELEASING)
-    session = record.to if taking_over else record.by
-    if session is None or record.state in (State.FREE, State.RETIRED) or session not in state.sessions:
-        return ""
-    return session.broker if state.brokers[session.broker].session.process == session.process else ""
+class WatchedProducer(Producer):
+    """Sends messages of its own to a topic, now and then."""
+
+    def __init__(self, process: ClientProcess, topic: str, lookup: Lookup, links: Links) -> None:
+        super().__init__(topic, NAME, lookup, links, on_acked=self._note_acked, on_gap=self._note_gap)
+        self._process = process
+        self._payloads: dict[int, bytes] = {}
+
+    async def publish(self) -> None:
+        """Send whenever the process is to."""
+        dice, process = self._process.dice, self._process
+        await self.start()
+        while True:
+            for _ in range(dice.choice(BATCH) if process.publishing and self.pending < MOST_PENDING else 0):
+                payload = f"{process.name}.{next(process.ids)}".encode()
+                self._payloads[self.send_now("", payload)] = payload
+                process.messages.publish()
+            await asyncio.sleep(dice.uniform(*EVERY_MS) / 1000)
+
+    def handle_opened(self, answer: Header) -> None:
+        """See `Producer`."""
+        super().handle_opened(answer)
+        if self.rewound:
+            self._process.messages.breach(f"{self.topic}: its owner knows less than what was acknowledged: {answer}")
+
+    def _note_acked(self, producer: Producer, first: int, number: int, offsets: list[int]) -> None:
+        payloads = [self._payloads.pop(sequence) for sequence in range(first, first + number)]
+        self._process.messages.acknowledge(self.topic, payloads, offsets)
+
+    def _note_gap(self, gap: Gap) -> None:
+        self._process.messages.meet(gap.cause)
+
+
+class WatchedConsumer(Consumer):
+    """Reads a topic, and acknowledges in one of several ways."""
+
+    def __init__(self, process: ClientProcess, topic: str, way: int, lookup: Lookup, links: Links) -> None:
+        super().__init__(
+            topic, SUBSCRIPTION, NAME, lookup, links, auto_ack=way == AT_ONCE,
+            on_delivered=self._note_delivered, on_confirmed=self._note_confirmed,
+        )  # fmt: skip
+        self._process, self._way = process, way
+
+    def handle_opened(self, answer: Header) -> None:
+        """See `Consumer`."""
+        self._process.messages.open_consumer(self.topic, int(answer["mark"]))
+        super().handle_opened(answer)
+
+    def _note_delivered(self, consumer: Consumer, messages: list[Numbered], at_ms: int) -> None:
+        self._process.messages.deliver(self.topic, messages)
+        if self._way != AT_ONCE:
+            late_s = self._process.dice.uniform(*LATE_MS) / 1000
+            asyncio.get_running_loop().call_later(late_s, self._acknowledge, messages[0][0], messages[-1][0] + 1)
+
+    def _acknowledge(self, first: int, end: int) -> None:
+        if self._way == CUMULATIVE or (self._way == BOTH and self._process.dice.random() < 0.5):
+            self.ack_below(end)
+        else:
+            self.ack([(first, end)])
+
+    def _note_confirmed(self, consumer: Consumer, ranges: list[tuple[int, int]], at_ms: int) -> None:
+        self._process.messages.confirm(self.topic, ranges)

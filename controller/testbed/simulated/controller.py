@@ -9,25 +9,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from prometheus_client import CollectorRegistry
-
 from controller.bus.topics import TopicNames
 from controller.domain.entries import Entry
 from controller.domain.settings.policy import ControlSettings
 from controller.domain.state import ClusterState
 from controller.service.feed import Feed
 from controller.service.loop import Claim, Clocks, ControlLoop
-from controller.service.metrics import ControlMetrics
 from controller.service.records import Offsets, Row
 from controller.service.start import become_controller, check_alone, first_entries, ticking_instance
 from controller.testbed.simulated.kafka import Fetched, Link, SimKafka, SimProducer
+from controller.testbed.simulated.metrics import metrics_of_controllers
 from controller.testbed.simulated.tables import SimControlTables, SimStore
 from controller.testbed.simulated.world import Actor, World, delay_ms
 
 JOURNAL_ID = "simulated"
 KAFKA = {"cluster_id": "simulated"}
 TICK_MS, REPEAT_MS = 500, 1_000
-METRICS = ControlMetrics(CollectorRegistry())  # making one takes longer than many a run
 
 
 class SimFeed(Feed):
@@ -67,7 +64,7 @@ class SimController:
         self.wall_step_ms = 0.0
         self._world, self._kafka, self._store, self._rate = world, kafka, store, clock_rate
         self._producer = SimProducer(kafka, self.link, lambda: self.alive and not self.paused)
-        self._entries: list[Entry] = []
+        self._metrics = metrics_of_controllers(world.seed)
         self.actor = world.act(self._live)
 
     @property
@@ -96,7 +93,7 @@ class SimController:
     def _live(self, actor: Actor) -> None:
         try:
             tables, state, entries = become_controller(
-                lambda: SimControlTables(self._store, self.instance, actor, self.dice, METRICS),
+                lambda: SimControlTables(self._store, self.instance, actor, self.dice, self._metrics),
                 self._prepare,
                 self.take_over,
             )
@@ -120,10 +117,7 @@ class SimController:
         reader.runs = lambda: self.alive and not self.paused
         reader.start()
         try:
-            waited_ms = 0.0
-            while not heard and waited_ms < for_ms:
-                self.actor.sleep(100)
-                waited_ms += 100
+            self.actor.wait(lambda: bool(heard), for_ms)
         finally:
             reader.stop()
         return heard[0] if heard else None
@@ -136,15 +130,14 @@ class SimController:
         )  # fmt: skip
         self.loop = ControlLoop(
             Claim(self.instance, state, KAFKA), tables, feed, self._names, self.settings,
-            Clocks(self.boot_ms, self.wall_ms), METRICS,
+            Clocks(self.boot_ms, self.wall_ms), self._metrics,
         )  # fmt: skip
-        position = self._beginning(state)
+        position, topics = self._beginning(state), self._names.control
         feed.publish(entries)
         feed.begin(self._world, state.seq, self)
         for batch_id in range(1_000_000):
-            while not self._kafka.reaches(self.link):
-                actor.sleep(100)
-            since, until = position, self._kafka.ends(self._names.control)
+            actor.wait(partial(self._kafka.reaches, self.link))
+            since, until = position, self._kafka.ends(topics)
             self.loop.process(partial(self._collect, actor, since, until), batch_id)
             position = until
             actor.sleep(delay_ms(self.dice, 50, 300))
@@ -163,6 +156,5 @@ class SimController:
     def _collect(self, actor: Actor, since: Offsets, until: Offsets) -> list[Row]:
         """A batch's rows: planned before, read now."""
         actor.sleep(delay_ms(self.dice, 5, 150) * self._kafka.slow)
-        while not self._kafka.hears(self.link):
-            actor.sleep(100)
+        actor.wait(partial(self._kafka.hears, self.link))
         return list(self._kafka.rows(since, until))

@@ -1,21 +1,22 @@
-"""A deployment: one Kafka, one table store, controllers and brokers that a supervisor starts again.
+"""A deployment: one Kafka, two stores, controllers, brokers and clients that a supervisor starts again.
 
-What must hold at every moment: see `witness`. At the end, `settle`: every bundle is served, by whom the journal says,
-at its epoch (I6); the journal folds to the state, from a snapshot as from the start, and every agent knows it (I4);
-every command had one outcome; and nothing goes on changing.
+What must hold at every moment: see `witness` and `messages`. At the end, `settle`: every bundle is served, by whom the
+journal says, at its epoch (I6); the journal folds to the state, from a snapshot as from the start, and every agent
+knows it (I4); every command had one outcome; nothing goes on changing; clients have read what was acknowledged.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from controller.agent.lifecycle import BROKEN, Ending
 from controller.agent.options import AgentOptions
-from controller.brokers.memory.fences import MemoryFences
 from controller.bus.topics import TopicNames
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import AnotherController, ForeignCommit, InvariantBroken
@@ -26,21 +27,30 @@ from controller.domain.settings.policy import ControlSettings
 from controller.domain.state import ClusterState
 from controller.sim.ownership.invariants import check_fold, check_settled
 from controller.testbed.simulated.broker import SimBroker
-from controller.testbed.simulated.clients import SimClients
+from controller.testbed.simulated.clients import ClientProcess, topics_of
 from controller.testbed.simulated.controller import SimController
 from controller.testbed.simulated.kafka import Link, SimKafka
+from controller.testbed.simulated.lookups import LookupServer, SimLookups
+from controller.testbed.simulated.message_store import SimMessageStore
+from controller.testbed.simulated.messages import Messages
+from controller.testbed.simulated.network import HOST, SimNetwork
 from controller.testbed.simulated.tables import SimStore
 from controller.testbed.simulated.witness import Witness
 from controller.testbed.simulated.world import World, delay_ms
 
 NAMESPACE, BUNDLES = "t/n", 4
 BROKERS = ("a:1", "b:1", "c:1", "d:1")
+LOOKUP_PORTS = {broker: 8_000 + number for number, broker in enumerate(BROKERS)}
+TOPICS = topics_of(NAMESPACE, BUNDLES)  # of clients
 OPTIONS = AgentOptions(report_interval_ms=3_600_000, leave_timeout_ms=20_000)
 DRIFT = 0.07  # of a machine's boot clock, either way: two clocks may differ by a margin a lease, and hardly more
 CANNOT_FENCE = 0.3  # of the runs have a broker whose store knows no fences
 LAG_LIMIT = 30  # entries: small, as a run has some hundred
+START_MS = 8_000
 RESTART_MS = (500, 6_000)  # until the supervisor starts a process again
-PATIENCE_MS, STEP_MS, QUIET_MS = 120_000, 5_000, 15_000
+PATIENCE_MS, QUIET_MS, ASK_AGAIN_MS, STEP_MS = 120_000, 15_000, 5_000, 1_000
+CATCH_UP_MS, DRAIN_MS = 5_000, 15_000  # for clients, before the quiet time ends, and after it
+MEMORY = Path("/dev/shm")  # where files cost no disk; elsewhere they do
 OUTCOMES = (Kind.COMMAND_ACCEPTED, Kind.COMMAND_REJECTED)
 EXPECTED = (AnotherController, ForeignCommit, OSError)  # what a controller may end by
 
@@ -50,19 +60,25 @@ class Deployment:
 
     def __init__(self, seed: int, settings: ControlSettings | None = None, groups: AgentGroups = NO_GROUPS) -> None:
         self.world = World(seed)
-        self.kafka, self.store, self.fences = SimKafka(self.world), SimStore(self.world), MemoryFences()
+        self.kafka, self.store = SimKafka(self.world), SimStore(self.world)
+        self.network = SimNetwork(self.world)
+        self._folder = TemporaryDirectory(prefix="ballast-simulated-", dir=MEMORY if MEMORY.is_dir() else None)
+        self.segments = SimMessageStore(self.network, Path(self._folder.name))
         self.settings = settings or ControlSettings(lag_limit_entries=LAG_LIMIT, agent_groups=groups)
         self.names = TopicNames(groups=self.settings.agent_groups)
         self.brokers: list[SimBroker] = []  # all processes that ever ran, the newest last
         self.controllers: list[SimController] = []
         self.unfenced = self.world.random.choice(BROKERS) if self.world.random.random() < CANNOT_FENCE else ""
-        self.witness = Witness(self.brokers, self.names)
+        self.witness = Witness(self.world, self.brokers, self.names)
         self.trace: list[str] | None = None  # a list: note there what happens
         self.supervised = True
+        self._ended_clients: list[ClientProcess] = []
         self._serial = 0
         self._commands: list[str] = []
-        self.clients = SimClients(self.world, NAMESPACE, self.living, self.witness.note)
-        self.world.after_each = self.witness.check
+        self.lookups = SimLookups(self.world, NAMESPACE, self.living, self.witness.note)
+        self.messages = Messages(self.witness.note, self.segments)
+        self.clients: ClientProcess | None = None
+        self.world.on_alarm = self.witness.check
         self.store.on_commit = self._note_commit
         self.store.on_snapshot = self.witness.saves
 
@@ -70,15 +86,17 @@ class Deployment:
 
     def begin(self) -> None:
         """Start everything, and give every bundle an owner."""
+        self.segments.begin()
         self.start_controller()
         for broker in BROKERS:
             self.start_broker(broker)
         self._watch_later()
         self.command("create_namespace", namespace=NAMESPACE, bundles=BUNDLES)
         self.command("mode", mode="live")
-        self.run(4_000)
+        self._run_until(lambda: bool(self.bundles()) and all(one.agent.may_serve() for one in self.living()))
+        self.start_clients()
         self.ask_for_owners()
-        self.run(4_000)
+        self._run_until(lambda: len(self.bundles()) == sum(len(one.serving()) for one in self.living()))
 
     def start_controller(self, take_over: bool = False) -> SimController:
         """Start a controller; there may be another one."""
@@ -98,15 +116,27 @@ class Deployment:
         options = replace(OPTIONS, take_over=take_over)
         rate = 1 + DRIFT * self.world.random.uniform(-1, 1)
         found = SimBroker(
-            self.world, self.kafka, self.store, self.fences, broker, f"n{self._serial}", options, self.names,
+            self.kafka, self.store, self.network, broker, f"n{self._serial}", options, self.names,
             clock_rate=rate, can_fence=broker != self.unfenced, on_serve=self.witness.begins_to_serve,
             on_end=lambda ending: self._judge_end(broker, ending),
         )  # fmt: skip
         found.runtime.on_call = partial(self.witness.is_told_to_serve, found)
+        found.loop.on_write = partial(self.witness.writes, found)
         for producer in found.producers:
             producer.on_send = partial(self.witness.sends, found)
+        self.network.offer(found.loop, lambda: LookupServer(found, self.lookups), LOOKUP_PORTS[broker])
         self.brokers.append(found)
         return found
+
+    def start_clients(self) -> ClientProcess:
+        """Start the clients' process, in place of the one before."""
+        if self.clients is not None:
+            self.clients.kill()
+            self._ended_clients.append(self.clients)
+        self._serial += 1
+        urls = [f"http://{HOST}:{port}" for port in LOOKUP_PORTS.values()]
+        self.clients = ClientProcess(self.network, f"clients-{self._serial}", TOPICS, urls, self.messages)
+        return self.clients
 
     def living(self, broker: str | None = None) -> list[SimBroker]:
         """The processes that live, of one broker or of all."""
@@ -131,6 +161,8 @@ class Deployment:
             for failure in [one.actor.failure for one in self.controllers if one.actor.failure is not None]:
                 if not isinstance(failure, EXPECTED):
                     raise failure
+            if self.clients is not None and not self.clients.alive:
+                self.start_clients()
             if self.controller() is None:
                 self.start_controller()
             for broker in BROKERS:
@@ -173,19 +205,30 @@ class Deployment:
         """Let time pass."""
         self.world.run(ms)
 
+    def _run_until(self, holds: Callable[[], bool]) -> None:
+        """Let time pass until this holds; at most as much as a start takes."""
+        for _ in range(START_MS // STEP_MS):
+            self.run(STEP_MS)
+            if holds():
+                return
+
     def end_faults(self) -> None:
         """Mend everything; what has ended is started again by the supervisor."""
         now_ms = self.world.now_ms
         self.kafka.down_until_ms = self.store.down_until_ms = now_ms
-        self.kafka.slow = self.store.slow = 1.0
+        self.kafka.slow = self.store.slow = self.network.slow = 1.0
         self.kafka.lost_feed = self.store.spoilt = 0.0
         for link in self.links():
             link.cut_until_ms = link.deaf_until_ms = now_ms
             link.lost_acks = 0.0
         for one in self.living():
-            one.paused_until_ms = one.table_cut_until_ms = now_ms
+            one.resume()
+            one.table_cut_until_ms = now_ms
             one.runtime.slow_ms = one.runtime.fails = 0.0
             one.runtime.refusing = False
+        self.segments.end_faults()
+        if self.clients is not None:
+            self.clients.loop.paused_until_ms = now_ms
         for controller in self.controllers:
             controller.actor.paused_until_ms = min(controller.actor.paused_until_ms, now_ms)
 
@@ -194,25 +237,42 @@ class Deployment:
         self.end_faults()
         for broker in BROKERS:
             self.command("undrain", broker=broker)
-        began_ms = self.world.now_ms
+        began_ms = asked_ms = self.world.now_ms
         settled_ms, epochs = began_ms, self._epochs()
         while self.world.now_ms - settled_ms < QUIET_MS:
             if self.world.now_ms - began_ms > PATIENCE_MS:
                 self._check_settled()
                 raise InvariantBroken(f"I6: owners still change {PATIENCE_MS} ms after the last fault")
             self.run(STEP_MS)
-            self.ask_for_owners()
-            if self.store.state.frozen:
-                self.command("thaw")
+            if self.world.now_ms - asked_ms >= ASK_AGAIN_MS:
+                asked_ms = self.world.now_ms
+                self.ask_for_owners()
+                if self.store.state.frozen:
+                    self.command("thaw")
             if not self._is_settled() or epochs != self._epochs():
                 settled_ms, epochs = self.world.now_ms, self._epochs()
+            if self.clients is not None:
+                self.clients.publishing = self.world.now_ms - settled_ms < QUIET_MS - CATCH_UP_MS
         took_ms = settled_ms - began_ms
+        self._drain()
         check_fold(ClusterState(), self.store.journal, self.store.state)
         check_fold(self.store.load_state(), [], self.store.state)
         for one in self.living():
             check_fold(one.agent.watcher.state, self.store.journal[one.agent.watcher.state.seq :], self.store.state)
         self._check_commands()
         return took_ms
+
+    def _drain(self) -> None:
+        """Check that everything that was published is acknowledged and read, soon."""
+        clients = self.clients or self.start_clients()
+        for _ in range(DRAIN_MS // STEP_MS):
+            if not clients.pending and not self.messages.backlog():
+                break
+            self.run(STEP_MS)
+        clients.check()
+        if clients.pending or self.messages.backlog():
+            raise InvariantBroken(f"clients: {self.messages.backlog() or f'{clients.pending} messages are not stored'}")
+        self.segments.check()
 
     def close(self) -> None:
         """End everything."""
@@ -222,6 +282,11 @@ class Deployment:
         self.world.close()
         for broker in self.brokers:
             broker.close()
+        for clients in (*self._ended_clients, self.clients):
+            if clients is not None:
+                clients.close()
+        self.segments.close()
+        self._folder.cleanup()
 
     def _epochs(self) -> dict[str, int]:
         return {name: record.epoch for name, record in self.store.state.bundles.items()}
@@ -231,7 +296,8 @@ class Deployment:
             self._check_settled()
         except InvariantBroken:
             return False
-        return self.controller() is not None and all(self.living(broker) for broker in BROKERS)
+        alive = self.clients is not None and self.clients.alive and self.controller() is not None
+        return alive and all(self.living(broker) for broker in BROKERS)
 
     def _check_commands(self) -> None:
         outcomes = Counter(entry.command_id for entry in self.store.journal if entry.kind in OUTCOMES)
@@ -253,7 +319,7 @@ class Deployment:
         for entry in entries if self.trace is not None else ():
             self.note(f"    {describe(entry)}")
         self.witness.commits(entries, before, self.store.state)
-        self.clients.note(self.store.state)
+        self.lookups.note(self.store.state)
 
 
 def describe(entry: Entry) -> str:

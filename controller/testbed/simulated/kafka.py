@@ -90,7 +90,9 @@ class SimKafka:
         """The records from one position to another."""
         for topic, partitions in until.items():
             for partition, end in partitions.items():
-                yield from self._log[topic, int(partition)][since.get(topic, {}).get(partition, 0) : end]
+                begin = since.get(topic, {}).get(partition, 0)
+                if begin < end:
+                    yield from self._log[topic, int(partition)][begin:end]
 
     def reader(self, link: Link, topics: Sequence[str], take: Callable[[Sequence[Fetched]], None]) -> SimReader:
         """A reader of these topics, not yet started."""
@@ -182,6 +184,7 @@ class SimReader:
         self._kafka, self._link, self._take = kafka, link, take
         self._stopped = False
         self._waiting: dict[tuple[str, int], deque[tuple[float, Row]]] = defaultdict(deque)
+        self._held_back: set[tuple[str, int]] = set()  # partitions that are tried again later
         self._recent: list[Row] = []
 
     def start(self, timeout_ms: int = 30_000) -> None:
@@ -205,7 +208,7 @@ class SimReader:
         waiting = self._waiting[place]
         at_ms = world.now_ms + delay_ms(self._link.dice, 1, 400) * self._kafka.slow
         waiting.append((max(at_ms, waiting[-1][0]) if waiting else at_ms, row))
-        world.after(waiting[-1][0] - world.now_ms, lambda: self._arrive(place))
+        world.at(waiting[-1][0], lambda: self._arrive(place))
 
     def read_again(self) -> None:
         """The connection was made anew: the newest records come again."""
@@ -216,13 +219,18 @@ class SimReader:
     def _arrive(self, place: tuple[str, int]) -> None:
         """Take what has arrived of a partition, in order."""
         world, waiting = self._kafka.world, self._waiting[place]
-        if self._stopped or not waiting or waiting[0][0] > world.now_ms:
+        if self._stopped or not waiting or waiting[0][0] > world.now_ms or place in self._held_back:
             return
         if not self.runs() or not self._kafka.hears(self._link):
-            world.after(RETRY_MS, lambda: self._arrive(place))
+            self._held_back.add(place)
+            world.after(RETRY_MS, lambda: self._try_again(place))
             return
         arrived = []
         while waiting and waiting[0][0] <= world.now_ms:
             arrived.append(waiting.popleft()[1])
         self._recent = [*self._recent, *arrived][-20:]
         self._take([Fetched(row.topic, row.value or b"") for row in arrived])
+
+    def _try_again(self, place: tuple[str, int]) -> None:
+        self._held_back.discard(place)
+        self._arrive(place)

@@ -14,10 +14,13 @@ from functools import partial
 from controller.testbed.simulated.broker import SimBroker
 from controller.testbed.simulated.controller import SimController
 from controller.testbed.simulated.deployment import BROKERS, Deployment
+from controller.testbed.simulated.message_faults import MessageFaults
 
 SHORT_MS, LONG_MS = (500, 2_000, 5_000), (3_000, 9_000, 20_000)  # around the lease of 6 s
 GAPS_MS = (50, 200, 500, 2_000, 5_000)  # between two faults
 FAULTS = 25  # a run
+MESSAGES_EVERY = 4  # of these faults, there is one on the way of messages as well
+ALL_FAULTS = FAULTS + FAULTS // MESSAGES_EVERY  # their numbers follow
 LEAST_BROKERS = 2  # that are left alive by single crashes
 STEPS_MS = (-3_600_000, -2_000, 2_000, 3_600_000)  # of a wall clock
 
@@ -29,6 +32,7 @@ class Nemesis:
         self.struck: Counter[str] = Counter()
         self._at = deployment
         self._dice = deployment.world.dice("nemesis")
+        self.messages = MessageFaults(deployment)
         self.kinds: dict[str, tuple[int, Callable[[], str | None]]] = {  # weight, and what it does
             "transfer": (8, self._transfer),
             "unload": (2, self._unload),
@@ -62,7 +66,8 @@ class Nemesis:
         }
 
     def torment(self, only: Collection[int] | None = None) -> None:
-        """Strike FAULTS times, with time to act in between. `only`: the numbers of the faults that really strike."""
+        """Strike ALL_FAULTS times, with time to act in between. `only`: the numbers of the faults that really
+        strike."""
         names = list(self.kinds)
         weights = [self.kinds[name][0] for name in names]
         for number in range(FAULTS):
@@ -72,9 +77,20 @@ class Nemesis:
             if only is None or number in only:
                 self._strike(number, name)
             self._at.run(gap_ms)
+            if number % MESSAGES_EVERY == MESSAGES_EVERY - 1:
+                another = FAULTS + number // MESSAGES_EVERY
+                if only is None or another in only:
+                    self._strike_messages(another)
 
     def _strike(self, number: int, name: str) -> None:
-        whom = self.kinds[name][1]()
+        self._note(number, name, self.kinds[name][1]())
+
+    def _strike_messages(self, number: int) -> None:
+        dice, kinds = self._at.world.dice(f"fault {number}"), self.messages.kinds
+        name = dice.choices(list(kinds), [weight for weight, _ in kinds.values()])[0]
+        self._note(number, name, kinds[name][1](dice))
+
+    def _note(self, number: int, name: str, whom: str | None) -> None:
         if whom is not None:
             self.struck[name] += 1
             self._at.note(f"fault {number}: {name} {whom}".rstrip())

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+
+import structlog
 
 from controller.domain.settings.agent_groups import NO_GROUPS, AgentGroups
 from controller.testbed.simulated.deployment import Deployment
-from controller.testbed.simulated.nemesis import FAULTS, Nemesis
+from controller.testbed.simulated.nemesis import ALL_FAULTS, Nemesis
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,7 @@ class Run:
     struck: Counter[str] = field(default_factory=Counter)
     settled_ms: float = 0.0
     virtual_ms: float = 0.0
+    messages: Counter[str] = field(default_factory=Counter)
     trace: tuple[str, ...] = ()
 
 
@@ -28,8 +32,11 @@ def run_seed(
     seed: int, only: Collection[int] | None = None, trace: bool = False, groups: AgentGroups = NO_GROUPS
 ) -> Run:
     """Run one seed, with all of its faults or some. `groups`: whose agents speak in topics of their own."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)  # thousands of processes fail here, as they are meant to
+    with _without_logs():
+        return _run_seed(seed, only, trace, groups)
+
+
+def _run_seed(seed: int, only: Collection[int] | None, trace: bool, groups: AgentGroups) -> Run:
     deployment = Deployment(seed, groups=groups)
     deployment.trace = [] if trace else None
     nemesis = Nemesis(deployment)
@@ -44,9 +51,22 @@ def run_seed(
         deployment.note(failure)
     finally:
         deployment.close()
+    kept = nemesis.struck + Counter(deployment.kafka.counts) + deployment.lookups.answers
+    trace_of = tuple(deployment.trace or ())
+    return Run(seed, failure, kept, settled_ms, deployment.world.now_ms, deployment.messages.counts, trace_of)
+
+
+@contextmanager
+def _without_logs() -> Iterator[None]:
+    """Thousands of processes fail here, as they are meant to."""
+    before, log_with = logging.root.manager.disable, structlog.get_config()
+    logging.disable(logging.CRITICAL)
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        yield
+    finally:
         logging.disable(before)
-    kept = nemesis.struck + Counter(deployment.kafka.counts) + deployment.clients.answers
-    return Run(seed, failure, kept, settled_ms, deployment.world.now_ms, tuple(deployment.trace or ()))
+        structlog.configure(**log_with)
 
 
 def shrink(failing: Run, say: Callable[[str], None] = lambda text: None) -> tuple[Run, list[int]]:
@@ -55,7 +75,7 @@ def shrink(failing: Run, say: Callable[[str], None] = lambda text: None) -> tupl
     Parts are left out by halves first, then one by one, until nothing more can be.
     """
     kind = failing.failure[:24]
-    kept, size = list(range(FAULTS)), FAULTS // 2
+    kept, size = list(range(ALL_FAULTS)), ALL_FAULTS // 2
     while size:
         at = 0
         while at < len(kept):

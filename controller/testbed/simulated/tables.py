@@ -52,7 +52,7 @@ class SimStore:
         self.journal: list[Entry] = []
         self.state = ClusterState()
         self.first_seq = 1  # entries before it have expired
-        self.snapshots: list[str] = []
+        self.snapshots: list[tuple[int, str]] = []  # seq and text, the newest last
         self.on_commit: Callable[[Sequence[Entry], ClusterState], None] = lambda entries, before: None
         self.on_snapshot: Callable[[ClusterState, str], None] = lambda state, text: None
 
@@ -78,13 +78,13 @@ class SimStore:
 
     def save_snapshot(self, state: ClusterState) -> None:
         """Keep a snapshot, unless there is a newer one."""
-        if not self.snapshots or decode(self.snapshots[-1]).seq < state.seq:
-            self.snapshots = [*self.snapshots, encode(state)][-SNAPSHOTS_KEPT:]
-            self.on_snapshot(state, self.snapshots[-1])
+        if not self.snapshots or self.snapshots[-1][0] < state.seq:
+            self.snapshots = [*self.snapshots, (state.seq, encode(state))][-SNAPSHOTS_KEPT:]
+            self.on_snapshot(state, self.snapshots[-1][1])
 
     def expire(self) -> bool:
         """Forget the entries that every snapshot includes; whether there were any."""
-        oldest = decode(self.snapshots[0]).seq + 1 if self.snapshots else 1
+        oldest = self.snapshots[0][0] + 1 if self.snapshots else 1
         expired, self.first_seq = oldest > self.first_seq, max(oldest, self.first_seq)
         return expired
 
@@ -96,7 +96,7 @@ class SimStore:
 
     def load_state(self) -> ClusterState:
         """The newest snapshot, and the entries after it."""
-        state = decode(self.snapshots[-1]) if self.snapshots else ClusterState()
+        state = decode(self.snapshots[-1][1]) if self.snapshots else ClusterState()
         for entry in self.entries_above(state.seq):
             apply_in_place(state, entry)
         return state
@@ -154,12 +154,9 @@ class SimJournal(Journal):
         self._table = SimpleNamespace(version=lambda: self._written)  # type: ignore[assignment]
         self._trouble = None
         self._last = store.journal[-1] if store.journal else None
-        self._entries: tuple[Entry, ...] = ()
 
-    def commit(self, entries: Sequence[Entry], instance: str, batch_id: int) -> int:
-        """As the real one does."""
-        self._entries = tuple(entries)
-        return super().commit(entries, instance, batch_id)
+    def _to_rows(self, entries: Sequence[Entry]) -> Any:
+        return tuple(entries)
 
     def _append(self, rows: Any, instance: str, batch_id: int, seq: int) -> None:
         self._sleep(2, 60)
@@ -170,7 +167,7 @@ class SimJournal(Journal):
         if len(self._store.versions) - 1 != self._version:
             raise OSError(f"version {self._version + 1} is there already")
         if fate != NEVER_WRITTEN:
-            self._store.append(Version(instance, batch_id, self._entries))
+            self._store.append(Version(instance, batch_id, rows))
         self._sleep(2, 60)
         if fate is not None:
             raise OSError(f"no answer ({fate})")

@@ -5,7 +5,7 @@
 - The controller ends a session for its lease only when that lease has expired for the agent, too, and never while the
   mass-failure breaker keeps leases alive.
 - Without a valid lease an agent begins to serve nothing and publishes nothing; it begins no session and leaves none
-  while it still serves something.
+  while it still serves something. Its broker opens nothing for clients, and delivers and acknowledges nothing.
 - After every commit: I2, I3, and that only the living are granted anything. A snapshot is the state it was made of.
 
 A breach is kept, as the code in which it is noticed may well survive an exception, and raised after the action.
@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from controller.brokers.reference.store.protocol import header_of
 from controller.bus.topics import TopicNames
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import InvariantBroken
@@ -31,20 +32,23 @@ from controller.sim.ownership.invariants import (
     list_ordered_fences,
 )
 from controller.testbed.simulated.broker import SimBroker
+from controller.testbed.simulated.world import World
+
+WITH_A_LEASE = ("opened", "sent", "deliver", "acked")  # what a broker tells clients
 
 
 class Witness:
     """Of one run. `brokers`: every process that ever ran."""
 
-    def __init__(self, brokers: Sequence[SimBroker], names: TopicNames) -> None:
+    def __init__(self, world: World, brokers: Sequence[SimBroker], names: TopicNames) -> None:
         self.ordered: list[tuple[Bundle, int]] = []  # fences that the journal has ordered
-        self._brokers, self._names = brokers, names
+        self._world, self._brokers, self._names = world, brokers, names
         self._breach = ""
         self._someone_serves = False
 
     def check(self) -> None:
-        """After every action: raise InvariantBroken for what was noticed. Only who begins to serve can be a second
-        server."""
+        """After an action in which something was noticed: raise InvariantBroken for that. Only who begins to serve can
+        be a second server."""
         if self._breach:
             raise InvariantBroken(self._breach)
         if self._someone_serves:
@@ -55,7 +59,7 @@ class Witness:
 
     def begins_to_serve(self) -> None:
         """A broker has begun to serve something."""
-        self._someone_serves = True
+        self._someone_serves = self._world.alarmed = True
 
     def is_told_to_serve(self, one: SimBroker, bundle: Bundle) -> None:
         """An agent tells its broker to serve this."""
@@ -78,6 +82,13 @@ class Witness:
                 self.note(f"{one.broker} says goodbye while it serves {serving}")
         elif not one.has_lease() or record["session"] != sessions.current.number:
             self.note(f"{one.broker} publishes {kind} of session {record['session']} without a valid lease")
+
+    def writes(self, one: SimBroker, data: bytes) -> None:
+        """A broker sends a frame to a client or to the store."""
+        if not one.has_lease():
+            header = header_of(data)
+            if header is not None and header.get("op") in WITH_A_LEASE:
+                self.note(f"{one.broker} tells a client {header['op']!r} without a valid lease")
 
     def commits(self, entries: Sequence[Entry], before: ClusterState, after: ClusterState) -> None:
         """A controller has committed these entries."""
@@ -122,3 +133,4 @@ class Witness:
     def note(self, breach: str) -> None:
         """Keep the first breach, to be raised after the action."""
         self._breach = self._breach or breach
+        self._world.alarmed = True

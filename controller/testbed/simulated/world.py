@@ -1,15 +1,18 @@
-"""Virtual time: one heap of timed actions, one seeded generator, and threads that run only when it is their turn.
+"""Virtual time: one heap of timed actions, one seeded generator, and code that blocks without a thread.
 
 Nothing happens between two actions, and of equal times the one scheduled first comes first, so a seed always gives the
-same run. Code that blocks (the control loop) runs in an `Actor`: a thread that hands its turn back whenever it sleeps.
+same run. Code that blocks (the control loop) runs in an `Actor`: a greenlet, which hands its turn back whenever it
+sleeps, as a thread would, without the time that it takes to wake one up.
 """
 
 from __future__ import annotations
 
 import heapq
+import math
 import random
-import threading
 from collections.abc import Callable
+
+from greenlet import getcurrent, greenlet
 
 LOOK_AGAIN_MS = 100.0
 
@@ -21,7 +24,8 @@ class World:
         self.seed = seed
         self.random = self.dice("world")
         self.now_ms = 10_000.0
-        self.after_each: Callable[[], None] = lambda: None  # what must hold is checked here
+        self.alarmed = False  # set by whoever has noticed something; `on_alarm` is called once the action is over
+        self.on_alarm: Callable[[], None] = lambda: None
         self._heap: list[tuple[float, int, Callable[[], object]]] = []
         self._serial = 0
         self._actors: list[Actor] = []
@@ -32,20 +36,32 @@ class World:
 
     def after(self, delay_ms: float, action: Callable[[], object]) -> None:
         """Do this so much later."""
+        self.at(self.now_ms + delay_ms, action)
+
+    def at(self, at_ms: float, action: Callable[[], object]) -> None:
+        """Do this at that time, or now if it is over."""
         self._serial += 1
-        heapq.heappush(self._heap, (self.now_ms + max(delay_ms, 0.0), self._serial, action))
+        heapq.heappush(self._heap, (at_ms if at_ms > self.now_ms else self.now_ms, self._serial, action))
 
     def run(self, for_ms: float) -> None:
         """Let time pass."""
-        end_ms = self.now_ms + for_ms
-        while self._heap and self._heap[0][0] <= end_ms:
-            self.now_ms, _, action = heapq.heappop(self._heap)
+        end_ms, heap, pop = self.now_ms + for_ms, self._heap, heapq.heappop
+        while heap and heap[0][0] <= end_ms:
+            self.now_ms, _, action = pop(heap)
             action()
-            self.after_each()
+            if self.alarmed:
+                self.alarmed = False
+                self.on_alarm()
         self.now_ms = end_ms
 
+    def run_out(self, until: Callable[[], bool]) -> None:
+        """Do what is next, until this holds or there is nothing left to do."""
+        while self._heap and not until():
+            self.now_ms, _, action = heapq.heappop(self._heap)
+            action()
+
     def act(self, work: Callable[[Actor], None]) -> Actor:
-        """Run this in a thread of its own, beginning now."""
+        """Run this beside everything else, beginning now."""
         actor = Actor(self, work)
         self._actors.append(actor)
         self.after(0, actor.resume)
@@ -68,7 +84,7 @@ class Killed(BaseException):
 
 
 class Actor:
-    """A thread that runs while everything else waits, from one `sleep` to the next."""
+    """Work that blocks, as a greenlet: it runs while everything else waits, from one `sleep` or `wait` to the next."""
 
     def __init__(self, world: World, work: Callable[[Actor], None]) -> None:
         self.world = world
@@ -77,9 +93,7 @@ class Actor:
         self.paused_until_ms = 0.0
         self._work = work
         self._killed = False
-        self._mine, self._theirs = threading.Semaphore(0), threading.Semaphore(0)
-        self._thread = threading.Thread(target=self._run, name="simulated", daemon=True)
-        self._thread.start()
+        self._greenlet = greenlet(self._run)
 
     def resume(self) -> None:
         """Give it its turn; returns when it sleeps or ends."""
@@ -89,29 +103,47 @@ class Actor:
         if wait_ms > 0 and not self._killed:
             self.world.after(min(wait_ms, LOOK_AGAIN_MS), self.resume)  # the pause may be ended early
             return
-        self._mine.release()
-        self._theirs.acquire()
+        self._greenlet.parent = getcurrent()
+        self._greenlet.switch()
 
     def sleep(self, ms: float) -> None:
-        """Called in the thread: hand the turn back for so long."""
+        """Called by the work: hand the turn back for so long."""
         self._check()
         self.world.after(ms, self.resume)
-        self._theirs.release()
-        self._mine.acquire()
+        self._hand_back()
+
+    def wait(self, until: Callable[[], bool], most_ms: float = math.inf) -> None:
+        """Called by the work: hand the turn back until this holds, which is looked at now and then."""
         self._check()
+        if until():
+            return
+        ends_ms = self.world.now_ms + most_ms
+
+        def look() -> None:
+            paused = self.world.now_ms < self.paused_until_ms
+            if self.ended or (not paused and (self.world.now_ms >= ends_ms or until())):
+                self.resume()
+            else:
+                self.world.after(LOOK_AGAIN_MS, look)
+
+        self.world.after(LOOK_AGAIN_MS, look)
+        self._hand_back()
 
     def kill(self) -> None:
         """End it where it sleeps; it does nothing more."""
         self._killed = True
-        if threading.current_thread() is not self._thread:
+        if getcurrent() is not self._greenlet:
             self.resume()
+
+    def _hand_back(self) -> None:
+        self._greenlet.parent.switch()
+        self._check()
 
     def _check(self) -> None:
         if self._killed:
             raise Killed
 
     def _run(self) -> None:
-        self._mine.acquire()
         try:
             self._check()
             self._work(self)
@@ -121,4 +153,3 @@ class Actor:
             self.failure = error
         finally:
             self.ended = True
-            self._theirs.release()

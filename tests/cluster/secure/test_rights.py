@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
+import shlex
+import subprocess
 import time
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from kafka import TopicPartition
+from kafka.admin import (
+    ACLFilter,
+    ACLOperation,
+    ACLPermissionType,
+    ACLResourcePatternType,
+    ResourcePatternFilter,
+    ResourceType,
+)
 from kafka.errors import TopicAuthorizationFailedError
 
-from controller.bus.acls import AclsRefused, Grant, apply_acls, principal_of
-from controller.bus.cluster import KafkaUnavailable, cluster_id, open_consumer
+from controller.bus.acls import AclsRefused, Grant, apply_acls, command_lines, principal_of
+from controller.bus.cluster import KafkaUnavailable, admin_client, cluster_id, open_consumer
 from controller.bus.producer import JsonProducer
 from controller.bus.rights import Operation, Role, all_topics, rights_of
 from controller.bus.topic_owner import OwnerTopic, TopicOwner, newest_owner
 from controller.bus.topics import TopicNames, describe_topics, ensure_topics, live_topics
 from controller.domain.settings.agent_groups import AgentGroups
 from controller.operations.liveness import last_word
+from controller.testbed.kafka import TOOL_JVM, kafka_command
 from controller.testbed.kafka_cluster.cluster import KafkaCluster
 from controller.testbed.kafka_cluster.logins import ADMIN, CLIENT
 from tests.cluster.secure.conftest import EAST, WEST
 
 GROUPED = TopicNames("swept.", AgentGroups((("east", ("broker-1",)), ("west", ("broker-2",)))))
 READ_S = 15.0
+ACL_TOOL = "kafka.admin.AclCommand"  # what the script kafka-acls runs
 READ, WRITE = Operation.READ, Operation.WRITE
 
 
@@ -125,6 +138,43 @@ def _send(kafka: KafkaCluster, role: Role, topic: str, value: dict[str, object])
         assert producer.send(topic, value).exception(60) is None
     finally:
         producer.close()
+
+
+def test_kafkas_own_tool_takes_the_lines_that_are_printed(secured: KafkaCluster, tmp_path: Path) -> None:
+    """One after the other, as an operator pastes them: then the principals may do what `--apply` lets them do."""
+    told, made = ["told", "CN=told,O=shop"], ["made", "CN=made,O=shop"]
+    secured.prepare(TopicNames("tool."), [])
+    admin = secured.folder / "logins" / f"{ADMIN}.properties"
+    for line in command_lines(_job_and_agent(told), secured.bootstrap, str(admin)):
+        program, *words = shlex.split(line)
+        assert program == "kafka-acls"
+        tool = subprocess.run(
+            kafka_command(tmp_path, TOOL_JVM, ACL_TOOL, *words), capture_output=True, text=True, check=False
+        )
+        assert tool.returncode == 0, tool.stdout + tool.stderr
+        assert "Error" not in tool.stdout, tool.stdout
+    apply_acls(secured.bootstrap, _job_and_agent(made), secured.client(ADMIN))
+    for one, other in zip(told, made, strict=True):
+        given = _rights_in_kafka(secured, one)
+        assert given
+        assert given == _rights_in_kafka(secured, other)
+
+
+def _job_and_agent(users: list[str]) -> list[Grant]:
+    return grants_of([(users[0], Role.CONTROLLER, ""), (users[1], Role.AGENT, "")], TopicNames("tool."))
+
+
+def _rights_in_kafka(kafka: KafkaCluster, user: str) -> set[tuple[object, ...]]:
+    """What Kafka itself lists for a principal."""
+    anything = ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY)
+    wanted = ACLFilter(principal_of(user), None, ACLOperation.ANY, ACLPermissionType.ANY, anything)
+    with admin_client(kafka.bootstrap, kafka.client(ADMIN)) as admin:
+        found, _ = admin.describe_acls(wanted)
+    return {
+        (p.resource_type, p.resource_name, p.pattern_type, acl.operation, acl.permission_type, acl.host)
+        for acl in found
+        for p in [acl.resource_pattern]
+    }
 
 
 def test_who_may_not_change_rights_is_told(secured: KafkaCluster) -> None:

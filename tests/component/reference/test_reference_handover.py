@@ -337,7 +337,10 @@ def test_a_lagging_broker_is_not_followed_in_circles(tmp_path: Path) -> None:
             assert answer["address"] == here.brokers["b"].data_address
             before = here.directory.lookups
             producer = await here.producer(topic(0), "p")
-            producer.on_detached({"op": "moved", "seq": 0, "broker": "a", "address": lagging.data_address})
+            ((connection, refs),) = here.brokers["b"]._clients._handles.items()
+            told = {"op": "moved", "refs": list(refs), "seq": 0, "broker": "a", "address": lagging.data_address}
+            connection.send(told)
+            await until(lambda: producer.reopened == 1)
             await until(lambda: producer.address == here.brokers["b"].data_address)
             assert here.directory.lookups - before == 2
 

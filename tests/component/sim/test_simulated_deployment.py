@@ -14,7 +14,7 @@ from controller.testbed.simulated.deployment import BROKERS, BUNDLES, Deployment
 from controller.testbed.simulated.nemesis import FAULTS, Nemesis
 from controller.testbed.simulated.runs import run_seed, shrink
 
-SEEDS = (*range(1, 9), 191)  # `make sim` runs many more; those above 8 have found something
+SEEDS = (*range(1, 9), 11, 25, 191)  # `make sim` runs many more; those above 8 have found something
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -96,6 +96,10 @@ def test_every_kind_of_fault_can_strike() -> None:
                 assert strike() is not None, name
             deployment.end_faults()
             deployment.run(8_000)  # what has ended is started again
+        for name, (_, strike_messages) in nemesis.messages.kinds.items():
+            assert strike_messages(deployment.world.random) is not None, name
+            deployment.end_faults()
+            deployment.run(8_000)
         deployment.settle()
     finally:
         deployment.close()

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import httpx
 
@@ -35,16 +35,33 @@ class TopicAddress:
     seq: int
 
 
+class Http(Protocol):
+    """The part of `httpx.AsyncClient` that lookups need."""
+
+    async def get(self, url: str, *, params: dict[str, str | int]) -> httpx.Response:
+        """Raises httpx.HTTPError when no answer comes."""
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+
+
 class Lookup:
     """Asks the agents in turn until one knows the owner. Shared by all clients of a process."""
 
     def __init__(
-        self, urls: list[str], *, timeout_s: float = 12.0, parallel: int = 32, access: HttpAccess = NO_ACCESS_RULES
+        self,
+        urls: list[str],
+        *,
+        timeout_s: float = 12.0,
+        parallel: int = 32,
+        access: HttpAccess = NO_ACCESS_RULES,
+        http: Http | None = None,
     ) -> None:
-        """`access`: the token and certificate to show. Raises ConfigError for TLS files that are of no use."""
+        """`access`: the token and certificate to show; `http`: who asks, in place of a client with that access. Raises
+        ConfigError for TLS files that are of no use."""
         self._urls = [url.rstrip("/") for url in urls]
         self._next = 0
-        self._http = new_async_client(access, timeout_s)
+        self._http: Http = http or new_async_client(access, timeout_s)
         self._slots = asyncio.Semaphore(parallel)  # when a broker goes away, all its clients come here at once
         self.asked = 0
         self._refused = False  # one warning for a client that is not let in, however often it tries again

@@ -11,10 +11,11 @@ because they are small and a capture stays readable; payloads are never encoded.
 from __future__ import annotations
 
 import asyncio
-import json
 import struct
 from collections.abc import Callable
 from typing import Any
+
+import msgspec
 
 from controller.brokers.reference.store.producers import OutOfSequence
 from controller.domain.errors import BadRecord, BallastError, Fenced, StoreError, printable, shown
@@ -23,6 +24,7 @@ from controller.domain.strict_json import parse_strictly
 MAX_FRAME_BYTES = 64 << 20
 CONNECT_S = 4.0  # the operating system itself would try for two minutes
 _HEAD = struct.Struct(">II")
+_ENCODER, _DECODER = msgspec.json.Encoder(), msgspec.json.Decoder()
 Header = dict[str, Any]
 
 ERRORS: dict[str, type[BallastError]] = {"fenced": Fenced, "out_of_sequence": OutOfSequence, "store": StoreError}
@@ -30,8 +32,17 @@ ERRORS: dict[str, type[BallastError]] = {"fenced": Fenced, "out_of_sequence": Ou
 
 def encode(header: Header, body: bytes = b"") -> bytes:
     """One frame."""
-    packed = json.dumps(header, separators=(",", ":")).encode()
+    packed = _ENCODER.encode(header)
     return _HEAD.pack(4 + len(packed) + len(body), len(packed)) + packed + body
+
+
+def header_of(data: bytes) -> Header | None:
+    """The header of one encoded frame; None for anything else."""
+    total, head = _HEAD.unpack_from(data) if len(data) >= _HEAD.size else (0, 0)
+    if 4 + total != len(data) or 4 + head > total:
+        return None
+    header = _DECODER.decode(data[8 : 8 + head])
+    return header if isinstance(header, dict) else None
 
 
 def error_header(error: BallastError) -> Header:

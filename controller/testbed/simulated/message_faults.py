@@ -1,0 +1,76 @@
+"""What goes wrong on the way of messages: the store, the connections between processes, and the clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from controller.testbed.simulated.deployment import Deployment
+from controller.testbed.simulated.virtual_loop import VirtualLoop
+
+STOPS_MS = (500, 2_000, 5_000, 12_000)  # around the 10 s after which a broker gives the store up
+GONE_MS = (100, 1_000, 4_000)
+
+
+class MessageFaults:
+    """Strikes a deployment. `kinds`: weight, and what each does; it returns None where there is nothing to strike."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        self._at = deployment
+        self.kinds: dict[str, tuple[int, Callable[[Random], str | None]]] = {
+            "store stopped": (2, self._stop_store),
+            "store killed": (2, self._kill_store),
+            "connections break": (3, self._break),
+            "connections hang": (2, self._hang),
+            "network slow": (2, self._slow_down),
+            "clients killed": (2, self._kill_clients),
+            "clients paused": (1, self._pause_clients),
+        }
+
+    def _stop_store(self, dice: Random) -> str:
+        ms = dice.choice(STOPS_MS)
+        self._at.segments.pause(ms)
+        return f"for {ms} ms"
+
+    def _kill_store(self, dice: Random) -> str | None:
+        if not self._at.segments.alive:
+            return None
+        ms = dice.choice(GONE_MS)
+        self._at.segments.kill()
+        self._at.world.after(ms, self._at.segments.end_faults)
+        return f"for {ms} ms"
+
+    def _break(self, dice: Random) -> str | None:
+        loop = self._one(dice)
+        return f"{self._at.network.reset(loop)} of {loop.name}" if loop else None
+
+    def _hang(self, dice: Random) -> str | None:
+        loop, ms = self._one(dice), dice.choice(STOPS_MS)
+        return f"{self._at.network.hang(loop, ms)} of {loop.name} for {ms} ms" if loop else None
+
+    def _slow_down(self, dice: Random) -> str:
+        network = self._at.network
+        network.slow = dice.choice((0.1, 5.0, 30.0))
+        self._at.world.after(dice.choice(STOPS_MS), lambda: setattr(network, "slow", 1.0))
+        return f"{network.slow:g} times"
+
+    def _kill_clients(self, dice: Random) -> str | None:
+        clients = self._at.clients
+        if clients is None or not clients.alive:
+            return None
+        clients.kill()  # the supervisor starts the next ones
+        return clients.name
+
+    def _pause_clients(self, dice: Random) -> str | None:
+        clients, ms = self._at.clients, dice.choice(STOPS_MS)
+        if clients is None or not clients.alive:
+            return None
+        clients.loop.paused_until_ms = self._at.world.now_ms + ms
+        return f"for {ms} ms"
+
+    def _one(self, dice: Random) -> VirtualLoop | None:
+        """A process that has connections."""
+        loops = [one.loop for one in self._at.living()]
+        if self._at.clients is not None and self._at.clients.alive:
+            loops.append(self._at.clients.loop)
+        return dice.choice(loops) if loops else None

@@ -1,0 +1,83 @@
+"""The segment store of the reference brokers: the real server and engine, in a process that may be killed or stopped.
+
+Messages, acknowledgements and fences are files in a folder, which outlive the process as they do on a real machine. The
+next process recovers them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from controller.brokers.reference.store import dump
+from controller.brokers.reference.store.cursor import Cursor
+from controller.brokers.reference.store.engine import StoreEngine
+from controller.brokers.reference.store.server import StoreServer
+from controller.domain.errors import InvariantBroken
+from controller.testbed.checker.topic import Findings, check_stored
+from controller.testbed.simulated.network import HOST, SimNetwork
+from controller.testbed.simulated.virtual_loop import VirtualLoop
+
+PORT = 9_400
+SUBSCRIPTION = "s"  # of clients, one a topic
+ADDRESS = f"{HOST}:{PORT}"
+
+
+class SimMessageStore:
+    """The store of one run, in `folder`. `begin` first; it lives until `kill`, then again from `begin` on."""
+
+    def __init__(self, network: SimNetwork, folder: Path) -> None:
+        self.folder = folder
+        self.alive = False
+        self._network, self._processes = network, 0
+        self._loops: list[VirtualLoop] = []
+
+    def begin(self) -> None:
+        """Start a process: recover what is stored, and listen."""
+        self._processes += 1
+        self.alive = True
+        self.loop = VirtualLoop(self._network, f"store-{self._processes}")
+        self._loops.append(self.loop)
+        self.engine = StoreEngine(self.folder, clock_ms=lambda: int(self._network.world.now_ms))
+        self._server = StoreServer(self.engine)
+        self.loop.create_task(self._server.start(HOST, PORT))
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        if self.alive:
+            self.alive = False
+            self.loop.halt()
+            self._network.kill(self.loop)
+            self.engine.close()  # its files: all that was answered is in them
+
+    def pause(self, ms: float) -> None:
+        """SIGSTOP, and SIGCONT so much later."""
+        self.loop.paused_until_ms = self._network.world.now_ms + ms
+
+    def end_faults(self) -> None:
+        """SIGCONT, or a new process."""
+        self.loop.paused_until_ms = 0.0
+        if not self.alive:
+            self.begin()
+
+    def holds(self, topic: str, offset: int) -> bool:
+        """Whether a message with this offset is stored now."""
+        return 0 <= offset < self.engine.create_topic(topic).log.next_offset
+
+    def check(self) -> None:
+        """Raise InvariantBroken unless every stored message was written under the fence that was in force, once, and in
+        its producer's order: the demo's checker reads the files."""
+        found, fences = Findings(), dump.fences(self.folder)
+        for topic in dump.topics(self.folder):
+            check_stored(topic.name, topic.records(), fences, found)
+        if found.texts:
+            raise InvariantBroken(f"store: {found.texts[0]}")
+
+    def acknowledged(self, topic: str) -> Cursor:
+        """What is acknowledged of the clients' subscription to a topic, in the store."""
+        return self.engine.create_topic(topic).cursors.get(SUBSCRIPTION, Cursor())
+
+    def close(self) -> None:
+        """End it."""
+        self.kill()
+        for loop in self._loops:
+            loop.unwind()

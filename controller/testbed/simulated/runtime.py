@@ -1,0 +1,125 @@
+"""The reference broker as its agent drives it: calls take time, may be refused, and may fail.
+
+Whatever happens to a call, the broker itself is the real one, over the real store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from random import Random
+
+from controller.brokers.reference.runtime import ReferenceBroker
+from controller.brokers.runtime import Directory, LoadSample, Where
+from controller.domain.errors import Fenced
+from controller.domain.ids import Bundle
+from controller.testbed.simulated.world import delay_ms
+
+
+class SimRuntime:
+    """A `BrokerRuntime`. `on_call` is told of every call to serve a bundle, `on_serve` of every time that something is
+    served from then on.
+
+    `can_fence` False: the agent says that its store knows no fences. `fence` then excludes nobody, and a bundle counts
+    as served for as long as its agent wants that, whatever epoch the store is at.
+    """
+
+    kind, authority, version = ReferenceBroker.kind, ReferenceBroker.authority, ReferenceBroker.version
+
+    def __init__(self, broker: ReferenceBroker, dice: Random, on_serve: Callable[[], None], can_fence: bool) -> None:
+        self.can_fence = can_fence
+        self.on_call: Callable[[Bundle], None] = lambda bundle: None
+        self.slow_ms = 0.0
+        self.fails = 0.0  # the part of the calls that fail
+        self.refusing = False
+        self._broker, self._dice, self._on_serve = broker, dice, on_serve
+        self._unfenced: dict[Bundle, int] = {}  # served, but for the store's fence
+
+    # ------------------------------------------------------------ as the broker does it
+
+    async def start(self, directory: Directory) -> None:
+        """See `BrokerRuntime`."""
+        await self._broker.start(directory)
+
+    async def stop(self) -> None:
+        """See `BrokerRuntime`."""
+        await self._broker.stop()
+
+    @property
+    def data_address(self) -> str:
+        """See `BrokerRuntime`."""
+        return self._broker.data_address
+
+    async def reopen(self, topic: str) -> None:
+        """See `BrokerRuntime`."""
+        await self._broker.reopen(topic)
+
+    def sample(self) -> LoadSample:
+        """See `BrokerRuntime`."""
+        return self._broker.sample()
+
+    def topic_loads(self, bundle: Bundle) -> dict[str, float]:
+        """See `ReferenceBroker`."""
+        return self._broker.topic_loads(bundle)
+
+    # ------------------------------------------------------------ with faults
+
+    def refuses(self, bundle: Bundle) -> str | None:
+        """A reason, while it takes nothing more."""
+        return "304_broker_cap" if self.refusing else self._broker.refuses(bundle)
+
+    def serving(self) -> dict[Bundle, int]:
+        """What the broker serves, and what it would serve without fences."""
+        serving = self._broker.serving()
+        return {**serving, **self._unfenced} if self._unfenced else serving
+
+    async def hold(self, bundle: Bundle) -> None:
+        """See `BrokerRuntime`."""
+        await self._work()
+        await self._broker.hold(bundle)
+
+    async def fence(self, bundle: Bundle, epoch: int) -> None:
+        """See `BrokerRuntime`."""
+        await self._work()
+        if self.can_fence:
+            await self._broker.fence(bundle, epoch)
+
+    async def serve(self, bundle: Bundle, epoch: int) -> None:
+        """See `BrokerRuntime`."""
+        self.on_call(bundle)
+        await self._work()
+        try:
+            await self._broker.serve(bundle, epoch)
+        except Fenced:
+            if self.can_fence:
+                raise
+            self._unfenced[bundle] = epoch
+        else:
+            self._unfenced.pop(bundle, None)
+        self._on_serve()
+        await self._work()
+
+    async def release(self, bundle: Bundle, next_owner: Where | None) -> None:
+        """See `BrokerRuntime`."""
+        await self._work()
+        await self._broker.release(bundle, next_owner)
+        self._unfenced.pop(bundle, None)
+
+    async def drop(self, bundle: Bundle) -> None:
+        """Stop at once, unless that fails, too: the process must end then."""
+        if self.fails and self._dice.random() < self.fails / 2:
+            raise OSError("the broker failed to stop")
+        await self._broker.drop(bundle)
+        self._unfenced.pop(bundle, None)
+
+    async def split(self, parent: Bundle, children: Mapping[Bundle, int]) -> None:
+        """See `BrokerRuntime`."""
+        await self._work()
+        await self._broker.split(parent, children)
+        self._unfenced.pop(parent, None)
+        self._on_serve()
+
+    async def _work(self) -> None:
+        await asyncio.sleep((delay_ms(self._dice, 1, 40) + self.slow_ms) / 1000)
+        if self.fails and self._dice.random() < self.fails:
+            raise OSError("the broker failed")
