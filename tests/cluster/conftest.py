@@ -21,7 +21,7 @@ from tests.component.object_store.conftest import root, server, store  # fixture
 from tests.e2e.programs import ballast
 from tests.installed import Installed
 
-__all__ = ["bare", "cluster", "far", "folder", "mounted", "reports", "root", "server", "site", "spark_conf", "store", "zipped_conf"]
+__all__ = ["root", "server", "store"]  # fixtures from elsewhere
 
 # The driver's own addresses: Spark would listen on the machine's, and executors are on the same machine here.
 LOOPBACK = "spark.driver.host 127.0.0.1\nspark.driver.bindAddress 127.0.0.1\n"
