@@ -6,9 +6,10 @@ STAMP := $(VENV)/.installed
 ARGS ?=
 EXAMPLES ?= 10
 SEEDS ?= 1000
+MINUTES ?= 20
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo pulsar pulsar-demo test test-unit test-policy test-random test-orders sim model test-e2e test-thorough test-slow test-faults test-pulsar test-pulsar-testbed test-cluster test-ui mutants soak lint fmt bench lock docs clean
+.PHONY: help setup demo pulsar pulsar-demo test test-unit test-policy test-random test-orders sim chaos model test-e2e test-thorough test-slow test-faults test-pulsar test-pulsar-testbed test-cluster test-ui mutants soak lint fmt bench lock docs clean
 
 # Leaves out the tests that run only when they are asked for.
 QUICK := not slow and not faults and not soak and not cluster and not pulsar and not ui
@@ -45,6 +46,9 @@ test-orders: setup ## Orders on a simulated Pulsar, 1,000 runs (4 minutes at mos
 
 sim: setup ## Real agents and control loop in virtual time, with faults, by seed (SEEDS=10000; ARGS="--of-today")
 	@$(BIN)/python -m controller.testbed.simulated --seeds $(SEEDS) $(ARGS)
+
+chaos: setup ## Real processes killed, paused, cut off at random, with clients at work (MINUTES=20; ARGS="--seed 7")
+	@$(BIN)/python -m controller.testbed.chaos --minutes $(MINUTES) $(ARGS)
 
 model: setup ## The ownership protocol, every interleaving of a small cluster (10 minutes; ARGS="--config split")
 	@$(BIN)/python -m controller.sim.model $(ARGS)

@@ -1,7 +1,8 @@
 """A TCP proxy on the loopback that tests can cut and heal, as a stand-in for a failing network.
 
-While cut, it forwards nothing in either direction and closes nothing, like a network that drops packets. Once healed,
-it delivers what was in flight. New connections are accepted and wait. The proxy runs in its own thread.
+While cut, it forwards nothing, in one direction or in both, and closes nothing, like a network that drops packets. Once
+healed, it delivers what was in flight. New connections are accepted, and wait where they cannot reach the target. The
+proxy runs in its own thread.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ class CuttableProxy:
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._socket.getsockname()[1])
         self._loop = asyncio.new_event_loop()
-        self._open = asyncio.Event()
-        self._open.set()
+        self._there, self._back = asyncio.Event(), asyncio.Event()  # set: what goes to the target, or comes, passes
+        self._there.set()
+        self._back.set()
         self._pumps: set[asyncio.Task[None]] = set()
         self._thread = threading.Thread(target=self._run, name=f"proxy-{self.port}", daemon=True)
 
@@ -45,13 +47,16 @@ class CuttableProxy:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
 
-    def cut(self) -> None:
-        """Stop forwarding."""
-        self._loop.call_soon_threadsafe(self._open.clear)
+    def cut(self, there: bool = True, back: bool = True) -> None:
+        """Stop forwarding what goes to the target, what comes back, or both."""
+        for way, chosen in ((self._there, there), (self._back, back)):
+            if chosen:
+                self._loop.call_soon_threadsafe(way.clear)
 
     def heal(self) -> None:
         """Forward again, beginning with what was held back."""
-        self._loop.call_soon_threadsafe(self._open.set)
+        for way in (self._there, self._back):
+            self._loop.call_soon_threadsafe(way.set)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -64,22 +69,22 @@ class CuttableProxy:
         self._loop.close()
 
     async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await self._open.wait()
+        await self._there.wait()
         try:
             far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self.target_port)
         except OSError:
             writer.close()
             return
-        for source, sink in ((reader, far_writer), (far_reader, writer)):
-            task = self._loop.create_task(self._pump(source, sink))
+        for source, sink, way in ((reader, far_writer, self._there), (far_reader, writer, self._back)):
+            task = self._loop.create_task(self._pump(source, sink, way))
             self._pumps.add(task)
             task.add_done_callback(self._pumps.discard)
 
-    async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, way: asyncio.Event) -> None:
         with contextlib.suppress(OSError):
             while data := await source.read(READ_BYTES):
-                await self._open.wait()
+                await way.wait()
                 sink.write(data)
                 await sink.drain()
-        await self._open.wait()
+        await way.wait()
         sink.close()

@@ -150,9 +150,13 @@ class LocalCluster:
     def start_segment_store(self, sections: Mapping[str, Mapping[str, object]] | None = None) -> None:
         """Start the segment store and configure the cluster; Kafka runs. `sections`: see `configure`."""
         self.tell("the segment store starts")
-        store = self.start("store", [*STORE, "--data-dir", str(self.folder / "store")])
+        store = self.start_store()
         address = store.wait_for_line("ballast-store listening", 60).split()[-1]
         self.configure({"store": {"address": address}, **(sections or {})})
+
+    def start_store(self, port: int = 0) -> Child:
+        """Start the process of the segment store. `port`: where it listened before; 0 takes a free one."""
+        return self.start("store", [*STORE, "--data-dir", str(self.folder / "store"), "--port", str(port)])
 
     def start_kafka(self) -> None:
         """Start Kafka alone."""
@@ -176,14 +180,15 @@ class LocalCluster:
         table_root(self._settings).create_all()
 
     def start_job(
-        self, only: str | None = None, take_over: bool = False, name: str = "job", more: Sequence[str] = ()
-    ) -> Child:
-        """Start the Spark application. `only`: `loads` or `control`; `more`: further options."""
+        self, only: str | None = None, take_over: bool = False, name: str = "job", more: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+    ) -> Child:  # fmt: skip
+        """Start the Spark application. `only`: `loads` or `control`; `more`: further options; `env` is added."""
         argv = [*JOB_NICENESS, *BALLAST, "run", "--conf", str(self.config_file), *self._sets()]
         argv += ["--only", only] if only else []
         argv += ["--take-over"] if take_over else []
         argv += ["--every-round"] if self.replay else []
-        return self.start(name, [*argv, *more], env=self._login(Role.CONTROLLER))
+        return self.start(name, [*argv, *more], env={**self._login(Role.CONTROLLER), **(env or {})})
 
     def start_page(self) -> Child:
         """Start the operators' page on a free port; `address_of` waits for its address."""

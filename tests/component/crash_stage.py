@@ -46,8 +46,8 @@ from controller.process.clock import wall_ms
 from controller.service.records import Row
 from controller.sim.ownership.cluster import SimCluster
 from controller.sim.ownership.invariants import check_fold, check_settled, check_state
+from controller.testbed.checker.journal import check_decided_once
 from tests.component.crash_child import NAMES, Done, Failed, MicroBatch, Start, Started, run_controller
-from tests.e2e.checks import check_decided_once
 
 ANSWER_S = 180.0  # only a hang takes so long
 ROUND_EVERY_MS = 10_000

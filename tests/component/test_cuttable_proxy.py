@@ -31,6 +31,28 @@ def test_held_back_while_cut_and_delivered_once_healed() -> None:
         near.close()
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_one_direction_is_cut_and_the_other_passes(there: bool) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, CuttableProxy(server.getsockname()[1]) as proxy:
+        near = socket.create_connection(("127.0.0.1", proxy.port), timeout=5)
+        far, _ = server.accept()
+        near.sendall(b"before")
+        assert far.recv(100) == b"before"
+        proxy.cut(there=there, back=not there)
+        sender, receiver = (near, far) if there else (far, near)
+        receiver.sendall(b"passes")
+        assert sender.recv(100) == b"passes"
+        receiver.settimeout(0.3)
+        sender.sendall(b"held back")
+        with pytest.raises(TimeoutError):
+            receiver.recv(100)
+        proxy.heal()
+        receiver.settimeout(5)
+        assert receiver.recv(100) == b"held back"
+        near.close()
+        far.close()
+
+
 def test_connection_to_nobody_is_closed_and_new_ones_wait_while_cut() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         target = server.getsockname()[1]

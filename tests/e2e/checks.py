@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
-from itertools import groupby
-
 from controller.config.table_root import table_root
-from controller.domain.apply import fold
-from controller.domain.entries import Entry, Kind
+from controller.domain.entries import Entry
 from controller.domain.ids import topic_hash
 from controller.domain.ownership import IN_FLIGHT, Ownership, State
 from controller.domain.ring import locate
 from controller.domain.state import ClusterState
 from controller.ledger.journal_commit import Journal
 from controller.ledger.projections import broker_rows, ownership_rows
-from controller.sim.ownership.invariants import check_fold, check_state
+from controller.sim.ownership.invariants import check_fold
+from controller.testbed.checker.journal import check_entries
 from controller.testbed.local_cluster import LocalCluster
 from tests.e2e.waiting import wait_until
 
@@ -26,36 +22,9 @@ def check_journal(cluster: LocalCluster) -> list[Entry]:
     """Fold the journal from nothing, commit by commit; returns its entries."""
     newest = cluster.state
     entries = [e for e in Journal(table_root(cluster.settings)).read_since(0) if e.seq <= newest.seq]
-    assert [e.seq for e in entries] == list(range(1, newest.seq + 1)), "the journal is dense"
-    state = ClusterState()
-    for _, commit in groupby(entries, key=lambda e: (e.instance, e.batch)):
-        after = fold(state, list(commit))
-        check_state(state, after)
-        state = after
+    check_entries(entries)
     check_fold(ClusterState(), entries, newest)
-    check_decided_once(entries)
     return entries
-
-
-def check_decided_once(entries: Iterable[Entry]) -> None:
-    """Every command has one answer, every decision began one move."""
-    entries = list(entries)
-    answers = Counter(e.command_id for e in entries if e.kind in (Kind.COMMAND_ACCEPTED, Kind.COMMAND_REJECTED))
-    assert {command: n for command, n in answers.items() if n > 1} == {}
-    begun = Counter(
-        (e.decision_id, e.bundle)
-        for e in entries
-        if e.kind is Kind.OWNERSHIP and e.state == "transferring" and e.decision_id
-    )
-    assert {move: n for move, n in begun.items() if n > 1} == {}
-    offsets: dict[tuple[str, str, str], int] = {}
-    for entry in entries:
-        if entry.kind is Kind.OFFSETS:
-            for topic, partitions in entry.data["topics"].items():
-                topic_id = str(entry.data.get("topic_ids", {}).get(topic))  # another Kafka counts from its own start
-                for partition, offset in partitions.items():
-                    assert offset >= offsets.get((topic, topic_id, partition), 0), "offsets only grow"
-                    offsets[topic, topic_id, partition] = offset
 
 
 def check_projections(cluster: LocalCluster) -> None:

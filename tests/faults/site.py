@@ -28,8 +28,8 @@ from controller.ledger.projections import broker_rows, ownership_rows
 from controller.ledger.tables import TableRoot
 from controller.policy.round import replay_round
 from controller.sim.ownership.invariants import check_state
+from controller.testbed.checker.journal import check_decided_once
 from tests.component.crash_stage import check_commands
-from tests.e2e.checks import check_decided_once
 from tests.e2e.waiting import wait_until
 from tests.spark.control_bench import Agents, Heartbeats, Journal
 from tests.spark.job_process import Job

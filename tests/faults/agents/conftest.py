@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from controller.domain.entries import Entry, Kind
+from controller.testbed.clock_shim import ClockShim
 from controller.testbed.fault_proxy import CuttableProxy, free_port
 from controller.testbed.kafka import EmbeddedKafka
 from controller.testbed.kafka_settings import Door
@@ -19,7 +20,6 @@ from controller.testbed.local_cluster import LocalCluster
 from tests.e2e.checks import check_journal, owner
 from tests.e2e.clients import Clients
 from tests.e2e.lookups import look_up, topics_in
-from tests.faults.agents.clock_shim import ClockShim
 from tests.faults.agents.victim import NAME, PATIENCE_S, Victim
 
 STEADY = ("broker-1", "broker-2", "broker-3")

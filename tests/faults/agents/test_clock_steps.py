@@ -10,10 +10,10 @@ import pytest
 from controller.bus.consumer import KafkaRecord, TopicReader
 from controller.bus.topics import TopicNames
 from controller.domain.entries import Entry
+from controller.testbed.clock_shim import ClockShim
 from controller.testbed.local_cluster import LocalCluster
 from tests.e2e.clients import Clients
 from tests.e2e.waiting import wait_until
-from tests.faults.agents.clock_shim import ClockShim
 from tests.faults.agents.outcomes import audited
 from tests.faults.agents.victim import PATIENCE_S, Victim
 

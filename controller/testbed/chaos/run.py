@@ -1,0 +1,129 @@
+"""One run of chaos: storms of faults, how long the system takes to be whole again, and a calm phase after each.
+
+In a calm phase bundles are handed over by command, and then one broker is killed alone: only these are measured for
+gaps and failovers, because in a storm whoever would notice may be down itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from controller.domain.errors import BallastError
+from controller.domain.state import ClusterState
+from controller.process.clock import boot_ms
+from controller.testbed.chaos.faults import FAULTS
+from controller.testbed.chaos.plan import Blow
+from controller.testbed.chaos.stage import JOB, Stage, is_served, served_bundles
+from controller.testbed.demo.workload import TOPICS, bundle_of
+
+WHOLE_WITHIN_S = 240.0
+HAND_OVERS = 6  # in a calm phase
+HAND_OVER_S = 30.0
+LOGGED_AFTER_S = 1.5  # clients write down what they saw
+
+
+class NotWhole(BallastError):
+    """Raised when the system has not recovered from a storm."""
+
+
+@dataclass(slots=True)
+class Record:
+    """What was done and measured. `calm_ms`: phases on the boot clock, without the failovers."""
+
+    faults: Counter[str] = field(default_factory=Counter)
+    storms: int = 0
+    whole_after_s: list[float] = field(default_factory=list)
+    calm_ms: list[tuple[float, float]] = field(default_factory=list)
+    failovers_ms: list[float] = field(default_factory=list)
+
+
+class Chaos:
+    """`tell` gets a line for whatever happens."""
+
+    def __init__(self, stage: Stage, storms: Iterator[Sequence[Blow]], tell: Callable[[str], None]) -> None:
+        self.stage, self.record = stage, Record()
+        self._storms, self._tell = storms, tell
+        self._turn = 0  # of the brokers that bundles are handed to
+
+    def run(self, for_s: float) -> None:
+        """Storm after storm until the time is over. Raises NotWhole."""
+        until_s = time.monotonic() + for_s
+        self._become_whole()
+        while time.monotonic() < until_s:
+            self._storm(next(self._storms))
+            self.record.whole_after_s.append(self._become_whole())
+            self._hand_over()
+            self._fail_over()
+            self._become_whole()
+
+    def _storm(self, blows: Sequence[Blow]) -> None:
+        self.record.storms += 1
+        with ThreadPoolExecutor(len(blows)) as pool:
+            for done in [pool.submit(self._suffer, blow) for blow in blows]:
+                done.result()
+
+    def _suffer(self, blow: Blow) -> None:
+        time.sleep(blow.after_s)
+        self._tell(f"{blow.fault} strikes {blow.target} for {blow.span_s:.1f} s")
+        undo = FAULTS[blow.fault].strike(self.stage, blow.target)
+        self.record.faults[blow.fault] += 1
+        try:
+            time.sleep(blow.span_s)
+        finally:
+            undo()
+
+    def _become_whole(self) -> float:
+        """How many seconds it took."""
+        began_s = time.monotonic()
+        while not self.stage.is_whole():
+            if self.stage.supervisor.failure is not None:
+                raise NotWhole(f"a process could not be started again: {self.stage.supervisor.failure}")
+            if time.monotonic() - began_s > WHOLE_WITHIN_S:
+                raise NotWhole(self._what_is_missing())
+            time.sleep(0.2)
+        took_s = time.monotonic() - began_s
+        self._tell(f"whole again after {took_s:.1f} s")
+        return took_s
+
+    def _what_is_missing(self) -> str:
+        state = self.stage.cluster.state
+        used = {str(bundle_of(state, topic)) for topic in TOPICS}
+        return (
+            f"not whole {WHOLE_WITHIN_S:g} s after a storm: brokers missing: {sorted(self.stage.missing(state))},"
+            f" bundles not served: {sorted(used - served_bundles(state).keys())[:5]}, journal seq {state.seq},"
+            f" job {'runs' if self.stage.cluster.children[JOB].alive else 'does not run'}"
+        )
+
+    def _hand_over(self) -> None:
+        """Bundles go to the next broker in turn, one after the other."""
+        began_ms = boot_ms()
+        for _ in range(HAND_OVERS):
+            self._turn += 1
+            target = self.stage.agents[self._turn % len(self.stage.agents)]
+            movable = sorted(b for b, owner in served_bundles(self.stage.cluster.state).items() if owner != target)
+            if movable:
+                bundle = movable[self._turn % len(movable)]
+                self.stage.cluster.command("unload_bundle", bundle=bundle, to=target)
+                self.stage.cluster.wait_until(is_served, HAND_OVER_S, f"the hand-over of {bundle}")
+        time.sleep(LOGGED_AFTER_S)
+        self.record.calm_ms.append((began_ms, boot_ms()))
+
+    def _fail_over(self) -> None:
+        """Kill the broker with the most bundles, and wait until others serve all of them."""
+        owned = Counter(served_bundles(self.stage.cluster.state).values())
+        ((victim, bundles),) = owned.most_common(1)
+        self._tell(f"{victim} is killed alone, with {bundles} bundles")
+        began_s = time.monotonic()
+        self.stage.kill(victim)
+        try:
+            self.stage.cluster.wait_until(lambda s: self._is_served_without(victim, s), WHOLE_WITHIN_S, "the failover")
+            self.record.failovers_ms.append(1000 * (time.monotonic() - began_s))
+        finally:
+            self.stage.release(victim)
+
+    def _is_served_without(self, victim: str, state: ClusterState) -> bool:
+        return is_served(state) and victim not in served_bundles(state).values()

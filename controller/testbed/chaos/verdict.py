@@ -1,0 +1,86 @@
+"""What became of a run: messages as store and clients have them, the journal from its first entry, and the figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from controller.config.table_root import table_root
+from controller.domain.errors import InvariantBroken
+from controller.ledger.journal_commit import Journal
+from controller.testbed.chaos.faults import FAULTS
+from controller.testbed.chaos.run import Record
+from controller.testbed.chaos.stage import Stage
+from controller.testbed.checker.checker import CheckReport, check_store, percentile
+from controller.testbed.checker.journal import check_entries
+from controller.testbed.checker.logs import read_logs
+from controller.testbed.demo.workload import Workload
+
+BROKEN = "InvariantBroken"  # in the log of whatever stopped because of it
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`wrong`: sentences; none of them, and the run was clean."""
+
+    figures: dict[str, Any]
+    wrong: list[str]
+
+
+def judge(stage: Stage, workload: Workload, record: Record) -> Verdict:
+    """After the clients have stopped, and readers had the time to read the rest."""
+    logs = [log for log in workload.logs if log.exists()]
+    report = check_store(stage.folder / "store", logs, drained=True)
+    wrong = [*_wrong_messages(report), *_wrong_journal(stage), *_broken_invariants(stage)]
+    gaps_ms = [gap["gap_ms"] for gap in read_logs(logs).gaps if gap["cause"] == "moved" and _is_calm(gap["at"], record)]
+    lease_ms = stage.cluster.settings.control.lease_ms
+    figures = {
+        "storms": record.storms,
+        "faults": dict(sorted(record.faults.items())),
+        "faults_without_turn": sorted(set(FAULTS) - set(record.faults)),
+        "whole_after_s": _spread(record.whole_after_s),
+        "failovers": len(record.failovers_ms),
+        "failover_ms": _spread(record.failovers_ms),
+        "lease_ms": lease_ms,
+        "calm_hand_overs": len(gaps_ms),
+        "calm_gap_ms": _spread(gaps_ms),
+        "ended_by_themselves": [f"{end.name}: {end.code}" for end in stage.supervisor.ends],
+        **{name: value for name, value in report.to_json().items() if name.startswith("messages_")},
+        "redelivered": report.redelivered,
+    }
+    return Verdict(figures, wrong)
+
+
+def _is_calm(at_ms: float, record: Record) -> bool:
+    return any(began_ms <= at_ms <= ended_ms for began_ms, ended_ms in record.calm_ms)
+
+
+def _spread(values: list[float]) -> dict[str, float | None]:
+    """The middle, the 99th percentile, and the worst."""
+    found = {"p50": percentile(values, 0.5), "p99": percentile(values, 0.99), "worst": max(values, default=None)}
+    return {name: None if value is None else round(value, 1) for name, value in found.items()}
+
+
+def _wrong_messages(report: CheckReport) -> list[str]:
+    """Of the invariants I1 and I5."""
+    if report.ok:
+        return [] if report.messages_written else ["no message was written"]
+    return report.findings[:20] or ["the store or the clients saw something lost, stored twice or reordered"]
+
+
+def _wrong_journal(stage: Stage) -> list[str]:
+    try:
+        check_entries(Journal(table_root(stage.cluster.settings)).read_since(0))
+    except InvariantBroken as error:
+        return [f"journal: {error}"]
+    return []
+
+
+def _broken_invariants(stage: Stage) -> list[str]:
+    """The processes that have stopped because of one, by their logs."""
+    return [
+        f"{log.name}: {line[:300]}"
+        for log in sorted((stage.folder / "logs").glob("*.log"))
+        for line in log.read_text(errors="replace").splitlines()
+        if BROKEN in line
+    ]
