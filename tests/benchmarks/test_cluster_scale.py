@@ -13,6 +13,7 @@ from benchmarks.measure.loads.fleet import stamp
 from controller.domain.load import BUNDLE_FIELDS
 from controller.loads.judge import judge
 from controller.loads.rules import ReportLimits
+from controller.loads.settings import LoadsSettings
 
 LISTED, TAIL, SENT_MS = 7, 900, 1_790_000_000_000
 
@@ -31,7 +32,7 @@ def test_a_template_becomes_a_report_that_the_query_takes(tail: int) -> None:
             assert sum(row[field] for row in rows) == pytest.approx(report["totals"][field])
             assert template.totals[field] == report["totals"][field]
         assert report["totals"]["bundles"] == LISTED + tail
-        verdict = judge(value, len(value), b"b00042:8080", SENT_MS, ReportLimits())
+        verdict = judge(value, len(value), b"b00042:8080", SENT_MS, ReportLimits.of(LoadsSettings))
         assert verdict.rule is None, verdict
 
 

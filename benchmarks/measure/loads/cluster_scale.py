@@ -82,7 +82,7 @@ def run(folder: Path, quick: bool = False) -> Result:
     """All of it; `quick`: that it works."""
     folder.mkdir(parents=True, exist_ok=True)
     with EmbeddedKafka(folder / "kafka") as kafka:
-        cost = {"local": _measure(folder, Plan(QUICK if quick else COST, kafka.bootstrap, "local[2]"))}
+        cost: dict[str, Any] = {"local": _measure(folder, Plan(QUICK if quick else COST, kafka.bootstrap, "local[2]"))}
         with _cluster(folder / "two", 2) as cluster:
             plans = [Plan(each, kafka.bootstrap, *_of(cluster)) for each in ((QUICK,) if quick else (COST, *GROWTH))]
             cost["cluster"], *growth = [_measure(folder, plan) for plan in plans]
