@@ -98,6 +98,13 @@ def fill(kafka: EmbeddedKafka, topic: str, workload: Workload, start_ms: int) ->
 def check(root: Path, workload: Workload, sent: Sent) -> None:
     """Compare the tables with what was sent. Raises NotMeasured."""
     tables = TableRoot(root)
+    bundles = check_sums(tables, workload.bundles, sent)
+    load = tables.open("bundle_load").to_pyarrow_table()
+    _check_averages(bundles, load.filter(pc.equal(load["as_of_ms"], sent.newest_end_ms)), workload, sent)
+
+
+def check_sums(tables: TableRoot, rows_a_report: int, sent: Sent) -> pa.Table:
+    """Compare counts and sums of the panes with what was sent; returns `bundle_panes`. Raises NotMeasured."""
     if tables.open("quarantine").to_pyarrow_table().num_rows:
         raise NotMeasured(
             f"quarantine is not empty: {tables.open('quarantine').to_pyarrow_table()['rule'].to_pylist()[:3]}"
@@ -105,12 +112,11 @@ def check(root: Path, workload: Workload, sent: Sent) -> None:
     brokers = tables.open("broker_panes").to_pyarrow_table()
     bundles = tables.open("bundle_panes").to_pyarrow_table()
     _check_equal("reports of broker_panes", pc.sum(brokers["reports"]).as_py(), sent.reports)
-    _check_equal("reports of bundle_panes", pc.sum(bundles["reports"]).as_py(), sent.reports * workload.bundles)
+    _check_equal("reports of bundle_panes", pc.sum(bundles["reports"]).as_py(), sent.reports * rows_a_report)
     for name in BUNDLE_FIELDS:
         for table in (brokers, bundles):
             _check_equal(f"sum of {name}", pc.sum(table[f"{name}_sum"]).as_py(), sent.sums[name])
-    load = tables.open("bundle_load").to_pyarrow_table()
-    _check_averages(bundles, load.filter(pc.equal(load["as_of_ms"], sent.newest_end_ms)), workload, sent)
+    return bundles
 
 
 def _check_averages(panes: pa.Table, load: pa.Table, workload: Workload, sent: Sent) -> None:

@@ -1,0 +1,315 @@
+"""Measures the loads query on a Spark standalone cluster: its cost, more workers, more brokers. Half an hour:
+
+    python -m benchmarks cluster_scale
+
+Every measurement drains a topic that was filled before, in a driver process of its own, and checks each sum in the
+tables. A batch has one report of each broker. CPU seconds are those of the batches after the first two, which compile:
+
+- `cost`: 250 brokers of 1,000 bundles, in local mode and by two workers of a core each.
+- `workers`: the same by one worker and by two, each of them held to half a core by a cgroup quota.
+- `growth`: 10, 100 and 1,000 brokers of 1,000 bundles, the busiest hundred listed and the rest as one row; and 1,000
+  brokers that list all.
+- `model`: lines through `growth`, and what they say of 1,000 and 5,000 brokers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+
+from benchmarks.measure.loads.backlog import Backlog, fill_backlog
+from benchmarks.measure.loads.sent_reports import INTERVAL_MS, PANE_MS, check_sums
+from benchmarks.measure.result import NotMeasured, Result, Target
+from controller.bus.topics import CREATE_TIME, TopicNames, TopicSpec, ensure_topics
+from controller.ledger.tables import TableRoot
+from controller.loads.settings import LoadsSettings
+from controller.process.paths import CONF
+from controller.testbed.kafka import EmbeddedKafka
+from controller.testbed.pulsar.cgroups import CpuGroup
+from controller.testbed.spark_cluster import SparkCluster
+from jobs.loads_batch import BatchReport
+from jobs.loads_query import start_loads
+from jobs.session import build_session
+
+MODULE = "benchmarks.measure.loads.cluster_scale"
+WARM_UP_BATCHES, PARTITIONS = 2, 4
+WORKER_MB, EXECUTOR_MB = 1_400, 1_000
+HALF_CORE = 0.5
+EVERY_S = 0.5  # memory is looked at
+SHARES = ("executors", "driver")
+PREDICTED = (1_000, 5_000)
+TARGETS = [
+    Target("cost.cluster.executors_us_a_stat", 10.0, "us"),
+    Target("cost.cluster_to_local", 1.15, "x"),
+    Target("workers.time_of_two_to_one", round(1 / 1.8, 3), "x"),
+    Target("workers.cpu_of_two_to_one", 1.10, "x"),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One measurement. `master`: of Spark; `workers`: pids of the cluster's, none in local mode."""
+
+    backlog: Backlog
+    bootstrap: str
+    master: str
+    workers: tuple[int, ...] = ()
+
+
+COST = Backlog(brokers=250, listed=1_000, tail=0, rounds=8)
+GROWTH = (
+    Backlog(10, 100, 900, 40),
+    Backlog(100, 100, 900, 20),
+    Backlog(1_000, 100, 900, 8),
+    Backlog(1_000, 1_000, 0, 4),
+)
+QUICK = Backlog(brokers=10, listed=100, tail=900, rounds=6)
+
+
+def run(folder: Path, quick: bool = False) -> Result:
+    """All of it; `quick`: that it works."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with EmbeddedKafka(folder / "kafka") as kafka:
+        cost: dict[str, Any] = {"local": _measure(folder, Plan(QUICK if quick else COST, kafka.bootstrap, "local[2]"))}
+        with _cluster(folder / "two", 2) as cluster:
+            plans = [Plan(each, kafka.bootstrap, *_of(cluster)) for each in ((QUICK,) if quick else (COST, *GROWTH))]
+            cost["cluster"], *growth = [_measure(folder, plan) for plan in plans]
+        figures: dict[str, Any] = {"cost": cost}
+        cost["cluster_to_local"] = _ratio(cost["cluster"]["us_a_stat"], cost["local"]["us_a_stat"])
+        if quick:
+            return Result("cluster_scale", figures)
+        figures["workers"] = _measure_workers(folder, kafka.bootstrap)
+        figures["growth"] = growth
+        figures["model"] = fit(growth[:-1])
+    return Result("cluster_scale", figures, TARGETS)
+
+
+def _measure_workers(folder: Path, bootstrap: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, count in (("one", 1), ("two", 2)):
+        with _cluster(folder / f"held-{count}", count, HALF_CORE) as cluster:
+            found[name] = _measure(folder, Plan(COST, bootstrap, *_of(cluster)))
+    found["time_of_two_to_one"] = _ratio(found["one"]["stats_per_s"], found["two"]["stats_per_s"])
+    found["cpu_of_two_to_one"] = _ratio(found["two"]["us_a_stat"], found["one"]["us_a_stat"])
+    return found
+
+
+@contextmanager
+def _cluster(folder: Path, workers: int, cores_each: float | None = None) -> Iterator[SparkCluster]:
+    """Workers of a core each; `cores_each`: the quota of their cgroups."""
+    cluster = SparkCluster(folder)
+    cluster.create(workers, 1, WORKER_MB, Path(sys.executable))
+    groups = [CpuGroup.of(folder, f"worker-{number}") for number in range(1, workers + 1)] if cores_each else []
+    try:
+        cluster.up()
+        for group, pid in zip(groups, _pids(cluster), strict=False):
+            group.make()
+            group.limit(cores_each or 0.0)
+            for place in group.folders:
+                (place / "cgroup.procs").write_text(f"{pid}\n")  # executors are born in it
+        yield cluster
+    finally:
+        cluster.down()
+        for group in groups:
+            group.remove()
+
+
+def _pids(cluster: SparkCluster) -> tuple[int, ...]:
+    numbers = range(1, cluster.spec.workers + 1)
+    return tuple(pid for n in numbers if (pid := cluster.process(f"worker-{n}").pid) is not None)
+
+
+def _of(cluster: SparkCluster) -> tuple[str, tuple[int, ...]]:
+    return cluster.url, _pids(cluster)
+
+
+def _measure(folder: Path, plan: Plan) -> dict[str, Any]:
+    """In a process of its own, whose memory is the driver's alone. Raises NotMeasured."""
+    argv = [sys.executable, "-m", MODULE, "--folder", str(folder), "--plan", json.dumps(asdict(plan))]
+    done = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        raise NotMeasured(f"{plan} ended with {done.returncode}")
+    figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    print(json.dumps(figures), flush=True)
+    return figures
+
+
+def _ratio(one: float, other: float) -> float:
+    return round(one / other, 3)
+
+
+# ---------------------------------------------------------------- in the driver's process
+
+
+def drain(folder: Path, plan: Plan) -> dict[str, Any]:
+    """Fill the topic, and let the query drain it."""
+    backlog, names = plan.backlog, TopicNames(f"scale{time.monotonic_ns()}.")
+    ensure_topics(plan.bootstrap, [TopicSpec(names.load_reports, PARTITIONS, -1, CREATE_TIME)])
+    root = TableRoot(folder / names.prefix)
+    root.create_all()
+    start_ms = (int(time.time() * 1000) - backlog.rounds * INTERVAL_MS - 60_000) // PANE_MS * PANE_MS
+    sent = fill_backlog(plan.bootstrap, names.load_reports, backlog, start_ms)
+    loopback = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    memory = {"spark.executor.memory": f"{EXECUTOR_MB}m", "spark.driver.memory": "2g"}
+    conf = CONF / "spark" / "cluster.conf" if plan.workers else None
+    spark = build_session("cluster-scale", conf, {"spark.master": plan.master, **loopback, **memory})
+    settings = LoadsSettings(
+        bootstrap_servers=plan.bootstrap, topic=names.load_reports, tables_root=root.root,
+        checkpoint=str(folder / f"{names.prefix}checkpoint"), max_offsets_per_trigger=backlog.brokers, trigger_ms=0,
+    )  # fmt: skip
+    done: list[tuple[float, dict[str, float], BatchReport]] = []
+    with Memory(plan.workers) as memory_seen:
+        loads = start_loads(
+            spark, settings, lambda batch: done.append((time.monotonic(), cpu_s(plan.workers), batch)),
+            available_now=True,
+        )  # fmt: skip
+        loads.query.awaitTermination()
+    if loads.query.exception() is not None:
+        raise NotMeasured(f"the query ended: {loads.query.exception()}")
+    check_sums(root, backlog.rows_a_report, sent)
+    shuffled = _shuffled_bytes(spark)
+    spark.stop()
+    (from_s, from_cpu, _), (to_s, to_cpu, _) = done[WARM_UP_BATCHES - 1], done[-1]
+    batches = [batch for _, _, batch in done[WARM_UP_BATCHES:]]
+    stats = sum(batch.reports for batch in batches) * backlog.rows_a_report
+    spent = {part: to_cpu[part] - from_cpu[part] for part in to_cpu}
+    return {
+        "brokers": backlog.brokers,
+        "listed": backlog.listed,
+        "tail": backlog.tail,
+        "master": plan.master.partition(":")[0],
+        "workers": len(plan.workers),
+        "writer": batches[-1].writer,
+        "batches": len(batches),
+        "stats_a_batch": round(stats / len(batches)),
+        "stats_per_s": round(stats / (to_s - from_s)),
+        "us_a_stat": round(1e6 * sum(spent.values()) / stats, 2),
+        **{f"{part}_us_a_stat": round(1e6 * spent[part] / stats, 2) for part in SHARES},
+        **{f"{part}_cpu_s_a_batch": round(spent[part] / len(batches), 4) for part in SHARES},
+        "shuffled_bytes_a_stat": round(shuffled / (sent.reports * backlog.rows_a_report), 1),
+        "memory_mib": memory_seen.most,
+    }
+
+
+def cpu_s(workers: Sequence[int]) -> dict[str, float]:
+    """CPU seconds so far: of executors and their Python workers, and of the driver with its JVM. In local mode the JVM
+    and the Python workers are the executors."""
+    driver = psutil.Process()
+    spent = dict.fromkeys(SHARES, 0.0)
+    spent["driver"] = sum(driver.cpu_times()[:2])
+    trees = {"executors" if not workers else "driver": driver.children(recursive=True)}
+    for pid in workers:
+        trees.setdefault("executors", []).extend(psutil.Process(pid).children(recursive=True))
+    for part, processes in trees.items():
+        for process in processes:
+            with suppress(psutil.Error):
+                times = process.cpu_times()
+                spent[part] += times.user + times.system
+                if "java" not in process.name():  # Python workers that have ended
+                    spent[part] += times.children_user + times.children_system
+    return spent
+
+
+class Memory:
+    """The most resident memory of driver and executors together, each process's at the same moment, in MiB."""
+
+    def __init__(self, workers: Sequence[int]) -> None:
+        self.most = dict.fromkeys(SHARES, 0)
+        self._workers = workers
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Memory:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._stopped.wait(EVERY_S):
+            driver = psutil.Process()
+            trees = {"driver": [driver, *driver.children(recursive=True)], "executors": []}
+            for pid in self._workers:
+                with suppress(psutil.Error):
+                    trees["executors"] += psutil.Process(pid).children(recursive=True)
+            for part, processes in trees.items():
+                self.most[part] = max(self.most[part], round(sum(map(_resident, processes)) / 2**20))
+
+
+def _resident(process: psutil.Process) -> int:
+    try:
+        return int(process.memory_info().rss)
+    except psutil.Error:
+        return 0
+
+
+def _shuffled_bytes(spark: Any) -> int:
+    """Written to shuffles by all executors, as Spark counts it."""
+    executors = spark.sparkContext._jsc.sc().statusStore().executorList(False)
+    return sum(int(executors.apply(at).totalShuffleWrite()) for at in range(executors.size()))
+
+
+# ---------------------------------------------------------------- the model
+
+
+def fit(growth: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """CPU of a batch and memory as lines over its statistics, and what they give for many brokers.
+
+    A batch is what comes in a trigger: brokers report every five seconds, and the query looks every two.
+    """
+    stats = np.array([row["stats_a_batch"] for row in growth], dtype=float)
+    lines: dict[str, Any] = {}
+    for part in SHARES:
+        cpu = _line(stats, [row[f"{part}_cpu_s_a_batch"] for row in growth])
+        memory = _line(stats, [row["memory_mib"][part] for row in growth])
+        lines[part] = {
+            "cpu_s_a_batch": round(cpu[0], 4), "cpu_us_a_stat": round(1e6 * cpu[1], 3),
+            "memory_mib": round(memory[0]), "memory_bytes_a_stat": round(2**20 * memory[1], 1),
+        }  # fmt: skip
+    rows_a_report = growth[-1]["stats_a_batch"] / growth[-1]["brokers"]
+    return {"lines": lines, "predicted": [_predict(lines, brokers, rows_a_report) for brokers in PREDICTED]}
+
+
+def _line(x: np.ndarray[Any, Any], y: Sequence[float]) -> tuple[float, float]:
+    """Offset and slope of the line through the first and the last point: those between show whether it is one."""
+    slope = (y[-1] - y[0]) / (x[-1] - x[0])
+    return float(y[0] - slope * x[0]), float(slope)
+
+
+def _predict(lines: Mapping[str, Any], brokers: int, rows_a_report: float) -> dict[str, Any]:
+    trigger_s = LoadsSettings.trigger_ms / 1000
+    stats = brokers * rows_a_report * trigger_s / (INTERVAL_MS / 1000)
+    found: dict[str, Any] = {"brokers": brokers, "stats_per_s": round(stats / trigger_s)}
+    for part, line in lines.items():
+        cpu = line["cpu_s_a_batch"] + line["cpu_us_a_stat"] * stats / 1e6
+        found[f"{part}_cores"] = round(cpu / trigger_s, 2)
+        found[f"{part}_mib"] = round(line["memory_mib"] + line["memory_bytes_a_stat"] * stats / 2**20)
+    return found
+
+
+def main() -> None:
+    """One measurement, for `_measure`."""
+    parser = argparse.ArgumentParser(description="One measurement of cluster_scale.")
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--plan", type=json.loads, required=True)
+    given = parser.parse_args()
+    plan = Plan(**{**given.plan, "backlog": Backlog(**given.plan["backlog"]), "workers": tuple(given.plan["workers"])})
+    print(json.dumps(drain(given.folder, plan)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""The backlog of a fleet is what a real one sends, and the model is the line through what was measured."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from benchmarks.measure.loads.backlog import NAME, TEMPLATES, Backlog, templates
+from benchmarks.measure.loads.cluster_scale import SHARES, fit
+from benchmarks.measure.loads.fleet import stamp
+from controller.domain.load import BUNDLE_FIELDS
+from controller.loads.judge import judge
+from controller.loads.rules import ReportLimits
+from controller.loads.settings import LoadsSettings
+
+LISTED, TAIL, SENT_MS = 7, 900, 1_790_000_000_000
+
+
+@pytest.mark.parametrize("tail", [0, TAIL])
+def test_a_template_becomes_a_report_that_the_query_takes(tail: int) -> None:
+    made = templates(Backlog(brokers=3, listed=LISTED, tail=tail, rounds=1))
+    assert len({template.body for template in made}) == TEMPLATES
+    for template in made:
+        value = stamp(template.body.replace(NAME.encode(), b"b00042"), 1, SENT_MS)
+        report = json.loads(value)
+        assert report["broker"] == "b00042:8080"
+        assert all(bundle["bundle"].startswith("t/b00042/") for bundle in report["bundles"])
+        rows = [*report["bundles"], *([report["tail"]] if tail else [])]
+        for field in BUNDLE_FIELDS:
+            assert sum(row[field] for row in rows) == pytest.approx(report["totals"][field])
+            assert template.totals[field] == report["totals"][field]
+        assert report["totals"]["bundles"] == LISTED + tail
+        verdict = judge(value, len(value), b"b00042:8080", SENT_MS, ReportLimits.of(LoadsSettings))
+        assert verdict.rule is None, verdict
+
+
+def row(brokers: int, cpu: float, each_us: float, mib: float, each_bytes: float) -> dict[str, Any]:
+    stats = brokers * 101
+    found: dict[str, Any] = {"brokers": brokers, "stats_a_batch": stats, "memory_mib": {}}
+    for part in SHARES:
+        found[f"{part}_cpu_s_a_batch"] = cpu + each_us * stats / 1e6
+        found["memory_mib"][part] = mib + each_bytes * stats / 2**20
+    return found
+
+
+def test_what_grows_in_a_line_is_predicted_on_it() -> None:
+    model = fit([row(brokers, 0.5, 10.0, 800.0, 1_048.576) for brokers in (10, 100, 1_000)])
+    for part in SHARES:
+        assert model["lines"][part]["cpu_us_a_stat"] == pytest.approx(10.0)
+        assert model["lines"][part]["memory_mib"] == 800
+    large = model["predicted"][1]
+    assert large["brokers"] == 5_000
+    assert large["stats_per_s"] == 5_000 * 101 / 5
+    assert large["executors_cores"] == pytest.approx((0.5 + 10e-6 * 5_000 * 101 * 2 / 5) / 2, abs=0.01)
+    assert large["executors_mib"] == round(800 + 1_048.576 * 5_000 * 101 * 2 / 5 / 2**20)
