@@ -11,7 +11,7 @@ from controller.ledger.journal_commit import Journal
 from controller.testbed.chaos.faults import FAULTS
 from controller.testbed.chaos.run import Record
 from controller.testbed.chaos.stage import Stage
-from controller.testbed.checker.checker import CheckReport, check_store, percentile
+from controller.testbed.checker.checker import CheckReport, beyond_interval_ms, check_store, percentile
 from controller.testbed.checker.journal import check_entries
 from controller.testbed.checker.logs import read_logs
 from controller.testbed.demo.workload import Workload
@@ -32,7 +32,7 @@ def judge(stage: Stage, workload: Workload, record: Record) -> Verdict:
     logs = [log for log in workload.logs if log.exists()]
     report = check_store(stage.folder / "store", logs, drained=True)
     wrong = [*_wrong_messages(report), *_wrong_journal(stage), *_broken_invariants(stage)]
-    gaps_ms = [gap["gap_ms"] for gap in read_logs(logs).gaps if gap["cause"] == "moved" and _is_calm(gap["at"], record)]
+    calm = [gap for gap in read_logs(logs).gaps if gap["cause"] == "moved" and _is_calm(gap["at"], record)]
     lease_ms = stage.cluster.settings.control.lease_ms
     figures = {
         "storms": record.storms,
@@ -42,8 +42,8 @@ def judge(stage: Stage, workload: Workload, record: Record) -> Verdict:
         "failovers": len(record.failovers_ms),
         "failover_ms": _spread(record.failovers_ms),
         "lease_ms": lease_ms,
-        "calm_hand_overs": len(gaps_ms),
-        "calm_gap_ms": _spread(gaps_ms),
+        "calm_hand_overs": len(calm),
+        "calm_gap_beyond_interval_ms": _spread([beyond_interval_ms(gap) for gap in calm]),
         "ended_by_themselves": [f"{end.name}: {end.code}" for end in stage.supervisor.ends],
         **{name: value for name, value in report.to_json().items() if name.startswith("messages_")},
         "redelivered": report.redelivered,

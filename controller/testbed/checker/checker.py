@@ -10,7 +10,7 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,6 +94,11 @@ def percentile(values: list[float], fraction: float) -> float | None:
     return sorted(values)[max(0, math.ceil(fraction * len(values)) - 1)]
 
 
+def beyond_interval_ms(gap: Mapping[str, Any]) -> float:
+    """How much longer a sender waited than it waits between two messages anyhow."""
+    return max(0.0, float(gap["gap_ms"] - gap["interval_ms"]))
+
+
 def _acknowledged_in(clients: ClientRecords, topic: str) -> dict[str, Cursor]:
     return {producer: cursor for (name, producer), cursor in clients.acked.items() if name == topic}
 
@@ -102,7 +107,7 @@ def _report(found: Findings, clients: ClientRecords, unwatched: int) -> CheckRep
     of_moves = [gap for gap in clients.gaps if gap["cause"] == "moved"]
     moved = [gap["gap_ms"] for gap in of_moves]
     paced = [gap for gap in of_moves if gap.get("interval_ms") is not None]  # logs of version 0.1.0 have none
-    beyond = [max(0.0, gap["gap_ms"] - gap["interval_ms"]) for gap in paced]
+    beyond = [beyond_interval_ms(gap) for gap in paced]
     other = [gap["gap_ms"] for gap in clients.gaps if gap["cause"] != "moved"]
     return CheckReport(
         messages_stored=found.stored,
