@@ -6,13 +6,13 @@ reports, which keep the time of the recording (CreateTime), so that the speed of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import ClusterAuthorizationFailedError, TopicAlreadyExistsError, TopicAuthorizationFailedError
-from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
+from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from controller.bus.cluster import NO_SETTINGS, admin_client
 from controller.domain.errors import ConfigError
@@ -234,27 +234,40 @@ def _create(admin: Any, missing: list[TopicSpec], replication_factor: int) -> No
     admin.wait_for_topics([spec.name for spec in missing])
 
 
-def _is_not_known_yet(found: Mapping[str, Any]) -> bool:
-    """Whether the node that was asked has not heard of the topic's partitions, as may be just after its creation."""
-    return any(not topic["partitions"] for topic in found.values())
-
-
-@retry(
-    retry=retry_if_result(_is_not_known_yet),
-    stop=stop_after_delay(KNOWN_WITHIN_S),
-    wait=wait_fixed(0.1),
-    retry_error_callback=lambda last: last.outcome.result() if last.outcome else {},  # the check of the topic says it
-)
 def _list_partitions(admin: Any, names: list[str]) -> dict[str, Any]:
-    return {topic["name"]: topic for topic in admin.describe_topics(names)}
+    return _ask_until_known(
+        lambda: {topic["name"]: topic for topic in admin.describe_topics(names)},
+        lambda found: all(topic["partitions"] for topic in found.values()),
+    )
+
+
+def _list_configs(admin: Any, names: list[str]) -> dict[str, Any]:
+    """The client does not tell settings that a node does not know yet from those that its login may not read."""
+    resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
+    return _ask_until_known(
+        lambda: dict(admin.describe_configs(resources, config_filter="all")["topic"]),
+        lambda configs: all(configs.values()),
+    )
+
+
+def _ask_until_known(ask: Callable[[], dict[str, Any]], is_known: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """The last answer: just after a topic's creation the node that is asked may not have heard of it."""
+    asking = Retrying(
+        retry=retry_if_result(lambda found: not is_known(found)),
+        stop=stop_after_delay(KNOWN_WITHIN_S),
+        wait=wait_fixed(0.1),
+        retry_error_callback=lambda last: (
+            last.outcome.result() if last.outcome else {}
+        ),  # the check of the topic says it
+    )
+    return dict(asking(ask))
 
 
 def _describe(admin: Any, names: list[str]) -> dict[str, TopicFacts]:
     if not names:
         return {}
     found = _list_partitions(admin, names)
-    resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
-    configs = admin.describe_configs(resources, config_filter="all")["topic"]
+    configs = _list_configs(admin, list(found))
     facts = {}
     for topic in found.values():
         config = {key: entry["value"] for key, entry in configs[topic["name"]].items()}

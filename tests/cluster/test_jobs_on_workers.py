@@ -13,7 +13,6 @@ import pytest
 import yaml
 
 from benchmarks.measure.policy.recorded_day import Day
-from controller.domain.entries import Kind
 from controller.ledger.append import append
 from controller.ledger.evidence import read_joined
 from controller.ledger.maintenance import BULK_FEWEST_FILES, DAY_MS
@@ -84,7 +83,7 @@ def test_rounds_and_hand_overs_of_a_job_on_workers(spark_conf: Path, tmp_path: P
             report = clients.finish()
         assert_nothing_lost(report)
         check_journal(cluster)
-        moved = {e.decision_id for e in cluster.entries if e.kind is Kind.OWNERSHIP and e.decision_id}
+        moved = {e.decision_id for e in transfers_of(cluster.entries) if e.decision_id}
         tables = cluster.settings.tables.root
         rounds = {row["round_id"]: row for row in read_joined(tables, "rounds").to_pylist()}
         acted = {row["round_id"] for row in read_joined(tables, "decisions").to_pylist() if row["decision_id"] in moved}

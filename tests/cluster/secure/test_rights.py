@@ -12,14 +12,6 @@ from typing import Any
 
 import pytest
 from kafka import TopicPartition
-from kafka.admin import (
-    ACLFilter,
-    ACLOperation,
-    ACLPermissionType,
-    ACLResourcePatternType,
-    ResourcePatternFilter,
-    ResourceType,
-)
 from kafka.errors import TopicAuthorizationFailedError
 
 from controller.bus.acls import AclsRefused, Grant, apply_acls, command_lines, principal_of
@@ -33,6 +25,7 @@ from controller.operations.liveness import last_word
 from controller.testbed.kafka import TOOL_JVM, kafka_command
 from controller.testbed.kafka_cluster.cluster import KafkaCluster
 from controller.testbed.kafka_cluster.logins import ADMIN, CLIENT
+from tests.cluster.secure.acls_in_force import listed_for, put_in_force, wait_until_in_force
 from tests.cluster.secure.conftest import EAST, WEST
 
 GROUPED = TopicNames("swept.", AgentGroups((("east", ("broker-1",)), ("west", ("broker-2",)))))
@@ -61,9 +54,8 @@ def test_every_principal_may_read_and_write_what_the_table_says_and_nothing_else
     ensure_topics(secured.bootstrap, [replace(s, partitions=1) for s in live_topics(GROUPED)], secured.client(ADMIN))
     _write(secured, ADMIN)
     known = [(user, role, group) for user, role, group in swept if role is not None]
-    apply_acls(secured.bootstrap, grants_of(known, GROUPED), secured.client(ADMIN))
-    apply_acls(secured.bootstrap, grants_of(known, GROUPED), secured.client(ADMIN))  # a second time changes nothing
-    time.sleep(1.0)  # until every node has them
+    put_in_force(secured, grants_of(known, GROUPED))
+    put_in_force(secured, grants_of(known, GROUPED))  # a second time changes nothing
     for user, role, group in swept:
         rights = {} if role is None else {r.name: r.operations for r in rights_of(role, GROUPED, group)}
         stated = {topic: [o for o in rights.get(topic, ()) if o in (READ, WRITE)] for topic in all_topics(GROUPED)}
@@ -113,8 +105,7 @@ def _reads(consumer: Any, topic: str) -> bool:
 def test_each_principal_does_its_work_with_its_rights(secured: KafkaCluster) -> None:
     """With the functions that job, command line and page call: idempotent producers, the owner's record, facts."""
     names, bootstrap = TopicNames("work."), secured.bootstrap
-    apply_acls(bootstrap, grants_of([(role.value, role, "") for role in Role], names), secured.client(ADMIN))
-    time.sleep(1.0)  # until every node has them
+    put_in_force(secured, grants_of([(role.value, role, "") for role in Role], names))
     job = secured.client(Role.CONTROLLER.value)
     facts = ensure_topics(bootstrap, live_topics(names), job)
     assert {(f.replication_factor, f.min_insync_replicas) for f in facts.values()} == {(3, 2)}
@@ -153,28 +144,17 @@ def test_kafkas_own_tool_takes_the_lines_that_are_printed(secured: KafkaCluster,
         )
         assert tool.returncode == 0, tool.stdout + tool.stderr
         assert "Error" not in tool.stdout, tool.stdout
-    apply_acls(secured.bootstrap, _job_and_agent(made), secured.client(ADMIN))
-    for one, other in zip(told, made, strict=True):
-        given = _rights_in_kafka(secured, one)
-        assert given
-        assert given == _rights_in_kafka(secured, other)
+    wait_until_in_force(secured, _job_and_agent(told))
+    put_in_force(secured, _job_and_agent(made))
+    with admin_client(secured.bootstrap, secured.client(ADMIN)) as asking:
+        for one, other in zip(told, made, strict=True):
+            given = listed_for(asking, principal_of(one))
+            assert given
+            assert given == listed_for(asking, principal_of(other))
 
 
 def _job_and_agent(users: list[str]) -> list[Grant]:
     return grants_of([(users[0], Role.CONTROLLER, ""), (users[1], Role.AGENT, "")], TopicNames("tool."))
-
-
-def _rights_in_kafka(kafka: KafkaCluster, user: str) -> set[tuple[object, ...]]:
-    """What Kafka itself lists for a principal."""
-    anything = ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY)
-    wanted = ACLFilter(principal_of(user), None, ACLOperation.ANY, ACLPermissionType.ANY, anything)
-    with admin_client(kafka.bootstrap, kafka.client(ADMIN)) as admin:
-        found, _ = admin.describe_acls(wanted)
-    return {
-        (p.resource_type, p.resource_name, p.pattern_type, acl.operation, acl.permission_type, acl.host)
-        for acl in found
-        for p in [acl.resource_pattern]
-    }
 
 
 def test_who_may_not_change_rights_is_told(secured: KafkaCluster) -> None:
