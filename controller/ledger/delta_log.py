@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -90,6 +91,19 @@ class DeltaLog:
                 raise LogGone(f"{self.uri} does not exist yet") from error
             self._files = pafs.PyFileSystem(handler)
         return self._files
+
+    @property
+    def data_files(self) -> pafs.FileSystem:
+        """The same, for reading Parquet files. Raises LogGone.
+
+        Arrow's threads let go of a file after the read has returned. With a file of Python they need the interpreter,
+        which a command that ends has no more, and the process aborts; so local files are Arrow's own.
+        """
+        if "://" in self.uri:
+            return self.files
+        if not Path(self.uri).is_dir():
+            raise LogGone(f"{self.uri} does not exist yet")
+        return pafs.SubTreeFileSystem(self.uri, pafs.LocalFileSystem())
 
     def exists(self, version: int) -> bool:
         """Whether this version was committed and its file not cleaned up. Costs one stat or HEAD request."""
@@ -201,7 +215,7 @@ class DeltaLog:
     def open_file(self, path: str) -> pa.NativeFile:
         """Open a data file for reading. Raises FileNotFoundError when VACUUM has removed it."""
         with name_table(self.uri):
-            return self.files.open_input_file(path)
+            return self.data_files.open_input_file(path)
 
 
 def commit_path(version: int) -> str:

@@ -140,9 +140,9 @@ def read_joined(root: TableRoot | str | Path, name: str) -> pa.Table:
         return schema.empty_table()
 
     def read() -> pa.Table:
-        journal = tables.open("journal").to_pyarrow_dataset()
+        journal = tables.open("journal").to_pyarrow_dataset(filesystem=tables.log("journal").data_files)
         named = journal.to_table(columns=["attempt_id"], filter=pads.field("kind").isin(NAMING))["attempt_id"].unique()
-        rows = tables.open(name).to_pyarrow_dataset()
+        rows = tables.open(name).to_pyarrow_dataset(filesystem=tables.log(name).data_files)
         present = [column for column in schema.names if column in rows.schema.names]
         found = rows.to_table(columns=present, filter=pads.field("attempt_id").isin(named.drop_null()))
         return pa.table(

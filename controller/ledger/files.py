@@ -68,7 +68,7 @@ def read_range(
         wanted = wanted & reduce(or_, (pc.field(column) == value for value in among), pc.scalar(False))
     known = _all_nullable(schema, record, column, *(equal or {}))
     with name_damage(log, paths):
-        files = pads.dataset(paths, schema=known, filesystem=log.files, format="parquet")
+        files = pads.dataset(paths, schema=known, filesystem=log.data_files, format="parquet")
         return files.to_table(columns=schema.names, filter=wanted)
 
 
