@@ -23,6 +23,7 @@ from controller.testbed.demo.workload import TOPICS, bundle_of
 WHOLE_WITHIN_S = 240.0
 HAND_OVERS = 6  # in a calm phase
 HAND_OVER_S = 30.0
+FAILOVERS = 2  # in a calm phase, one after the other
 LOGGED_AFTER_S = 1.5  # clients write down what they saw
 
 
@@ -57,8 +58,9 @@ class Chaos:
             self._storm(next(self._storms))
             self.record.whole_after_s.append(self._become_whole())
             self._hand_over()
-            self._fail_over()
-            self._become_whole()
+            for _ in range(FAILOVERS):
+                self._fail_over()
+                self._become_whole()
 
     def _storm(self, blows: Sequence[Blow]) -> None:
         self.record.storms += 1

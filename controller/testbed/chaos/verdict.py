@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +33,7 @@ def judge(stage: Stage, workload: Workload, record: Record) -> Verdict:
     logs = [log for log in workload.logs if log.exists()]
     report = check_store(stage.folder / "store", logs, drained=True)
     wrong = [*_wrong_messages(report), *_wrong_journal(stage), *_broken_invariants(stage)]
-    calm = [gap for gap in read_logs(logs).gaps if gap["cause"] == "moved" and _is_calm(gap["at"], record)]
+    calm = [gap for gap in read_logs(logs).gaps if gap["cause"] == "moved" and _is_calm(gap, record)]
     lease_ms = stage.cluster.settings.control.lease_ms
     figures = {
         "storms": record.storms,
@@ -51,8 +52,10 @@ def judge(stage: Stage, workload: Workload, record: Record) -> Verdict:
     return Verdict(figures, wrong)
 
 
-def _is_calm(at_ms: float, record: Record) -> bool:
-    return any(began_ms <= at_ms <= ended_ms for began_ms, ended_ms in record.calm_ms)
+def _is_calm(gap: Mapping[str, Any], record: Record) -> bool:
+    """Whether all of it lies in one calm phase; what began in a storm may end later."""
+    began_ms = gap["at"] - gap["gap_ms"]
+    return any(calm_ms <= began_ms and gap["at"] <= ended_ms for calm_ms, ended_ms in record.calm_ms)
 
 
 def _spread(values: list[float]) -> dict[str, float | None]:
