@@ -13,7 +13,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from controller.domain.decision import EXECUTED
+from controller.domain.entries import Kind
 from controller.domain.load import SCORE_UNIT
+from controller.domain.observed import OrderOutcome
 from controller.domain.reasons.words import describe_decision_row, describe_reason
 from controller.operations.reading import Reader
 from controller.policy.round import FIRST_RULES
@@ -22,6 +25,7 @@ from schemas.evidence_tables import BROKER_SCORES, DECISIONS, ROUNDS
 CANDIDATES = ("pairs", "candidates")  # evidence keys
 JSON_COLUMNS = ("evidence_json", "before_json", "after_json")
 _TO_CHOOSE = ("decision_id", "attempt_id", "at_ms", "kind", "source", "target")
+_CARRIED_OUT = frozenset({OrderOutcome.MOVED.value, OrderOutcome.SPLIT.value})
 _FEW_TIMES = 100  # of a read that names each of them
 Row = dict[str, Any]
 
@@ -101,7 +105,21 @@ class EvidenceView:
         among = times if len(times) <= _FEW_TIMES else None
         whole = self._rows_that_count("decisions", attempts, DECISIONS.names, times[0], times[-1], wanted, among)
         by_id = {(row["attempt_id"], row["decision_id"]): row for row in whole.to_pylist()}
-        return [_parse(by_id[row["attempt_id"], row["decision_id"]]) for row in found]
+        rows = [_parse(by_id[row["attempt_id"], row["decision_id"]]) for row in found]
+        return self._with_orders(rows)
+
+    def _with_orders(self, rows: Sequence[Row]) -> list[Row]:
+        """`order`: how a cluster that decides ownership itself carried a decision out, and who owns the bundle then;
+        None where it got no order, or has not answered yet."""
+        named, ended = self._attempts(), dict[str, Row]()
+        sent = [named[row["attempt_id"]] for row in rows if row["outcome"] == EXECUTED]
+        if sent:
+            columns = ["decision_id", "broker", "data"]
+            only = {"kind": Kind.ORDER_ENDED.value}
+            for entry in self._reader.rows("journal", "seq", min(sent) - 1, None, columns, only).to_pylist():
+                outcome = json.loads(entry["data"])["outcome"]
+                ended[entry["decision_id"]] = {"outcome": outcome, "owner": entry["broker"]}
+        return [{**row, "order": ended.get(row["decision_id"])} for row in rows]
 
     def naming(self, bundle: str, rounds: Sequence[Row]) -> list[Row]:
         """Decisions of these rounds whose evidence names the bundle, newest round first."""
@@ -163,6 +181,14 @@ def _parse(row: Mapping[str, Any]) -> Row:
         "reason_words": describe_decision_row(result),
         "outcome_words": describe_reason(row["outcome"]) or None,
     }
+
+
+def missed_text(decision: Mapping[str, Any]) -> str:
+    """How an order fell short of its decision, as `elsewhere: 10.0.0.2:8080 owns it`; empty for one that did not."""
+    order = decision.get("order")
+    if order is None or order["outcome"] in _CARRIED_OUT:
+        return ""
+    return f"{order['outcome']}: {order['owner']} owns it" if order["owner"] else str(order["outcome"])
 
 
 def candidates_of(decision: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from controller.domain.load import RESOURCES
 from controller.domain.ownership import IN_FLIGHT
 from controller.domain.reasons.words import describe_reason
 from controller.domain.settings.placement import PlacementSettings
-from controller.domain.state import ClusterState, is_foreign
+from controller.domain.state import LIVE, ClusterState, is_foreign
 from controller.ledger.loads import loads_progress
 from controller.operations.bundles import (
     all_bundle_rows,
@@ -32,6 +32,10 @@ from controller.operations.liveness import OFFLINE, SILENT_AFTER_MS, Heard
 from controller.operations.reading import Reader
 
 HOUR_MS = 3_600_000
+NOBODY_OBSERVED = (
+    "no broker is observed to be alive: does the cluster's agent run (`ballast agent --runtime pulsar`)? Pulsar serves "
+    "without it"
+)
 NO_RULES = PlacementSettings()
 LOOK_BACK_MS = 600_000  # a bundle without a report for this long has no current load
 Row = dict[str, Any]
@@ -74,7 +78,7 @@ def status(
         "quarantined_last_hour": _quarantined(reader, now_ms - HOUR_MS),
         "alarms_last_hour": [alarm_row(e) for e in recent if e.kind is Kind.ALARM],
     }
-    return document | {"problems": _problems(document)}
+    return document | {"problems": find_problems(document)}
 
 
 def in_flight(reader: Reader, state: ClusterState, now_ms: int) -> list[Row]:
@@ -255,7 +259,8 @@ def _strays(document: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _problems(document: Mapping[str, Any]) -> list[str]:
+def find_problems(document: Mapping[str, Any]) -> list[str]:
+    """What needs attention now, by a document of `status`."""
     controller, found = document["controller"], _strays(document)
     if controller["not_asked"] not in (None, OFFLINE):
         found.append(controller["not_asked"])
@@ -263,7 +268,7 @@ def _problems(document: Mapping[str, Any]) -> list[str]:
         found.append("no controller runs: start one with `ballast run`")
     elif controller["alive"] is False:
         found.append(f"controller {controller['instance']} is silent: it was killed or cannot reach Kafka")
-    if document["no_orders_because"]:
+    if document["no_orders_because"] and document["mode"] == LIVE:  # otherwise none are wanted
         found.append(f"no orders to brokers: {document['no_orders_because']}")
     plan = document["plan"]
     if plan is not None and plan["phase"] == PlanPhase.WAITING.value:
@@ -274,5 +279,5 @@ def _problems(document: Mapping[str, Any]) -> list[str]:
     if document["guard_frozen"]:
         found.append("the mass-failure breaker keeps leases alive: bring the brokers back, or `ballast thaw`")
     if document["brokers"]["registered"] and not document["brokers"]["alive"]:
-        found.append("no broker is alive")
+        found.append(NOBODY_OBSERVED if document["orders"] is not None else "no broker is alive")
     return found

@@ -12,7 +12,7 @@ from typing import Any
 
 from controller.domain.decision import EXECUTED, DecisionKind
 from controller.domain.errors import BadRecord
-from controller.operations.evidence_view import EvidenceView
+from controller.operations.evidence_view import EvidenceView, missed_text
 from controller.policy.usage.realised import (
     FULL_END,
     NOT_YET,
@@ -55,8 +55,8 @@ def judge_moves(view: EvidenceView, decisions: Sequence[Row], window_ms: int) ->
 
 
 def is_executed_move(decision: Row) -> bool:
-    """Whether a decision moved a bundle."""
-    return decision["kind"] in MOVES and decision["outcome"] == EXECUTED
+    """Whether a decision moved a bundle, and to where it decided."""
+    return decision["kind"] in MOVES and decision["outcome"] == EXECUTED and not missed_text(decision)
 
 
 def _judge_round(view: EvidenceView, rounds: Sequence[Row], at: int, window_ms: int) -> list[Row]:

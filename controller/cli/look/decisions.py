@@ -10,7 +10,7 @@ import typer
 from controller.cli.evidence_text import kind_text, why_text
 from controller.cli.options import AsJson, Conf, Limit, Profile, Sets, new_app, report_errors, settings_of
 from controller.cli.show import emit_json, emit_table, percent_text, time_text
-from controller.operations.evidence_view import EvidenceView
+from controller.operations.evidence_view import EvidenceView, missed_text
 from controller.operations.reading import Reader
 
 app = new_app()
@@ -69,7 +69,7 @@ def print_decisions(rows: list[dict[str, Any]], empty: str = NO_MATCH) -> None:
                 why_text(row),
                 predicted_text(row, row["source"]),
                 predicted_text(row, row["target"]),
-                row["outcome"] or row["label"],
+                missed_text(row) or row["outcome"] or row["label"],
             )
             for row in rows
         ],

@@ -30,6 +30,7 @@ from controller.domain.decision import OF_STEP
 from controller.domain.entries import Entry
 from controller.domain.load import RESOURCES
 from controller.domain.reasons.words import find_reason
+from controller.operations.evidence_view import missed_text
 from controller.operations.explain import LOOK_BACK, is_broker, reason_document
 from controller.operations.explain import explain as explain_document
 from controller.operations.reading import Reader
@@ -77,7 +78,7 @@ def _print_decision(document: Mapping[str, Any]) -> None:
             ("boundary", decision["boundary"] and f"0x{decision['boundary']:08x}"),
             ("from", _end_text(decision, decision["source"])),
             ("to", _end_text(decision, decision["target"])),
-            ("outcome", reason_text(decision["outcome"]) or "nothing to carry out"),
+            ("outcome", missed_text(decision) or reason_text(decision["outcome"]) or "nothing to carry out"),
         ]
     )
     print_realised(document["realised"])

@@ -7,7 +7,7 @@ from typing import Any
 
 from controller.domain.decision import EXECUTED, DecisionKind
 from controller.domain.reasons.words import describe_decision_row, describe_reason
-from controller.operations.evidence_view import candidates_of, giver_of
+from controller.operations.evidence_view import candidates_of, giver_of, missed_text
 from controller.operations.evidence_words import evidence_lines, is_chosen, lost_text, score_text
 from controller.operations.text import percent_text
 
@@ -63,12 +63,14 @@ def sentences_of(decision: Mapping[str, Any]) -> list[str]:
         said.append("A challenger decided it, so nothing was carried out.")
     elif outcome is not None and outcome != EXECUTED:
         said.append(f"It was not carried out: {describe_reason(outcome) or outcome}.")
+    elif missed_text(decision):
+        said.append(f"The order ended as {missed_text(decision)}.")
     return said
 
 
 def _deed(decision: Mapping[str, Any]) -> str:
     kind, bundle, source, target = (decision[name] for name in ("kind", "bundle", "source", "target"))
-    done = decision["outcome"] == EXECUTED
+    done = decision["outcome"] == EXECUTED and not missed_text(decision)
     other = decision["evidence"].get("swapped_with")
     if kind == DecisionKind.TRANSFER.value:
         exchange = f", in exchange for {other}" if other else ""

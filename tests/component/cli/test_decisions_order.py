@@ -8,8 +8,10 @@ from controller.domain.entries import Entry, Kind
 from controller.ledger.append import append_rows
 from controller.ledger.journal_commit import Journal
 from controller.ledger.tables import TableRoot
-from controller.operations.evidence_view import EvidenceView
+from controller.operations.evidence_view import EvidenceView, missed_text
 from controller.operations.reading import Reader
+from controller.operations.realised_moves import is_executed_move
+from controller.ui.views.words import sentences_of
 from tests.short_run import INSTANCE, play
 
 
@@ -28,3 +30,29 @@ def test_rounds_and_batches_of_the_step_are_in_one_order(tmp_path: Path) -> None
     assert "late-0000" in {row["decision_id"] for row in found}
     assert len({row["at_ms"] for row in found}) > 2
     assert [row["at_ms"] for row in found] == sorted((row["at_ms"] for row in found), reverse=True)
+
+
+def test_an_order_that_missed_is_told_and_no_move_is_judged_by_it(tmp_path: Path) -> None:
+    """Its decision was executed: what became of it is what the cluster says."""
+    run = play(tmp_path / "tables")
+    reader = Reader(run.settings)
+    moved = [row for row in EvidenceView(reader).decisions() if is_executed_move(row)]
+    missed, arrived = moved[0], moved[1]
+    journal = Journal(TableRoot(run.root.root).root)
+    ends = [
+        Entry(
+            journal.last_seq + number, Kind.ORDER_ENDED, INSTANCE, 999, run.now_ms, bundle=row["bundle"],
+            broker=owner, decision_id=row["decision_id"], data={"id": row["decision_id"], "outcome": outcome},
+        )
+        for number, (row, owner, outcome) in enumerate(
+            [(missed, "broker-9", "elsewhere"), (arrived, arrived["target"], "moved")], start=1
+        )
+    ]  # fmt: skip
+    journal.commit(ends, INSTANCE, 999)
+
+    found = {row["decision_id"]: row for row in EvidenceView(Reader(run.settings)).decisions()}
+    assert missed_text(found[missed["decision_id"]]) == "elsewhere: broker-9 owns it"
+    assert not is_executed_move(found[missed["decision_id"]])
+    assert missed_text(found[arrived["decision_id"]]) == ""
+    assert is_executed_move(found[arrived["decision_id"]])
+    assert any("elsewhere: broker-9" in text for text in sentences_of(found[missed["decision_id"]]))

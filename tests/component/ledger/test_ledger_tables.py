@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.fs as pafs
 import pytest
 from deltalake import DeltaTable, Schema, write_deltalake
 from deltalake import TableFeatures as Features
@@ -348,3 +349,10 @@ def test_an_error_of_an_object_store_names_the_table() -> None:
         assert told.startswith("table s3a://bucket/ballast/journal: ")
         assert "Connection refused" in told
         assert "\x1b" not in told
+
+
+def test_no_thread_of_arrow_needs_python_to_let_go_of_a_local_file(tmp_path: Path) -> None:
+    """It may do so after the interpreter's end, and then the process aborts (exit code 134)."""
+    root = TableRoot(tmp_path / "tables")
+    root.create_all()
+    assert not isinstance(root.log("journal").data_files, pafs.PyFileSystem)
