@@ -256,9 +256,7 @@ def _ask_until_known(ask: Callable[[], dict[str, Any]], is_known: Callable[[dict
         retry=retry_if_result(lambda found: not is_known(found)),
         stop=stop_after_delay(KNOWN_WITHIN_S),
         wait=wait_fixed(0.1),
-        retry_error_callback=lambda last: (
-            last.outcome.result() if last.outcome else {}
-        ),  # the check of the topic says it
+        retry_error_callback=lambda last: last.outcome.result() if last.outcome else {},  # the caller judges it
     )
     return dict(asking(ask))
 

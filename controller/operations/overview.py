@@ -33,8 +33,8 @@ from controller.operations.reading import Reader
 
 HOUR_MS = 3_600_000
 NOBODY_OBSERVED = (
-    "no broker is observed to be alive: does the cluster's agent run (`ballast agent --runtime pulsar`)? Pulsar serves "
-    "without it"
+    "no broker is seen alive: is the cluster's agent (`ballast agent --runtime pulsar`) running? "
+    "Pulsar itself serves on without it"
 )
 NO_RULES = PlacementSettings()
 LOOK_BACK_MS = 600_000  # a bundle without a report for this long has no current load

@@ -10,7 +10,6 @@ import json
 import random
 import threading
 from collections.abc import Callable
-from itertools import groupby
 from pathlib import Path
 from types import TracebackType
 
@@ -19,7 +18,6 @@ import yaml
 from controller.bus.topics import TopicNames
 from controller.config.load import load_settings
 from controller.config.settings import Settings
-from controller.domain.apply import fold
 from controller.domain.entries import Entry, Kind
 from controller.domain.ownership import Ownership, State
 from controller.domain.state import ClusterState
@@ -27,8 +25,7 @@ from controller.ledger.evidence import read_joined
 from controller.ledger.projections import broker_rows, ownership_rows
 from controller.ledger.tables import TableRoot
 from controller.policy.round import replay_round
-from controller.sim.ownership.invariants import check_state
-from controller.testbed.checker.journal import check_decided_once
+from controller.testbed.checker.journal import check_decided_once, check_states
 from tests.component.crash_stage import check_commands
 from tests.e2e.waiting import wait_until
 from tests.spark.control_bench import Agents, Heartbeats, Journal
@@ -142,11 +139,7 @@ class Site:
         """I2 to I4, every command answered and carried out once, evidence of exactly the journal's rounds."""
         newest = self.wait(lambda s: self.sent <= set(s.commands), "answers to all commands")
         entries = [e for e in self.journal.entries if e.seq <= newest.seq]
-        state = ClusterState()
-        for _, commit in groupby(entries, key=lambda e: (e.instance, e.batch)):
-            after = fold(state, list(commit))
-            check_state(state, after)
-            state = after
+        check_states(entries)
         check_decided_once(entries)
         check_commands(entries, self.sent)
         self._check_evidence()

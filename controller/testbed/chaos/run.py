@@ -1,7 +1,7 @@
 """One run of chaos: storms of faults, how long the system takes to be whole again, and a calm phase after each.
 
-In a calm phase bundles are handed over by command, and then one broker is killed alone: only these are measured for
-gaps and failovers, because in a storm whoever would notice may be down itself.
+In a calm phase bundles are handed over by command, and then two brokers are killed alone, one after the other: only
+these are measured for gaps and failovers, because in a storm whoever would notice may be down itself.
 """
 
 from __future__ import annotations

@@ -16,15 +16,21 @@ ANSWERS = (Kind.COMMAND_ACCEPTED, Kind.COMMAND_REJECTED)
 
 
 def check_entries(entries: Sequence[Entry]) -> ClusterState:
-    """Fold all entries of a journal, commit by commit, and check every state. Raises InvariantBroken."""
+    """Check a whole journal: its numbers, every state, what is decided once. Raises InvariantBroken."""
     if [entry.seq for entry in entries] != list(range(1, len(entries) + 1)):
         raise InvariantBroken(f"I4: the journal's {len(entries)} entries are not 1, 2, 3 and so on")
+    state = check_states(entries)
+    check_decided_once(entries)
+    return state
+
+
+def check_states(entries: Iterable[Entry]) -> ClusterState:
+    """Fold a journal from its first entry, commit by commit, and check every state. Raises InvariantBroken."""
     state = ClusterState()
     for _, commit in groupby(entries, key=lambda entry: (entry.instance, entry.batch)):
         after = fold(state, list(commit))
         check_state(state, after)
         state = after
-    check_decided_once(entries)
     return state
 
 
