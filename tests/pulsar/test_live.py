@@ -195,22 +195,34 @@ def test_equal_ranges_of_two_namespaces_do_not_take_each_others_destination(stag
         assert {b: e.broker for b, e in ends.items()} == {b: wanted[b] for b in ends}, ends
 
 
+@contextmanager
+def isolation(stage: Stage, namespace: str, broker: str) -> Iterator[str]:
+    """A policy that keeps the namespace on the broker's host; yields its name. Afterwards the agent saw it end."""
+    name = "elsewhere"
+    path = f"/admin/v2/clusters/{CLUSTER_NAME}/namespaceIsolationPolicies/{name}"
+    failover = {"policy_type": "min_available", "parameters": {"min_limit": "1", "usage_threshold": "100"}}
+    host = re.escape(broker.partition(":")[0])
+    policy = {"namespaces": [namespace], "primary": [host], "secondary": [], "auto_failover_policy": failover}
+    stage.admin("POST", path, policy)
+    try:
+        yield name
+    finally:
+        stage.admin("DELETE", path)
+    stage.wait_until(lambda state: f"{ISOLATION}{name}" not in state.observed.facts, "the policy's end")
+
+
 def test_a_bundle_that_stays_is_left_alone_for_longer_each_time(stage: Stage) -> None:
-    bundle, stayed = stage.bundles(ONE)[0], 0
-    for _ in range(30):
-        stage.settled(bundle)
-        end = stage.move(bundle, None)
-        outcome = OrderOutcome(end.data["outcome"])
-        assert outcome in (OrderOutcome.STAYED, OrderOutcome.MOVED), end
-        if outcome is OrderOutcome.STAYED:
+    """Isolation leaves Pulsar one broker to choose."""
+    bundle = stage.bundles(ONE)[0]
+    only = stage.settled(bundle)
+    with isolation(stage, ONE, only) as name:
+        stage.wait_until(lambda state: f"{ISOLATION}{name}" in state.observed.facts, "the policy as a fact")
+        for stayed in range(2):
+            assert stage.settled(bundle) == only
+            end = stage.move(bundle, None)
+            assert end.data["outcome"] == OrderOutcome.STAYED.value, end
             assert end.data["not_before_ms"] == end.data["ended_at_ms"] + (BACK_OFF_MS << stayed)
             assert stage.ballast.state.observed.blocks[bundle].failures == stayed + 1
-            stayed += 1
-            if stayed == 2:
-                return
-        else:
-            stayed = 0
-    pytest.fail("Pulsar never chose the same broker twice")
 
 
 def test_a_move_by_pulsar_itself_is_an_observation(stage: Stage) -> None:
@@ -228,22 +240,14 @@ def test_an_isolation_policy_that_appears_while_an_order_is_open_holds_for_the_n
     source = stage.settled(bundle)
     target = stage.other(source)
     left = stage.other(source, target)
-    path = f"/admin/v2/clusters/{CLUSTER_NAME}/namespaceIsolationPolicies/elsewhere"
-    failover = {"policy_type": "min_available", "parameters": {"min_limit": "1", "usage_threshold": "100"}}
-    host = re.escape(left.partition(":")[0])
-    policy = {"namespaces": [ONE], "primary": [host], "secondary": [], "auto_failover_policy": failover}
     command_id = stage.order(bundle, target)
-    stage.admin("POST", path, policy)
-    try:
+    with isolation(stage, ONE, left) as name:
         end = stage.end_of(command_id)
         assert OrderOutcome(end.data["outcome"]) not in IN_DOUBT, end
-        stage.wait_until(lambda state: f"{ISOLATION}elsewhere" in state.observed.facts, "the policy as a fact")
+        stage.wait_until(lambda state: f"{ISOLATION}{name}" in state.observed.facts, "the policy as a fact")
         stage.wait_until(lambda state: stage.owner(another) == left, "Pulsar to apply the policy", LATER_S)
         with pytest.raises(ProcessFailed, match=f"isolation keeps {ONE} away"):
             stage.order(another, target)
-    finally:
-        stage.admin("DELETE", path)
-    stage.wait_until(lambda state: f"{ISOLATION}elsewhere" not in state.observed.facts, "the policy's end")
     assert stage.move(another, stage.other(stage.settled(another))).data["outcome"] == "moved"
 
 
