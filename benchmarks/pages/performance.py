@@ -63,7 +63,52 @@ def control_path(results: Mapping[str, Mapping[str, Any]]) -> str:
     return _table(("step", "what happens in it", *[f"{title}: mean / p99 ms" for title in known]), rows)
 
 
-PARTS = {"targets": targets, "machines": machines, "control_path": control_path}
+def spark_cost(results: Mapping[str, Mapping[str, Any]]) -> str:
+    """What a bundle statistic costs the loads query, by measurement of `cluster_scale`."""
+    figures = results.get("cluster_scale", {}).get("figures")
+    if figures is None:
+        return "Not measured yet.\n"
+    cost, workers = figures["cost"], figures["workers"]
+    named = [
+        ("local mode", cost["local"]), ("two workers of a core", cost["cluster"]),
+        ("one worker of half a core", workers["one"]), ("two workers of half a core", workers["two"]),
+        *(("two workers of a core", row) for row in figures["growth"]),
+    ]  # fmt: skip
+    rows = [
+        (
+            what, f"{row['brokers']:,}", f"{row['listed']:,} + {row['tail']:,}", row["writer"],
+            f"{row['stats_per_s']:,}",
+            f"{row['executors_us_a_stat']:g}", f"{row['driver_us_a_stat']:g}", f"{row['shuffled_bytes_a_stat']:g}",
+            f"{row['memory_mib']['executors']:,} / {row['memory_mib']['driver']:,}",
+        )
+        for what, row in named
+    ]  # fmt: skip
+    head = ("on", "brokers", "bundles listed + in the tail", "written by", "statistics a second", "executors' µs",
+            "driver's µs", "bytes shuffled", "memory of executors / driver, MiB")  # fmt: skip
+    return _table(head, rows)
+
+
+def spark_model(results: Mapping[str, Mapping[str, Any]]) -> str:
+    """Cores and memory that many brokers need, by the lines of `cluster_scale`."""
+    figures = results.get("cluster_scale", {}).get("figures")
+    if figures is None:
+        return "Not measured yet.\n"
+    rows = [
+        (f"{row['brokers']:,}", f"{row['stats_per_s']:,}", f"{row['executors_cores']:g}", f"{row['driver_cores']:g}",
+         f"{row['executors_mib']:,}", f"{row['driver_mib']:,}")
+        for row in figures["model"]["predicted"]
+    ]  # fmt: skip
+    head = ("brokers", "statistics a second", "executors' cores", "driver's cores", "executors' MiB", "driver's MiB")
+    return _table(head, rows)
+
+
+PARTS = {
+    "targets": targets,
+    "machines": machines,
+    "control_path": control_path,
+    "spark_cost": spark_cost,
+    "spark_model": spark_model,
+}
 
 
 def refresh() -> None:

@@ -159,7 +159,7 @@ def _verdicts_of(play: Play, results: Results) -> Iterator[str]:
     for rival, figures in rivals.items():
         lower = ours["spread_mean"] < figures["spread_mean"]
         said = "lower than" if lower else "**not lower than**"
-        yield f"{name}: a mean spread of {ours['spread_mean']:.2f}, {said} the {figures['spread_mean']:.2f} of {rival}."
+        yield f"{name}: a mean spread of {ours['spread_mean']:.3f}, {said} the {figures['spread_mean']:.3f} of {rival}."
     best = min(rivals, key=lambda rival: float(rivals[rival]["spread_mean"]))
     said = "no more than" if ours["unloads"] <= rivals[best]["unloads"] else "**more than**"
     yield f"{name}: {ours['unloads']} unloads, {said} the {rivals[best]['unloads']} of the best of them, {best}."

@@ -15,7 +15,9 @@ from controller.domain.reasons.words import describe_decision_row, describe_reas
 from controller.operations.evidence_view import CANDIDATES
 from controller.operations.text import percent_text
 
-SCORES = frozenset({"score", "mean", "level", "usage", "history", "target_usage", "threshold", "source_after"})
+SCORES = frozenset({"score", "mean", "level", "usage", "history", "target_usage", "threshold", "source_after",
+                    "limit", "base", "passing", "std", "std_after"})  # fmt: skip
+_PERMILLE = "_permille"
 Row = Mapping[str, Any]
 
 
@@ -39,8 +41,12 @@ def kind_text(decision: Row) -> str:
 
 
 def evidence_lines(evidence: Mapping[str, Any]) -> list[str]:
-    """All evidence except the candidates, one figure per line."""
-    return [f"{name}: {_text(name, value)}" for name, value in evidence.items() if name not in CANDIDATES]
+    """All evidence except the candidates, one figure per line; shares are percentages."""
+    return [
+        f"{name.removesuffix(_PERMILLE)}: {_text(name, value)}"
+        for name, value in evidence.items()
+        if name not in CANDIDATES
+    ]
 
 
 def is_chosen(row: Row, decision: Row) -> bool:
@@ -65,8 +71,11 @@ def score_text(value: int | None) -> str:
 
 
 def _text(name: str, value: Any) -> str:
-    if name in SCORES and isinstance(value, int | float) and not isinstance(value, bool):
-        return score_text(round(value))
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if name in SCORES:
+            return score_text(round(value))
+        if name.endswith(_PERMILLE):
+            return percent_text(value / 1000)
     if isinstance(value, Mapping) and name.endswith("_lost"):  # reason -> how many lost by it
         return "; ".join(f"{count} by {reason_text(code)}" for code, count in value.items())
     if isinstance(value, Mapping):

@@ -222,7 +222,7 @@ def _last_round(evidence: EvidenceView, now_ms: int) -> Row | None:
         return None
     sources = [row["broker"] for row in evidence.scores(last) if row["is_source"]]
     kept = ("round_id", "at_ms", "mode", "strategy", "moves", "splits", "skips", "mean_score", "max_score", "seq")
-    return {name: last[name] for name in kept} | {"age_ms": now_ms - last["wall_ms"], "sources": sources}
+    return {name: last[name] for name in kept} | {"age_ms": max(0, now_ms - last["wall_ms"]), "sources": sources}
 
 
 def _quarantined(reader: Reader, since_ms: int) -> Row:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from benchmarks.pages.performance import PAGE, load_results, main, render
+from benchmarks.pages.performance import PAGE, load_results, main, render, spark_cost, spark_model
 
 RESULT = {
     "taken_at": "2026-01-02T03:04:05+00:00",
@@ -32,3 +34,31 @@ def test_a_part_is_made_anew_and_the_text_around_it_stays() -> None:
 def test_a_part_that_nobody_makes_is_an_error() -> None:
     with pytest.raises(KeyError, match="speed"):
         render("<!-- figures: speed -->\n<!-- end -->\n", {})
+
+
+def test_the_spark_tables_say_what_each_row_was_measured_on() -> None:
+    def row(brokers: int, stats_per_s: int) -> dict[str, Any]:
+        cost = {"executors_us_a_stat": 9.1, "driver_us_a_stat": 1.2, "shuffled_bytes_a_stat": 30.1}
+        load = {"brokers": brokers, "listed": 100, "tail": 900, "writer": "spark", "stats_per_s": stats_per_s}
+        return load | cost | {"memory_mib": {"executors": 1_200, "driver": 800}}
+
+    predicted = {"brokers": 5_000, "stats_per_s": 1_000_000, "executors_cores": 9.5, "driver_cores": 0.2,
+                 "executors_mib": 4_000, "driver_mib": 900}  # fmt: skip
+    results = {
+        "cluster_scale": {
+            "figures": {
+                "cost": {"local": row(250, 1), "cluster": row(250, 2)},
+                "workers": {"one": row(250, 3), "two": row(250, 4)},
+                "growth": [row(10, 5), row(1_000, 6)],
+                "model": {"predicted": [predicted]},
+            }
+        }
+    }
+    lines = [line.split(" | ") for line in spark_cost(results).splitlines()[2:]]
+    assert [(cells[0], cells[1], cells[4]) for cells in lines] == [
+        ("| local mode", "250", "1"), ("| two workers of a core", "250", "2"),
+        ("| one worker of half a core", "250", "3"), ("| two workers of half a core", "250", "4"),
+        ("| two workers of a core", "10", "5"), ("| two workers of a core", "1,000", "6"),
+    ]  # fmt: skip
+    assert spark_model(results).splitlines()[2] == "| 5,000 | 1,000,000 | 9.5 | 0.2 | 4,000 | 900 |"
+    assert spark_cost({}) == spark_model({}) == "Not measured yet.\n"

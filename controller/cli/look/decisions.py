@@ -1,4 +1,4 @@
-"""`ballast decisions`: what rounds decided and why, what they predicted, and the outcome."""
+"""`ballast decisions`: what rounds decided and why, what they predicted, and the outcome; or a summary of a time."""
 
 from __future__ import annotations
 
@@ -7,17 +7,25 @@ from typing import Annotated, Any
 
 import typer
 
-from controller.cli.evidence_text import kind_text, why_text
+from controller.cli.evidence_text import kind_text, reason_text, why_text
 from controller.cli.options import AsJson, Conf, Limit, Profile, Sets, new_app, report_errors, settings_of
 from controller.cli.show import emit_json, emit_table, percent_text, time_text
+from controller.cli.times import Since, moment_ms
+from controller.operations.decision_summary import summarise
 from controller.operations.evidence_view import EvidenceView, missed_text
 from controller.operations.reading import Reader
+from controller.operations.text import count_text
+from controller.process.clock import wall_ms
 
 app = new_app()
 OfRound = Annotated[str | None, typer.Option("--round", help="Only decisions of this round.")]
 OfBroker = Annotated[str | None, typer.Option("--broker", help="Only decisions with this broker as source or target.")]
 OfBundle = Annotated[str | None, typer.Option("--bundle", help="Only decisions about this bundle.")]
 Skips = Annotated[bool, typer.Option("--skips", help="Also what was decided against, with the reason.")]
+Summary = Annotated[
+    bool,
+    typer.Option("--summary", help="One line for each action, however often rounds decided it, and what was left."),
+]
 
 
 @app.command()
@@ -25,16 +33,52 @@ Skips = Annotated[bool, typer.Option("--skips", help="Also what was decided agai
 def decisions(
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
     round_id: OfRound = None, broker: OfBroker = None, bundle: OfBundle = None, limit: Limit = 50, skips: Skips = False,
+    since: Since = None, summary: Summary = False,
 ) -> None:  # fmt: skip
     """List decisions in the journal, of rounds and of the control step itself, newest first."""
     view = EvidenceView(Reader(settings_of(conf, profile, sets)))
-    rows = view.decisions(round_id, broker, bundle, skips=skips)
+    from_ms = moment_ms(since, wall_ms(), "--since") if since is not None else 0
+    rows = view.decisions(round_id, broker, bundle, skips=skips or summary, from_ms=from_ms)
+    if summary:
+        rounds = [row for row in view.rounds() if row["at_ms"] >= from_ms and round_id in (None, row["round_id"])]
+        _show_summary(summarise(rows, rounds), limit, as_json)
+        return
     if as_json:
         emit_json(rows[:limit])
         return
     print_decisions(rows[:limit])
     if len(rows) > limit:
         typer.echo(f"{len(rows) - limit} more; --limit shows them")
+
+
+def _show_summary(document: Mapping[str, Any], limit: int, as_json: bool) -> None:
+    if as_json:
+        emit_json(document)
+        return
+    rounds, actions = document["rounds"], document["actions"]
+    modes = ", ".join(f"{count} in {mode}" for mode, count in rounds["by_mode"].items())
+    told = f"{count_text(rounds['total'], 'round')}{f' ({modes})' if modes else ''}"
+    typer.echo(f"{told}, {rounds['acting']} with moves or splits")
+    typer.echo(f"{count_text(document['decisions'], 'decision')} for {count_text(len(actions), 'action')}\n")
+    emit_table(
+        ["kind", "bundle", "from", "to", "reason …", "times >", "first (UTC)", "last (UTC)", "newest outcome"],
+        [
+            (a["kind"], a["bundle"], a["source"], a["target"], reason_text(a["reason"]), a["count"],
+             time_text(a["first_ms"]), time_text(a["last_ms"]), a["outcome"])
+            for a in actions[:limit]
+        ],
+        empty="no round wanted anything",
+    )  # fmt: skip
+    if len(actions) > limit:
+        typer.echo(f"{len(actions) - limit} more; --limit shows them")
+    if document["brokers"]:
+        typer.echo("")
+        rows = [(row["broker"], row["gives"], row["takes"]) for row in document["brokers"]]
+        emit_table(["broker", "gives >", "takes >"], rows, "each action counted once")
+    if document["left"]:
+        typer.echo("")
+        left = [(reason_text(row["reason"]), row["count"]) for row in document["left"]]
+        emit_table(["left alone because …", "times >"], left)
 
 
 NO_MATCH = "no decision matches (`--skips` shows what was decided against)"

@@ -13,11 +13,13 @@ import typer
 
 from controller.cli.evidence_text import reason_text
 from controller.cli.options import AsJson, Conf, Limit, Profile, Sets, new_app, report_errors, settings_of
-from controller.cli.show import emit_json, emit_table, time_text
+from controller.cli.show import duration_text, emit_json, emit_table, time_text
 from controller.config.settings import Settings
 from controller.config.table_root import table_root
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import BadRecord
+from controller.domain.observed import OrderKind
+from controller.domain.strict_json import is_whole
 from controller.ledger.follower import Follower
 from controller.operations.reading import Reader
 from schemas.journal import JOURNAL
@@ -138,12 +140,28 @@ def _what(entry: Entry) -> str:
     if entry.kind is Kind.ADOPTION:
         before = entry.data.get("before") or {}
         was = "".join(f", {setting} was {value or 'not set'}" for setting, value in sorted(before.items()))
-        return f"{entry.data.get('phase')} by {entry.data.get('who')}{was}"
+        why = f": {entry.data['why']}" if entry.data.get("why") else ""
+        return f"{entry.data.get('phase')} by {entry.data.get('who')}{why}{was}"
+    if entry.kind is Kind.ORDER:
+        to = entry.data.get("target") or ("" if entry.data.get("kind") != OrderKind.UNLOAD.value else "any broker")
+        return f"{entry.data.get('kind')} {entry.data.get('source')}{f' → {to}' if to else ''}"
+    if entry.kind is Kind.ORDER_ENDED:
+        return _order_end_text(entry)
     if entry.kind is Kind.ROUND:
         return " ".join(f"{count} {kind}" for kind, count in entry.data.get("counts", {}).items())
     if entry.kind is Kind.NAMESPACE_CREATED:
         return f"{len(entry.data['bundles'])} bundles"
     return " ".join(f"{key}={json.dumps(value)}" for key, value in sorted(entry.data.items()))
+
+
+def _order_end_text(entry: Entry) -> str:
+    """`stayed: 10.0.0.1:8080 owns it, after 4.2 s; rounds leave it alone until 10:02:00`, then Pulsar's own words."""
+    owner = f": {entry.broker} owns it" if entry.broker else ""
+    took = f", after {duration_text(entry.data['took_ms'])}" if is_whole(entry.data.get("took_ms")) else ""
+    until = entry.data.get("not_before_ms")
+    waits = f"; rounds leave it alone until {time_text(until)}" if is_whole(until) else ""
+    said = f"; {entry.data['detail']}" if entry.data.get("detail") else ""
+    return f"{entry.data['outcome']}{owner}{took}{waits}{said}"
 
 
 def _document(entry: Entry) -> dict[str, object]:

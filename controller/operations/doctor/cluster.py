@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import controller
+from controller.config.policy_values import placement_settings
 from controller.config.settings import Settings
 from controller.domain.decision import Reason
 from controller.domain.entries import Kind
-from controller.domain.state import PAUSED, ClusterState
+from controller.domain.state import LIVE, METADATA, PAUSED, ClusterState
 from controller.ledger.loads_progress import loads_progress
+from controller.operations.adoption_text import adoption_text
+from controller.operations.bundles import find_order_obstacle
 from controller.operations.doctor.finding import Finding, Page, fine, note, severe, warning
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.quarantine import count_rules, quarantined
@@ -121,6 +124,22 @@ def check_versions(reader: Reader, state: ClusterState) -> Iterator[Finding]:
             yield note("versions", f"{kind} brokers have several versions: {told}")
     if not found:
         yield fine("versions", f"{theirs or controller.__version__} everywhere")
+
+
+def check_pulsar(state: ClusterState, settings: Settings) -> Iterator[Finding]:
+    """Whether orders may go to a cluster that decides ownership itself; nothing where Ballast owns the bundles."""
+    if state.authority != METADATA:
+        return
+    obstacle = find_order_obstacle(state, placement_settings(settings))
+    adopted = adoption_text(state.observed.adoption)
+    if obstacle is None:
+        yield fine("pulsar", f"orders may go to it; {adopted}")
+    elif state.mode == LIVE:
+        yield warning(
+            "pulsar", f"no orders are sent: {obstacle}", "`ballast pulsar check` lists what is missing", Page.PULSAR
+        )
+    else:
+        yield note("pulsar", f"in mode live no orders would be sent: {obstacle} (`ballast pulsar check`); {adopted}")
 
 
 def check_quarantine(reader: Reader, now_ms: int) -> Iterator[Finding]:

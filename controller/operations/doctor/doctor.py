@@ -15,6 +15,7 @@ from controller.operations.doctor.cluster import (
     check_brokers,
     check_controller,
     check_loads,
+    check_pulsar,
     check_quarantine,
     check_rounds,
     check_snapshot,
@@ -63,6 +64,7 @@ def _checks_of_tables(
     yield "loads", lambda: check_loads(reader, state, settings, now_ms)
     yield "rounds", lambda: check_rounds(view, state, settings, now_ms)
     yield "versions", lambda: check_versions(reader, state)
+    yield "pulsar", lambda: check_pulsar(state, settings)
     yield "quarantine", lambda: check_quarantine(reader, now_ms)
 
 

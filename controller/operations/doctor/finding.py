@@ -40,6 +40,7 @@ class Page(str, Enum):
     NO_ROUNDS = "docs/recovery.md#no-rounds-run"
     MASS_FAILURE = "docs/recovery.md#too-many-brokers-fell-silent-at-once"
     AGENT = "docs/agent.md#how-an-agent-reads-the-journal"
+    PULSAR = "docs/pulsar.md#first-hour"
     VALIDATION = "docs/records.md#validation"
     TABLES = "docs/tables.md#delta-tables"
 

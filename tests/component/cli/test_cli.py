@@ -177,6 +177,18 @@ def test_bundles_can_be_narrowed(document: Any, ballast: Any, run: ShortRun) -> 
 
 
 @pytest.mark.covers("decision-breakdown")
+def test_the_summary_counts_the_decisions_that_are_listed(document: Any, ballast: Any) -> None:
+    listed = [row for row in document("decisions --limit 1000") if not row["challenger"]]
+    found = document("decisions --summary")
+    assert found["decisions"] == len(listed) > 0
+    assert {action["bundle"] for action in found["actions"]} == {row["bundle"] for row in listed}
+    assert found["left"]
+    code, out, _ = ballast("decisions --summary --since 2000-01-01 --limit 1")
+    assert code == 0
+    assert f"{len(found['actions']) - 1} more; --limit shows them" in out
+    assert document("decisions --summary --since 2100-01-01")["decisions"] == 0
+
+
 def test_decisions_are_those_that_the_journal_knows(document: Any, run: ShortRun) -> None:
     attempts = {e.attempt_id for e in run.entries}
     everything = document("decisions --skips --limit 1000")
@@ -679,6 +691,12 @@ def test_rows_have_the_reason_in_words_beside_the_code(document: Any) -> None:
     assert words["200_hit_count"] == "hot in 1 round; more are needed"
     scores = document("explain", document("rounds")[0]["round_id"])["rounds"][0]["scores"]
     assert {row["reason"]: row["reason_words"] for row in scores} == words
+
+
+def test_shares_in_evidence_are_percentages() -> None:
+    seen = {"limit": 2954, "base": 120, "cost_permille": 999, "disruption_permille": 278, "hits": 5, "std": 350}
+    told = ["limit: 29.5 %", "base: 1.2 %", "cost: 99.9 %", "disruption: 27.8 %", "hits: 5", "std: 3.5 %"]
+    assert evidence_lines(seen) == told
 
 
 def test_both_halves_of_an_exchange_say_so() -> None:

@@ -232,6 +232,16 @@ class TestHits:
             rounds.append(next(n for n in range(20) if moves(built.round()) or not built.later()))
         assert rounds == [PATIENCE - 1, 0]
 
+    def test_the_rounds_asked_for_do_not_grow_with_those_that_passed(self) -> None:
+        built, seen = steady(loads(56, 40, 40, 40, parts=40)), []
+        for _ in range(FIRST_ROUNDS + 3):
+            told = [d.evidence for d in built.round().decisions if d.source == "b0" and "hits" in d.evidence]
+            seen.append((told[0]["hits"], told[0]["hits_needed"]))
+            built.later()
+        waits, acts = seen[:FIRST_ROUNDS], seen[FIRST_ROUNDS:]
+        assert waits == [(n, FIRST_ROUNDS + 1) for n in range(1, FIRST_ROUNDS + 1)]
+        assert acts == [(n, 1) for n in range(FIRST_ROUNDS + 1, FIRST_ROUNDS + 4)]
+
     @pytest.mark.covers("how-far-over")
     @pytest.mark.parametrize(("percent", "others", "waited"), [(88, 75, 0), (88, 81, 0), (70, 60, 3)])
     def test_an_overloaded_broker_waits_less(self, percent: int, others: int, waited: int) -> None:

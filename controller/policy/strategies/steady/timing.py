@@ -75,7 +75,7 @@ def judge(snapshot: Snapshot, model: Model, tolerance: float, memory: Mapping[st
         sources=sources,
         idle=idle & part,
         runs=runs,
-        needed=np.where(above, np.where(sources, runs, FIRST_ROUNDS + 1), 0),
+        needed=np.where(above, np.where(sources, 1, FIRST_ROUNDS + 1), 0),
         begin=begin,
         end=end,
         memory={"brokers": brokers, "begun": begun},
