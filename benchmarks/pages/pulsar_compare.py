@@ -72,15 +72,29 @@ def unloads(results: Results) -> str:
         if figures is None:
             rows.append([play.manager, NOT_PLAYED, "", "", "", "", ""])
             continue
-        for kind in ("orders", "plain_unloads"):
-            publish, consume = figures[kind]["publish_gap_ms"], figures[kind]["consume_gap_ms"]
-            counts = [f"{publish[name]:g}" for name in ("count", "p50", "p99", "max")]
-            rows.append([play.manager, kind.replace("_", " "), *counts, f"{consume['p50']:g}"])
-        ours, plain = (figures[kind]["publish_gap_ms"]["p50"] for kind in ("orders", "plain_unloads"))
-        better = "at most a fifth longer" if ours <= GAP_SHARE * plain else "**more than a fifth longer**"
-        lines.append(f"- {play.manager}: the median gap of an order is {ours:g} ms, {better} than {plain:g} ms.")
+        kinds = [(kind.replace("_", " "), figures[kind]) for kind in ("orders", "plain_unloads")]
+        kinds += [(f"{kind} that moved it", found["moved"]) for kind, found in kinds if "moved" in found]
+        rows += [[play.manager, kind, *_gap_cells(found)] for kind, found in kinds]
+        lines += [f"- {play.manager}: {line}" for line in _gap_verdicts(figures)]
     head = ["load manager", "kind", "number", "publish gap p50, ms", "p99", "max", "consume gap p50, ms"]
     return table(head, rows) + "".join(f"\n{line}" for line in lines) + ("\n" if lines else "")
+
+
+def _gap_cells(found: Mapping[str, Any]) -> list[str]:
+    publish, consume = found["publish_gap_ms"], found["consume_gap_ms"]
+    if not publish["count"]:
+        return ["0", "", "", "", ""]
+    return [*(f"{publish[name]:g}" for name in ("count", "p50", "p99", "max")), f"{consume['p50']:g}"]
+
+
+def _gap_verdicts(figures: Mapping[str, Any]) -> Iterator[str]:
+    ours = figures["orders"]["publish_gap_ms"]["p50"]
+    plain = figures["plain_unloads"]
+    for what, found in (("plain unloads", plain), ("plain unloads that moved the bundle", plain.get("moved"))):
+        if found is not None and found["publish_gap_ms"]["count"]:
+            theirs = found["publish_gap_ms"]["p50"]
+            better = "at most a fifth longer" if ours <= GAP_SHARE * theirs else "**more than a fifth longer**"
+            yield f"the median gap of an order is {ours:g} ms, {better} than the {theirs:g} ms of {what}."
 
 
 def settings() -> str:

@@ -1,6 +1,7 @@
 """Measures what one unload costs clients: Ballast's orders and Pulsar's plain unloads, in turn on the same bundles.
 
-Both disconnect the clients of a bundle once. A plain unload names no target: Pulsar chooses, and may choose the same.
+Both disconnect the clients of a bundle once. A plain unload names no target: Pulsar chooses, and may choose the same
+broker, to which clients come back sooner. So those that moved the bundle have figures of their own.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ class Unload:
     since_ms: int
     until_ms: int
     outcome: str
+    moved: bool  # another broker owns the bundle afterwards
 
 
 class Unloads:
@@ -57,30 +59,36 @@ class Unloads:
         for number in range(self.count):
             kind = (ORDER, PLAIN)[number % 2]
             bundle = bundles[number // 2 % len(bundles)]
-            since_ms = wall_ms()
+            owner, since_ms = self._owner(bundle), wall_ms()
             outcome = self._order(bundle) if kind == ORDER else self._plain(bundle)
             self.stage.tell(f"unload {number + 1} of {self.count}, {kind}: {outcome}")
             self._wait_for_clients(bundle)
-            self.done.append(Unload(kind, bundle, since_ms, wall_ms(), outcome))
+            until_ms = wall_ms()
+            self.done.append(Unload(kind, bundle, since_ms, until_ms, outcome, self._owner(bundle) != owner))
         return self.stage.traffic.stop()
 
     def figures(self, report: TrafficReport) -> dict[str, Any]:
         """Gaps in ms by kind, as producers and consumers saw them: of each unload the longest of its bundle."""
         return {
             kind.replace(" ", "_"): {
-                "publish_gap_ms": summary(self._gaps(kind, report.publish_gaps), digits=0),
-                "consume_gap_ms": summary(self._gaps(kind, report.consume_gaps), digits=0),
+                **self._gaps_of([one for one in self.done if one.kind == kind], report),
                 "outcomes": sorted({one.outcome for one in self.done if one.kind == kind}),
+                "moved": self._gaps_of([one for one in self.done if one.kind == kind and one.moved], report),
             }
             for kind in (ORDER, PLAIN)
         }
 
-    def _gaps(self, kind: str, gaps: Sequence[Gap]) -> list[int]:
+    def _gaps_of(self, some: Sequence[Unload], report: TrafficReport) -> dict[str, Any]:
+        """Summaries, of count 0 alone where there are none."""
+        seen = {"publish_gap_ms": report.publish_gaps, "consume_gap_ms": report.consume_gaps}
+        found = {name: self._longest(some, gaps) for name, gaps in seen.items()}
+        return {name: summary(values, digits=0) if values else {"count": 0} for name, values in found.items()}
+
+    def _longest(self, some: Sequence[Unload], gaps: Sequence[Gap]) -> list[int]:
         topics = self.stage.layout.bundle_of
         return [
             gaps_between(gaps, [t for t, b in topics.items() if b == one.bundle], one.since_ms, one.until_ms)
-            for one in self.done
-            if one.kind == kind
+            for one in some
         ]
 
     def _order(self, bundle: str) -> str:

@@ -6,6 +6,7 @@ import copy
 import os
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -34,9 +35,10 @@ from benchmarks.pulsar_compare.load import (
 )
 from benchmarks.pulsar_compare.plays import PLAYS
 from benchmarks.pulsar_compare.samples import Cpu, CpuSample, Owners, Reported
-from benchmarks.pulsar_compare.unloads import LogFollower
+from benchmarks.pulsar_compare.unloads import ORDER, PLAIN, LogFollower, Unload, Unloads
 from controller.domain.ids import RING_END, Bundle
 from controller.testbed.pulsar.spec import PulsarFailed
+from controller.testbed.pulsar.traffic.report import Gap, TrafficReport
 
 VOLUME = Volume(900, 400)
 BROKERS = ["broker1", "broker2", "broker3"]
@@ -175,7 +177,7 @@ class TestPage:
         never = {name: {"relief_s": None, "length_s": 240.0, "counted_s": 240.0} for name in FIGURES["reliefs"]}
         played = results(ballast_modular={}, average={"spread_mean": 1.1, "unloads": 4}, threshold={"reliefs": never})
         said = page.verdicts(played)
-        assert "**not lower than** the 1.10 of AvgShedder" in said
+        assert "**not lower than** the 1.100 of AvgShedder" in said
         assert "6 unloads, **more than** the 4 of the best of them, AvgShedder" in said
         assert "**more than half of** the 80 s of AvgShedder" in said
         assert "at most half of the 240 s of ThresholdShedder" in said
@@ -204,6 +206,30 @@ class TestPage:
         )
         assert "modular: the median gap of an order is 200 ms, at most a fifth longer" in made
         assert "extensible: the median gap of an order is 300 ms, **more than a fifth longer**" in made
+
+    def test_plain_unloads_that_moved_the_bundle_have_figures_of_their_own(self) -> None:
+        def one(kind: str, at_ms: int, moved: bool) -> Unload:
+            return Unload(kind, "a", at_ms, at_ms + 10, "moved" if kind == ORDER else "204", moved)
+
+        stage: Any = SimpleNamespace(ballast=object(), layout=SimpleNamespace(bundle_of={"t": "a", "u": "b"}))
+        unloads = Unloads(stage)
+        unloads.done = [one(ORDER, 100, True), one(PLAIN, 200, False), one(PLAIN, 300, True)]
+        gaps = [Gap("t", 70, 105), Gap("t", 20, 205), Gap("t", 60, 301), Gap("t", 65, 310), Gap("u", 999, 305)]
+        found = unloads.figures(TrafficReport(publish_gaps=gaps, consume_gaps=gaps))
+        plain = found["plain_unloads"]
+        assert (plain["publish_gap_ms"]["count"], plain["publish_gap_ms"]["min"]) == (2, 20)
+        assert (plain["moved"]["publish_gap_ms"]["count"], plain["moved"]["publish_gap_ms"]["p50"]) == (1, 65)
+        made = page.unloads({"unloads_modular": {"figures": found}})
+        assert "an order is 70 ms, **more than a fifth longer** than the 20 ms of plain unloads." in made
+        assert "at most a fifth longer than the 65 ms of plain unloads that moved the bundle." in made
+
+    def test_where_no_plain_unload_moved_anything_nothing_is_claimed(self) -> None:
+        stage: Any = SimpleNamespace(ballast=object(), layout=SimpleNamespace(bundle_of={"t": "a"}))
+        unloads = Unloads(stage)
+        unloads.done = [Unload(ORDER, "a", 0, 10, "moved", True), Unload(PLAIN, "a", 20, 30, "204", False)]
+        made = page.unloads({"unloads_modular": {"figures": unloads.figures(TrafficReport())}})
+        assert "plain unloads that moved it | 0 |" in made
+        assert "that moved the bundle" not in made
 
 
 def test_a_log_is_followed_from_within_a_line(tmp_path: Path) -> None:
