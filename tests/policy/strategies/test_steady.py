@@ -100,6 +100,20 @@ def test_both_halves_of_an_exchange_list_what_their_own_broker_could_have_given_
         assert len(returning.evidence["pairs"]) == len(offered[returning.source])
 
 
+def test_what_a_move_is_predicted_to_bring_is_what_it_was_judged_by() -> None:
+    """Also where a target carries more than is expected to last."""
+    built = live(steady(loads(40, 40, 40, 40)), 3)
+    for name, percent in (("b0", 95), ("b1", 52), ("b2", 53), ("b3", 54)):
+        set_cpu(built, name, percent)
+    found = moves(built.round())
+    assert found
+    for move in found:
+        chosen = next(p for p in move.evidence["pairs"] if (p["bundle"], p["target"]) == (move.bundle, move.target))
+        ends = [str(move.source), str(move.target)]
+        assert [round(move.after[end] * SCORE_UNIT) for end in ends] == [chosen["source_after"], chosen["target_after"]]
+    assert found[0].before[str(found[0].target)] > 0.5, "what the target carries now"
+
+
 class TestI7:
     @pytest.mark.covers("target-less-loaded", "target-not-overloaded")
     @given(clusters(), st.integers(1, 6))

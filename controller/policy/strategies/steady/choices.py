@@ -78,9 +78,11 @@ class Choices:
         self._log.note(source, split_decision(self._snapshot, bundle, source, boundary, evidence))
         self.held.name(bundle)
 
-    def _scores(self, *brokers: int) -> list[float]:
-        """Fractions, as precise as evidence shows them."""
-        return [in_units(float(self._model.score[broker])) / SCORE_UNIT for broker in brokers]
+    def _scores(self, source: int, target: int) -> list[float]:
+        """What the two are judged by, as fractions, as precise as evidence shows them: of the source what lasts, of the
+        target all that it carries now."""
+        judged = float(self._model.score[source]), float(self._model.busy[target].max(initial=0.0))
+        return [in_units(score) / SCORE_UNIT for score in judged]
 
     def _count(self, source: int, target: int, moves: int) -> None:
         self.moves += moves
