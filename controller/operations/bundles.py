@@ -14,6 +14,7 @@ from controller.domain.ownership import Ownership
 from controller.domain.pulsar_policies import placement_of
 from controller.domain.settings.placement import PlacementSettings
 from controller.domain.state import METADATA, ClusterState
+from controller.operations.text import count_text
 
 Row = dict[str, Any]
 
@@ -111,6 +112,16 @@ def namespace_rows(state: ClusterState) -> list[Row]:
         seen = (state.observed.bundles.get(str(bundle)) for bundle in bundles_of_ring(namespace, ring))
         found[namespace] = [one.broker if one is not None else None for one in seen]
     return [_namespace_row(state, namespace, owners) for namespace, owners in sorted(found.items())]
+
+
+def unassigned_text(state: ClusterState, namespace: str | None = None) -> str:
+    """Says how many bundles of the rings no broker owns; empty where there are none, or Ballast assigns bundles."""
+    rings = state.observed.rings
+    rows = [row for row in namespace_rows(state) if row["namespace"] in rings] if rings else []
+    left = sum(row["bundles"] - row["owned"] for row in rows if namespace in (None, row["namespace"]))
+    if not left:
+        return ""
+    return f"{count_text(left, 'bundle')} without an owner: Pulsar assigns a bundle when a client first asks for it"
 
 
 def _namespace_row(state: ClusterState, namespace: str, owners: list[str | None]) -> Row:

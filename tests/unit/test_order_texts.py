@@ -8,6 +8,7 @@ from controller.cli.look.journal import print_entries
 from controller.config.load import load_settings
 from controller.domain.entries import Kind
 from controller.domain.state import LIVE
+from controller.operations.bundles import unassigned_text
 from controller.operations.doctor.cluster import check_pulsar
 from controller.operations.doctor.finding import Severity
 from controller.operations.text import time_text
@@ -54,6 +55,15 @@ def test_the_doctor_warns_of_what_keeps_orders_back_where_they_are_wanted(mode: 
     (finding,) = check_pulsar(driver.state, settings)
     assert finding.severity is severity
     assert "loadBalancerSheddingEnabled is true" in finding.text
+
+
+def test_bundles_that_pulsar_has_not_assigned_yet_are_told() -> None:
+    driver = observed_driver()
+    driver.observe("c:1", BUNDLES[2])
+    assert unassigned_text(driver.state) == ""
+    driver.observe("c:1")
+    assert unassigned_text(driver.state).startswith("1 bundle without an owner: Pulsar assigns")
+    assert unassigned_text(driver.state, "t/other") == ""
 
 
 def test_the_doctor_says_nothing_of_pulsar_where_ballast_owns_the_bundles() -> None:

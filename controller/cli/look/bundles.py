@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 
 from controller.cli.options import AsJson, Conf, Limit, Profile, Sets, new_app, report_errors, settings_of
-from controller.cli.show import emit_json, emit_table, rate_text, time_text
+from controller.cli.show import emit_json, emit_table, emit_text, rate_text, time_text
 from controller.domain.errors import BadRecord
 from controller.domain.ownership import State
+from controller.operations.bundles import unassigned_text
 from controller.operations.overview import bundle_rows
 from controller.operations.reading import Reader
 
@@ -31,7 +32,8 @@ def bundles(
     known = [s.value for s in State]
     if state is not None and state not in known:
         raise BadRecord("state", f"--state {state} is none of {', '.join(known)}")
-    rows, _ = bundle_rows(Reader(settings_of(conf, profile, sets)), namespace, broker, state)
+    reader = Reader(settings_of(conf, profile, sets))
+    rows, _ = bundle_rows(reader, namespace, broker, state)
     if as_json:
         emit_json(rows[:limit])
         return
@@ -55,3 +57,6 @@ def bundles(
     )
     if len(rows) > limit:
         typer.echo(f"{len(rows) - limit} more; --limit shows them")
+    left = unassigned_text(reader.state(), namespace) if broker is None and state is None else ""
+    if left:
+        emit_text(left)

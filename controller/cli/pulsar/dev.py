@@ -17,7 +17,7 @@ from controller.process.paths import RUN
 from controller.testbed.pulsar.cluster import PulsarCluster
 from controller.testbed.pulsar.credentials import ADMIN
 from controller.testbed.pulsar.distribution import pulsar_version
-from controller.testbed.pulsar.spec import DEFAULT_BASE_PORT, MOST_BROKERS, ClusterSpec, make_spec, read_spec
+from controller.testbed.pulsar.spec import DEFAULT_BASE_PORT, MOST_BROKERS, NIC_GBPS, ClusterSpec, make_spec, read_spec
 from controller.testbed.pulsar.status import read_status, status_document
 
 app = new_group("A real Apache Pulsar cluster on this machine, to try Ballast on.")
@@ -241,7 +241,8 @@ def _print_addresses(cluster: PulsarCluster, namespace: str | None) -> None:
     address = f"--service-url {cluster.web_urls[0]}{_reading_options(cluster)}"
     topics = " --topics" if spec.manager == "extensible" else ""
     typer.echo(f"  ballast pulsar dev traffic{directory} --hot {spec.broker_names[0]}")
-    typer.echo(f"  ballast pulsar advise {address}")
+    network = "" if spec.broker_cores else f" --set pulsar_cluster.nic_gbps={NIC_GBPS}"
+    typer.echo(f"  ballast pulsar advise {address}{network}")
     typer.echo(f"  ballast pulsar record {address}{topics} --out recording.jsonl")
     typer.echo(f"  {_client_line(cluster, namespace or 'public/default')}")
     typer.echo(f"  ballast pulsar dev down{directory}")

@@ -18,6 +18,9 @@ SPEC_FILE = "cluster.json"
 CLUSTER_NAME = "local"
 DEFAULT_BASE_PORT = 18_000
 MOST_BROKERS = 19
+# Brokers on one machine compete for its cores, so their message throughput is the load: even traffic of the demo uses a
+# third of a network of this speed.
+NIC_GBPS = 0.005
 LOAD_MANAGERS = {
     "modular": "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl",
     "extensible": "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl",

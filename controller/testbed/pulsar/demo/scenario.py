@@ -22,6 +22,7 @@ from controller.testbed.local_cluster import BALLAST
 from controller.testbed.pulsar.ballast import BallastOnPulsar
 from controller.testbed.pulsar.cluster import PulsarCluster
 from controller.testbed.pulsar.demo.figures import PulsarDemoFigures, moves_of, spread_of
+from controller.testbed.pulsar.spec import NIC_GBPS
 from controller.testbed.pulsar.traffic.owners import locate_topics
 from controller.testbed.pulsar.traffic.placing import put_in_place, wait_for_owners
 from controller.testbed.pulsar.traffic.rates import even_rates, heat, topics_of
@@ -32,9 +33,6 @@ NAMESPACE, BUNDLES, TOPICS = "demo/load", 24, 48
 SIZE_BYTES = 1024
 EVEN_PER_S, HOT_PER_S = 600.0, 400.0
 ROUND_INTERVAL_S = 10
-# Brokers on one machine compete for its cores, so their message throughput is the load: even traffic uses a third of a
-# network of this speed.
-NIC_GBPS = 0.005
 OVERRIDES = (
     f"rounds.round_interval_s={ROUND_INTERVAL_S}",
     "loads.pane_s=5",
