@@ -43,7 +43,7 @@ class LoadsSettings:
     conservation_slack: float = 1.0  # absolute, for totals close to zero
     quarantine_raw_bytes: int = 65_536  # of a bad record; the whole one stays in Kafka at its offset
     writer: str = "auto"  # auto, delta_rs (the driver computes and writes) or spark (Spark does)
-    writer_threshold_rows: int = 200_000  # with auto: rows of a batch from which on Spark writes it
+    writer_threshold_rows: int = 2_000_000  # with auto: rows of a batch from which on Spark writes it
     recover_ms: int = 600_000  # how far back a start looks for the newest rows of *_load
 
     def __post_init__(self) -> None:

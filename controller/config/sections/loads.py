@@ -56,9 +56,9 @@ class Loads(Section):
         source="measured: four small tables take delta-rs 0.1-0.5 s, Spark 2-4 s each",
     )
     writer_threshold_rows: int = key(
-        200_000,
-        "Number of rows in a batch from which Spark computes and writes it; the driver is faster with fewer rows.",
-        source=DESIGN,
+        2_000_000,
+        "Number of rows in a batch from which Spark computes and writes it; the driver is cheaper with fewer rows.",
+        source="measured with up to a million rows (decision 25); the batch must fit into the driver",
         unit="rows",
         lo=1,
         hi=10_000_000,
