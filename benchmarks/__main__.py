@@ -25,7 +25,7 @@ from benchmarks.measure.policy import backtest_speed, decide_speed, strategy_fie
 from benchmarks.measure.policy import round as round_bench
 from benchmarks.measure.pulsar import pulsar_poll
 from benchmarks.measure.result import Result
-from benchmarks.measure.ui import page_views
+from benchmarks.measure.ui import command_times, page_views
 from benchmarks.pages import performance as page
 from benchmarks.pulsar_compare import program as pulsar_compare
 from controller.domain.errors import BallastError
@@ -45,6 +45,7 @@ BENCHMARKS: dict[str, Callable[[Path, bool], Result]] = {
     "handover": handover.run,
     "failover": failover.run,
     "control_latency": control_latency.run,
+    "control_scale": control_latency.run_large,
     "report_latency": report_latency.run,
     "control_stages": control_stages.run,
     "loads_throughput": loads_throughput.run,
@@ -60,6 +61,7 @@ BENCHMARKS: dict[str, Callable[[Path, bool], Result]] = {
     "backtest_speed": backtest_speed.run,
     "pulsar_poll": pulsar_poll.run,
     "page_views": page_views.run,
+    "command_times": command_times.run,
 }
 
 

@@ -6,6 +6,7 @@ file's Kafka) stays in one of them, and the longest work begins first (`LONGEST_
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import uuid
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 
 from controller.bus.topics import TopicNames, ensure_topics, live_topics
 from controller.process.paths import CONF, jars_of
@@ -56,6 +58,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.timeout(HUNG_AFTER_S))
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: next((i for i, p in enumerate(LONGEST_FIRST) if f"tests/{p}" in item.nodeid), 99))
+
+
+@pytest.fixture(autouse=True)
+def logs_as_before() -> Iterator[None]:
+    """A command that runs in a test's own process sends the logs to the error stream of that test, which closes."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    if root.handlers != handlers or root.level != level:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+        structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ from deltalake import DeltaTable
 from controller.config.settings import Settings
 from controller.config.table_root import table_root
 from controller.domain.entries import Entry
+from controller.domain.errors import without_login
 from controller.domain.state import ClusterState
 from controller.ledger.follower import Follower
 from controller.ledger.tail import TableTail
@@ -64,6 +65,11 @@ class LiveCluster:
         """Of the journal that is followed; None before there is one."""
         with self._lock:
             return self._follower.state.journal_id
+
+    @property
+    def tables(self) -> str:
+        """Where they are, without a login."""
+        return without_login(self._root.root)
 
     @property
     def reader(self) -> LiveReader:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -15,6 +16,7 @@ from controller.ui.page import Page
 from controller.ui.views.broker import broker
 from controller.ui.views.bundle import bundle, bundle_load, realised
 from controller.ui.views.map import bundle_map
+from controller.ui.views.next_round import next_round
 from controller.ui.views.now import now
 from controller.ui.views.pulsar import pulsar
 from controller.ui.views.rounds import decision, round_, rounds, would_have_done
@@ -60,6 +62,14 @@ def get_realised(page: Page, request: Request) -> Response:
     of = {key: name}
     evidence = page.cluster.versions.evidence
     return _answer(page, ("realised", kind, name), lambda: realised(page.cluster, **of, now_ms=wall_ms()), evidence)
+
+
+def get_plan(page: Page, request: Request) -> Response:
+    """*Next round*; `strategy`: in place of the one in charge."""
+    strategy = request.query_params.get("strategy", "")[:LONGEST_NAME] or None
+    at_ms = wall_ms()
+    make = functools.partial(next_round, page.cluster, strategy, at_ms)
+    return _answer(page, ("plan", strategy), make, page.cluster.versions, at_ms // FRESH_MS)
 
 
 def get_rounds(page: Page, request: Request) -> Response:

@@ -43,6 +43,7 @@ from controller.ui.documents import (
     get_decision,
     get_map,
     get_now,
+    get_plan,
     get_pulsar,
     get_realised,
     get_round,
@@ -58,14 +59,15 @@ STATIC = Path(__file__).parent / "static"
 TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 MOST_BODY_BYTES = 16_384
 WRONG_TOKEN_S = 0.5  # a guess takes this long
-ADDRESSES = ("/", "/now", "/broker/{rest:path}", "/bundle/{rest:path}", "/rounds", "/round/{rest:path}", "/map",
-             "/search", "/pulsar")  # fmt: skip
+ADDRESSES = ("/", "/now", "/broker/{rest:path}", "/bundle/{rest:path}", "/plan", "/rounds", "/round/{rest:path}",
+             "/map", "/search", "/pulsar")  # fmt: skip
 DOCUMENTS = {
     "/api/now": get_now,
     "/api/broker/{name}": get_broker,
     "/api/bundle/{name:path}": get_bundle,
     "/api/load/{name:path}": get_bundle_load,
     "/api/realised/{kind}/{name:path}": get_realised,
+    "/api/plan": get_plan,
     "/api/rounds": get_rounds,
     "/api/round/{name}": get_round,
     "/api/round/{name}/as/{strategy}": get_what_if,
@@ -126,7 +128,9 @@ def _bound(page: Page, endpoint: Callable[..., Any]) -> Callable[[Request], Any]
 def _healthz(page: Page, request: Request) -> Response:
     """Whether the tables can be read; what is wrong, and whose page this is, only to those who may read."""
     trouble = page.following.trouble
-    known = {"troubles": [trouble] if trouble else [], "journal_id": page.cluster.journal_id}
+    known = {
+        "troubles": [trouble] if trouble else [], "journal_id": page.cluster.journal_id, "tables": page.cluster.tables,
+    }  # fmt: skip
     return JSONResponse({"ok": not trouble, **(known if request.state.who.reads else {})}, 503 if trouble else 200)
 
 

@@ -7,7 +7,6 @@ import io
 import json
 import logging
 import socket
-from collections.abc import Iterator
 
 import httpx
 import pytest
@@ -78,17 +77,6 @@ def test_accepted_connections_do_not_wait_for_company() -> None:
     assert asyncio.run(scenario()) != 0
 
 
-@pytest.fixture
-def _logging_as_before() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    structlog.reset_defaults()
-
-
-@pytest.mark.usefixtures("_logging_as_before")
 def test_each_log_line_is_one_json_object_with_what_is_bound() -> None:
     stream = io.StringIO()
     configure_logs("info", True, stream, broker="b:1")
@@ -107,7 +95,6 @@ def test_each_log_line_is_one_json_object_with_what_is_bound() -> None:
     assert "time" in third
 
 
-@pytest.mark.usefixtures("_logging_as_before")
 def test_text_for_a_terminal() -> None:
     stream = io.StringIO()
     configure_logs("warning", False, stream)

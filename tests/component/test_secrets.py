@@ -87,15 +87,6 @@ def settings(conf: Path) -> Settings:
     return load_settings(conf, env={})
 
 
-@pytest.fixture(autouse=True)
-def logs_as_before() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:], root.level = handlers, level
-    structlog.reset_defaults()
-
-
 def test_the_mark_reaches_the_clients(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     """What follows could not fail otherwise."""
     held: list[dict[str, object]] = []

@@ -1,8 +1,8 @@
 """`python -m benchmarks.measure.loads.load_generator`: one process that sends the records of a simulated fleet.
 
-It sends heartbeats (one per second and broker), load reports (every 5 s), inventories (every 10 s) and answers to
-grants, each spread evenly over its interval, like real agents. It prints `fleet ready` once all its bundles are owned,
-and ends on SIGTERM.
+It creates the fleet's namespaces and requests their bundles. It sends heartbeats (one per second and broker), load
+reports (every 5 s), inventories (every 10 s) and answers to grants, each spread evenly over its interval, like real
+agents. It prints `fleet ready` once all its bundles are owned, and ends on SIGTERM.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from benchmarks.measure.loads.fleet import Fleet, SimulatedBroker
 from controller.agent.feed import parse_feed
@@ -24,13 +25,14 @@ from controller.bus.producer import JsonProducer
 from controller.config.load import load_settings
 from controller.config.settings import Settings
 from controller.domain.entries import Entry
+from controller.domain.events import VERSION
 from controller.domain.ownership import State
 from controller.ledger.follower import Follower
 from controller.process.clock import wall_ms
 
 HEARTBEAT_S, INVENTORY_S, REQUEST_S = 1.0, 10.0, 3.0
 CATCH_UP_S = 0.5
-REQUESTS_AT_ONCE = 500
+REQUESTS_AT_ONCE = 5_000
 
 
 class Generator:
@@ -50,6 +52,7 @@ class Generator:
         self._due: list[tuple[float, int, float, Callable[[], None]]] = []
         self._numbers = itertools.count()  # of turns due at the same time, the older one comes first
         self._said_ready = False
+        self._asked_for: set[str] = set()
         self.stopping = threading.Event()
 
     def run(self) -> None:
@@ -111,12 +114,21 @@ class Generator:
             record = broker.inventory(self._follower.seq, wall_ms())
         self._producer.send(self._names.broker_events, record, key=broker.session.broker)
 
+    def _create_namespaces(self) -> None:
+        """Ask for each namespace once."""
+        for namespace, bundles in self.fleet.namespaces():
+            if namespace not in self._asked_for:
+                self._asked_for.add(namespace)
+                record = create_namespace(namespace, bundles, wall_ms())
+                self._producer.send(self._names.commands, record, key=record["id"])
+
     def _request(self) -> None:
-        """Request bundles without an owner, some at a time."""
+        """Once all brokers are registered, request bundles without an owner, some at a time."""
         with self._lock:
             state = self._follower.state
             if len(state.live_brokers()) < len(self.fleet.brokers):
                 return
+            self._create_namespaces()
             missing = [
                 r for r in self.fleet.assign_requests(wall_ms())
                 if (record := state.bundles.get(r["bundle"])) is not None and record.by is None and record.to is None
@@ -143,6 +155,12 @@ class Generator:
     def _answer(self, entries: list[Entry]) -> None:
         for broker, record in self.fleet.answers(entries, wall_ms()):
             self._producer.send(self._names.broker_events, record, key=broker)
+
+
+def create_namespace(namespace: str, bundles: int, sent_ms: int) -> dict[str, Any]:
+    """An operator's command to create a namespace."""
+    args = {"namespace": namespace, "bundles": bundles}
+    return {"v": VERSION, "id": f"fleet-{namespace}", "kind": "create_namespace", "args": args, "sent_ms": sent_ms}
 
 
 def main(argv: Sequence[str]) -> int:

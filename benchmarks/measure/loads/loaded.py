@@ -12,7 +12,7 @@ from pathlib import Path
 from controller.testbed.local_cluster import LocalCluster
 
 GENERATOR = (sys.executable, "-m", "benchmarks.measure.loads.load_generator")
-READY_S = 240.0
+READY_S = 900.0  # the controller grants 500 bundles a batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,7 @@ def start_loaded_cluster(folder: Path, load: Load | None, only: str | None, warm
 
 
 def start_fleet(cluster: LocalCluster, load: Load) -> None:
-    """Create the namespaces of the fleet, start its process, wait until it owns every bundle."""
-    for number in range(1, load.brokers + 1):
-        cluster.command("create_namespace", READY_S, namespace=f"sim/ns-{number:04}", bundles=load.bundles)
+    """Start the process of the fleet, wait until it owns every bundle."""
     sizes = ["--brokers", load.brokers, "--bundles", load.bundles, "--report-s", load.report_s]
     argv = [*GENERATOR, "--conf", str(cluster.config_file), *map(str, sizes)]
     cluster.start("fleet", argv).wait_for_line("fleet ready", READY_S)

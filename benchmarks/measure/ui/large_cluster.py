@@ -1,7 +1,8 @@
 """Writes the tables of a large cluster after a day: journal, scores and decisions by round, load of every bundle.
 
 The journal is that of `long_journal.py`, with an entry for each round. A round decides something about every broker;
-one in ten moves a bundle. Only the newest panes of the load table are written: no view reads more of a large cluster.
+one in ten moves a bundle. Only the newest panes of the load tables are written: no view reads more of a large cluster.
+A broker's CPU usage is a base and what the traffic of its bundles costs, so the next round finds a skew.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from deltalake import write_deltalake
 
 from benchmarks.measure.control.long_journal import INSTANCE, LongJournal
 from controller.domain.entries import Entry, Kind
-from controller.domain.load import RESOURCES
+from controller.domain.load import BUNDLE_FIELDS, RESOURCES
+from controller.domain.state import ClusterState
 from controller.ledger.journal_commit import Journal
 from controller.ledger.snapshots import Snapshots, load_state
 from controller.ledger.tables import TableRoot
@@ -27,7 +30,10 @@ from schemas.catalog import TABLES
 ROUND_MS, PANE_MS = 60_000, 10_000
 ROUNDS_A_FILE = 60  # as the maintenance merges them
 NAMESPACES = 100
+BASE_CPU, TRAFFIC_CPU = 0.1, 0.4  # shares of a broker: when idle, and by average traffic
 EVIDENCE = json.dumps({"score": 5_000, "mean": 4_800, "hits": 0, "limits": {"cpu": 500}, "bundles_lost": {}})
+
+_Numbers = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +63,9 @@ class LargeCluster:
         self.journal.write(self.root, self.journal.moves_for(self.size.entries - self.size.rounds))
         self._write_rounds()
         self._write_loads()
-        Snapshots(self.root).save(load_state(self.root), self.now_ms)
+        state = load_state(self.root)
+        self._write_panes(state)
+        Snapshots(self.root).save(state, self.now_ms)
 
     def round_ids(self) -> list[str]:
         """Of all rounds, oldest first."""
@@ -138,12 +146,60 @@ class LargeCluster:
             }  # fmt: skip
             self._append("bundle_load", _table("bundle_load", columns, count))
 
+    def _write_panes(self, state: ClusterState) -> None:
+        """A report of every broker in every pane, all its bundles listed."""
+        at = {broker: number for number, broker in enumerate(self.brokers)}
+        owners = [state.bundles[name].by for name in self.bundles]
+        owner = np.array([at[session.broker] if session else 0 for session in owners])
+        weights = self._dice.lognormal(0, 1, len(owner))
+        for pane in range(self.size.panes):
+            traffic = weights * self._dice.uniform(0.97, 1.03, len(owner))
+            end_ms = self.now_ms - (self.size.panes - 1 - pane) * PANE_MS
+            self._append("bundle_panes", self._bundle_pane(end_ms, owner, traffic))
+            self._append("broker_panes", self._broker_pane(end_ms, owner, traffic))
+
+    def _bundle_pane(self, end_ms: int, owner: _Numbers, traffic: _Numbers) -> pa.Table:
+        count = len(owner)
+        columns = _traffic_columns(traffic) | {
+            "pane_end_ms": pa.repeat(end_ms, count), "bundle": pa.array(self.bundles),
+            "namespace": pa.array([b.namespace for b in self.journal.bundles]),
+            "broker": pa.array(self.brokers).take(pa.array(owner)), "reports": pa.repeat(1, count),
+        }  # fmt: skip
+        return _table("bundle_panes", columns, count)
+
+    def _broker_pane(self, end_ms: int, owner: _Numbers, traffic: _Numbers) -> pa.Table:
+        count = len(self.brokers)
+        sums, held = (np.bincount(owner, weights, count) for weights in (traffic, None))
+        cpu = np.minimum(1.0, BASE_CPU + TRAFFIC_CPU * sums / sums.mean())
+        columns = _traffic_columns(sums) | {
+            "pane_end_ms": pa.repeat(end_ms, count), "broker": pa.array(self.brokers),
+            "incarnation": pa.repeat(1, count), "reports": pa.repeat(1, count), "cpu_usage_sum": pa.array(200 * cpu),
+            "cpu_limit_sum": pa.repeat(200.0, count), "cpu_known": pa.repeat(1, count), "bundles_sum": pa.array(held),
+            "last_sequence": pa.repeat(end_ms, count), "first_event_ms": pa.repeat(end_ms - PANE_MS, count),
+            "last_event_ms": pa.repeat(end_ms, count),
+        }  # fmt: skip
+        return _table("broker_panes", columns, count)
+
     def _append(self, name: str, rows: pa.Table) -> None:
         write_deltalake(self.root.open(name), rows, mode="append")
 
 
+def _traffic_columns(traffic: _Numbers) -> dict[str, Any]:
+    """The sums of a pane by bundle or broker: messages of a kilobyte, as many out as in; no clients, no storage."""
+    per_s = {"msg_rate_in": 50 * traffic, "msg_rate_out": 50 * traffic}
+    per_s |= {"throughput_in": 50_000 * traffic, "throughput_out": 50_000 * traffic}
+    nothing = np.zeros(len(traffic))
+    return {f"{name}_sum": pa.array(per_s.get(name, nothing)) for name in BUNDLE_FIELDS}
+
+
 def _table(name: str, columns: dict[str, Any], count: int) -> pa.Table:
-    """A table with the definition's columns; those that are not given are null."""
+    """A table with the definition's columns; those that are not given are null, or zero where that is not allowed."""
     schema = arrow_schema(TABLES[name])
-    arrays = [columns[f.name].cast(f.type) if f.name in columns else pa.nulls(count, f.type) for f in schema]
+    arrays = [columns[f.name].cast(f.type) if f.name in columns else _nothing(f, count) for f in schema]
     return pa.table(arrays, schema=schema)
+
+
+def _nothing(column: pa.Field, count: int) -> pa.Array:
+    if column.nullable:
+        return pa.nulls(count, column.type)
+    return pa.repeat(pa.scalar("" if pa.types.is_string(column.type) else 0, column.type), count)

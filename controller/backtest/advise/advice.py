@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from controller.backtest.advise.rounds import ShadowRound
 from controller.brokers.pulsar.admin_commands import split_command, unload_command
 from controller.domain.decision import Decision, DecisionKind, Reason
+from controller.domain.errors import BadRecord
 from controller.domain.ids import Bundle
 from controller.domain.reasons.words import describe_decision, describe_reason
 from controller.policy.view.tabulate import Columns
@@ -40,6 +41,14 @@ class Advice:
     def to_json(self) -> dict[str, Any]:
         """The document of `--json`."""
         return asdict(self)
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Advice:
+        """What `to_json` wrote; other members are left out. Raises BadRecord for a document that is no advice."""
+        names = [part.name for part in fields(cls)]
+        if missing := [name for name in names if name not in document]:
+            raise BadRecord("no_advice", f"an advice has {', '.join(missing)} as well")
+        return cls(**{name: document[name] for name in names})
 
 
 def advice_of(rounds: Sequence[ShadowRound], boundaries: Mapping[str, int], usable_names: bool = True) -> Advice:

@@ -1,4 +1,7 @@
-"""`ballast plan`: what the next round would do now, and why. Reads the tables alone and executes nothing."""
+"""`ballast plan`: what the next round would do now, and why. Reads the tables alone and executes nothing.
+
+A running `ballast ui` of the same tables is asked first: it has the state at hand and decides by the same code.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,14 @@ from typing import Annotated
 
 import typer
 
+from controller.backtest.advise.advice import Advice
 from controller.cli.advice_text import print_advice
 from controller.cli.options import AsJson, Conf, Profile, Sets, new_app, report_errors, settings_of
 from controller.cli.show import emit_json
 from controller.domain.errors import without_login
+from controller.operations.page_address import ask_page
 from controller.operations.reading import Reader
 from controller.process.clock import wall_ms
-from controller.service.rounds.next_round import plan_next_round
 
 app = new_app()
 Strategy = Annotated[
@@ -28,8 +32,14 @@ def plan(
     """Show what the next round would do now, and why. Executes nothing; needs no Kafka and no controller."""
     settings = settings_of(conf, profile, sets)
     tables = Reader(settings).root  # checked: there is a journal
-    found = plan_next_round(settings, tables, wall_ms(), strategy)
+    named = without_login(tables.root)
+    found = ask_page(settings, named, "/api/plan", {"strategy": strategy} if strategy else {})
+    if found is None:
+        from controller.service.rounds.next_round import plan_next_round  # all strategies, which take their time
+
+        found = plan_next_round(settings, tables, wall_ms(), strategy).to_json()
     if as_json:
-        emit_json({"cluster": settings.cluster.name, "tables": without_login(tables.root), **found.to_json()})
+        shown = {name: value for name, value in found.items() if name != "strategies"}
+        emit_json({"cluster": settings.cluster.name, "tables": named, **shown})
     else:
-        print_advice(found.advice, found.notes)
+        print_advice(Advice.from_json(found), found["notes"])

@@ -49,9 +49,9 @@ def new_async_client(access: HttpAccess, timeout_s: float) -> httpx.AsyncClient:
     return httpx.AsyncClient(auth=TokenAuth(access), verify=verify_of(access), timeout=timeout_s, trust_env=False)
 
 
-def read_object(answer: httpx.Response) -> dict[str, Any]:
+def read_object(answer: httpx.Response, most_bytes: int = MOST_ANSWER_BYTES) -> dict[str, Any]:
     """The JSON object that was answered. Raises BadRecord: whoever listens at an address may answer anything."""
-    found = parse_strictly(answer.content, MOST_ANSWER_BYTES, unique=False)
+    found = parse_strictly(answer.content, most_bytes, unique=False)
     if not isinstance(found, dict):
         raise BadRecord("not_object", f"a JSON {type(found).__name__}, not an object")
     return found

@@ -38,10 +38,11 @@ class NoLoads(BallastError):
 
 @dataclass(frozen=True, slots=True)
 class NextRound:
-    """A round that nobody carries out. `loads_age_ms`: of the newest load report."""
+    """A round that nobody carries out. `seq`: how far it knows the journal. `loads_age_ms`: of the newest report."""
 
     advice: Advice
-    state: ClusterState
+    mode: str
+    seq: int
     due_ms: int
     loads_age_ms: int
     notes: Sequence[str]
@@ -50,20 +51,23 @@ class NextRound:
         """The document of `ballast plan --json`."""
         return {
             **self.advice.to_json(),
-            "mode": self.state.mode,
-            "seq": self.state.seq,
+            "mode": self.mode,
+            "seq": self.seq,
             "next_round_ms": self.due_ms,
             "loads_age_ms": self.loads_age_ms,
             "notes": list(self.notes),
         }
 
 
-def plan_next_round(settings: Settings, tables: TableRoot, now_ms: int, strategy: str | None = None) -> NextRound:
-    """Decide on the newest panes and the journal as it is. `strategy`: in place of the one in charge.
+def plan_next_round(
+    settings: Settings, tables: TableRoot, now_ms: int, strategy: str | None = None, state: ClusterState | None = None
+) -> NextRound:
+    """Decide on the newest panes and the journal as it is. `strategy`: in place of the one in charge. `state`: for
+    those who follow the journal and need not read it.
 
     Raises NoLoads, and ConfigError for an unknown strategy.
     """
-    state = load_state(tables)
+    state = load_state(tables) if state is None else state
     if strategy is not None:
         state = replace(state, strategy=get(strategy).name)
     progress = loads_progress(tables)
@@ -83,7 +87,7 @@ def plan_next_round(settings: Settings, tables: TableRoot, now_ms: int, strategy
     age_ms = now_ms - progress.newest_event_ms
     late_ms = schedule.interval_ms + schedule.late_allowance_ms + schedule.pane_ms
     notes = [_mode_note(state), *_notes_on_loads(inputs, age_ms, late_ms), *_notes_on_state(inputs, advice)]
-    return NextRound(advice, state, max(due_ms, inputs.at_ms), age_ms, notes)
+    return NextRound(advice, state.mode, state.seq, max(due_ms, inputs.at_ms), age_ms, notes)
 
 
 def _owners(state: ClusterState) -> Columns:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from controller.domain.errors import BallastError
 from controller.process.paths import RUN
+from controller.testbed.chaos.acks import AckWatch
 from controller.testbed.chaos.faults import possible_faults
 from controller.testbed.chaos.plan import storms
 from controller.testbed.chaos.run import Chaos
@@ -47,7 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         workload.create()
         workload.start(base_rates(given.agents))
         names = possible_faults(stage)
-        chaos = Chaos(stage, storms(given.seed, stage.agents, names), tell)
+        acks = AckWatch(workload.logs[-1])  # the producer starts last
+        chaos = Chaos(stage, storms(given.seed, stage.agents, names), tell, acks)
         unrecovered = []
         try:
             chaos.run(60 * given.minutes)

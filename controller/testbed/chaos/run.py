@@ -1,7 +1,8 @@
 """One run of chaos: storms of faults, how long the system takes to be whole again, and a calm phase after each.
 
-In a calm phase bundles are handed over by command, and then two brokers are killed alone, one after the other: only
-these are measured for gaps and failovers, because in a storm whoever would notice may be down itself.
+The system is whole again when every bundle is served and every client goes on. In a calm phase bundles are handed over
+by command, and then two brokers are killed alone, one after the other: only these are measured for gaps and failovers,
+because in a storm whoever would notice may be down itself.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 from controller.domain.errors import BallastError
 from controller.domain.state import ClusterState
 from controller.process.clock import boot_ms
+from controller.testbed.chaos.acks import AckWatch
 from controller.testbed.chaos.faults import FAULTS
 from controller.testbed.chaos.plan import Blow
 from controller.testbed.chaos.stage import JOB, Stage, is_served, served_bundles
@@ -43,10 +45,12 @@ class Record:
 
 
 class Chaos:
-    """`tell` gets a line for whatever happens."""
+    """`tell` gets a line for whatever happens. `acks`: of the clients that send."""
 
-    def __init__(self, stage: Stage, storms: Iterator[Sequence[Blow]], tell: Callable[[str], None]) -> None:
-        self.stage, self.record = stage, Record()
+    def __init__(
+        self, stage: Stage, storms: Iterator[Sequence[Blow]], tell: Callable[[str], None], acks: AckWatch
+    ) -> None:
+        self.stage, self.record, self._acks = stage, Record(), acks
         self._storms, self._tell = storms, tell
         self._turn = 0  # of the brokers that bundles are handed to
 
@@ -81,7 +85,7 @@ class Chaos:
     def _become_whole(self) -> float:
         """How many seconds it took."""
         began_s = time.monotonic()
-        while not self.stage.is_whole():
+        while not self.stage.is_whole() or self._acks.waiting():
             if self.stage.supervisor.failure is not None:
                 raise NotWhole(f"a process could not be started again: {self.stage.supervisor.failure}")
             if time.monotonic() - began_s > WHOLE_WITHIN_S:
@@ -96,7 +100,8 @@ class Chaos:
         used = {str(bundle_of(state, topic)) for topic in TOPICS}
         return (
             f"not whole {WHOLE_WITHIN_S:g} s after a storm: brokers missing: {sorted(self.stage.missing(state))},"
-            f" bundles not served: {sorted(used - served_bundles(state).keys())[:5]}, journal seq {state.seq},"
+            f" bundles not served: {sorted(used - served_bundles(state).keys())[:5]}, topics that wait:"
+            f" {self._acks.waiting()[:5]}, journal seq {state.seq},"
             f" job {'runs' if self.stage.cluster.children[JOB].alive else 'does not run'}"
         )
 

@@ -8,14 +8,16 @@ import { broker } from "./views/broker.js";
 import { bundle } from "./views/bundle.js";
 import { map } from "./views/map.js";
 import { now } from "./views/now.js";
+import { plan } from "./views/plan.js";
 import { pulsar } from "./views/pulsar.js";
 import { round } from "./views/round.js";
 import { rounds } from "./views/rounds.js";
 import { search } from "./views/search.js";
 
-const VIEWS = { now, broker, bundle, rounds, round, map, search, pulsar };
+const VIEWS = { now, broker, bundle, plan, rounds, round, map, search, pulsar };
 const NAV = [
   ["now", "Now", "n"],
+  ["plan", "Next round", "x"],
   ["rounds", "Rounds", "r"],
   ["map", "Map", "m"],
   ["search", "Search", "s"],
@@ -206,6 +208,7 @@ async function restart() {
 const HELP = [
   ["/", "search"],
   ["g n", "Now"],
+  ["g x", "Next round"],
   ["g r", "Rounds"],
   ["g m", "Map"],
   ["g s", "Search"],

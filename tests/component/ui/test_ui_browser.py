@@ -75,6 +75,7 @@ def views_of(run: ShortRun) -> dict[str, str]:
         "now": "/now",
         "broker": f"/broker/{broker}",
         "bundle": f"/bundle/{bundle}",
+        "plan": "/plan",
         "rounds": "/rounds",
         "round": f"/round/{state.round_id}",
         "map": "/map",

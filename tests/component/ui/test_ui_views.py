@@ -17,6 +17,8 @@ from controller.domain.ownership import State
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.explain import explain
 from controller.operations.reading import Reader
+from controller.process.clock import wall_ms
+from controller.service.rounds.next_round import plan_next_round
 from controller.ui.page import Page
 from controller.ui.views.map import FIELDS, NOBODY
 from tests.short_run import ShortRun
@@ -104,6 +106,20 @@ def test_rounds_are_a_timeline_with_a_plan_each(client: TestClient, page: Page) 
     assert {row["broker"] for row in one["scores"]} <= {"b1:8080", "b2:8080", "b3:8080"}
 
 
+def test_the_next_round_is_that_of_the_command(client: TestClient, run: ShortRun) -> None:
+    shown = got(client, "/api/plan")
+    planned = plan_next_round(run.settings, run.root, wall_ms()).to_json()
+    told_by_age = {"loads_age_ms", "notes"}
+    assert shown.keys() == planned.keys() | {"strategies"}
+    assert {n: v for n, v in shown.items() if n not in told_by_age | {"strategies"}} == {
+        n: v for n, v in json.loads(json.dumps(planned)).items() if n not in told_by_age
+    }
+    assert len(shown["notes"]) == len(planned["notes"])
+    other = got(client, "/api/plan?strategy=threshold")
+    assert (other["strategy"], shown["strategy"]) == ("threshold", run.state.strategy or run.settings.rounds.strategy)
+    assert "threshold" in shown["strategies"]
+
+
 def test_what_another_strategy_would_have_done(client: TestClient, page: Page, moved: dict[str, Any]) -> None:
     shown = got(client, f"/api/round/{moved['round_id']}/as/threshold")
     assert shown["plan"]["strategy"] == "threshold"
@@ -175,7 +191,7 @@ def test_what_has_no_such_name_is_told(client: TestClient, path: str) -> None:
     assert (answer.status_code, answer.json()["error"]) == (404, "nothing_named")
 
 
-@pytest.mark.parametrize("path", ["/api/rounds?before=x", "/api/realised/broker/b1"])
+@pytest.mark.parametrize("path", ["/api/rounds?before=x", "/api/realised/broker/b1", "/api/plan?strategy=nobody"])
 def test_a_bad_question_is_told(client: TestClient, path: str) -> None:
     assert client.get(path).status_code == 400
 

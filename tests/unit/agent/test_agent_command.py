@@ -10,7 +10,6 @@ from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
-import structlog
 
 from controller.agent.lifecycle import Ending
 from controller.agent.metrics import AgentMetrics
@@ -180,15 +179,8 @@ def test_why_it_was_refused_is_said_once(
         return Ending(3, "another process is broker b")
 
     monkeypatch.setattr(cmd_agent, "_run", refused)
-    root, handlers = logging.getLogger(), logging.getLogger().handlers[:]
-    level = root.level
-    try:
-        with pytest.raises(SystemExit) as ended:
-            main(["agent", "--broker-id", "b", "--set", f"tables.root={tmp_path}/t", "--set", "http.agent_port=0"])
-    finally:
-        root.handlers[:] = handlers
-        root.setLevel(level)
-        structlog.reset_defaults()
+    with pytest.raises(SystemExit) as ended:
+        main(["agent", "--broker-id", "b", "--set", f"tables.root={tmp_path}/t", "--set", "http.agent_port=0"])
     out, err = capfd.readouterr()
     assert (ended.value.code, out, err.count("another process is broker b")) == (3, "", 1)
     assert err.endswith("ballast agent: another process is broker b\n")
