@@ -125,7 +125,8 @@ class DecideSession:
         self._note_moves(owner, brokers, line.now_ms)
         moved_at = np.zeros(len(owner), np.int64)
         for name, moved_at_ms in self._moved_at_ms.items():
-            moved_at[self._names.index[name]] = moved_at_ms
+            if name in self._names.index:  # the bundles of a silent broker are missing for a while
+                moved_at[self._names.index[name]] = moved_at_ms
         usage, limit = _quantised_resources(line)
         return Frame.of(
             line.now_ms,
@@ -174,19 +175,19 @@ class DecideSession:
         return owner
 
     def _note_moves(self, owner: Ints, brokers: tuple[str, ...], now_ms: int) -> None:
-        """Settle the moves that this line shows; forget bundles that are past their grace period or gone."""
+        """Settle the moves that this line shows; forget bundles that are past their grace period."""
         grace_ms = self._settings.shed.grace_period_ms
         for name, move in list(self._underway.items()):
             at = self._names.index.get(name)
             here = brokers[owner[at]] if at is not None else None
-            if here is not None and here != move.source:  # at its target, or elsewhere since that died
+            target_died = move.target is not None and move.target not in brokers
+            seen = here is not None and (here != move.source or target_died)  # it may be back where it came from
+            if seen:
                 self._moved_at_ms[name] = max(1, move.at_ms)
-            if here is None or here != move.source or now_ms - move.at_ms >= grace_ms:
+            if seen or now_ms - move.at_ms >= grace_ms:
                 del self._underway[name]
         self._moved_at_ms = {
-            name: moved_at_ms
-            for name, moved_at_ms in self._moved_at_ms.items()
-            if name in self._names.index and now_ms - moved_at_ms < grace_ms
+            name: moved_at_ms for name, moved_at_ms in self._moved_at_ms.items() if now_ms - moved_at_ms < grace_ms
         }
 
     def _broker_facts(self, line: Line) -> dict[str, Ints]:

@@ -34,7 +34,7 @@ class BrokerStates:
     `error`: standard deviation of its usage as a whole; `pinned`: how much smaller its variance is than its parts'.
     `passing`: usage beyond what can be chance, until it has lasted; `above`: rounds running of that; `burst`, `since`:
     as of bundles. `step`: how far the load of its bundles changed in the last round, as a share of the mean usage; NaN
-    unknown.
+    unknown. `surplus_in`, `surplus_out`: bytes/s that its network carries beyond those of its bundles.
     """
 
     names: tuple[str, ...]
@@ -52,6 +52,8 @@ class BrokerStates:
     stood: Floats
     burst: Floats
     since: Floats
+    surplus_in: Floats
+    surplus_out: Floats
 
 
 @dataclass(frozen=True, eq=False)

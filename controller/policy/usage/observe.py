@@ -20,12 +20,12 @@ from controller.policy.usage.bursts import follow
 from controller.policy.usage.drivers import DRIVER_COLUMNS, learn_drivers
 from controller.policy.usage.lesson import SLOWEST, TINY, learn
 from controller.policy.usage.model import BASE_SPREAD, FACTOR_SPREAD, UsageModel
-from controller.policy.usage.seen import CPU, Seen, sum_by, weigh
+from controller.policy.usage.network import follow_networks
+from controller.policy.usage.seen import CPU, FULL, Seen, sum_by, weigh
 from controller.policy.view.costs import Floats
 from controller.policy.view.estimates import PERMILLE, Estimates
 from controller.policy.view.frame import NOBODY, Frame, Ints
 
-FULL = 0.97  # of the limit: usage there is a lower bound
 LEAST_USUAL = 0.1  # of a broker's usage
 OUTLIER = 4.0  # medians: a larger step is no wandering
 WANDER_PACE = 0.15
@@ -43,7 +43,8 @@ def observe(model: UsageModel, frame: Frame) -> tuple[UsageModel, Estimates]:
     model = _with_bases(replace(model, rounds=model.rounds + 1, drivers=drivers), seen)
     if drivers is not None:
         model = learn(model, seen, drivers.unit, full)
-    return _estimate(model, frame, seen)
+    model, correction = follow_networks(model, frame, seen)
+    return _estimate(model, frame, seen, correction)
 
 
 def _peculiar(model: UsageModel, seen: Seen) -> Floats:
@@ -78,7 +79,7 @@ def _with_bases(model: UsageModel, seen: Seen) -> UsageModel:
     return replace(model, brokers=states)
 
 
-def _estimate(model: UsageModel, frame: Frame, seen: Seen) -> tuple[UsageModel, Estimates]:
+def _estimate(model: UsageModel, frame: Frame, seen: Seen, correction: Ints) -> tuple[UsageModel, Estimates]:
     unit = model.drivers.unit if model.drivers is not None else np.zeros(len(DRIVER_COLUMNS))
     heard = np.bincount(seen.bundle, minlength=len(frame.bundles)) > 0
     load = weigh(seen.full, unit)
@@ -114,6 +115,7 @@ def _estimate(model: UsageModel, frame: Frame, seen: Seen) -> tuple[UsageModel, 
             ]
         ),
         burst=burst,
+        correction=correction,
         bundles=np.column_stack(
             [_whole(cost * scale), _whole(error * scale), _whole(lasting * PERMILLE), _whole(bundles.burst)]
         ),

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from controller.domain.load import BUNDLE_FIELDS, RESOURCES
 from controller.policy.usage.model import FACTOR_SPREAD, NOISE
-from controller.policy.usage.observe import FULL
+from controller.policy.usage.seen import FULL
 from controller.policy.view.costs import Floats
 from controller.policy.view.estimates import PERMILLE
 from controller.policy.view.frame import NOBODY, Frame, Ints

@@ -12,6 +12,7 @@ from controller.policy.view.costs import Floats
 from controller.policy.view.frame import Frame, Ints
 
 CPU = RESOURCES.index("cpu")
+FULL = 0.97  # of the limit: usage there is a lower bound
 _FIELD_SCALES = np.array(FIELD_SCALES, np.float64)
 
 

@@ -15,8 +15,14 @@ from controller.domain.load import RESOURCES
 Ints = NDArray[np.int64]
 
 BROKER_ESTIMATES = ("cpu_used", "cpu_error", "cpu_base", "speed_permille")
+NETWORKS = ("bandwidth_in", "bandwidth_out")
 BUNDLE_ESTIMATES = ("cpu_cost", "cpu_error", "lasting_permille", "burst_rounds")
 PERMILLE = 1000
+_BROKER_COLUMNS = [
+    *BROKER_ESTIMATES,
+    *(f"{name}_burst" for name in RESOURCES),
+    *(f"{name}_correction" for name in NETWORKS),
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +31,7 @@ class Estimates:
 
     `cpu_used`: by a broker for the bundles that it owns, base included. `cpu_base`: without any traffic.
     `speed_permille`: what work costs there, PERMILLE at the usual broker. `burst`: [B x R] usage not expected to last.
+    `correction`: [B x NETWORKS] what to add to a reading of bandwidth, in bytes/s.
     `cpu_cost`: of a bundle on the usual broker. `lasting_permille`: the part of its load that is expected to last.
     `burst_rounds`: how long its bursts last; 0: it has none.
 
@@ -34,6 +41,7 @@ class Estimates:
 
     brokers: Ints  # [B x BROKER_ESTIMATES]
     burst: Ints  # [B x R]
+    correction: Ints  # [B x NETWORKS]
     bundles: Ints  # [N x BUNDLE_ESTIMATES]
     rounds: int = 1
     wander_permille: int = 0
@@ -60,8 +68,8 @@ class Estimates:
         return {
             "rounds": self.rounds,
             "wander_permille": self.wander_permille,
-            "broker_columns": [*BROKER_ESTIMATES, *(f"{name}_burst" for name in RESOURCES)],
-            "brokers": np.hstack([self.brokers, self.burst]).tolist(),
+            "broker_columns": list(_BROKER_COLUMNS),
+            "brokers": np.hstack([self.brokers, self.burst, self.correction]).tolist(),
             "bundle_columns": list(BUNDLE_ESTIMATES),
             "bundles": self.bundles.tolist(),
         }
@@ -69,14 +77,15 @@ class Estimates:
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Estimates:
         """Read what `to_json` wrote. Raises BadRecord for columns of another version."""
-        wanted = [*BROKER_ESTIMATES, *(f"{name}_burst" for name in RESOURCES)], list(BUNDLE_ESTIMATES)
+        wanted = _BROKER_COLUMNS, list(BUNDLE_ESTIMATES)
         found = list(stored["broker_columns"]), list(stored["bundle_columns"])
         if found != wanted:
             raise BadRecord("estimate_columns", f"{found} were stored, this version reads {wanted}")
-        brokers = _matrix(stored["brokers"], len(wanted[0]))
-        own = len(BROKER_ESTIMATES)
+        ends = np.cumsum([len(BROKER_ESTIMATES), len(RESOURCES)])
+        own, burst, correction = np.split(_matrix(stored["brokers"], len(wanted[0])), ends, axis=1)
         bundles = _matrix(stored["bundles"], len(wanted[1]))
-        return cls(brokers[:, :own], brokers[:, own:], bundles, int(stored["rounds"]), int(stored["wander_permille"]))
+        rounds, wander_permille = int(stored["rounds"]), int(stored["wander_permille"])
+        return cls(own, burst, correction, bundles, rounds, wander_permille)
 
 
 def _matrix(rows: Sequence[Sequence[int]], width: int) -> Ints:

@@ -11,7 +11,7 @@ from controller.decide import session
 from controller.domain.load import BUNDLE_FIELDS, RESOURCES
 from controller.domain.settings.policy import PolicySettings
 from controller.policy.usage.realised import FULL_END, NOT_YET, RESTARTED, Judged, Move, judge
-from controller.policy.view.estimates import Estimates
+from controller.policy.view.estimates import NETWORKS, Estimates
 from controller.policy.view.frame import Frame
 from controller.policy.view.snapshot import Snapshot
 from controller.sim.field.cluster import Cluster
@@ -43,6 +43,7 @@ def frame(
     cost = np.array(costs) * 1000
     estimates = Estimates(
         np.tile([0, 0, 0, 1000], (brokers, 1)), np.zeros((brokers, len(RESOURCES)), np.int64),
+        np.zeros((brokers, len(NETWORKS)), np.int64),
         np.column_stack([cost, cost // 5, np.full(count, 1000), np.zeros(count, np.int64)]),
     )  # fmt: skip
     return replace(seen, estimates=estimates)

@@ -124,6 +124,16 @@ def test_a_move_whose_target_died_before_the_next_line_counts_all_the_same() -> 
     assert snapshot.moved_at_ms[snapshot.bundles.index(name)] == 1_000_000
 
 
+def test_a_bundle_that_is_back_at_its_source_as_its_target_died_is_in_its_grace_period() -> None:
+    of, lines = session(), skewed()
+    found = answered(of, lines)
+    assert lines.carry_out(found) > 0
+    name, source, target = (found["decisions"][0][key] for key in ("bundle", "from", "to"))
+    lines.brokers[source].update(lines.brokers.pop(target))
+    snapshot = seen(of, lines)
+    assert snapshot.moved_at_ms[snapshot.bundles.index(name)] == 1_000_000
+
+
 def test_a_bundle_that_two_brokers_tell_of_belongs_to_the_one_it_was_sent_to() -> None:
     of, lines = session(), skewed()
     found = answered(of, lines)
@@ -134,6 +144,19 @@ def test_a_bundle_that_two_brokers_tell_of_belongs_to_the_one_it_was_sent_to() -
     assert snapshot.brokers[snapshot.owner[at]] == move["to"]
     assert len(snapshot.bundles) == 40
     assert snapshot.displaced[at]
+
+
+def test_the_bundles_of_a_broker_that_was_silent_for_a_line_are_still_in_their_grace_period() -> None:
+    of, lines = session(), skewed()
+    found = answered(of, lines)
+    assert lines.carry_out(found) > 0
+    name, target = found["decisions"][0]["bundle"], found["decisions"][0]["to"]
+    seen(of, lines)
+    held = lines.brokers.pop(target)
+    assert name not in seen(of, lines).bundles
+    lines.brokers[target] = held
+    snapshot = seen(of, lines)
+    assert snapshot.moved_at_ms[snapshot.bundles.index(name)] == 1_000_000
 
 
 def test_names_come_and_go() -> None:

@@ -15,11 +15,12 @@ from controller.domain.load import BUNDLE_FIELDS, IMPOSSIBLE_FACTOR, RESOURCE_SC
 from controller.policy.usage.model import UsageModel
 from controller.policy.usage.observe import observe
 from controller.policy.view.costs import Floats
-from controller.policy.view.estimates import PERMILLE, Estimates
+from controller.policy.view.estimates import NETWORKS, PERMILLE, Estimates
 from controller.policy.view.frame import NOBODY
 from controller.policy.view.snapshot import Bools, Snapshot
 
 CPU = RESOURCES.index("cpu")
+NETWORK = [RESOURCES.index(name) for name in NETWORKS]
 SLOW = 1.75  # times what work costs elsewhere
 BACKLOG_S, BACKLOG_FACTOR = 60.0, 8.0  # of its own traffic, and times the cluster's median
 _SCALES = np.array(RESOURCE_SCALES, np.float64)
@@ -55,6 +56,7 @@ class Usage:
         known = np.isfinite(now[:, CPU])
         used = estimates.broker("cpu_used") / scale + _moved_since(snapshot, cost[:, CPU], speed)
         now[known, CPU] = np.maximum(used, 0.0)[known]
+        now[:, NETWORK] += estimates.correction / _SCALES[NETWORK]
         return cls(
             now=now,
             passing=estimates.burst / _SCALES,
