@@ -9,25 +9,28 @@ from __future__ import annotations
 import io
 import json
 import math
+import os
+import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.cells import cell_len
-from rich.console import Console
-from rich.measure import Measurement
-from rich.table import Table
-from rich.text import Text
 
 from controller.operations.text import duration_text as duration_text
 from controller.operations.text import percent_text as percent_text
 from controller.operations.text import rate_text as rate_text
 from controller.operations.text import time_text as time_text
 
+if TYPE_CHECKING:  # rich takes its time to import: only tables and terminals need it
+    from rich.console import Console
+    from rich.measure import Measurement
+    from rich.table import Table
+
 _WIDE = 100_000
 _WRAPPED = 100  # characters of a column that wraps, however wide the terminal
 RIGHT = "right"
+_FORCED = ("FORCE_COLOR", "TTY_COMPATIBLE")  # with these rich may take a pipe for a terminal
 
 
 def emit_json(document: Any) -> None:
@@ -41,6 +44,8 @@ def emit_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str
     if not given:
         typer.echo(empty or "nothing to show")
         return
+    from rich.console import Console
+
     table = _make_table(columns, given, title)
     console = Console()
     if console.is_terminal and _width(table, console).minimum <= console.width:
@@ -58,15 +63,31 @@ def emit_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str
 
 def fits(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> bool:
     """Whether `emit_table` prints these rows as a table: always, unless the terminal is too narrow."""
+    console = _terminal()
+    return console is None or _width(_make_table(columns, rows), console).minimum <= console.width
+
+
+def _terminal() -> Console | None:
+    """The terminal that stdout is; None if it is none."""
+    if not sys.stdout.isatty() and not any(os.environ.get(name) for name in _FORCED):
+        return None
+    from rich.console import Console
+
     console = Console()
-    return not console.is_terminal or _width(_make_table(columns, rows), console).minimum <= console.width
+    return console if console.is_terminal else None
 
 
 def _width(table: Table, console: Console) -> Measurement:
+    from rich.measure import Measurement
+
     return Measurement.get(console, console.options.update(width=_WIDE), table)
 
 
 def _make_table(columns: Sequence[str], given: Sequence[Sequence[Any]], title: str = "") -> Table:
+    from rich.cells import cell_len
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(box=None, title=title or None, title_justify="left", title_style="bold", pad_edge=False)
     for number, column in enumerate(columns):
         name, wraps, right = column.removesuffix(" …").removesuffix(" >"), column.endswith(" …"), column.endswith(" >")
@@ -107,8 +128,8 @@ def pack_rows(names: Sequence[str], rows: Iterable[Sequence[Any]], width: int) -
 
 def emit_text(text: str) -> None:
     """Print a sentence, wrapped between words on a terminal."""
-    console = Console()
-    typer.echo("\n".join(_wrap(text, console.width) if console.is_terminal else [text]))
+    terminal = _terminal()
+    typer.echo(text if terminal is None else "\n".join(_wrap(text, terminal.width)))
 
 
 def _wrap(text: str, width: int, indent: str = "") -> list[str]:
@@ -128,9 +149,9 @@ def emit_facts(facts: Iterable[tuple[str, Any]]) -> None:
     """Print names and values, one pair per line, values aligned; on a terminal long values are wrapped."""
     pairs = [(name, str(value)) for name, value in facts if value is not None]
     width = max(len(name) for name, _ in pairs)
-    console = Console()
+    terminal = _terminal()
+    room = terminal.width - width - 2 if terminal is not None else _WIDE
     for name, value in pairs:
-        room = console.width - width - 2 if console.is_terminal else _WIDE
         typer.echo(
             f"{name:<{width}}  " + f"\n{'':{width}}  ".join(_wrap(value, room) if len(value) > room else [value])
         )

@@ -10,7 +10,6 @@ from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
@@ -66,6 +65,8 @@ def read_range(
         wanted = wanted & (pc.field(name) == value)
     if among is not None:  # not `isin`: only comparisons are held against the statistics of row groups
         wanted = wanted & reduce(or_, (pc.field(column) == value for value in among), pc.scalar(False))
+    import pyarrow.dataset as pads  # with it comes pandas (controller/process/quick_start.py)
+
     known = _all_nullable(schema, record, column, *(equal or {}))
     with name_damage(log, paths):
         files = pads.dataset(paths, schema=known, filesystem=log.data_files, format="parquet")

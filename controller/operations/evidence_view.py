@@ -13,13 +13,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from controller.domain.decision import EXECUTED
+from controller.domain.decision import EXECUTED, FIRST_RULES
 from controller.domain.entries import Kind
 from controller.domain.load import SCORE_UNIT
 from controller.domain.observed import OrderOutcome
 from controller.domain.reasons.words import describe_decision_row, describe_reason
 from controller.operations.reading import Reader
-from controller.policy.round import FIRST_RULES
 from schemas.evidence_tables import BROKER_SCORES, DECISIONS, ROUNDS
 
 CANDIDATES = ("pairs", "candidates")  # evidence keys

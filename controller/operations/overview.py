@@ -10,9 +10,8 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from controller.control.strays import STRAY_AGENT, STRAY_COMMAND, STRAY_CONTROLLER
 from controller.domain.decision import KeptPlan, PlanPhase
-from controller.domain.entries import Entry, Kind
+from controller.domain.entries import STRAY_AGENT, STRAY_COMMAND, STRAY_CONTROLLER, Entry, Kind
 from controller.domain.load import RESOURCES
 from controller.domain.ownership import IN_FLIGHT
 from controller.domain.reasons.words import describe_reason

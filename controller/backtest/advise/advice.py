@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from controller.backtest.advise.rounds import ShadowRound
 from controller.brokers.pulsar.admin_commands import split_command, unload_command
 from controller.domain.decision import Decision, DecisionKind, Reason
 from controller.domain.errors import BadRecord
 from controller.domain.ids import Bundle
 from controller.domain.reasons.words import describe_decision, describe_reason
-from controller.policy.view.tabulate import Columns
+
+if TYPE_CHECKING:  # all strategies, which a command that prints a page's advice does without
+    from controller.backtest.advise.rounds import ShadowRound
+    from controller.policy.view.tabulate import Columns
 
 LISTED = ("pairs", "candidates")  # of evidence: long lists
 
