@@ -89,7 +89,12 @@ class EvidenceView:
         order = self._attempts()
         given = {"round_id": round_id, "bundle": bundle, "decision_id": decision_id}
         wanted = {column: value for column, value in given.items() if value is not None}
-        table = self._rows_that_count("decisions", order, _TO_CHOOSE, from_ms, up_to_ms, wanted)
+        among = self._times_of(wanted, from_ms, up_to_ms)
+        if among is not None and not among:
+            return []
+        if among is not None:
+            from_ms, up_to_ms = among[0], among[-1]
+        table = self._rows_that_count("decisions", order, _TO_CHOOSE, from_ms, up_to_ms, wanted, _few(among))
         if broker is not None:
             table = table.filter(pc.or_kleene(pc.equal(table["source"], broker), pc.equal(table["target"], broker)))
         if not skips:
@@ -101,11 +106,20 @@ class EvidenceView:
             return []
         times = sorted({row["at_ms"] for row in found})
         attempts = {row["attempt_id"] for row in found}
-        among = times if len(times) <= _FEW_TIMES else None
-        whole = self._rows_that_count("decisions", attempts, DECISIONS.names, times[0], times[-1], wanted, among)
+        whole = self._rows_that_count("decisions", attempts, DECISIONS.names, times[0], times[-1], wanted, _few(times))
         by_id = {(row["attempt_id"], row["decision_id"]): row for row in whole.to_pylist()}
         rows = [_parse(by_id[row["attempt_id"], row["decision_id"]]) for row in found]
         return self._with_orders(rows)
+
+    def _times_of(self, wanted: Mapping[str, str], from_ms: int, up_to_ms: int | None) -> list[int] | None:
+        """When decisions with these values were made, ascending; None where looking for that would save nothing.
+
+        A day of a large cluster has a million decisions: two columns of them are read, and the others of a few files.
+        """
+        if not wanted or up_to_ms == from_ms:
+            return None
+        rows = self._reader.rows("decisions", "at_ms", from_ms - 1, up_to_ms, ["at_ms"], wanted)
+        return sorted(rows["at_ms"].unique().to_pylist())
 
     def _with_orders(self, rows: Sequence[Row]) -> list[Row]:
         """`order`: how a cluster that decides ownership itself carried a decision out, and who owns the bundle then;
@@ -137,11 +151,28 @@ class EvidenceView:
             self._scores[of_round["attempt_id"]] = self._read_scores(of_round)
         return self._scores[of_round["attempt_id"]]
 
-    def _read_scores(self, of_round: Row) -> list[Row]:
-        at_ms, attempt_id = of_round["at_ms"], of_round["attempt_id"]
-        table = self._rows_that_count("broker_scores", {attempt_id}, BROKER_SCORES.names, at_ms, at_ms)
+    def score(self, of_round: Row, broker: str) -> Row | None:
+        """The score of one broker in a round; None if the round did not know it."""
+        known = self._scores.get(of_round["attempt_id"])
+        rows = known if known is not None else self._read_scores(of_round, broker)
+        return next((row for row in rows if row["broker"] == broker), None)
+
+    def sources(self, of_round: Row) -> list[str]:
+        """The brokers that were to give bundles away, highest score first."""
+        known = self._scores.get(of_round["attempt_id"])
+        if known is None:
+            at_ms, columns = of_round["at_ms"], ("attempt_id", "broker", "score", "is_source")
+            table = self._rows_that_count("broker_scores", {of_round["attempt_id"]}, columns, at_ms, at_ms)
+            known = sorted(table.filter(table["is_source"]).to_pylist(), key=_by_score)
+        return [row["broker"] for row in known if row["is_source"]]
+
+    def _read_scores(self, of_round: Row, broker: str | None = None) -> list[Row]:
+        """All scores of a round, or that of one broker."""
+        at_ms, attempts = of_round["at_ms"], {of_round["attempt_id"]}
+        own, given = (None, None) if broker is None else ({"broker": broker}, {"source": broker})
+        table = self._rows_that_count("broker_scores", attempts, BROKER_SCORES.names, at_ms, at_ms, own)
         rows: list[Row] = table.to_pylist()
-        decisions = self._rows_that_count("decisions", {attempt_id}, DECISIONS.names, at_ms, at_ms).to_pylist()
+        decisions = self._rows_that_count("decisions", attempts, DECISIONS.names, at_ms, at_ms, given).to_pylist()
         evidence = {(row["source"], row["reason"]): _parse(row)["evidence"] for row in reversed(decisions)}
         for row in rows:
             seen = evidence.get((row["broker"], row["reason"]), {})
@@ -150,7 +181,7 @@ class EvidenceView:
                 name: row[name] * SCORE_UNIT for name in ("score", "mean") if name in seen and row[name] is not None
             }
             row["reason_words"] = describe_reason(row["reason"], {**seen, **began}) or None
-        return sorted(rows, key=lambda row: (-(row["score"] if row["score"] is not None else -1.0), row["broker"]))
+        return sorted(rows, key=_by_score)
 
     def _rows_that_count(
         self,
@@ -171,6 +202,15 @@ class EvidenceView:
         if self._named is None:
             self._named = self._reader.attempts()
         return self._named
+
+
+def _few(times: Sequence[int] | None) -> Sequence[int] | None:
+    """The times if a read may name each of them."""
+    return times if times is not None and len(times) <= _FEW_TIMES else None
+
+
+def _by_score(row: Row) -> tuple[float, str]:
+    return -(row["score"] if row["score"] is not None else -1.0), row["broker"]
 
 
 def _parse(row: Mapping[str, Any]) -> Row:

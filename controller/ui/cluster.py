@@ -8,7 +8,7 @@ a document has at least what its versions name.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from deltalake import DeltaTable
@@ -19,6 +19,7 @@ from controller.domain.entries import Entry
 from controller.domain.errors import without_login
 from controller.domain.state import ClusterState
 from controller.ledger.follower import Follower
+from controller.ledger.partial.outline import Outline
 from controller.ledger.tail import TableTail
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.reading import NoTables, Reader, no_tables
@@ -178,6 +179,10 @@ class LiveReader(Reader):
     def state(self) -> ClusterState:
         """The state that is followed: read it only."""
         return self._cluster.state()
+
+    def outline(self, names: Collection[str] = ()) -> Outline:
+        """Of that state, which is whole."""
+        return Outline.of_state(self.state())
 
     def attempts(self) -> Mapping[str, int]:
         """As the memory has them."""

@@ -56,7 +56,11 @@ def explain(
     reason = find_reason(name)
     if reason is not None and is_broker(settings, name):
         note, reason = f"{name} is also the reason {reason.value}, which is explained in docs/reasons.md", None
-    document = explain_document(Reader(settings), name, rounds) if reason is None else reason_document(settings, reason)
+    document = (
+        explain_document(Reader(settings, at_once=True), name, rounds)
+        if reason is None
+        else reason_document(settings, reason)
+    )
     if as_json:
         emit_json(document)
     else:
