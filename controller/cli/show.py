@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from controller.cli.plain_table import WRAPPED, lay_out
 from controller.operations.text import duration_text as duration_text
 from controller.operations.text import percent_text as percent_text
 from controller.operations.text import rate_text as rate_text
@@ -28,7 +29,6 @@ if TYPE_CHECKING:  # rich takes its time to import: only tables and terminals ne
     from rich.table import Table
 
 _WIDE = 100_000
-_WRAPPED = 100  # characters of a column that wraps, however wide the terminal
 RIGHT = "right"
 _FORCED = ("FORCE_COLOR", "TTY_COMPATIBLE")  # with these rich may take a pipe for a terminal
 
@@ -44,21 +44,25 @@ def emit_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str
     if not given:
         typer.echo(empty or "nothing to show")
         return
+    terminal = _terminal()
+    if terminal is None:
+        plain = lay_out(columns, [[_cell(value) for value in row] for row in given], title)
+        typer.echo("\n".join(plain if plain is not None else _lay_out_by_rich(columns, given, title)))
+        return
+    table = _make_table(columns, given, title)
+    if _width(table, terminal).minimum <= terminal.width:
+        terminal.print(table, crop=False)
+        return
+    names = [str(column.header) for column in table.columns]
+    typer.echo("\n".join([*_wrap(title, terminal.width), *pack_rows(names, given, terminal.width)]))
+
+
+def _lay_out_by_rich(columns: Sequence[str], given: Sequence[Sequence[Any]], title: str) -> list[str]:
     from rich.console import Console
 
-    table = _make_table(columns, given, title)
-    console = Console()
-    if console.is_terminal and _width(table, console).minimum <= console.width:
-        console.print(table, crop=False)
-        return
-    if console.is_terminal:
-        names = [str(column.header) for column in table.columns]
-        typer.echo("\n".join([*_wrap(title, console.width), *pack_rows(names, given, console.width)]))
-        return
-    text = io.StringIO()
-    Console(width=_width(table, console).maximum, file=text).print(table, crop=False)
-    for line in text.getvalue().splitlines():
-        typer.echo(line.rstrip())
+    table, text = _make_table(columns, given, title), io.StringIO()
+    Console(width=_width(table, Console()).maximum, file=text).print(table, crop=False)
+    return [line.rstrip() for line in text.getvalue().splitlines()]
 
 
 def fits(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> bool:
@@ -99,7 +103,7 @@ def _make_table(columns: Sequence[str], given: Sequence[Sequence[Any]], title: s
             header_style="bold",
             # otherwise rich shrinks columns that do not wrap to their longest word and truncates the rest
             min_width=None if wraps else max([cell_len(name), *(cell_len(_cell(row[number])) for row in given)]),
-            max_width=_WRAPPED if wraps else None,
+            max_width=WRAPPED if wraps else None,
         )
     for row in given:
         table.add_row(*(Text(_cell(value)) for value in row))

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from controller.brokers.pulsar.admin_commands import split_command, unload_command
@@ -42,7 +42,7 @@ class Advice:
 
     def to_json(self) -> dict[str, Any]:
         """The document of `--json`."""
-        return asdict(self)
+        return {part.name: getattr(self, part.name) for part in fields(self)}  # of plain values already
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Advice:
@@ -76,7 +76,7 @@ def _brokers(of: ShadowRound) -> list[dict[str, Any]]:
     skips = {d.source: d for d in of.result.decisions if d.kind is DecisionKind.SKIP and d.bundle is None}
     held = _count(of.bundles)
     at = {str(broker): row for row, broker in enumerate(of.brokers["broker"].tolist())}
-    rows = []
+    rows, acts = [], of.acts
     for score in of.result.scores:
         broker, row = str(score["broker"]), at.get(str(score["broker"]))
         skip = skips.get(broker)
@@ -85,8 +85,8 @@ def _brokers(of: ShadowRound) -> list[dict[str, Any]]:
             {
                 **score,
                 # in a round that acts, a skip's figures are those after its moves
-                "words": describe_decision(skip) if skip and not of.acts else describe_reason(reason),
-                "evidence": _short(skip) if skip and not of.acts else {},
+                "words": describe_decision(skip) if skip and not acts else describe_reason(reason),
+                "evidence": _short(skip) if skip and not acts else {},
                 "bundles": held.get(broker, 0),
                 "msg_rate": _sum(of.brokers, row, "msg_rate_in", "msg_rate_out"),
                 "throughput": _sum(of.brokers, row, "throughput_in", "throughput_out"),
