@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from controller.operations.reading import Reader
 
 LOOK_BACK_MS = 60_000  # a bundle without a report for this long has no current load
 _RATES = ("msg_rate_in", "msg_rate_out", "throughput_in", "throughput_out")
+_NOTHING = pa.table({"bundle": pa.array([], pa.string()), **dict.fromkeys(_RATES, pa.array([], pa.float64()))})
 Floats = npt.NDArray[np.float64]
 
 
@@ -29,20 +30,39 @@ class BundleLoads(NamedTuple):
 
 
 class Loads:
-    """The newest loads; bundles that only the tail has are missing."""
+    """The loads of one version of the table. Bundles that only the tail has are missing. Thread-safe.
 
-    def __init__(self, names: Any, loads: BundleLoads) -> None:
-        """`names`: a column of text; of a name that is there twice, the first row counts."""
-        self._names, self._loads = names, loads
+    A bundle's load is that of the newest pane that has it, from whichever broker reported it. Nearly all are in the
+    newest pane of all, so those before it are read when somebody asks for a bundle that it lacks.
+    """
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader, self._lock = reader, threading.Lock()
+        self._newest_ms = reader.newest("bundle_load", "as_of_ms")
+        self._rows = _NOTHING if self._newest_ms is None else self._read(self._newest_ms - 1, self._newest_ms)
+        self._whole = self._newest_ms is None
 
     def of(self, bundles: Sequence[str]) -> BundleLoads:
         """The loads of these bundles, in their order."""
-        found = pc.index_in(pa.array(bundles, pa.string()), value_set=self._names)
-        known, at = found.is_valid().to_numpy(zero_copy_only=False), found.fill_null(0).to_numpy()
-        return BundleLoads(*(_take(values, at, known) for values in self._loads))
+        wanted = pa.array(bundles, pa.string())
+        with self._lock:
+            found = pc.index_in(wanted, value_set=self._rows["bundle"])
+            if found.null_count and not self._whole:
+                self._add_older()
+                found = pc.index_in(wanted, value_set=self._rows["bundle"])
+            rows = self._rows
+        into, out, bytes_in, bytes_out = (np.asarray(rows[name].take(found), np.float64) for name in _RATES)
+        return BundleLoads(into + out, bytes_in + bytes_out)
 
+    def _add_older(self) -> None:
+        assert self._newest_ms is not None
+        left = self._read(self._newest_ms - LOOK_BACK_MS, self._newest_ms - 1)
+        self._rows = pa.concat_tables([self._rows, _without(left, self._rows).sort_by([("as_of_ms", "descending")])])
+        self._whole = True
 
-NO_LOADS = Loads(pa.array([], pa.string()), BundleLoads(np.empty(0), np.empty(0)))
+    def _read(self, above_ms: int, up_to_ms: int) -> pa.Table:
+        columns = ["bundle", "as_of_ms", *_RATES]
+        return self._reader.rows("bundle_load", "as_of_ms", above_ms, up_to_ms, columns)
 
 
 class NewestLoads:
@@ -51,34 +71,16 @@ class NewestLoads:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._version: int | None = None
-        self._loads = NO_LOADS
+        self._loads: Loads | None = None
 
     def get(self, reader: Reader, version: int) -> Loads:
         """As of this version of `bundle_load`."""
         with self._lock:
-            if self._version != version:
-                self._loads, self._version = read_newest_loads(reader), version
+            if self._loads is None or self._version != version:
+                self._loads, self._version = Loads(reader), version
             return self._loads
 
 
-def read_newest_loads(reader: Reader) -> Loads:
-    """Those of the newest pane that has the bundle, from whichever broker reported it."""
-    newest = reader.newest("bundle_load", "as_of_ms")
-    if newest is None:
-        return NO_LOADS
-    columns = ["bundle", "as_of_ms", *_RATES]
-    left = reader.rows("bundle_load", "as_of_ms", above=newest - LOOK_BACK_MS, columns=columns)
-    panes: list[pa.Table] = []
-    while left.num_rows:  # the newest pane has nearly all of them
-        at_ms = pc.max(left["as_of_ms"])
-        pane = left.filter(pc.equal(left["as_of_ms"], at_ms))
-        panes.append(pane)
-        left = left.filter(pc.less(left["as_of_ms"], at_ms))
-        left = left.filter(pc.invert(pc.is_in(left["bundle"], value_set=pane["bundle"])))
-    rows = pa.concat_tables(panes) if panes else left
-    into, out, bytes_in, bytes_out = (np.asarray(rows[name], np.float64) for name in _RATES)
-    return Loads(rows["bundle"], BundleLoads(into + out, bytes_in + bytes_out))
-
-
-def _take(values: Floats, at: npt.NDArray[Any], known: npt.NDArray[np.bool_]) -> Floats:
-    return np.where(known, values[at] if len(values) else np.nan, np.nan)
+def _without(rows: pa.Table, known: pa.Table) -> pa.Table:
+    """The rows of bundles that are not known."""
+    return rows.filter(pc.invert(pc.is_in(rows["bundle"], value_set=known["bundle"])))

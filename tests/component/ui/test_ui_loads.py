@@ -11,7 +11,7 @@ from deltalake import write_deltalake
 from controller.config.load import load_settings
 from controller.ledger.tables import TableRoot
 from controller.operations.reading import Reader
-from controller.ui.loads import LOOK_BACK_MS, NewestLoads, read_newest_loads
+from controller.ui.loads import LOOK_BACK_MS, Loads, NewestLoads
 from schemas.arrow import arrow_schema, arrow_table
 from schemas.catalog import TABLES
 
@@ -44,21 +44,21 @@ def write(root: TableRoot, *rows: tuple[int, str, float]) -> None:
 def test_the_newest_pane_that_has_the_bundle_counts(root: TableRoot) -> None:
     write(root, (0, "a", 1.0), (10_000, "a", 9.0), (10_000, "b", 2.0), (20_000, "b", 9.0), (20_000, "c", 3.0))
     write(root, (LOOK_BACK_MS, "long-ago", 4.0))
-    found = read_newest_loads(reader_of(root)).of(["c", "nobody's", "a", "b", "long-ago", "a"])
+    found = Loads(reader_of(root)).of(["c", "nobody's", "a", "b", "long-ago", "a"])
     np.testing.assert_array_equal(found.msg_rate, [6.0, np.nan, 2.0, 4.0, np.nan, 2.0])
     np.testing.assert_array_equal(found.throughput, [6_000.0, np.nan, 2_000.0, 4_000.0, np.nan, 2_000.0])
 
 
 def test_a_bundle_that_two_brokers_reported_has_the_load_of_one(root: TableRoot) -> None:
     write(root, (0, "a", 1.0), (0, "b", 2.0), (0, "a", 3.0))
-    found = read_newest_loads(reader_of(root)).of(["a", "b"]).msg_rate.tolist()
+    found = Loads(reader_of(root)).of(["a", "b"]).msg_rate.tolist()
     assert found in ([2.0, 4.0], [6.0, 4.0])
 
 
 def test_no_load_is_known_before_there_are_reports(root: TableRoot) -> None:
     reader = reader_of(root)
-    assert np.isnan(read_newest_loads(reader).of(["a"]).throughput).all()
-    assert len(read_newest_loads(reader).of([]).throughput) == 0
+    assert np.isnan(Loads(reader).of(["a"]).throughput).all()
+    assert len(Loads(reader).of([]).throughput) == 0
 
 
 def test_loads_are_read_once_for_each_version(root: TableRoot) -> None:
