@@ -178,7 +178,7 @@ def _why_not(view: EvidenceView, rounds: list[Row], owner: str | None) -> Row | 
         return None
     of_score = ("broker", "score", "mean", "hits", "is_source", "reason", "reason_words")
     last = {name: rounds[0][name] for name in ("round_id", "at_ms")}
-    own = (d for d in _decisions_of(view, rounds[0]) if d["source"] == owner)
+    own = (d for d in _decisions_of(view, rounds[0], owner) if d["source"] == owner)
     lost: Row = next((d["evidence"]["bundles_lost"] for d in own if d["evidence"].get("bundles_lost")), {})
     return {**last, **{name: score[name] for name in of_score}, "bundles_lost": lost}
 
@@ -195,8 +195,9 @@ def _round(view: EvidenceView, row: Row, window_ms: int) -> Row:
     return {"round": row, "scores": view.scores(row), "decisions": decisions, "realised": realised}
 
 
-def _decisions_of(view: EvidenceView, row: Row) -> list[Row]:
-    found = view.decisions(round_id=row["round_id"], from_ms=row["at_ms"], up_to_ms=row["at_ms"])
+def _decisions_of(view: EvidenceView, row: Row, broker: str | None = None) -> list[Row]:
+    """Those of a round; only those that take something from this broker or give it something, if one is named."""
+    found = view.decisions(row["round_id"], broker, from_ms=row["at_ms"], up_to_ms=row["at_ms"])
     return [d for d in found if d["attempt_id"] == row["attempt_id"]]
 
 
@@ -204,15 +205,15 @@ def broker_document(view: EvidenceView, name: str, alive: bool, since_ms: int = 
     """The document about a broker. `since_ms`: older decisions about it are not read."""
     last = view.last_round()
     scores = [row for row in view.scores(last) if row["broker"] == name] if last else []
-    of_round = _decisions_of(view, last) if last else []
+    own = _decisions_of(view, last, name) if last else []
     return {
         "about": "broker",
         "broker": name,
         "state": "alive" if alive else "gone",
         "last_round": last,
         "score": scores[0] if scores else None,
-        "considered": _first_about(of_round, name),
-        "as_target": _as_target(of_round, name),
+        "considered": _first_about(own, name),
+        "as_target": _as_target(view.naming(name, [last]), name) if last else [],
         "decisions": view.decisions(broker=name, limit=HISTORY, from_ms=since_ms),
     }
 
