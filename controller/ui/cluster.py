@@ -7,6 +7,7 @@ a document has at least what its versions name.
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -153,6 +154,7 @@ class LiveCluster:
         self._follower.bootstrap()
         self._memory = Memory.read(reader, self._follower.seq, wall_ms())
         self._reader = reader
+        gc.freeze()  # else each full collection goes through the state, which is a million objects and no garbage
         return True
 
 
