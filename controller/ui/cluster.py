@@ -101,7 +101,10 @@ class LiveCluster:
     def warm(self) -> None:
         """Read what views of the newest round need, before somebody asks."""
         if self._reader is not None:
-            self.history.extend(self.reader, self.evidence())
+            view = self.evidence()
+            self.history.extend(self.reader, view)
+            if (last := view.last_round()) is not None:
+                view.scores(last)
 
     def state(self) -> ClusterState:
         """A copy of the state, shared by all who ask before it changes: read it only. Raises NoTables."""
