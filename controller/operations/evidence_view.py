@@ -89,12 +89,7 @@ class EvidenceView:
         order = self._attempts()
         given = {"round_id": round_id, "bundle": bundle, "decision_id": decision_id}
         wanted = {column: value for column, value in given.items() if value is not None}
-        among = self._times_of(wanted, from_ms, up_to_ms)
-        if among is not None and not among:
-            return []
-        if among is not None:
-            from_ms, up_to_ms = among[0], among[-1]
-        table = self._rows_that_count("decisions", order, _TO_CHOOSE, from_ms, up_to_ms, wanted, _few(among))
+        table = self._choose_from(order, wanted, from_ms, up_to_ms)
         if broker is not None:
             table = table.filter(pc.or_kleene(pc.equal(table["source"], broker), pc.equal(table["target"], broker)))
         if not skips:
@@ -102,24 +97,35 @@ class EvidenceView:
         found = sorted(
             table.to_pylist(), key=lambda row: (-row["at_ms"], -order[row["attempt_id"]], row["decision_id"])
         )[:limit]
-        if not found:
-            return []
+        return self._with_orders(self._whole(found, wanted)) if found else []
+
+    def _choose_from(
+        self, order: Mapping[str, int], wanted: Mapping[str, str], from_ms: int, up_to_ms: int | None
+    ) -> pa.Table:
+        """The decisions that count and have these values, with the columns that the choice and the order need.
+
+        A bundle is named in few of a day's rounds: one look at times alone saves reading the columns of all the others.
+        """
+        among: list[int] | None = None
+        if wanted and from_ms != up_to_ms:
+            times = self._reader.rows("decisions", "at_ms", from_ms - 1, up_to_ms, ["at_ms"], wanted)["at_ms"].unique()
+            if 0 < len(times) <= _FEW_TIMES:
+                among = sorted(times.to_pylist())
+                from_ms, up_to_ms = among[0], among[-1]
+            elif not len(times):
+                up_to_ms = from_ms - 1  # there are none
+        return self._rows_that_count("decisions", order, _TO_CHOOSE, from_ms, up_to_ms, wanted, among)
+
+    def _whole(self, found: Sequence[Row], wanted: Mapping[str, str]) -> list[Row]:
+        """These decisions with all columns, in their order."""
         times = sorted({row["at_ms"] for row in found})
         attempts = {row["attempt_id"] for row in found}
-        whole = self._rows_that_count("decisions", attempts, DECISIONS.names, times[0], times[-1], wanted, _few(times))
-        by_id = {(row["attempt_id"], row["decision_id"]): row for row in whole.to_pylist()}
-        rows = [_parse(by_id[row["attempt_id"], row["decision_id"]]) for row in found]
-        return self._with_orders(rows)
-
-    def _times_of(self, wanted: Mapping[str, str], from_ms: int, up_to_ms: int | None) -> list[int] | None:
-        """When decisions with these values were made, ascending; None where looking for that would save nothing.
-
-        A day of a large cluster has a million decisions: two columns of them are read, and the others of a few files.
-        """
-        if not wanted or up_to_ms == from_ms:
-            return None
-        rows = self._reader.rows("decisions", "at_ms", from_ms - 1, up_to_ms, ["at_ms"], wanted)
-        return sorted(rows["at_ms"].unique().to_pylist())
+        among = times if len(times) <= _FEW_TIMES else None
+        whole = self._rows_that_count("decisions", attempts, DECISIONS.names, times[0], times[-1], wanted, among)
+        names = pa.array([row["decision_id"] for row in found], pa.string())
+        chosen = whole.filter(pc.is_in(whole["decision_id"].cast(pa.string()), value_set=names)).to_pylist()
+        by_id = {(row["attempt_id"], row["decision_id"]): row for row in chosen}
+        return [_parse(by_id[row["attempt_id"], row["decision_id"]]) for row in found]
 
     def _with_orders(self, rows: Sequence[Row]) -> list[Row]:
         """`order`: how a cluster that decides ownership itself carried a decision out, and who owns the bundle then;
@@ -202,11 +208,6 @@ class EvidenceView:
         if self._named is None:
             self._named = self._reader.attempts()
         return self._named
-
-
-def _few(times: Sequence[int] | None) -> Sequence[int] | None:
-    """The times if a read may name each of them."""
-    return times if times is not None and len(times) <= _FEW_TIMES else None
 
 
 def _by_score(row: Row) -> tuple[float, str]:

@@ -196,22 +196,23 @@ def _round(view: EvidenceView, row: Row, window_ms: int) -> Row:
 
 
 def _decisions_of(view: EvidenceView, row: Row, broker: str | None = None) -> list[Row]:
-    found = view.decisions(round_id=row["round_id"], broker=broker, from_ms=row["at_ms"], up_to_ms=row["at_ms"])
+    """Those of a round; only those that take something from this broker or give it something, if one is named."""
+    found = view.decisions(row["round_id"], broker, from_ms=row["at_ms"], up_to_ms=row["at_ms"])
     return [d for d in found if d["attempt_id"] == row["attempt_id"]]
 
 
 def broker_document(view: EvidenceView, name: str, alive: bool, since_ms: int = 0) -> Row:
     """The document about a broker. `since_ms`: older decisions about it are not read."""
     last = view.last_round()
-    of_round = _decisions_of(view, last) if last else []
+    own = _decisions_of(view, last, name) if last else []
     return {
         "about": "broker",
         "broker": name,
         "state": "alive" if alive else "gone",
         "last_round": last,
         "score": view.score(last, name) if last else None,
-        "considered": _first_about(of_round, name),
-        "as_target": _as_target(of_round, name),
+        "considered": _first_about(own, name),
+        "as_target": _as_target(view.naming(name, [last]), name) if last else [],
         "decisions": view.decisions(broker=name, limit=HISTORY, from_ms=since_ms),
     }
 

@@ -7,6 +7,7 @@ a document has at least what its versions name.
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
@@ -101,7 +102,10 @@ class LiveCluster:
     def warm(self) -> None:
         """Read what views of the newest round need, before somebody asks."""
         if self._reader is not None:
-            self.history.extend(self.reader, self.evidence())
+            view = self.evidence()
+            self.history.extend(self.reader, view)
+            if (last := view.last_round()) is not None:
+                view.scores(last)
 
     def state(self) -> ClusterState:
         """A copy of the state, shared by all who ask before it changes: read it only. Raises NoTables."""
@@ -154,6 +158,7 @@ class LiveCluster:
         self._follower.bootstrap()
         self._memory = Memory.read(reader, self._follower.seq, wall_ms())
         self._reader = reader
+        gc.freeze()  # else each full collection goes through the state, which is a million objects and no garbage
         return True
 
 
