@@ -68,8 +68,8 @@ class Reader:
 
     def attempts(self) -> Mapping[str, int]:
         """Attempt id -> seq of the first journal entry that names it: the evidence that counts."""
-        entries = self.rows("journal", "seq", columns=["seq", "attempt_id"])
-        named = entries.filter(pc.is_valid(entries["attempt_id"])).sort_by([("seq", "descending")])
+        entries = self.rows("journal", "seq", columns=["seq", "attempt_id"], given=["attempt_id"])
+        named = entries.sort_by([("seq", "descending")])
         return dict(zip(named["attempt_id"].to_pylist(), named["seq"].to_pylist(), strict=True))
 
     def entries_since(self, at_ms: int) -> list[Entry]:
@@ -107,8 +107,10 @@ class Reader:
         columns: Sequence[str] | None = None,
         equal: Mapping[str, str] | None = None,
         among: Sequence[int] | None = None,
+        given: Sequence[str] = (),
     ) -> pa.Table:
-        """Rows as `read_range` gives them: above < column <= up_to, and the `equal` values, and `column` `among` few.
+        """Rows as `read_range` gives them: above < column <= up_to, the `equal` values, `column` `among` few, and what
+        is `given`.
 
         Empty if the table does not exist yet.
         """
@@ -117,7 +119,7 @@ class Reader:
         def read() -> pa.Table:
             table, log = self.open(name), self.root.log(name)
             try:
-                return read_range(table, log, record, column, above, up_to, columns, equal, among)
+                return read_range(table, log, record, column, above, up_to, columns, equal, among, given)
             except FileNotFoundError:
                 self.forget(name)
                 raise
