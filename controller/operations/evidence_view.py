@@ -16,15 +16,12 @@ import pyarrow.compute as pc
 from controller.domain.decision import EXECUTED, FIRST_RULES
 from controller.domain.entries import Kind
 from controller.domain.load import SCORE_UNIT
-from controller.domain.observed import OrderOutcome
 from controller.domain.reasons.words import describe_decision_row, describe_reason
 from controller.operations.reading import Reader
 from schemas.evidence_tables import BROKER_SCORES, DECISIONS, ROUNDS
 
-CANDIDATES = ("pairs", "candidates")  # evidence keys
 JSON_COLUMNS = ("evidence_json", "before_json", "after_json")
 _TO_CHOOSE = ("decision_id", "attempt_id", "at_ms", "kind", "source", "target")
-_CARRIED_OUT = frozenset({OrderOutcome.MOVED.value, OrderOutcome.SPLIT.value})
 _FEW_TIMES = 100  # of a read that names each of them
 Row = dict[str, Any]
 
@@ -221,35 +218,3 @@ def _parse(row: Mapping[str, Any]) -> Row:
         "reason_words": describe_decision_row(result),
         "outcome_words": describe_reason(row["outcome"]) or None,
     }
-
-
-def missed_text(decision: Mapping[str, Any]) -> str:
-    """How an order fell short of its decision, as `elsewhere: 10.0.0.2:8080 owns it`; empty for one that did not."""
-    order = decision.get("order")
-    if order is None or order["outcome"] in _CARRIED_OUT:
-        return ""
-    return f"{order['outcome']}: {order['owner']} owns it" if order["owner"] else str(order["outcome"])
-
-
-def candidates_of(decision: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The candidates of a decision, best first.
-
-    These are pairs of bundle and target; bundles, for strategies that do not evaluate pairs; brokers, for a placement.
-    """
-    rows: list[Mapping[str, Any]] = next(
-        (decision["evidence"][name] for name in CANDIDATES if decision["evidence"].get(name)), []
-    )
-    return [{"bundle": decision["bundle"], **row} for row in rows]
-
-
-def giver_of(decision: Mapping[str, Any]) -> str | None:
-    """The broker that owns the candidates.
-
-    In swaps of version 0.1.0 both halves have the candidates of the more loaded broker.
-    """
-    pairs = candidates_of(decision)
-    others = bool(decision["evidence"].get("swapped_with")) and any(
-        p.get("target") == decision["source"] for p in pairs
-    )
-    giver = decision["target"] if others else decision["source"]
-    return None if giver is None else str(giver)

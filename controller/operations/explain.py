@@ -17,7 +17,8 @@ from controller.domain.reasons.table import REASON_TABLE
 from controller.domain.reasons.words import describe_reason
 from controller.domain.state import ClusterState
 from controller.operations.bundles import observed_row, ownership_row
-from controller.operations.evidence_view import EvidenceView, candidates_of, giver_of
+from controller.operations.evidence_view import EvidenceView
+from controller.operations.evidence_words import candidates_of, giver_of
 from controller.operations.reading import NoTables, Reader
 from controller.operations.realised_moves import judge_moves
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from controller.domain.decision import EXECUTED, DecisionKind
 from controller.domain.errors import BadRecord
-from controller.operations.evidence_view import EvidenceView, missed_text
+from controller.operations.evidence_view import EvidenceView
+from controller.operations.evidence_words import missed_text
 from controller.policy.usage.judged import FULL_END, NOT_YET, RESTARTED, ROUNDS, UNREADABLE, Judged, Move
 
 MOVES = (DecisionKind.TRANSFER.value, DecisionKind.UNLOAD.value)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import gc
 import sys
 
+_own_process: list[bool] = []
+
 
 def settle_imports() -> None:
-    """Call this once, when a process that is a command's own has imported what the command needs.
+    """Call this when a process that is a command's own has imported what the command needs.
 
     Arrow imports pandas at the first list that it converts, 0.15 s, only to see whether the list is a series of it. It
     does so once in a process: here, where it finds none. It looks again when it is to convert from or to pandas. The
     garbage collector need not go through the modules again and again.
     """
+    _own_process[:] = [True]
     gc.freeze()
     arrow = sys.modules.get("pyarrow")
     if arrow is None or "pandas" in sys.modules:
@@ -23,6 +26,12 @@ def settle_imports() -> None:
         arrow.array([0])
     finally:
         sys.meta_path.remove(hidden)
+
+
+def settle_more_imports() -> None:
+    """Call this when a command has imported more, because it had to: again, if the process is its own."""
+    if _own_process:
+        settle_imports()
 
 
 class _HiddenPandas:

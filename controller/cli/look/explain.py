@@ -30,7 +30,7 @@ from controller.domain.decision import OF_STEP
 from controller.domain.entries import Entry
 from controller.domain.load import RESOURCES
 from controller.domain.reasons.words import find_reason
-from controller.operations.evidence_view import missed_text
+from controller.operations.evidence_words import missed_text
 from controller.operations.explain import LOOK_BACK, is_broker, reason_document
 from controller.operations.explain import explain as explain_document
 from controller.operations.reading import Reader

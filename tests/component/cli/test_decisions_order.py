@@ -8,7 +8,8 @@ from controller.domain.entries import Entry, Kind
 from controller.ledger.append import append_rows
 from controller.ledger.journal_commit import Journal
 from controller.ledger.tables import TableRoot
-from controller.operations.evidence_view import EvidenceView, missed_text
+from controller.operations.evidence_view import EvidenceView
+from controller.operations.evidence_words import missed_text
 from controller.operations.reading import Reader
 from controller.operations.realised_moves import is_executed_move
 from controller.ui.views.words import sentences_of
