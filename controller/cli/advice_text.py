@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from controller.backtest.advise.advice import Advice
-from controller.backtest.advise.rounds import ShadowRound
 from controller.cli.evidence_text import evidence_lines
 from controller.cli.show import emit_table, emit_text, percent_text, rate_text, time_text
 from controller.domain.load import RESOURCES
 from controller.operations.text import count_text
+
+if TYPE_CHECKING:
+    from controller.backtest.advise.rounds import ShadowRound
 
 _SHOWN_LEFT = 20
 Row = Mapping[str, Any]

@@ -12,9 +12,8 @@ import typer
 
 from controller.cli.show import emit_table, emit_text
 from controller.domain.decision import PLACEMENT
-from controller.operations.evidence_view import candidates_of, giver_of
+from controller.operations.evidence_words import candidates_of, giver_of, is_chosen, score_text
 from controller.operations.evidence_words import evidence_lines as evidence_lines
-from controller.operations.evidence_words import is_chosen, score_text
 from controller.operations.evidence_words import kind_text as kind_text
 from controller.operations.evidence_words import lost_text as lost_text
 from controller.operations.evidence_words import reason_text as reason_text

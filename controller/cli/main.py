@@ -16,9 +16,13 @@ import typer
 
 import controller
 from controller.domain.errors import BallastError
+from controller.process.quick_start import settle_imports
 
 # the base of what the command line parser raises; typer exports only a subclass
 UsageError = cast("type[Exception]", typer.BadParameter.__mro__[1])
+
+
+QUICK = "controller.cli.look."  # commands that read and end
 
 
 class Command(NamedTuple):
@@ -104,6 +108,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(2)
     try:
         app = getattr(importlib.import_module(command.module), command.app)
+        if arguments is None and command.module.startswith(QUICK):
+            settle_imports()
         code = app(args=given[1:], prog_name=f"ballast {given[0]}", standalone_mode=False)
     except BallastError as error:
         print(f"ballast {given[0]}: {error}", file=sys.stderr)

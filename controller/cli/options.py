@@ -9,13 +9,13 @@ from __future__ import annotations
 import functools
 import logging
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, ParamSpec, TypeVar
 
 import typer
-from deltalake.exceptions import DeltaError
 
 from controller.config.load import load_settings
 from controller.config.settings import Settings
@@ -57,10 +57,18 @@ def report_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
             return command(*args, **kwargs)
         except BrokenPipeError:
             raise  # the reader of our output has closed it (`| head`): nothing to report
-        except (BallastError, DeltaError, OSError) as error:
-            raise report_error(error) from None
+        except Exception as error:
+            if isinstance(error, BallastError | OSError) or _is_of_delta(error):
+                raise report_error(error) from None
+            raise
 
     return wrapped
+
+
+def _is_of_delta(error: Exception) -> bool:
+    """Whether delta-rs raised it; a command that has not imported it does not do so for its errors."""
+    found = sys.modules.get("deltalake.exceptions")
+    return found is not None and isinstance(error, found.DeltaError)
 
 
 def report_error(error: Exception) -> typer.Exit:

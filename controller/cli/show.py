@@ -9,25 +9,28 @@ from __future__ import annotations
 import io
 import json
 import math
+import os
+import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.cells import cell_len
-from rich.console import Console
-from rich.measure import Measurement
-from rich.table import Table
-from rich.text import Text
 
+from controller.cli.plain_table import WRAPPED, lay_out
 from controller.operations.text import duration_text as duration_text
 from controller.operations.text import percent_text as percent_text
 from controller.operations.text import rate_text as rate_text
 from controller.operations.text import time_text as time_text
 
+if TYPE_CHECKING:  # rich takes its time to import: only tables and terminals need it
+    from rich.console import Console
+    from rich.measure import Measurement
+    from rich.table import Table
+
 _WIDE = 100_000
-_WRAPPED = 100  # characters of a column that wraps, however wide the terminal
 RIGHT = "right"
+_FORCED = ("FORCE_COLOR", "TTY_COMPATIBLE")  # with these rich may take a pipe for a terminal
 
 
 def emit_json(document: Any) -> None:
@@ -41,32 +44,54 @@ def emit_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str
     if not given:
         typer.echo(empty or "nothing to show")
         return
+    terminal = _terminal()
+    if terminal is None:
+        plain = lay_out(columns, [[_cell(value) for value in row] for row in given], title)
+        typer.echo("\n".join(plain if plain is not None else _lay_out_by_rich(columns, given, title)))
+        return
     table = _make_table(columns, given, title)
-    console = Console()
-    if console.is_terminal and _width(table, console).minimum <= console.width:
-        console.print(table, crop=False)
+    if _width(table, terminal).minimum <= terminal.width:
+        terminal.print(table, crop=False)
         return
-    if console.is_terminal:
-        names = [str(column.header) for column in table.columns]
-        typer.echo("\n".join([*_wrap(title, console.width), *pack_rows(names, given, console.width)]))
-        return
-    text = io.StringIO()
-    Console(width=_width(table, console).maximum, file=text).print(table, crop=False)
-    for line in text.getvalue().splitlines():
-        typer.echo(line.rstrip())
+    names = [str(column.header) for column in table.columns]
+    typer.echo("\n".join([*_wrap(title, terminal.width), *pack_rows(names, given, terminal.width)]))
+
+
+def _lay_out_by_rich(columns: Sequence[str], given: Sequence[Sequence[Any]], title: str) -> list[str]:
+    from rich.console import Console
+
+    table, text = _make_table(columns, given, title), io.StringIO()
+    Console(width=_width(table, Console()).maximum, file=text).print(table, crop=False)
+    return [line.rstrip() for line in text.getvalue().splitlines()]
 
 
 def fits(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> bool:
     """Whether `emit_table` prints these rows as a table: always, unless the terminal is too narrow."""
+    console = _terminal()
+    return console is None or _width(_make_table(columns, rows), console).minimum <= console.width
+
+
+def _terminal() -> Console | None:
+    """The terminal that stdout is; None if it is none."""
+    if not sys.stdout.isatty() and not any(os.environ.get(name) for name in _FORCED):
+        return None
+    from rich.console import Console
+
     console = Console()
-    return not console.is_terminal or _width(_make_table(columns, rows), console).minimum <= console.width
+    return console if console.is_terminal else None
 
 
 def _width(table: Table, console: Console) -> Measurement:
+    from rich.measure import Measurement
+
     return Measurement.get(console, console.options.update(width=_WIDE), table)
 
 
 def _make_table(columns: Sequence[str], given: Sequence[Sequence[Any]], title: str = "") -> Table:
+    from rich.cells import cell_len
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(box=None, title=title or None, title_justify="left", title_style="bold", pad_edge=False)
     for number, column in enumerate(columns):
         name, wraps, right = column.removesuffix(" …").removesuffix(" >"), column.endswith(" …"), column.endswith(" >")
@@ -78,7 +103,7 @@ def _make_table(columns: Sequence[str], given: Sequence[Sequence[Any]], title: s
             header_style="bold",
             # otherwise rich shrinks columns that do not wrap to their longest word and truncates the rest
             min_width=None if wraps else max([cell_len(name), *(cell_len(_cell(row[number])) for row in given)]),
-            max_width=_WRAPPED if wraps else None,
+            max_width=WRAPPED if wraps else None,
         )
     for row in given:
         table.add_row(*(Text(_cell(value)) for value in row))
@@ -107,8 +132,8 @@ def pack_rows(names: Sequence[str], rows: Iterable[Sequence[Any]], width: int) -
 
 def emit_text(text: str) -> None:
     """Print a sentence, wrapped between words on a terminal."""
-    console = Console()
-    typer.echo("\n".join(_wrap(text, console.width) if console.is_terminal else [text]))
+    terminal = _terminal()
+    typer.echo(text if terminal is None else "\n".join(_wrap(text, terminal.width)))
 
 
 def _wrap(text: str, width: int, indent: str = "") -> list[str]:
@@ -128,9 +153,9 @@ def emit_facts(facts: Iterable[tuple[str, Any]]) -> None:
     """Print names and values, one pair per line, values aligned; on a terminal long values are wrapped."""
     pairs = [(name, str(value)) for name, value in facts if value is not None]
     width = max(len(name) for name, _ in pairs)
-    console = Console()
+    terminal = _terminal()
+    room = terminal.width - width - 2 if terminal is not None else _WIDE
     for name, value in pairs:
-        room = console.width - width - 2 if console.is_terminal else _WIDE
         typer.echo(
             f"{name:<{width}}  " + f"\n{'':{width}}  ".join(_wrap(value, room) if len(value) > room else [value])
         )

@@ -8,12 +8,11 @@ is sent here.
 from __future__ import annotations
 
 from controller.control.context import Context
-from controller.domain.entries import Kind
+from controller.domain.entries import STRAY_AGENT, STRAY_COMMAND, STRAY_CONTROLLER, Kind
 from controller.domain.events import Command, Heartbeat, Tick
 from controller.domain.settings.agent_groups import NO_GROUP
 from controller.domain.state import is_foreign
 
-STRAY_CONTROLLER, STRAY_AGENT, STRAY_COMMAND = "stray_controller", "stray_agent", "stray_command"
 MOST_ALARMS = 20  # other journals that are reported; forged ones must not fill the journal
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from controller.domain.round_loads import RoundLoads
 
 EXECUTED = "executed"  # the outcome of a decision that was carried out
+FIRST_RULES = 1  # of rounds that name none: version 0.1.0 stored no number
 OF_STEP = "step-"  # prefix of the ids of the control step's own decisions, and of their round id
 PLACEMENT, PROPOSAL = "placement", "proposal"  # in place of their strategy
 

@@ -23,6 +23,7 @@ from controller.domain.ownership import Ownership, State
 
 log = logging.getLogger(__name__)
 
+STRAY_CONTROLLER, STRAY_AGENT, STRAY_COMMAND = "stray_controller", "stray_agent", "stray_command"  # alarms
 UNKNOWN_KINDS_KEPT = 100  # unknown kinds that are logged only once
 
 

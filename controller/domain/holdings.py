@@ -37,14 +37,30 @@ class Holdings:
     @classmethod
     def of_records(cls, records: Iterable[Ownership], observed: ObservedCluster | None = None) -> Holdings:
         """Build the index from all records and observations."""
+        return cls.of_bundles({str(record.bundle): record for record in records}, observed)
+
+    @classmethod
+    def of_bundles(cls, records: Mapping[str, Ownership], observed: ObservedCluster | None = None) -> Holdings:
+        """Build the index from all records by their bundle's name, and observations."""
         found = cls()
-        for record in records:
-            found.replace(None, record)
+        for name, record in records.items():
+            found._add(name, record)
         if observed is not None:
             for name, seen in observed.bundles.items():
                 found.list_observed(name, None, seen.broker)
                 found.count_observed(seen.bundle, None, observed.holder(name))
         return found
+
+    def _add(self, name: str, record: Ownership) -> None:
+        """As `replace` does for a bundle that is new."""
+        by, to, fencer = record.by, record.to, record.fencer
+        self._note(by, name)
+        if to is not None or fencer is not None:
+            self._note(to, name)
+            self._note(fencer, name)
+        holder = to or by
+        if holder is not None:
+            self._count(holder.broker, record.bundle.namespace, 1)
 
     def copy(self) -> Holdings:
         """A copy; writes to either of the two do not affect the other."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
-import pyarrow.dataset as pads
+import pyarrow.compute as pc
 
 from controller.domain.decision import EXECUTED, MOVES, Decision, DecisionKind, RoundResult
 from controller.domain.entries import Kind
@@ -141,10 +141,10 @@ def read_joined(root: TableRoot | str | Path, name: str) -> pa.Table:
 
     def read() -> pa.Table:
         journal = tables.open("journal").to_pyarrow_dataset(filesystem=tables.log("journal").data_files)
-        named = journal.to_table(columns=["attempt_id"], filter=pads.field("kind").isin(NAMING))["attempt_id"].unique()
+        named = journal.to_table(columns=["attempt_id"], filter=pc.field("kind").isin(NAMING))["attempt_id"].unique()
         rows = tables.open(name).to_pyarrow_dataset(filesystem=tables.log(name).data_files)
         present = [column for column in schema.names if column in rows.schema.names]
-        found = rows.to_table(columns=present, filter=pads.field("attempt_id").isin(named.drop_null()))
+        found = rows.to_table(columns=present, filter=pc.field("attempt_id").isin(named.drop_null()))
         return pa.table(
             [found[f.name] if f.name in present else pa.nulls(found.num_rows, f.type) for f in schema], schema
         )

@@ -10,7 +10,6 @@ from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
@@ -46,12 +45,14 @@ def read_range(
     columns: Sequence[str] | None = None,
     equal: Mapping[str, str] | None = None,
     among: Sequence[int] | None = None,
+    given: Sequence[str] = (),
 ) -> pa.Table:
     """The rows with above < column <= up_to at the handle's version, in no particular order.
 
-    `equal`: text columns and the values that they must have. `among`: the few values that `column` may have. Columns
-    that a file lacks are null, columns that the record lacks are left out, since writers of other versions may have
-    other columns. Raises MissingFile when VACUUM has removed a file since the handle was opened, DamagedTable.
+    `equal`: text columns and the values that they must have. `among`: the few values that `column` may have. `given`:
+    columns that must not be null. Columns that a file lacks are null, columns that the record lacks are left out, since
+    writers of other versions may have other columns. Raises MissingFile when VACUUM has removed a file since the handle
+    was opened, DamagedTable.
     """
     schema = arrow_schema(record)
     if columns is not None:
@@ -64,9 +65,13 @@ def read_range(
         wanted = wanted & (pc.field(column) <= up_to)
     for name, value in (equal or {}).items():
         wanted = wanted & (pc.field(name) == value)
+    for name in given:
+        wanted = wanted & pc.field(name).is_valid()
     if among is not None:  # not `isin`: only comparisons are held against the statistics of row groups
         wanted = wanted & reduce(or_, (pc.field(column) == value for value in among), pc.scalar(False))
-    known = _all_nullable(schema, record, column, *(equal or {}))
+    import pyarrow.dataset as pads  # with it comes pandas (controller/process/quick_start.py)
+
+    known = _all_nullable(schema, record, column, *(equal or {}), *given)
     with name_damage(log, paths):
         files = pads.dataset(paths, schema=known, filesystem=log.data_files, format="parquet")
         return files.to_table(columns=schema.names, filter=wanted)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
@@ -45,7 +45,8 @@ class Snapshots:
         """
         row = {"seq": state.seq, "instance": state.instance, "at_ms": at_ms, "state_json": encode(state)}
         for _ in range(SAVE_ATTEMPTS):
-            table, held = retry_on_vacuum(self._open)
+            table, kept = retry_on_vacuum(self._open)
+            held = kept.to_pylist()
             if held and held[-1]["seq"] >= state.seq:
                 return False
             try:
@@ -66,12 +67,18 @@ class Snapshots:
     def latest(self) -> ClusterState | None:
         """The newest readable snapshot, or None. Does not read the journal."""
         _, rows = retry_on_vacuum(self._open)
-        for row in reversed(rows):
+        for at in reversed(range(rows.num_rows)):
+            seq, text = _row(rows, at)
             try:
-                return decode(row["state_json"])
+                return decode(text)
             except (ValueError, KeyError, TypeError, AttributeError, BallastError) as error:
-                log.error("base snapshot of seq %d cannot be read: %r; taking an older one", row["seq"], error)
+                log.error("base snapshot of seq %d cannot be read: %r; taking an older one", seq, error)
         return None
+
+    def newest(self) -> tuple[int, str] | None:
+        """The newest snapshot as it is stored, readable or not: its seq, and what `encode` made of the state."""
+        _, rows = self._open()
+        return _row(rows, rows.num_rows - 1) if rows.num_rows else None
 
     def floor(self) -> int | None:
         """The seq that every kept snapshot includes; None unless at least one of them is readable.
@@ -81,14 +88,17 @@ class Snapshots:
         if self.latest() is None:
             return None
         _, rows = retry_on_vacuum(self._open)
-        return int(rows[0]["seq"]) if rows else None
+        return _row(rows, 0)[0] if rows.num_rows else None
 
-    def _open(self) -> tuple[DeltaTable, list[dict[str, Any]]]:
-        """The table at its newest version, and its rows, oldest first."""
+    def _open(self) -> tuple[DeltaTable, pa.Table]:
+        """The table at its newest version, and its rows, oldest first: each takes megabytes as a Python string."""
         table = self._root.open(NAME)
-        found = read_range(table, self._log, CONTROL_STATE, "seq", above=-1)
-        rows: list[dict[str, Any]] = found.sort_by("seq").to_pylist()
-        return table, rows
+        return table, read_range(table, self._log, CONTROL_STATE, "seq", above=-1).sort_by("seq")
+
+
+def _row(rows: pa.Table, at: int) -> tuple[int, str]:
+    """The seq and the state of one row."""
+    return int(rows["seq"][at].as_py()), str(rows["state_json"][at].as_py())
 
 
 def load_state(root: TableRoot | str | Path, storage_options: Mapping[str, str] | None = None) -> ClusterState:

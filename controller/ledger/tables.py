@@ -25,6 +25,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, DeltaProtocolErr
 
 from controller.domain.errors import BallastError, IncompatibleTable
 from controller.ledger.delta_log import DeltaLog, LogGone, name_table
+from controller.process.paths import place_of_tables
 from schemas.arrow import arrow_schema
 from schemas.catalog import TABLES
 from schemas.delta import delta_properties, retention_properties
@@ -41,8 +42,7 @@ class TableRoot:
     """All tables below one directory or object-store prefix; `storage_options` are delta-rs's. Not thread-safe."""
 
     def __init__(self, root: str | Path, storage_options: Mapping[str, str] | None = None) -> None:
-        text = str(root)
-        self.root = text.rstrip("/") if "://" in text else str(Path(text).absolute())
+        self.root = place_of_tables(root)
         self.storage_options = dict(storage_options or {})
         self._handles: dict[str, tuple[DeltaTable, int]] = {}  # name -> handle and the version at which it was opened
 

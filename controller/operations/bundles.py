@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import ConfigError
 from controller.domain.facts import DENIED, find_other_balancer, is_suspect
+from controller.domain.ids import Session
 from controller.domain.observed import ObservedCluster, bundles_of_ring
 from controller.domain.ownership import Ownership
 from controller.domain.pulsar_policies import placement_of
 from controller.domain.settings.placement import PlacementSettings
 from controller.domain.state import METADATA, ClusterState
+from controller.ledger.partial.outline import Outline
 from controller.operations.text import count_text
 
 Row = dict[str, Any]
@@ -62,16 +64,28 @@ class BundleCounts(NamedTuple):
     coming: Counter[str | None]
 
 
-def count_bundles(state: ClusterState) -> BundleCounts:
+def count_bundles(outline: Outline) -> BundleCounts:
     """As the rows of `all_bundle_rows` say, without making them: a page asks for a hundred thousand at once."""
+    state = outline.state
     states: Counter[str] = Counter(record.state.value for record in state.bundles.values())
     owned: Counter[str | None] = Counter(r.by.broker for r in state.bundles.values() if r.by is not None)
     coming: Counter[str | None] = Counter(r.to.broker for r in state.bundles.values() if r.to is not None)
+    states.update(row.state.value for row in outline.rest.values())
+    owned.update(_by_broker(row.by for row in outline.rest.values()))
+    coming.update(_by_broker(row.to for row in outline.rest.values()))
     observed = state.observed
     states.update(map(observed.state_of, observed.bundles))
     owned.update(seen.broker for seen in observed.bundles.values() if seen.broker is not None)
     coming.update(o.target for name, o in observed.orders.items() if o.target is not None and name in observed.bundles)
     return BundleCounts(states, owned, coming)
+
+
+def _by_broker(sessions: Iterable[str | None]) -> Counter[str | None]:
+    found = Counter[str | None]()
+    for session, count in Counter(sessions).items():
+        if session is not None:
+            found[Session.parse(session).broker] += count
+    return found
 
 
 def find_order_obstacle(state: ClusterState, placement: PlacementSettings) -> str | None:

@@ -13,19 +13,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from controller.domain.decision import EXECUTED
+from controller.domain.decision import EXECUTED, FIRST_RULES
 from controller.domain.entries import Kind
 from controller.domain.load import SCORE_UNIT
-from controller.domain.observed import OrderOutcome
 from controller.domain.reasons.words import describe_decision_row, describe_reason
 from controller.operations.reading import Reader
-from controller.policy.round import FIRST_RULES
 from schemas.evidence_tables import BROKER_SCORES, DECISIONS, ROUNDS
 
-CANDIDATES = ("pairs", "candidates")  # evidence keys
 JSON_COLUMNS = ("evidence_json", "before_json", "after_json")
 _TO_CHOOSE = ("decision_id", "attempt_id", "at_ms", "kind", "source", "target")
-_CARRIED_OUT = frozenset({OrderOutcome.MOVED.value, OrderOutcome.SPLIT.value})
 _FEW_TIMES = 100  # of a read that names each of them
 Row = dict[str, Any]
 
@@ -90,7 +86,7 @@ class EvidenceView:
         order = self._attempts()
         given = {"round_id": round_id, "bundle": bundle, "decision_id": decision_id}
         wanted = {column: value for column, value in given.items() if value is not None}
-        table = self._rows_that_count("decisions", order, _TO_CHOOSE, from_ms, up_to_ms, wanted)
+        table = self._choose_from(order, wanted, from_ms, up_to_ms)
         if broker is not None:
             table = table.filter(pc.or_kleene(pc.equal(table["source"], broker), pc.equal(table["target"], broker)))
         if not skips:
@@ -98,15 +94,35 @@ class EvidenceView:
         found = sorted(
             table.to_pylist(), key=lambda row: (-row["at_ms"], -order[row["attempt_id"]], row["decision_id"])
         )[:limit]
-        if not found:
-            return []
+        return self._with_orders(self._whole(found, wanted)) if found else []
+
+    def _choose_from(
+        self, order: Mapping[str, int], wanted: Mapping[str, str], from_ms: int, up_to_ms: int | None
+    ) -> pa.Table:
+        """The decisions that count and have these values, with the columns that the choice and the order need.
+
+        A bundle is named in few of a day's rounds: one look at times alone saves reading the columns of all the others.
+        """
+        among: list[int] | None = None
+        if wanted and from_ms != up_to_ms:
+            times = self._reader.rows("decisions", "at_ms", from_ms - 1, up_to_ms, ["at_ms"], wanted)["at_ms"].unique()
+            if 0 < len(times) <= _FEW_TIMES:
+                among = sorted(times.to_pylist())
+                from_ms, up_to_ms = among[0], among[-1]
+            elif not len(times):
+                up_to_ms = from_ms - 1  # there are none
+        return self._rows_that_count("decisions", order, _TO_CHOOSE, from_ms, up_to_ms, wanted, among)
+
+    def _whole(self, found: Sequence[Row], wanted: Mapping[str, str]) -> list[Row]:
+        """These decisions with all columns, in their order."""
         times = sorted({row["at_ms"] for row in found})
         attempts = {row["attempt_id"] for row in found}
         among = times if len(times) <= _FEW_TIMES else None
         whole = self._rows_that_count("decisions", attempts, DECISIONS.names, times[0], times[-1], wanted, among)
-        by_id = {(row["attempt_id"], row["decision_id"]): row for row in whole.to_pylist()}
-        rows = [_parse(by_id[row["attempt_id"], row["decision_id"]]) for row in found]
-        return self._with_orders(rows)
+        names = pa.array([row["decision_id"] for row in found], pa.string())
+        chosen = whole.filter(pc.is_in(whole["decision_id"].cast(pa.string()), value_set=names)).to_pylist()
+        by_id = {(row["attempt_id"], row["decision_id"]): row for row in chosen}
+        return [_parse(by_id[row["attempt_id"], row["decision_id"]]) for row in found]
 
     def _with_orders(self, rows: Sequence[Row]) -> list[Row]:
         """`order`: how a cluster that decides ownership itself carried a decision out, and who owns the bundle then;
@@ -138,11 +154,28 @@ class EvidenceView:
             self._scores[of_round["attempt_id"]] = self._read_scores(of_round)
         return self._scores[of_round["attempt_id"]]
 
-    def _read_scores(self, of_round: Row) -> list[Row]:
-        at_ms, attempt_id = of_round["at_ms"], of_round["attempt_id"]
-        table = self._rows_that_count("broker_scores", {attempt_id}, BROKER_SCORES.names, at_ms, at_ms)
+    def score(self, of_round: Row, broker: str) -> Row | None:
+        """The score of one broker in a round; None if the round did not know it."""
+        known = self._scores.get(of_round["attempt_id"])
+        rows = known if known is not None else self._read_scores(of_round, broker)
+        return next((row for row in rows if row["broker"] == broker), None)
+
+    def sources(self, of_round: Row) -> list[str]:
+        """The brokers that were to give bundles away, highest score first."""
+        known = self._scores.get(of_round["attempt_id"])
+        if known is None:
+            at_ms, columns = of_round["at_ms"], ("attempt_id", "broker", "score", "is_source")
+            table = self._rows_that_count("broker_scores", {of_round["attempt_id"]}, columns, at_ms, at_ms)
+            known = sorted(table.filter(table["is_source"]).to_pylist(), key=_by_score)
+        return [row["broker"] for row in known if row["is_source"]]
+
+    def _read_scores(self, of_round: Row, broker: str | None = None) -> list[Row]:
+        """All scores of a round, or that of one broker."""
+        at_ms, attempts = of_round["at_ms"], {of_round["attempt_id"]}
+        own, given = (None, None) if broker is None else ({"broker": broker}, {"source": broker})
+        table = self._rows_that_count("broker_scores", attempts, BROKER_SCORES.names, at_ms, at_ms, own)
         rows: list[Row] = table.to_pylist()
-        decisions = self._rows_that_count("decisions", {attempt_id}, DECISIONS.names, at_ms, at_ms).to_pylist()
+        decisions = self._rows_that_count("decisions", attempts, DECISIONS.names, at_ms, at_ms, given).to_pylist()
         evidence = {(row["source"], row["reason"]): _parse(row)["evidence"] for row in reversed(decisions)}
         for row in rows:
             seen = evidence.get((row["broker"], row["reason"]), {})
@@ -151,7 +184,7 @@ class EvidenceView:
                 name: row[name] * SCORE_UNIT for name in ("score", "mean") if name in seen and row[name] is not None
             }
             row["reason_words"] = describe_reason(row["reason"], {**seen, **began}) or None
-        return sorted(rows, key=lambda row: (-(row["score"] if row["score"] is not None else -1.0), row["broker"]))
+        return sorted(rows, key=_by_score)
 
     def _rows_that_count(
         self,
@@ -174,6 +207,10 @@ class EvidenceView:
         return self._named
 
 
+def _by_score(row: Row) -> tuple[float, str]:
+    return -(row["score"] if row["score"] is not None else -1.0), row["broker"]
+
+
 def _parse(row: Mapping[str, Any]) -> Row:
     result = {name: value for name, value in row.items() if name not in JSON_COLUMNS}
     result |= {name.removesuffix("_json"): json.loads(row[name]) if row[name] else {} for name in JSON_COLUMNS}
@@ -181,35 +218,3 @@ def _parse(row: Mapping[str, Any]) -> Row:
         "reason_words": describe_decision_row(result),
         "outcome_words": describe_reason(row["outcome"]) or None,
     }
-
-
-def missed_text(decision: Mapping[str, Any]) -> str:
-    """How an order fell short of its decision, as `elsewhere: 10.0.0.2:8080 owns it`; empty for one that did not."""
-    order = decision.get("order")
-    if order is None or order["outcome"] in _CARRIED_OUT:
-        return ""
-    return f"{order['outcome']}: {order['owner']} owns it" if order["owner"] else str(order["outcome"])
-
-
-def candidates_of(decision: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The candidates of a decision, best first.
-
-    These are pairs of bundle and target; bundles, for strategies that do not evaluate pairs; brokers, for a placement.
-    """
-    rows: list[Mapping[str, Any]] = next(
-        (decision["evidence"][name] for name in CANDIDATES if decision["evidence"].get(name)), []
-    )
-    return [{"bundle": decision["bundle"], **row} for row in rows]
-
-
-def giver_of(decision: Mapping[str, Any]) -> str | None:
-    """The broker that owns the candidates.
-
-    In swaps of version 0.1.0 both halves have the candidates of the more loaded broker.
-    """
-    pairs = candidates_of(decision)
-    others = bool(decision["evidence"].get("swapped_with")) and any(
-        p.get("target") == decision["source"] for p in pairs
-    )
-    giver = decision["target"] if others else decision["source"]
-    return None if giver is None else str(giver)

@@ -11,13 +11,15 @@ from typing import Any
 
 from controller.domain.decision import Reason
 from controller.domain.load import SCORE_UNIT
+from controller.domain.observed import OrderOutcome
 from controller.domain.reasons.words import describe_decision_row, describe_reason
-from controller.operations.evidence_view import CANDIDATES
 from controller.operations.text import percent_text
 
+CANDIDATES = ("pairs", "candidates")  # evidence keys
 SCORES = frozenset({"score", "mean", "level", "usage", "history", "target_usage", "threshold", "source_after",
                     "limit", "base", "passing", "std", "std_after"})  # fmt: skip
 _PERMILLE = "_permille"
+_CARRIED_OUT = frozenset({OrderOutcome.MOVED.value, OrderOutcome.SPLIT.value})
 Row = Mapping[str, Any]
 
 
@@ -68,6 +70,38 @@ def lost_text(row: Row) -> str:
 def score_text(value: int | None) -> str:
     """A score in evidence as a percentage; empty if unknown."""
     return "" if value is None else percent_text(value / SCORE_UNIT)
+
+
+def missed_text(decision: Mapping[str, Any]) -> str:
+    """How an order fell short of its decision, as `elsewhere: 10.0.0.2:8080 owns it`; empty for one that did not."""
+    order = decision.get("order")
+    if order is None or order["outcome"] in _CARRIED_OUT:
+        return ""
+    return f"{order['outcome']}: {order['owner']} owns it" if order["owner"] else str(order["outcome"])
+
+
+def candidates_of(decision: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The candidates of a decision, best first.
+
+    These are pairs of bundle and target; bundles, for strategies that do not evaluate pairs; brokers, for a placement.
+    """
+    rows: list[Mapping[str, Any]] = next(
+        (decision["evidence"][name] for name in CANDIDATES if decision["evidence"].get(name)), []
+    )
+    return [{"bundle": decision["bundle"], **row} for row in rows]
+
+
+def giver_of(decision: Mapping[str, Any]) -> str | None:
+    """The broker that owns the candidates.
+
+    In swaps of version 0.1.0 both halves have the candidates of the more loaded broker.
+    """
+    pairs = candidates_of(decision)
+    others = bool(decision["evidence"].get("swapped_with")) and any(
+        p.get("target") == decision["source"] for p in pairs
+    )
+    giver = decision["target"] if others else decision["source"]
+    return None if giver is None else str(giver)
 
 
 def _text(name: str, value: Any) -> str:

@@ -17,7 +17,8 @@ from controller.domain.reasons.table import REASON_TABLE
 from controller.domain.reasons.words import describe_reason
 from controller.domain.state import ClusterState
 from controller.operations.bundles import observed_row, ownership_row
-from controller.operations.evidence_view import EvidenceView, candidates_of, giver_of
+from controller.operations.evidence_view import EvidenceView
+from controller.operations.evidence_words import candidates_of, giver_of
 from controller.operations.reading import NoTables, Reader
 from controller.operations.realised_moves import judge_moves
 
@@ -42,7 +43,7 @@ def explain(reader: Reader, name: str, look_back: int = LOOK_BACK) -> Row:
     rounds = [row for row in view.rounds() if row["round_id"] == name]
     if rounds:
         return {"about": "round", "rounds": [_round(view, row, reader.window_ms) for row in rounds]}
-    state = reader.state()
+    state = reader.outline((name,)).state
     if name in state.brokers:
         return broker_document(view, name, state.session_of(name) is not None)
     now = bundle_now(state, name)
@@ -84,7 +85,7 @@ def reason_document(settings: Settings, reason: Reason) -> Row:
 def is_broker(settings: Settings, name: str) -> bool:
     """Whether a broker has this name; it may look like a reason code."""
     try:
-        return name in Reader(settings).state().brokers
+        return name in Reader(settings).outline().state.brokers
     except NoTables:
         return False
 
@@ -173,12 +174,12 @@ def _why_not(view: EvidenceView, rounds: list[Row], owner: str | None) -> Row | 
     """What the last round says of the owner; None without a round, or if the round did not know the owner."""
     if not rounds or owner is None:
         return None
-    score = next((row for row in view.scores(rounds[0]) if row["broker"] == owner), None)
+    score = view.score(rounds[0], owner)
     if score is None:
         return None
     of_score = ("broker", "score", "mean", "hits", "is_source", "reason", "reason_words")
     last = {name: rounds[0][name] for name in ("round_id", "at_ms")}
-    own = (d for d in _decisions_of(view, rounds[0]) if d["source"] == owner)
+    own = (d for d in _decisions_of(view, rounds[0], owner) if d["source"] == owner)
     lost: Row = next((d["evidence"]["bundles_lost"] for d in own if d["evidence"].get("bundles_lost")), {})
     return {**last, **{name: score[name] for name in of_score}, "bundles_lost": lost}
 
@@ -195,24 +196,24 @@ def _round(view: EvidenceView, row: Row, window_ms: int) -> Row:
     return {"round": row, "scores": view.scores(row), "decisions": decisions, "realised": realised}
 
 
-def _decisions_of(view: EvidenceView, row: Row) -> list[Row]:
-    found = view.decisions(round_id=row["round_id"], from_ms=row["at_ms"], up_to_ms=row["at_ms"])
+def _decisions_of(view: EvidenceView, row: Row, broker: str | None = None) -> list[Row]:
+    """Those of a round; only those that take something from this broker or give it something, if one is named."""
+    found = view.decisions(row["round_id"], broker, from_ms=row["at_ms"], up_to_ms=row["at_ms"])
     return [d for d in found if d["attempt_id"] == row["attempt_id"]]
 
 
 def broker_document(view: EvidenceView, name: str, alive: bool, since_ms: int = 0) -> Row:
     """The document about a broker. `since_ms`: older decisions about it are not read."""
     last = view.last_round()
-    scores = [row for row in view.scores(last) if row["broker"] == name] if last else []
-    of_round = _decisions_of(view, last) if last else []
+    own = _decisions_of(view, last, name) if last else []
     return {
         "about": "broker",
         "broker": name,
         "state": "alive" if alive else "gone",
         "last_round": last,
-        "score": scores[0] if scores else None,
-        "considered": _first_about(of_round, name),
-        "as_target": _as_target(of_round, name),
+        "score": view.score(last, name) if last else None,
+        "considered": _first_about(own, name),
+        "as_target": _as_target(view.naming(name, [last]), name) if last else [],
         "decisions": view.decisions(broker=name, limit=HISTORY, from_ms=since_ms),
     }
 

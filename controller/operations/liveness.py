@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from controller.bus.scan import read_newest
-from controller.bus.topics import TopicNames
+if TYPE_CHECKING:
+    from controller.bus.topics import TopicNames
 
 SILENT_AFTER_MS = 5_000
 OFFLINE = "--offline"  # stands in for Kafka's error if Kafka was not asked
@@ -35,6 +35,8 @@ def engine_text(engine: Mapping[str, Any]) -> str:
 
 def last_word(bootstrap: str, client: Mapping[str, object], names: TopicNames, timeout_ms: int = 3_000) -> Heard | None:
     """The last record of the feed; None if the topic is missing or empty. Raises KafkaUnavailable."""
+    from controller.bus.scan import read_newest  # the Kafka client takes long to import, and --offline asks nobody
+
     newest = read_newest(bootstrap, names.journal_feed, client, timeout_ms=timeout_ms)
     if newest is None:
         return None

@@ -10,9 +10,8 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from controller.control.strays import STRAY_AGENT, STRAY_COMMAND, STRAY_CONTROLLER
 from controller.domain.decision import KeptPlan, PlanPhase
-from controller.domain.entries import Entry, Kind
+from controller.domain.entries import STRAY_AGENT, STRAY_COMMAND, STRAY_CONTROLLER, Entry, Kind
 from controller.domain.load import RESOURCES
 from controller.domain.ownership import IN_FLIGHT
 from controller.domain.reasons.words import describe_reason
@@ -51,7 +50,8 @@ def status(
 ) -> Row:
     """The document of `ballast status`. `problems` lists what needs attention now. `placement`: as configured. `view`:
     one that has been read already."""
-    state = reader.state()
+    outline = reader.outline()
+    state = outline.state
     recent = reader.entries_since(now_ms - HOUR_MS)
     progress = loads_progress(reader.root)
     document: Row = {
@@ -64,8 +64,8 @@ def status(
         "overrides": len(state.overrides),
         "plan": plan_row(state.plan),
         "brokers": _broker_counts(state),
-        "namespaces": len(state.namespaces) + len(state.observed.rings),
-        "bundles": dict(sorted(count_bundles(state).states.items())),
+        "namespaces": outline.namespaces + len(state.observed.rings),
+        "bundles": dict(sorted(count_bundles(outline).states.items())),
         "orders": order_counts(state, recent),
         "no_orders_because": find_order_obstacle(state, placement),
         "adoption": state.observed.adoption.to_json() if state.observed.adoption is not None else None,
@@ -114,11 +114,12 @@ def alarm_row(entry: Entry) -> Row:
 def broker_rows(reader: Reader, view: EvidenceView | None = None) -> list[Row]:
     """Every registered broker with its bundles and, while it is alive, its score in the last round. `view`: one that
     has been read already."""
-    state = reader.state()
+    outline = reader.outline()
+    state = outline.state
     evidence = view or EvidenceView(reader)
     last = evidence.last_round()
     scores = {row["broker"]: row for row in evidence.scores(last)} if last else {}
-    counts = count_bundles(state)
+    counts = count_bundles(outline)
     rows = []
     for broker in sorted(state.brokers.values(), key=lambda b: b.id):
         alive = state.alive(broker.session)
@@ -220,7 +221,7 @@ def _last_round(evidence: EvidenceView, now_ms: int) -> Row | None:
     last = evidence.last_round()
     if last is None:
         return None
-    sources = [row["broker"] for row in evidence.scores(last) if row["is_source"]]
+    sources = evidence.sources(last)
     kept = ("round_id", "at_ms", "mode", "strategy", "moves", "splits", "skips", "mean_score", "max_score", "seq")
     return {name: last[name] for name in kept} | {"age_ms": max(0, now_ms - last["wall_ms"]), "sources": sources}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from controller.domain.entries import Entry, Kind
 from controller.domain.errors import BallastError
 from controller.domain.state import METADATA, ClusterState
 from controller.ledger.files import read_range, retry_on_vacuum
+from controller.ledger.partial.outline import Outline, load_outline
 from controller.ledger.snapshots import load_state
 from controller.process.paths import RUN
 from schemas.catalog import TABLES
@@ -38,12 +39,14 @@ def no_tables(root: str, file: Path | None = None) -> NoTables:
 class Reader:
     """Reads the tables of one cluster at their newest versions.
 
-    `window_ms`: a round's averages may hold load that is this old. Raises NoTables if there are none, ConfigError if
-    they are where version 0.1.0 would have looked.
+    `at_once`: for a command that answers and ends, so that each table is opened once, as opening takes longer than most
+    reads. `window_ms`: a round's averages may hold load that is this old. Raises NoTables if there are none,
+    ConfigError if they are where version 0.1.0 would have looked.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, at_once: bool = False) -> None:
         check_old_place(settings)
+        self._kept: dict[str, DeltaTable] | None = {} if at_once else None
         self.root = table_root(settings)
         self.window_ms = 1_000 * (settings.loads.short_horizon_s + settings.loads.pane_s)
         if not self.root.exists("journal"):
@@ -53,16 +56,20 @@ class Reader:
         """The cluster's state according to the journal."""
         return load_state(self.root)
 
+    def outline(self, names: Collection[str] = ()) -> Outline:
+        """The state without most of its bundles, for what shows these `names` and counts the others."""
+        return load_outline(self.root, names)
+
     def lookup_urls(self) -> list[str]:
         """Where agents answer lookups. An observed broker names its own web service, which answers none of ours and
         must not see our token."""
-        live = self.state().live_brokers()
+        live = self.outline().state.live_brokers()
         return [str(b.info["lookup_url"]) for b in live if b.info.get("lookup_url") and b.authority != METADATA]
 
     def attempts(self) -> Mapping[str, int]:
         """Attempt id -> seq of the first journal entry that names it: the evidence that counts."""
-        entries = self.rows("journal", "seq", columns=["seq", "attempt_id"])
-        named = entries.filter(pc.is_valid(entries["attempt_id"])).sort_by([("seq", "descending")])
+        entries = self.rows("journal", "seq", columns=["seq", "attempt_id"], given=["attempt_id"])
+        named = entries.sort_by([("seq", "descending")])
         return dict(zip(named["attempt_id"].to_pylist(), named["seq"].to_pylist(), strict=True))
 
     def entries_since(self, at_ms: int) -> list[Entry]:
@@ -100,8 +107,10 @@ class Reader:
         columns: Sequence[str] | None = None,
         equal: Mapping[str, str] | None = None,
         among: Sequence[int] | None = None,
+        given: Sequence[str] = (),
     ) -> pa.Table:
-        """Rows as `read_range` gives them: above < column <= up_to, and the `equal` values, and `column` `among` few.
+        """Rows as `read_range` gives them: above < column <= up_to, the `equal` values, `column` `among` few, and what
+        is `given`.
 
         Empty if the table does not exist yet.
         """
@@ -109,27 +118,33 @@ class Reader:
 
         def read() -> pa.Table:
             table, log = self.open(name), self.root.log(name)
-            return read_range(table, log, record, column, above, up_to, columns, equal, among)
+            try:
+                return read_range(table, log, record, column, above, up_to, columns, equal, among, given)
+            except FileNotFoundError:
+                self.forget(name)
+                raise
 
         if not self.exists(name):
             wanted = columns or record.names
             return pa.table({c: pa.array([], pa.null()) for c in wanted})
-        try:
-            return read()
-        except FileNotFoundError:
-            self.forget(name)
-            return retry_on_vacuum(read)
+        return retry_on_vacuum(read)
 
     def exists(self, name: str) -> bool:
         """Whether the table has been created."""
-        return self.root.exists(name)
+        return (self._kept is not None and name in self._kept) or self.root.exists(name)
 
     def open(self, name: str) -> DeltaTable:
         """The table at its newest version."""
-        return self.root.open(name)
+        if self._kept is None:
+            return self.root.open(name)
+        if name not in self._kept:
+            self._kept[name] = self.root.open(name)
+        return self._kept[name]
 
     def forget(self, name: str) -> None:
         """VACUUM has removed a file of the version that was opened."""
+        if self._kept is not None:
+            self._kept.pop(name, None)
 
     def newest(self, name: str, column: str) -> int | None:
         """The largest value of a column; it must have file statistics (one of a table's first 32)."""

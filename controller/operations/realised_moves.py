@@ -12,18 +12,9 @@ from typing import Any
 
 from controller.domain.decision import EXECUTED, DecisionKind
 from controller.domain.errors import BadRecord
-from controller.operations.evidence_view import EvidenceView, missed_text
-from controller.policy.usage.realised import (
-    FULL_END,
-    NOT_YET,
-    RESTARTED,
-    ROUNDS,
-    UNREADABLE,
-    Judged,
-    Move,
-    judge,
-)
-from controller.policy.view.frame import Frame
+from controller.operations.evidence_view import EvidenceView
+from controller.operations.evidence_words import missed_text
+from controller.policy.usage.judged import FULL_END, NOT_YET, RESTARTED, ROUNDS, UNREADABLE, Judged, Move
 
 MOVES = (DecisionKind.TRANSFER.value, DecisionKind.UNLOAD.value)
 NEWEST = 5  # rounds judged for one document; each takes six stored frames and more
@@ -61,6 +52,9 @@ def is_executed_move(decision: Row) -> bool:
 
 def _judge_round(view: EvidenceView, rounds: Sequence[Row], at: int, window_ms: int) -> list[Row]:
     """Of one round, by the stored rounds around it."""
+    from controller.policy.usage.realised import judge  # the usage model: most documents have no move to judge
+    from controller.policy.view.frame import Frame
+
     deciding = rounds[at]
     times = [row["at_ms"] for row in rounds]
     first = bisect_right(times, deciding["at_ms"] + window_ms)

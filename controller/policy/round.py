@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from controller.domain.decision import Decision, RoundResult
+from controller.domain.decision import FIRST_RULES, Decision, RoundResult
 from controller.domain.errors import OtherRules
 from controller.domain.pulsar_policies import find_placement
 from controller.domain.round_loads import RoundLoads
@@ -44,7 +44,6 @@ from controller.policy.view.snapshot import Snapshot, from_frame
 from controller.policy.view.tabulate import Columns, count_rule_facts, tabulate
 
 INPUTS_VERSION = 1
-FIRST_RULES = 1  # of rounds that name none: version 0.1.0 stored no number
 PACKED = "deflated"  # the only key of a deflated memory
 LARGE_CHARS = 32_768
 _DEFAULTS = PolicySettings()

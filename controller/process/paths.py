@@ -42,6 +42,12 @@ def _has_conf(folder: Path) -> bool:
     return (folder / "conf" / "profiles").is_dir()
 
 
+def place_of_tables(root: str | Path) -> str:
+    """The folder or address of all tables in its one spelling, by which processes know that they have the same."""
+    text = str(root)
+    return text.rstrip("/") if "://" in text else str(Path(text).absolute())
+
+
 def is_address(text: str) -> bool:
     """Whether the text is a URI, such as s3://bucket/ballast, rather than a path."""
     return _ADDRESS.match(text) is not None

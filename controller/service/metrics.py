@@ -13,10 +13,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from controller.control.sessions import OTHER_AUTHORITY
 from controller.control.step_decisions import StepEvidence
-from controller.control.strays import STRAY_AGENT, STRAY_COMMAND, STRAY_CONTROLLER
 from controller.control.watch import Watch
 from controller.domain.decision import EXECUTED, DecisionKind
-from controller.domain.entries import Entry, Kind
+from controller.domain.entries import STRAY_AGENT, STRAY_COMMAND, STRAY_CONTROLLER, Entry, Kind
 from controller.domain.facts import SUSPECT
 from controller.domain.observed import ORDER_BUCKETS_S, OrderOutcome
 from controller.domain.ownership import IN_FLIGHT, State

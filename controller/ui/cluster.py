@@ -7,8 +7,9 @@ a document has at least what its versions name.
 
 from __future__ import annotations
 
+import gc
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from deltalake import DeltaTable
@@ -19,6 +20,7 @@ from controller.domain.entries import Entry
 from controller.domain.errors import without_login
 from controller.domain.state import ClusterState
 from controller.ledger.follower import Follower
+from controller.ledger.partial.outline import Outline
 from controller.ledger.tail import TableTail
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.reading import NoTables, Reader, no_tables
@@ -100,7 +102,10 @@ class LiveCluster:
     def warm(self) -> None:
         """Read what views of the newest round need, before somebody asks."""
         if self._reader is not None:
-            self.history.extend(self.reader, self.evidence())
+            view = self.evidence()
+            self.history.extend(self.reader, view)
+            if (last := view.last_round()) is not None:
+                view.scores(last)
 
     def state(self) -> ClusterState:
         """A copy of the state, shared by all who ask before it changes: read it only. Raises NoTables."""
@@ -153,6 +158,7 @@ class LiveCluster:
         self._follower.bootstrap()
         self._memory = Memory.read(reader, self._follower.seq, wall_ms())
         self._reader = reader
+        gc.freeze()  # else each full collection goes through the state, which is a million objects and no garbage
         return True
 
 
@@ -178,6 +184,10 @@ class LiveReader(Reader):
     def state(self) -> ClusterState:
         """The state that is followed: read it only."""
         return self._cluster.state()
+
+    def outline(self, names: Collection[str] = ()) -> Outline:
+        """Of that state, which is whole."""
+        return Outline.of_state(self.state())
 
     def attempts(self) -> Mapping[str, int]:
         """As the memory has them."""

@@ -64,19 +64,26 @@ class ScoreHistory:
         return {"at_ms": [found.at_ms for found in seen], **columns}
 
     def _append(self, fresh: dict[str, int], rows: pa.Table) -> None:
-        rows = rows.filter(pc.is_in(rows["attempt_id"].cast(pa.string()), value_set=pa.array(list(fresh), pa.string())))
-        brokers = rows["broker"].to_pylist()
-        for broker in brokers:
-            self._place.setdefault(broker, len(self._place))
-        place = np.array([self._place[broker] for broker in brokers], np.int64)
-        values = np.column_stack([_floats(rows[name]) for name in VALUES]) if len(brokers) else np.empty((0, 0))
-        attempts = np.array(rows["attempt_id"].to_pylist(), object)
-        for attempt, at_ms in sorted(fresh.items(), key=lambda item: item[1]):
-            own = attempts == attempt
+        times = sorted(fresh.items(), key=lambda item: item[1])
+        numbers = pc.index_in(rows["attempt_id"].cast(pa.string()), pa.array([name for name, _ in times], pa.string()))
+        rows, numbers = rows.filter(pc.is_valid(numbers)), numbers.drop_null().to_numpy()
+        place = self._places(rows["broker"])
+        values = np.column_stack([_floats(rows[name]) for name in VALUES])
+        order = np.argsort(numbers, kind="stable")  # once, and not a search of a day's rows for each of its rounds
+        ends = np.searchsorted(numbers[order], np.arange(len(times) + 1))
+        for (_, at_ms), begin, end in zip(times, ends[:-1], ends[1:], strict=True):
+            own = order[begin:end]
             matrix = np.full((len(self._place), len(VALUES)), np.nan, np.float32)
             matrix[place[own]] = values[own]
             self._rounds.append(OfRound(at_ms, matrix))
 
+    def _places(self, brokers: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+        """The row of each of these in a matrix; a broker that was not known gets the next one."""
+        encoded = brokers.cast(pa.string()).combine_chunks().dictionary_encode()
+        places = [self._place.setdefault(name, len(self._place)) for name in encoded.dictionary.to_pylist()]
+        found: npt.NDArray[np.int64] = np.array(places, np.int64)[encoded.indices.to_numpy()]
+        return found
 
-def _floats(column: pa.ChunkedArray) -> npt.NDArray[np.float64]:
-    return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False), np.float64)
+
+def _floats(column: pa.ChunkedArray) -> Matrix:
+    return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False), np.float32)

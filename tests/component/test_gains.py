@@ -8,7 +8,7 @@ from controller.domain.events import RoundFinished
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.reading import Reader
 from controller.operations.realised_moves import is_executed_move, judge_moves
-from controller.policy.usage.realised import NOT_YET, Judged
+from controller.policy.usage.judged import NOT_YET, Judged
 from controller.service.rounds.gains import Gains
 from controller.service.rounds.process import Rounds
 from tests.short_run import ShortRun, begin_skewed

@@ -14,6 +14,7 @@ from controller.config.load import load_settings
 from controller.config.policy_values import policy_settings
 from controller.config.settings import Settings
 from controller.domain.apply import fold
+from controller.domain.decision import FIRST_RULES
 from controller.domain.entries import Entry, Kind
 from controller.domain.state import ClusterState
 from controller.ledger.evidence import read_joined
@@ -24,7 +25,7 @@ from controller.ledger.projections import Projections, broker_rows, override_row
 from controller.ledger.snapshots import Snapshots, load_state
 from controller.ledger.tables import TableRoot
 from controller.policy.replay import Verdict, judge
-from controller.policy.round import FIRST_RULES, RoundInputs, run_with_challengers
+from controller.policy.round import RoundInputs, run_with_challengers
 from controller.service.rounds.process import Rounds
 from controller.sim.ownership.invariants import check_fold, check_rings
 from schemas.catalog import TABLES

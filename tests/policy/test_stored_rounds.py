@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from benchmarks.published.clusters import ClusterBuilder, loads
+from controller.domain.decision import FIRST_RULES
 from controller.domain.errors import OtherRules
 from controller.policy.replay import Verdict, judge
-from controller.policy.round import FIRST_RULES, replay_round, rules_of, run_with_challengers
+from controller.policy.round import replay_round, rules_of, run_with_challengers
 from controller.policy.strategies import STRATEGIES
 from tests.stored_state import VERSIONS, folder_of
 from tests.stored_state.archive import ROUNDS, read_rounds

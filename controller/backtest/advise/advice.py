@@ -5,17 +5,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
 
-from controller.backtest.advise.rounds import ShadowRound
 from controller.brokers.pulsar.admin_commands import split_command, unload_command
 from controller.domain.decision import Decision, DecisionKind, Reason
 from controller.domain.errors import BadRecord
 from controller.domain.ids import Bundle
 from controller.domain.reasons.words import describe_decision, describe_reason
-from controller.policy.view.tabulate import Columns
+
+if TYPE_CHECKING:  # all strategies, which a command that prints a page's advice does without
+    from controller.backtest.advise.rounds import ShadowRound
+    from controller.policy.view.tabulate import Columns
 
 LISTED = ("pairs", "candidates")  # of evidence: long lists
 
@@ -39,8 +42,8 @@ class Advice:
     earlier: Sequence[Mapping[str, int]] = field(default_factory=tuple)
 
     def to_json(self) -> dict[str, Any]:
-        """The document of `--json`."""
-        return asdict(self)
+        """The document of `--json`. It shares the rows: read it only."""
+        return {part.name: getattr(self, part.name) for part in fields(self)}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Advice:
@@ -72,8 +75,9 @@ def advice_of(rounds: Sequence[ShadowRound], boundaries: Mapping[str, int], usab
 
 def _brokers(of: ShadowRound) -> list[dict[str, Any]]:
     skips = {d.source: d for d in of.result.decisions if d.kind is DecisionKind.SKIP and d.bundle is None}
-    held = _count(of.bundles)
+    held = Counter(of.bundles["broker"].tolist())
     at = {str(broker): row for row, broker in enumerate(of.brokers["broker"].tolist())}
+    acts = of.acts  # which looks at every decision
     rows = []
     for score in of.result.scores:
         broker, row = str(score["broker"]), at.get(str(score["broker"]))
@@ -83,21 +87,14 @@ def _brokers(of: ShadowRound) -> list[dict[str, Any]]:
             {
                 **score,
                 # in a round that acts, a skip's figures are those after its moves
-                "words": describe_decision(skip) if skip and not of.acts else describe_reason(reason),
-                "evidence": _short(skip) if skip and not of.acts else {},
-                "bundles": held.get(broker, 0),
+                "words": describe_decision(skip) if skip and not acts else describe_reason(reason),
+                "evidence": _short(skip) if skip and not acts else {},
+                "bundles": held[broker],
                 "msg_rate": _sum(of.brokers, row, "msg_rate_in", "msg_rate_out"),
                 "throughput": _sum(of.brokers, row, "throughput_in", "throughput_out"),
             }
         )
     return rows
-
-
-def _count(bundles: Columns) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for broker in bundles["broker"].tolist():
-        counts[broker] = counts.get(broker, 0) + 1
-    return counts
 
 
 def _sum(brokers: Columns, row: int | None, *names: str) -> float | None:

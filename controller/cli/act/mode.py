@@ -29,7 +29,7 @@ def mode(
             raise BadRecord("mode", f"{to!r} is none of {', '.join(MODES)}")
         carry_out(conf, profile, sets, as_json, "mode", why, timeout, {"mode": to})
         return
-    state = Reader(settings_of(conf, profile, sets)).state()
+    state = Reader(settings_of(conf, profile, sets)).outline().state
     if as_json:
         emit_json({"mode": state.mode, "seq": state.seq})
     else:

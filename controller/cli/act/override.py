@@ -84,7 +84,7 @@ def end(
 @report_errors
 def list_(conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False) -> None:
     """List the overrides in force, oldest first."""
-    state = Reader(settings_of(conf, profile, sets)).state()
+    state = Reader(settings_of(conf, profile, sets)).outline().state
     rows = sorted(override_rows(state), key=lambda row: row["entry_seq"])
     if as_json:
         emit_json(rows)

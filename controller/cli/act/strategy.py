@@ -54,7 +54,7 @@ def _names(text: str | None) -> list[str] | str | None:
 
 def _print(conf: Any, profile: Any, sets: Any, as_json: bool) -> None:
     settings = settings_of(conf, profile, sets)
-    state = Reader(settings).state()
+    state = Reader(settings).outline().state
     policy = as_commanded(policy_settings(settings), state)
     document = {
         "strategy": get(policy.strategy).name,

@@ -22,12 +22,12 @@ app = new_app()
 def brokers(conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False) -> None:
     """List every broker: state, bundles, score and utilisation in the last round, addresses."""
     settings = settings_of(conf, profile, sets)
-    reader = Reader(settings)
+    reader = Reader(settings, at_once=True)
     rows = broker_rows(reader)
     if as_json:
         emit_json(rows)
         return
-    state = reader.state()
+    state = reader.outline().state
     if state.instance and not state.controller_running:
         at_ms = stopped_at_ms(reader, state.seq)
         when = f" at {time_text(at_ms)} UTC" if at_ms else ""

@@ -12,7 +12,8 @@ from controller.cli.options import AsJson, Conf, Limit, Profile, Sets, new_app, 
 from controller.cli.show import emit_json, emit_table, percent_text, time_text
 from controller.cli.times import Since, moment_ms
 from controller.operations.decision_summary import summarise
-from controller.operations.evidence_view import EvidenceView, missed_text
+from controller.operations.evidence_view import EvidenceView
+from controller.operations.evidence_words import missed_text
 from controller.operations.reading import Reader
 from controller.operations.text import count_text
 from controller.process.clock import wall_ms

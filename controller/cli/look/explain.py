@@ -30,7 +30,7 @@ from controller.domain.decision import OF_STEP
 from controller.domain.entries import Entry
 from controller.domain.load import RESOURCES
 from controller.domain.reasons.words import find_reason
-from controller.operations.evidence_view import missed_text
+from controller.operations.evidence_words import missed_text
 from controller.operations.explain import LOOK_BACK, is_broker, reason_document
 from controller.operations.explain import explain as explain_document
 from controller.operations.reading import Reader
@@ -56,7 +56,11 @@ def explain(
     reason = find_reason(name)
     if reason is not None and is_broker(settings, name):
         note, reason = f"{name} is also the reason {reason.value}, which is explained in docs/reasons.md", None
-    document = explain_document(Reader(settings), name, rounds) if reason is None else reason_document(settings, reason)
+    document = (
+        explain_document(Reader(settings, at_once=True), name, rounds)
+        if reason is None
+        else reason_document(settings, reason)
+    )
     if as_json:
         emit_json(document)
     else:

@@ -5,7 +5,7 @@ A running `ballast ui` of the same tables is asked first: it has the state at ha
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,10 +13,12 @@ from controller.backtest.advise.advice import Advice
 from controller.cli.advice_text import print_advice
 from controller.cli.options import AsJson, Conf, Profile, Sets, new_app, report_errors, settings_of
 from controller.cli.show import emit_json
+from controller.config.places import check_old_place
+from controller.config.settings import Settings
 from controller.domain.errors import without_login
 from controller.operations.page_address import ask_page
-from controller.operations.reading import Reader
 from controller.process.clock import wall_ms
+from controller.process.paths import place_of_tables
 
 app = new_app()
 Strategy = Annotated[
@@ -31,15 +33,24 @@ def plan(
 ) -> None:
     """Show what the next round would do now, and why. Executes nothing; needs no Kafka and no controller."""
     settings = settings_of(conf, profile, sets)
-    tables = Reader(settings).root  # checked: there is a journal
-    named = without_login(tables.root)
+    check_old_place(settings)
+    named = without_login(place_of_tables(settings.tables.root))
     found = ask_page(settings, named, "/api/plan", {"strategy": strategy} if strategy else {})
     if found is None:
-        from controller.service.rounds.next_round import plan_next_round  # all strategies, which take their time
-
-        found = plan_next_round(settings, tables, wall_ms(), strategy).to_json()
+        found = _decide(settings, strategy)
     if as_json:
         shown = {name: value for name, value in found.items() if name != "strategies"}
         emit_json({"cluster": settings.cluster.name, "tables": named, **shown})
     else:
         print_advice(Advice.from_json(found), found["notes"])
+
+
+def _decide(settings: Settings, strategy: str | None) -> dict[str, Any]:
+    """Decide in this process, with the tables and all strategies, which take their time to import."""
+    from controller.operations.reading import Reader
+    from controller.process.quick_start import settle_more_imports
+    from controller.service.rounds.next_round import plan_next_round
+
+    settle_more_imports()
+    tables = Reader(settings).root  # checked: there is a journal
+    return plan_next_round(settings, tables, wall_ms(), strategy).to_json()

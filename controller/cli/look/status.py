@@ -42,7 +42,7 @@ def status(
 ) -> None:
     """Show the state of the cluster: controller, brokers, bundles, last round, load data, alarms."""
     settings = settings_of(conf, profile, sets)
-    reader = Reader(settings)
+    reader = Reader(settings, at_once=True)
     heard, kafka_error = (None, OFFLINE) if offline else _ask_kafka(settings)
     now_ms = wall_ms()
     document: dict[str, Any] = {

@@ -36,7 +36,7 @@ class PulsarCluster(Section):
         "Name of the Pulsar cluster; empty: as its brokers say. Needed if the role may not read their configuration "
         "and several clusters are known to each other.",
         source=DESIGN,
-        pattern=r"^[\w.\-]{1,128}$",
+        pattern=r"^[A-Za-z0-9_.\-]{1,128}$",
         allowed="the name of a cluster",
     )
     token_file: str | None = key(

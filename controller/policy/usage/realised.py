@@ -18,51 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.domain.load import BUNDLE_FIELDS, RESOURCES
+from controller.policy.usage.judged import FULL_END, NOT_YET, RESTARTED, ROUNDS, UNREADABLE, Judged, Move
 from controller.policy.usage.model import FACTOR_SPREAD, NOISE
 from controller.policy.usage.seen import FULL
 from controller.policy.view.costs import Floats
 from controller.policy.view.estimates import PERMILLE
 from controller.policy.view.frame import NOBODY, Frame, Ints
 
-ROUNDS = 3  # before, the deciding one included, and as many after
 Z90 = 1.645  # standard deviations on either side that hold 90 % of a normal distribution
 CALIBRATED = 0.95  # chosen on the field, where 91 % of 2,112 judged ends are inside with it
-NOT_YET, FULL_END, RESTARTED, UNREADABLE = "not_yet", "at_its_limit", "restarted", "unreadable"
 _CPU = RESOURCES.index("cpu")
 _TRAFFIC = [BUNDLE_FIELDS.index("throughput_in"), BUNDLE_FIELDS.index("throughput_out")]
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """An executed move of the round whose frame has this index."""
-
-    round: int
-    bundle: str
-    source: str
-    target: str | None  # None: nobody knows where it went
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """All moves of a round off and onto one broker, as shares of its limit; negative: usage falls.
-
-    `moves`: that many together. `half_width`: of the 90 % interval around `predicted`. `realised` is None if `why_not`
-    says why it is not judged; `missing`: rounds to go while it is NOT_YET.
-    """
-
-    round: int
-    broker: str
-    moves: int
-    predicted: float
-    half_width: float
-    realised: float | None
-    why_not: str = ""
-    missing: int = 0
-
-    @property
-    def inside(self) -> bool:
-        """Realised, and within the interval."""
-        return self.realised is not None and abs(self.realised - self.predicted) <= self.half_width
 
 
 def judge(frames: Sequence[Frame], moves: Sequence[Move], window_ms: int = 0) -> list[Judged]:

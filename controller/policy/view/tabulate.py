@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -242,7 +243,7 @@ def _bundle_facts(
         known += [(at, observed_facts(state.observed, name, index)) for at, name in observed]
     if known:
         journaled = np.array([at for at, _ in known], np.int64)
-        columns = np.array([row for _, row in known], np.int64).T
+        columns = np.fromiter(chain.from_iterable(row for _, row in known), np.int64).reshape(len(known), -1).T
         for name, values in zip(BUNDLE_FACTS, columns, strict=True):
             facts[name][journaled] = values
     return facts
@@ -250,11 +251,10 @@ def _bundle_facts(
 
 def _count_namespaces(state: ClusterState, names: tuple[str, ...]) -> dict[str, int]:
     """Bundles of every namespace heard of: the journal's count, or what was reported where it knows none."""
-    spaces, reported = np.unique(np.array([namespace_of_bundle(n) for n in names], object), return_counts=True)
-    counts = dict(zip(spaces.tolist(), reported.tolist(), strict=True))
+    counts = Counter(map(namespace_of_bundle, names))
     splitting = Counter(r.bundle.namespace for r in state.bundles.values() if r.state is State.SPLITTING)
     known, rings = state.namespaces, state.observed.rings
-    found = {ns: len(known[ns]) + splitting[ns] if ns in known else int(n) for ns, n in counts.items()}
+    found = {ns: len(known[ns]) + splitting[ns] if ns in known else n for ns, n in sorted(counts.items())}
     return found | {ns: state.in_namespace(ns) for ns in found if ns in rings}
 
 

@@ -16,7 +16,8 @@ from typing import Any
 from controller.domain.decision import MOVES, Decision, RoundResult
 from controller.domain.entries import Entry, Kind
 from controller.domain.ownership import State
-from controller.policy.usage.realised import ROUNDS, Judged, Move, judge
+from controller.policy.usage.judged import ROUNDS, Judged, Move
+from controller.policy.usage.realised import judge
 from controller.policy.view.frame import Frame
 
 log = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from controller.control.context import Evidence
 from controller.domain.decision import EXECUTED, Decision, DecisionKind
 from controller.operations.balance_score import balance_score_of
-from controller.policy.usage.realised import Judged
+from controller.policy.usage.judged import Judged
 from controller.process.metrics import BrokerGauge
 from controller.service.rounds.pulsar_metrics import PulsarMetrics
 

@@ -23,7 +23,7 @@ from controller.domain.errors import BallastError, describe_error
 from controller.ledger.follower import Follower
 from controller.ledger.loads import LoadsProgressWatch
 from controller.policy.round import learn_and_decide
-from controller.policy.usage.realised import Judged
+from controller.policy.usage.judged import Judged
 from controller.process.logs import configure_logs
 from controller.process.plugins import use_installed_strategies
 from controller.service.rounds.gains import Gains

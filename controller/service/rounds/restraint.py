@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from controller.domain.decision import Gains
-from controller.policy.usage.realised import Judged
+from controller.policy.usage.judged import Judged
 
 log = logging.getLogger(__name__)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from controller.config.policy_values import resource_weights, shed_settings
@@ -51,7 +52,6 @@ def broker(cluster: LiveCluster, loads: NewestLoads, name: str, now_ms: int) -> 
 def _held(cluster: LiveCluster, loads: NewestLoads, name: str) -> list[Row]:
     """The bundles that it owns or will get, busiest first."""
     state = cluster.state()
-    of = loads.get(cluster.reader, cluster.versions.loads)
     found: list[Row] = [
         {"bundle": str(record.bundle), "state": record.state.value, "moved_at_ms": record.moved_at_ms or None}
         for record in state.bundles.values()
@@ -62,9 +62,10 @@ def _held(cluster: LiveCluster, loads: NewestLoads, name: str) -> list[Row]:
         for bundle, seen in state.observed.bundles.items()
         if name in (seen.broker, state.observed.holder(bundle))
     ]
-    for row in found:
-        load = of.get(row["bundle"])
-        row |= {"msg_rate": load.msg_rate if load else None, "throughput": load.throughput if load else None}
+    own = loads.get(cluster.reader, cluster.versions.loads).of([row["bundle"] for row in found])
+    for row, msg_rate, throughput in zip(found, own.msg_rate.tolist(), own.throughput.tolist(), strict=True):
+        known = not math.isnan(throughput)
+        row |= {"msg_rate": msg_rate if known else None, "throughput": throughput if known else None}
     return sorted(found, key=lambda row: (-(row["throughput"] or 0.0), row["bundle"]))
 
 

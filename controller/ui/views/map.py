@@ -7,9 +7,8 @@ A bundle's name is its namespace (an index into `namespaces`) and its bounds. `t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -19,10 +18,9 @@ from controller.domain.ownership import State
 from controller.domain.state import ClusterState
 from controller.operations.overview import broker_rows
 from controller.ui.cluster import LiveCluster
-from controller.ui.loads import BundleLoad, NewestLoads
+from controller.ui.loads import Loads, NewestLoads
 
 NOBODY = 0xFFFFFFFF  # in place of a broker's index
-_UNKNOWN = BundleLoad(math.nan, math.nan)
 FIELDS = (("namespace", "<u4"), ("lower", "<u4"), ("upper", "<u4"), ("broker", "<u4"), ("moving", "|u1"),
           ("throughput", "<f4"), ("msg_rate", "<f4"))  # fmt: skip
 
@@ -53,35 +51,35 @@ def bundle_map(cluster: LiveCluster, loads: NewestLoads) -> bytes:
     return _pack(header, arrays)
 
 
-def _columns(
-    state: ClusterState, brokers: list[str], of: Mapping[str, BundleLoad]
-) -> tuple[dict[str, np.ndarray], list[str]]:
+def _columns(state: ClusterState, brokers: list[str], loads: Loads) -> tuple[dict[str, np.ndarray], list[str]]:
     """The arrays by field, and the namespaces that they index."""
     tiles = _tiles(state)
     place: dict[str | None, int] = {broker: at for at, broker in enumerate(brokers)}
     namespaces = [bundle.namespace for bundle in tiles.bundles]
     spaces = {name: at for at, name in enumerate(sorted(set(namespaces)))}
-    loads = [of.get(name, _UNKNOWN) for name in tiles.names]
-    values: dict[str, list[int] | list[float] | list[bool]] = {
+    of = loads.of(tiles.names)
+    values: dict[str, Any] = {
         "namespace": [spaces[name] for name in namespaces],
         "lower": [bundle.lower for bundle in tiles.bundles],
         "upper": [bundle.upper for bundle in tiles.bundles],
         "broker": [place.get(broker, NOBODY) for broker in tiles.brokers],
         "moving": tiles.moving,
-        "throughput": [load[1] for load in loads],
-        "msg_rate": [load[0] for load in loads],
+        "throughput": of.throughput,
+        "msg_rate": of.msg_rate,
     }
     return {name: np.array(values[name], kind) for name, kind in FIELDS}, list(spaces)
 
 
 def _tiles(state: ClusterState) -> _Tiles:
-    owned = {name: record for name, record in state.bundles.items() if record.state is not State.RETIRED}
+    retired = State.RETIRED
+    names = [name for name, record in state.bundles.items() if record.state is not retired]
+    owned = [record for record in state.bundles.values() if record.state is not retired]
     observed, orders = state.observed.bundles, state.observed.orders
     return _Tiles(
-        [*owned, *observed],
-        [record.bundle for record in owned.values()] + [seen.bundle for seen in observed.values()],
-        [r.by.broker if r.by is not None else None for r in owned.values()] + [s.broker for s in observed.values()],
-        [record.to is not None for record in owned.values()] + [name in orders for name in observed],
+        [*names, *observed],
+        [record.bundle for record in owned] + [seen.bundle for seen in observed.values()],
+        [r.by.broker if r.by is not None else None for r in owned] + [s.broker for s in observed.values()],
+        [record.to is not None for record in owned] + [name in orders for name in observed],
     )
 
 

@@ -7,8 +7,15 @@ from typing import Any
 
 from controller.domain.decision import EXECUTED, DecisionKind
 from controller.domain.reasons.words import describe_decision_row, describe_reason
-from controller.operations.evidence_view import candidates_of, giver_of, missed_text
-from controller.operations.evidence_words import evidence_lines, is_chosen, lost_text, score_text
+from controller.operations.evidence_words import (
+    candidates_of,
+    evidence_lines,
+    giver_of,
+    is_chosen,
+    lost_text,
+    missed_text,
+    score_text,
+)
 from controller.operations.text import percent_text
 
 Row = dict[str, Any]

@@ -19,6 +19,7 @@ from controller.brokers.reference.client.lookup import Lookup
 from controller.brokers.reference.client.process import add_lookup_arguments, lookup_of
 from controller.cli.act.topic import LookupFailed, ask
 from controller.cli.main import main
+from controller.ledger.partial.outline import Outline
 from controller.process.access.access import HttpAccess
 from controller.process.access.tls import TlsFiles
 from controller.process.access.tokens import TokenFile
@@ -120,7 +121,7 @@ def test_an_observed_broker_is_not_asked_and_sees_no_token(
     agent: str, conf: Path, run: ShortRun, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(run.state.brokers["b1:8080"].info, "authority", "metadata")  # type: ignore[arg-type]
-    monkeypatch.setattr("controller.operations.reading.Reader.state", lambda reader: run.state)
+    monkeypatch.setattr("controller.operations.reading.Reader.outline", lambda reader: Outline.of_state(run.state))
     with pytest.raises(SystemExit):
         main(["topic", "lookup", TOPIC, "--conf", str(conf)])
     assert "no living broker has told where it answers lookups" in capfd.readouterr().err

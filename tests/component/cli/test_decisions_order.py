@@ -8,7 +8,8 @@ from controller.domain.entries import Entry, Kind
 from controller.ledger.append import append_rows
 from controller.ledger.journal_commit import Journal
 from controller.ledger.tables import TableRoot
-from controller.operations.evidence_view import EvidenceView, missed_text
+from controller.operations.evidence_view import EvidenceView
+from controller.operations.evidence_words import missed_text
 from controller.operations.reading import Reader
 from controller.operations.realised_moves import is_executed_move
 from controller.ui.views.words import sentences_of
@@ -56,3 +57,23 @@ def test_an_order_that_missed_is_told_and_no_move_is_judged_by_it(tmp_path: Path
     assert missed_text(found[arrived["decision_id"]]) == ""
     assert is_executed_move(found[arrived["decision_id"]])
     assert any("elsewhere: broker-9" in text for text in sentences_of(found[missed["decision_id"]]))
+
+
+def test_a_question_gets_what_it_leaves_of_all_decisions(tmp_path: Path) -> None:
+    """Whatever is read to find them: times first, few columns, or all columns of a few times."""
+    run = play(tmp_path / "tables")
+    view = EvidenceView(Reader(run.settings))
+    everything = view.decisions()
+    times = sorted({row["at_ms"] for row in everything})
+    for name in sorted({row["bundle"] for row in everything if row["bundle"]} | {"no/such/bundle"}):
+        about = [row for row in everything if row["bundle"] == name]
+        assert view.decisions(bundle=name) == about
+        assert view.decisions(bundle=name, limit=1, from_ms=times[1]) == [r for r in about if r["at_ms"] > times[0]][:1]
+        assert view.decisions(bundle=name, skips=False) == [row for row in about if row["kind"] != "skip"]
+    for name in sorted({row["source"] for row in everything if row["source"]}):
+        about = [row for row in everything if name in (row["source"], row["target"])]
+        assert view.decisions(broker=name) == about
+        assert view.decisions(broker=name, up_to_ms=times[-2]) == [row for row in about if row["at_ms"] < times[-1]]
+    for row in everything[:3]:
+        assert row in view.decisions(decision_id=row["decision_id"])
+        assert row in view.decisions(round_id=row["round_id"], from_ms=row["at_ms"], up_to_ms=row["at_ms"])

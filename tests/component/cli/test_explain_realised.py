@@ -10,7 +10,7 @@ import pytest
 
 from controller.cli.look.realised_text import realised_text
 from controller.cli.main import main
-from controller.policy.usage.realised import FULL_END, NOT_YET
+from controller.policy.usage.judged import FULL_END, NOT_YET
 from tests.short_run import ShortRun, begin_skewed
 
 Call = Callable[..., str]

@@ -10,7 +10,8 @@ import pytest
 from controller.decide import session
 from controller.domain.load import BUNDLE_FIELDS, RESOURCES
 from controller.domain.settings.policy import PolicySettings
-from controller.policy.usage.realised import FULL_END, NOT_YET, RESTARTED, Judged, Move, judge
+from controller.policy.usage.judged import FULL_END, NOT_YET, RESTARTED, Judged, Move
+from controller.policy.usage.realised import judge
 from controller.policy.view.estimates import NETWORKS, Estimates
 from controller.policy.view.frame import Frame
 from controller.policy.view.snapshot import Snapshot

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.policy.usage.realised import Judged
+from controller.policy.usage.judged import Judged
 from controller.service.rounds.restraint import MOVES, Restraint
 
 

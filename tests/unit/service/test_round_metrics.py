@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from controller.control.context import Evidence
 from controller.domain.decision import EXECUTED, Decision, DecisionKind, Label, Reason, RoundResult
-from controller.policy.usage.realised import FULL_END, Judged
+from controller.policy.usage.judged import FULL_END, Judged
 from controller.process import metrics as process_metrics
 from controller.process.metrics import BrokerGauge, exposition
 from controller.pulsar.reasons import SplitReason, UnloadReason

@@ -26,7 +26,7 @@ from controller.policy.view.snapshot import Bools, Snapshot
 
 FIRST_ROUNDS = 3
 FAR_AT_FIRST = 450  # permille above the level: a cluster that begins like this is not just having a burst
-BEGIN_ERRORS, END_ERRORS = 2.5, 1.5  # standard deviations of the estimate, besides the tolerance
+BEGIN_ERRORS, END_ERRORS = 2.0, 1.5  # standard deviations of the estimate, besides the tolerance
 WIDEST = 0.1  # of the level, that they widen the tolerance at most: what is far above it is relieved, however uncertain
 LITTLE, NOTHING = -600, -900  # of what bundles could bring
 FILLED = 100  # so close to the level it is filled

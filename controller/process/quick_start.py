@@ -1,0 +1,43 @@
+"""Spares a process that starts, answers and ends what costs it time and brings it nothing. For the command line."""
+
+from __future__ import annotations
+
+import gc
+import sys
+
+_own_process: list[bool] = []
+
+
+def settle_imports() -> None:
+    """Call this when a process that is a command's own has imported what the command needs.
+
+    Arrow imports pandas at the first list that it converts, 0.15 s, only to see whether the list is a series of it. It
+    does so once in a process: here, where it finds none. It looks again when it is to convert from or to pandas. The
+    garbage collector need not go through the modules again and again.
+    """
+    _own_process[:] = [True]
+    gc.freeze()
+    arrow = sys.modules.get("pyarrow")
+    if arrow is None or "pandas" in sys.modules:
+        return
+    hidden = _HiddenPandas()
+    sys.meta_path.insert(0, hidden)
+    try:
+        arrow.array([0])
+    finally:
+        sys.meta_path.remove(hidden)
+
+
+def settle_more_imports() -> None:
+    """Call this when a command has imported more, because it had to: again, if the process is its own."""
+    if _own_process:
+        settle_imports()
+
+
+class _HiddenPandas:
+    """Makes the import of pandas fail, as if it were not installed."""
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
+        """Leave every other module to the next finder."""
+        if fullname == "pandas":
+            raise ModuleNotFoundError(f"{fullname} is hidden", name=fullname)
